@@ -1,0 +1,1 @@
+"""Placement engines: legality, score, search; one module per request type."""

@@ -1,0 +1,54 @@
+"""Request type ``allocate-secondary``: an instance becomes drbd (allocation 9.5)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ganeti_steward.allocators.candidates import judge_secondary, judge_stay, terms_of
+from ganeti_steward.allocators.capacity import CapacityTest
+from ganeti_steward.allocators.explaining import explain
+from ganeti_steward.allocators.load import load
+from ganeti_steward.allocators.placing import Search
+from ganeti_steward.allocators.reasons import refusal_text, success_text
+from ganeti_steward.core.answer import Answer, Outcome, Refusal
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.context import Context
+    from ganeti_steward.core.model import Cluster
+    from ganeti_steward.core.request import AllocateSecondary
+
+
+def allocate_secondary(
+    request: AllocateSecondary, cluster: Cluster, context: Context
+) -> Outcome:
+    """Answer with the best secondary for the instance where it is.
+
+    Unlike hail, never with a node that is drained.
+    """
+    instance = cluster.instances[cluster.instance_index[request.name]]
+    if len(instance.nodes) > 1:
+        return Refusal(f"Instance already has a secondary: {request.name} on {instance.nodes[1]}")
+    state = load(cluster, None, context.options.kvm_memory)
+    resident = state.resident(request.name)
+    if resident is None:
+        return Refusal(f"instance {request.name} is only announced (forthcoming)")
+    terms = terms_of(state.frame, instance, context.site)
+    primary, left = resident.primary, state.removed(resident)
+    guest = state.frame.tag_rules.guest(instance._replace(template="drbd", nodes=()))
+    judged = (
+        judge_stay(left, guest, primary, policy=True),
+        judge_secondary(left, guest, terms, 0),
+    )
+    everywhere = np.ones(state.frame.size, np.bool_)
+    test = CapacityTest(state, everywhere) if context.options.capacity_checks else None
+    search = Search(left, guest, judged, everywhere, terms, test)
+    trial = search.group(int(state.frame.group[primary]))
+    placement = search.placement((trial,), trial if trial.best else None)
+    placement = replace(placement, keeps=primary)
+    told = (explain(placement),) if context.explain else ()
+    if placement.chosen is None:
+        return Refusal(refusal_text(placement), told)
+    return Answer(placement.nodes()[1], success_text(placement), told)

@@ -1,0 +1,57 @@
+"""The default allocator ``balanced``: hail's rules, hail's score, better searches.
+
+Each function answers one hook; see the modules of the same names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ganeti_steward.core import hookimpl
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.answer import Outcome
+    from ganeti_steward.core.context import Context
+    from ganeti_steward.core.model import Cluster
+    from ganeti_steward.core.request import (
+        Allocate,
+        AllocateSecondary,
+        MultiAllocate,
+        Relocate,
+    )
+
+
+@hookimpl
+def steward_allocate(request: Allocate, cluster: Cluster, context: Context) -> Outcome:
+    """Place one new instance."""
+    from ganeti_steward.allocators.allocate import allocate
+
+    return allocate(request, cluster, context)
+
+
+@hookimpl
+def steward_multi_allocate(
+    request: MultiAllocate, cluster: Cluster, context: Context
+) -> Outcome:
+    """Place a batch."""
+    from ganeti_steward.allocators.multi_allocate import multi_allocate
+
+    return multi_allocate(request, cluster, context)
+
+
+@hookimpl
+def steward_relocate(request: Relocate, cluster: Cluster, context: Context) -> Outcome:
+    """Find one new node for an existing instance."""
+    from ganeti_steward.allocators.relocate import relocate
+
+    return relocate(request, cluster, context)
+
+
+@hookimpl
+def steward_allocate_secondary(
+    request: AllocateSecondary, cluster: Cluster, context: Context
+) -> Outcome:
+    """Find a secondary for an instance that becomes drbd."""
+    from ganeti_steward.allocators.allocate_secondary import allocate_secondary
+
+    return allocate_secondary(request, cluster, context)

@@ -1,0 +1,273 @@
+"""Placing one new guest: which groups may take it, and the best place of each (6, 7)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ganeti_steward.allocators.candidates import (
+    Judged,
+    Terms,
+    judge_primary,
+    judge_secondary,
+    terms_of,
+)
+from ganeti_steward.allocators.capacity import CapacityTest, PlaceFilter, Stuck
+from ganeti_steward.allocators.dedicated import DedicatedPlaces, is_dedicated
+from ganeti_steward.allocators.score import Scorer
+from ganeti_steward.allocators.search import PairPlaces, Place, SinglePlaces
+from ganeti_steward.core.model import ALLOC_POLICIES
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.guest import Guest
+    from ganeti_steward.allocators.state import Mask, State
+    from ganeti_steward.core.context import Context
+    from ganeti_steward.core.request import Allocate
+
+Places = SinglePlaces | PairPlaces | DedicatedPlaces
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTrial:
+    """What came of trying one node group."""
+
+    group: int
+    reason: str
+    """why the group was not tried at all; empty when it was"""
+    members: Mask
+    judged: tuple[Judged, ...] = ()
+    places: Places | None = None
+    best: Place | None = None
+    after: State | None = None
+    """the state with the best place taken"""
+    successes: int = 0
+    failures: Mapping[str, int] = field(default_factory=dict)
+    """hail's failure classes, counted over the candidates"""
+    stuck: tuple[Stuck, ...] = ()
+    """what the capacity test said of the last place it refused"""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What came of placing one guest."""
+
+    guest: Guest
+    trials: tuple[GroupTrial, ...]
+    fault: str
+    """why nothing was tried, e.g. an unknown group; empty otherwise"""
+    chosen: GroupTrial | None
+    state: State
+    """the state before"""
+    scope: Mask
+    """the nodes in the score"""
+    terms: Terms
+    dedicated: bool
+    test: CapacityTest | None
+    keeps: int = -1
+    """the primary it keeps when only a secondary is looked for"""
+
+    def nodes(self) -> tuple[str, ...]:
+        """The chosen node names, primary first; empty when there is no place."""
+        if self.chosen is None or self.chosen.best is None:
+            return ()
+        names = self.state.frame.cluster.nodes
+        best = self.chosen.best
+        return tuple(names[i].name for i in (best.primary, best.secondary) if i >= 0)
+
+
+class Placer:
+    """Places new guests on one state under the options of one call."""
+
+    def __init__(self, state: State, context: Context) -> None:
+        self.state = state
+        self._context = context
+        self._tests: dict[int, CapacityTest] = {}
+
+    def terms(self, item: Allocate) -> Terms:
+        """What holds for this guest on any state; raises PluginError."""
+        options = self._context.options
+        return terms_of(
+            self.state.frame,
+            item.instance,
+            self._context.site,
+            options.restrict_to if options.restrict_to is not None else item.restrict_to,
+            forced=options.ignore_soft_errors,
+        )
+
+    def place(self, item: Allocate, group_name: str | None, terms: Terms) -> Placement:
+        """The best place for one new instance; nothing is changed."""
+        state, required = self.state, item.required_nodes
+        groups = state.frame.cluster.groups
+        guest = state.frame.tag_rules.guest(item.instance)
+        named = None if group_name is None else state.frame.cluster.groups_named(group_name)
+        if required not in (1, 2):
+            fault = "Unsupported number of nodes, only one or two supported"
+            return refused(state, guest, fault, terms)
+        if named is not None and len(named) != 1:
+            fault = f"{len(named) or 'no'} node groups are named {group_name!r}"
+            return refused(state, guest, fault, terms)
+        if named:
+            scope, tried = state.frame.group == named[0], named
+        else:
+            scope, tried = np.ones(state.frame.size, np.bool_), list(range(len(groups)))
+        allocable = [i for i in tried if named or groups[i].alloc_policy != "unallocable"]
+        dedicated = is_dedicated(state.frame, set(allocable))
+        judged: tuple[Judged, ...] = (judge_primary(state, guest, terms),)
+        if required == 2:
+            judged += (judge_secondary(state, guest, terms, 0),)
+        test = None if dedicated else self._capacity_test(scope)
+        search = Search(state, guest, judged, scope, terms, test, dedicated=dedicated)
+        trials = tuple(
+            _unconnected(state, guest, group) or search.group(group) for group in tried
+        )
+        return search.placement(trials, _choose(state, trials, any_policy=named is not None))
+
+    def _capacity_test(self, scope: Mask) -> CapacityTest | None:
+        if not self._context.options.capacity_checks:
+            return None
+        # A scope is everything or one group: its first node and its size tell which.
+        key = int(scope.argmax()) * (len(scope) + 1) + int(scope.sum()) if len(scope) else 0
+        if key not in self._tests:
+            self._tests[key] = CapacityTest(self.state, scope)
+        return self._tests[key]
+
+
+def _unconnected(state: State, guest: Guest, group: int) -> GroupTrial | None:
+    """A trial that ends at once where the group lacks a network of the guest."""
+    connected = state.frame.cluster.groups[group].networks
+    for network in guest.instance.networks:
+        if network not in connected:
+            reason = f"is not connected to network {network}"
+            return GroupTrial(group, reason, state.frame.group == group)
+    return None
+
+
+def refused(state: State, guest: Guest, fault: str, terms: Terms) -> Placement:
+    """A placement that is not even tried."""
+    everywhere = np.ones(state.frame.size, np.bool_)
+    return Placement(guest, (), fault, None, state, everywhere, terms, dedicated=False, test=None)
+
+
+def _choose(
+    state: State, trials: tuple[GroupTrial, ...], *, any_policy: bool
+) -> GroupTrial | None:
+    """By alloc_policy, then score; the last group by name wins ties (allocation 7)."""
+    groups = state.frame.cluster.groups
+
+    def rank(trial: GroupTrial) -> tuple[int, tuple[int, ...], float, int]:
+        assert trial.best is not None
+        policy = 0 if any_policy else ALLOC_POLICIES.index(groups[trial.group].alloc_policy)
+        return policy, trial.best.metric, trial.best.score, -trial.group
+
+    usable = [
+        trial
+        for trial in trials
+        if trial.best is not None
+        and (any_policy or groups[trial.group].alloc_policy != "unallocable")
+    ]
+    return min(usable, key=rank, default=None)
+
+
+class Search:
+    """One guest looked for a place on the groups of one state."""
+
+    def __init__(
+        self,
+        state: State,
+        guest: Guest,
+        judged: tuple[Judged, ...],
+        scope: Mask,
+        terms: Terms,
+        test: CapacityTest | None,
+        *,
+        dedicated: bool = False,
+    ) -> None:
+        """``judged``: all nodes per role; ``scope``: the nodes in the score."""
+        self._state, self._guest, self._judged = state, guest, judged
+        self._scope, self._terms, self._test = scope, terms, test
+        self._dedicated = dedicated
+        self._scorer = Scorer(state, scope)
+
+    def placement(self, trials: tuple[GroupTrial, ...], chosen: GroupTrial | None) -> Placement:
+        """The result of all trials together."""
+        return Placement(
+            self._guest,
+            trials,
+            "",
+            chosen,
+            self._state,
+            self._scope,
+            self._terms,
+            self._dedicated,
+            self._test,
+        )
+
+    def group(self, group: int, excluded: tuple[int, ...] = ()) -> GroupTrial:
+        """The best place in one group; ``excluded`` nodes are no candidates."""
+        frame = self._state.frame
+        members = frame.group == group
+        members[list(excluded)] = False
+        places = self._places(members, group)
+        best, after, failed, stuck = self._first_passing(places.best_first())
+        candidates = members & frame.usable
+        if self._terms.restricted:
+            candidates &= ~self._terms.restricted.failing
+        failures = _failures(self._judged, candidates, places)
+        failures["FailN1"] += failed
+        return GroupTrial(
+            group,
+            "",
+            members,
+            self._judged,
+            places,
+            best,
+            after,
+            places.count - failed,
+            +failures,
+            stuck,
+        )
+
+    def _places(self, members: Mask, group: int) -> Places:
+        if self._dedicated:
+            return DedicatedPlaces(self._state, self._guest, self._judged, members, group)
+        if len(self._judged) == 1:
+            judged = self._judged[0]
+            return SinglePlaces(self._scorer, self._guest, judged, members, self._terms)
+        first, second = self._judged
+        return PairPlaces(self._scorer, self._guest, (first, second), members, self._terms)
+
+    def _first_passing(
+        self, places: Iterator[Place]
+    ) -> tuple[Place | None, State | None, int, tuple[Stuck, ...]]:
+        if self._test is None:
+            place = next(places, None)
+            if place is None:
+                return None, None, 0, ()
+            return place, self._state.placed(self._guest, place.primary, place.secondary), 0, ()
+        passing = PlaceFilter(self._test, self._state, self._guest)
+        for place in places:
+            after = passing.passes(place)
+            if after is not None:
+                return place, after, passing.refused, tuple(passing.last)
+        return None, None, passing.refused, tuple(passing.last)
+
+
+def _failures(judged: tuple[Judged, ...], candidates: Mask, places: Places) -> Counter[str]:
+    """Refused candidates (nodes, or ordered pairs of them) by hail's classes."""
+    first, number = judged[0], int(candidates.sum())
+    mates = number - 1 if len(judged) == 2 else 1
+    failures: Counter[str] = Counter()
+    for node in np.flatnonzero(candidates & ~first.fits).tolist():
+        failures[first.failure(node)] += mates
+    if len(judged) == 2:
+        second = judged[1]
+        fitting = int((first.fits & candidates).sum())
+        for node in np.flatnonzero(candidates & ~second.fits).tolist():
+            failures[second.failure(node)] += fitting - int(first.fits[node])
+        # Whatever is left failed by the memory kept for its primary already.
+        failures["FailMem"] += number * mates - failures.total() - places.count
+    return +failures

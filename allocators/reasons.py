@@ -1,0 +1,162 @@
+"""Telling people what was chosen, or why nothing was (design of ``info``)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ganeti_steward.allocators import state as st
+from ganeti_steward.allocators.rules import FAILURES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ganeti_steward.allocators.candidates import Judged
+    from ganeti_steward.allocators.placing import GroupTrial, Placement
+    from ganeti_steward.allocators.state import Mask
+
+
+def success_text(placement: Placement) -> str:
+    """What was selected, in hail's wording (allocation 10)."""
+    assert placement.chosen is not None
+    groups = placement.state.frame.cluster.groups
+    entries = [_group_entry(placement, trial) for trial in placement.trials]
+    named = len(placement.trials) == 1 and len(groups) > 1
+    prefix = "" if named else f"Selected group: {groups[placement.chosen.group].name}, "
+    return prefix + ", ".join(entries) + disk_note(placement)
+
+
+def refusal_text(placement: Placement) -> str:
+    """Why there is no place: how many nodes fit, and what speaks against the others."""
+    if placement.fault:
+        return placement.fault
+    groups = placement.state.frame.cluster.groups
+    if not placement.trials:
+        return "the cluster has no node group"
+    texts = [(groups[t.group].name, group_refusal(placement, t)) for t in placement.trials]
+    if len(texts) == 1:
+        return texts[0][1] + disk_note(placement)
+    return "; ".join(f"group {name}: {text}" for name, text in texts) + disk_note(placement)
+
+
+def disk_note(placement: Placement) -> str:
+    """A word when disk space could not be looked at."""
+    if placement.state.frame.disk_known:
+        return ""
+    return " (disk space of drbd and plain instances not checked: the request has no figures)"
+
+
+def _group_entry(placement: Placement, trial: GroupTrial) -> str:
+    state = placement.state
+    group = state.frame.cluster.groups[trial.group]
+    if trial.reason:
+        name = placement.guest.instance.name
+        return f"group {group.name} {trial.reason} required by {name}"
+    if trial.best is None:
+        found = group_refusal(placement, trial)
+        return f"Group {group.name} ({group.alloc_policy}): No valid allocation solutions, {found}"
+    nodes = state.frame.cluster.nodes
+    chosen = "/".join(
+        nodes[i].name for i in (trial.best.primary, trial.best.secondary) if i >= 0
+    )
+    return (
+        f"Group {group.name} ({group.alloc_policy}): score: {_score(trial)}, "
+        f"successes {trial.successes}, failures {sum(trial.failures.values())} ({failure_counts(trial.failures)}) "
+        f"for node(s) {chosen}"
+    )
+
+
+def _score(trial: GroupTrial) -> str:
+    assert trial.best is not None
+    if trial.best.metric:
+        *lost, disk = trial.best.metric
+        return f"([{','.join(map(str, lost))}],{disk})"
+    return f"{trial.best.score:.8f}"
+
+
+def group_refusal(placement: Placement, trial: GroupTrial) -> str:
+    """Why one group has no place (or may not be used although it has one)."""
+    state = placement.state
+    group = state.frame.cluster.groups[trial.group]
+    if trial.reason:
+        return trial.reason
+    if trial.best is not None:
+        return f"the group is {group.alloc_policy}"
+    total = int(trial.members.sum())
+    if len(trial.judged) == 1:
+        return f"0/{total} nodes fit: {count_reasons(placement, trial, trial.judged[0])}"
+    first, second = trial.judged
+    fits = int((first.fits & trial.members).sum())
+    if placement.keeps >= 0:
+        return _kept_refusal(placement, trial)
+    if not fits:
+        return f"0/{total} nodes fit as primary: {count_reasons(placement, trial, first)}"
+    return (
+        f"{fits}/{total} nodes fit as primary ({count_reasons(placement, trial, first)}), "
+        f"no secondary goes with them: {count_reasons(placement, trial, second)}"
+    )
+
+
+def _kept_refusal(placement: Placement, trial: GroupTrial) -> str:
+    """The same where the primary is given and only the secondary is looked for."""
+    primary, second = trial.judged
+    check = primary.check(placement.keeps)
+    if check is not None:
+        name = placement.state.frame.cluster.nodes[placement.keeps].name
+        return f"its primary {name} cannot keep it: {check.text(placement.keeps)}"
+    others = trial.members.copy()
+    others[placement.keeps] = False
+    trial = replace(trial, members=others)
+    return f"0/{int(others.sum())} nodes fit: {count_reasons(placement, trial, second)}"
+
+
+def count_reasons(placement: Placement, trial: GroupTrial, judged: Judged) -> str:
+    """Reasons with how many nodes they hold for, the most frequent first."""
+    counted: Counter[str] = Counter()
+    for node in np.flatnonzero(trial.members & ~judged.fits).tolist():
+        check = judged.check(node)
+        assert check is not None
+        counted[check.rule] += 1
+    parts = [
+        f"{number} {rule}{_largest(placement, trial.members, judged, rule)}"
+        for rule, number in sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    left = int((trial.members & judged.fits).sum())
+    if left and trial.stuck:
+        one = trial.stuck[0]
+        parts.append(
+            f"{left} capacity (e.g. {one.instance} could no longer leave {one.node})"
+        )
+    elif left and judged.role == "secondary":
+        parts.append(f"{left} N+1 or the same node")
+    elif left:
+        parts.append(f"{left} fit")
+    return ", ".join(parts) or "no nodes"
+
+
+def _largest(placement: Placement, members: Mask, judged: Judged, rule: str) -> str:
+    """For lack of memory or disk: the most that any node has, beside what is needed."""
+    frame, now, guest = placement.state.frame, placement.state.now, placement.guest
+    row, need = {
+        "memory": (st.UNALLOCATED, guest.memory),
+        "disk": (st.DISK, guest.disk),
+    }.get(rule, (None, 0))
+    candidates = members & frame.usable
+    if row is None or not candidates.any():
+        return ""
+    most = int(now[row, candidates].max())
+    return f" (largest free {gib(most)} of {gib(need)} GiB)"
+
+
+def gib(mib: int) -> str:
+    """MiB as GiB with one decimal at most."""
+    text = f"{mib / 1024:.1f}"
+    return text.removesuffix(".0")
+
+
+def failure_counts(failures: Mapping[str, int]) -> str:
+    """hail's list of failure classes with their counts."""
+    return ", ".join(f"{kind}: {failures[kind]}" for kind in FAILURES if failures.get(kind))

@@ -1,0 +1,87 @@
+"""Request type ``relocate``: one new node for an existing instance (allocation 9.1)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ganeti_steward.allocators.candidates import judge_move, judge_secondary, judge_stay, terms_of
+from ganeti_steward.allocators.explaining import explain
+from ganeti_steward.allocators.load import load
+from ganeti_steward.allocators.placing import Placement, Search
+from ganeti_steward.allocators.reasons import refusal_text
+from ganeti_steward.core.answer import Answer, Outcome, Refusal
+from ganeti_steward.core.model import NOT_MIRRORED
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.candidates import Terms
+    from ganeti_steward.allocators.state import Resident, State
+    from ganeti_steward.core.context import Context
+    from ganeti_steward.core.model import Cluster
+    from ganeti_steward.core.request import Relocate
+
+
+def relocate(request: Relocate, cluster: Cluster, context: Context) -> Outcome:
+    """Answer with the best new secondary (drbd) or primary (external storage)."""
+    instance = cluster.instances[cluster.instance_index[request.name]]
+    state = load(cluster, instance.template, context.options.kvm_memory)
+    resident = state.resident(request.name)
+    if resident is None:
+        return Refusal(f"instance {request.name} is only announced (forthcoming)")
+    fault = _fault(request, state, resident)
+    if fault:
+        return Refusal(fault)
+    forced = context.options.ignore_soft_errors
+    terms = terms_of(state.frame, instance, context.site, forced=forced)
+    leave = _leave_secondary if resident.guest.drbd else _leave_primary
+    placement = leave(state, resident, terms)
+    told = (explain(placement),) if context.explain else ()
+    if placement.chosen is None:
+        return Refusal(refusal_text(placement), told)
+    return Answer([placement.nodes()[-1]], "success", told)
+
+
+def _fault(request: Relocate, state: State, resident: Resident) -> str:
+    """Why the request asks for something that is never possible; empty if it is fine."""
+    template = resident.guest.instance.template
+    if template in NOT_MIRRORED:
+        return f"Can't relocate non-mirrored instances: {request.name} is {template}"
+    if request.required_nodes != 1:
+        return f"Unsupported request: {request.required_nodes} nodes asked for, it must be 1"
+    role = "secondary" if resident.guest.drbd else "primary"
+    name = state.frame.cluster.nodes[getattr(resident, role)].name
+    if request.relocate_from != (name,):
+        asked = ", ".join(request.relocate_from) or "no node"
+        return (
+            f"Unsupported request: excluded nodes not equal to instance's {role} "
+            f"({asked} instead of {name})"
+        )
+    return ""
+
+
+def _leave_secondary(state: State, resident: Resident, terms: Terms) -> Placement:
+    """drbd: replace the secondary; strict unless the node left is unusable (4.4)."""
+    guest, primary, secondary = resident
+    left = state.removed(resident)
+    forced = terms.forced or not bool(state.frame.usable[secondary])
+    judged = (
+        # The primary is taken off and put back, which only hard rules can forbid.
+        judge_stay(left, guest, primary, policy=False),
+        judge_secondary(left, guest, terms, 0, forced=forced),
+    )
+    group = int(state.frame.group[primary])
+    search = Search(left, guest, judged, state.frame.group == group, terms, None)
+    trial = search.group(group, excluded=(secondary,))
+    chosen = trial if trial.best else None
+    return replace(search.placement((trial,), chosen), keeps=primary)
+
+
+def _leave_primary(state: State, resident: Resident, terms: Terms) -> Placement:
+    """External storage: move the primary; strict unless the node left is unusable (4.4)."""
+    guest, primary, _ = resident
+    left = state.removed(resident)
+    judged = (judge_move(left, guest, terms, primary),)
+    group = int(state.frame.group[primary])
+    search = Search(left, guest, judged, state.frame.group == group, terms, None)
+    trial = search.group(group, excluded=(primary,))
+    return search.placement((trial,), trial if trial.best else None)

@@ -1,0 +1,30 @@
+"""What an allocator may say: an answer or a refusal (None means "not mine")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ganeti_steward.core.explanation import Explanation
+
+#: Node names; or ``(placed, failed)`` of a batch; or one node name (allocation 10).
+Result = list[str] | str | list[list[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A placement. ``info`` is shown to the user behind "Request successful: "."""
+
+    result: Result
+    info: str
+    explanations: tuple[Explanation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """No placement. ``info`` is shown to the user behind "Request failed: "."""
+
+    info: str
+    explanations: tuple[Explanation, ...] = ()
+
+
+Outcome = Answer | Refusal

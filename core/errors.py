@@ -1,0 +1,57 @@
+"""Every error the program raises on purpose, and its exit statuses.
+
+========  ==========================================================================
+status    meaning
+========  ==========================================================================
+0         done; an allocator's "no" is also 0 (its answer says ``success: false``)
+1         the input, the configuration or the environment is unusable
+2         the command line is unusable
+========  ==========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+EXIT_OK = 0
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+
+#: How many faults of one input are named before the rest is only counted.
+MAX_FAULTS = 10
+
+
+class StewardError(Exception):
+    """An error whose text is meant for the user, one clear sentence."""
+
+
+class BadInput(StewardError):
+    """An iallocator message that cannot be used; names every fault (up to ten)."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = tuple(faults)
+        super().__init__(join_faults(self.faults))
+
+
+class BadConfig(StewardError):
+    """A configuration that cannot be used; names every fault with its path."""
+
+    def __init__(self, path: str, faults: Sequence[str]) -> None:
+        self.path = path
+        self.faults = tuple(faults)
+        super().__init__(f"configuration {path}: {join_faults(self.faults)}")
+
+
+class PluginError(StewardError):
+    """A plugin that cannot be loaded, failed, overran its time or returned nonsense."""
+
+    def __init__(self, plugin: str, fault: str) -> None:
+        self.plugin = plugin
+        super().__init__(f"plugin {plugin}: {fault}")
+
+
+def join_faults(faults: Sequence[str]) -> str:
+    """The first ten faults in one sentence, the others counted."""
+    shown = "; ".join(faults[:MAX_FAULTS])
+    more = len(faults) - MAX_FAULTS
+    return f"{shown}; and {more} more" if more > 0 else shown

@@ -1,0 +1,215 @@
+"""The cluster as one immutable snapshot.
+
+Built from an iallocator message (or any other source) and never changed; engines derive
+their own figures from it.  Units everywhere: memory and disk in MiB, CPUs in virtual CPUs.
+
+Groups, nodes and instances are kept in the order of their names, so that no decision
+depends on the order in which a source happened to list them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
+
+#: Templates in the words of Ganeti, by what matters for placement (allocation 2.5).
+INTERNALLY_MIRRORED = frozenset({"drbd"})
+EXTERNALLY_MIRRORED = frozenset({"diskless", "sharedfile", "blockdev", "rbd", "ext", "gluster"})
+NOT_MIRRORED = frozenset({"plain", "file"})
+#: The only templates that take disk space and spindles of a node.
+LOCAL_STORAGE = frozenset({"drbd", "plain"})
+DISK_TEMPLATES = INTERNALLY_MIRRORED | EXTERNALLY_MIRRORED | NOT_MIRRORED
+
+ALLOC_POLICIES = ("preferred", "last_resort", "unallocable")
+ADMIN_STATES = ("up", "down", "offline")
+
+
+class Spec(NamedTuple):
+    """One bound of an instance policy."""
+
+    memory: int
+    vcpus: int
+    disk: int
+    disks: int
+    nics: int
+    spindles: int
+
+
+class MinMax(NamedTuple):
+    """One allowed range of an instance policy, both ends included."""
+
+    min: Spec
+    max: Spec
+
+
+class Policy(NamedTuple):
+    """An instance policy (allocation 2.3)."""
+
+    minmax: tuple[MinMax, ...]
+    std: Spec
+    templates: frozenset[str]
+    vcpu_ratio: float
+    spindle_ratio: float
+
+
+class Group(NamedTuple):
+    """A node group."""
+
+    uuid: str
+    name: str
+    alloc_policy: str
+    networks: frozenset[str]
+    policy: Policy
+    tags: tuple[str, ...]
+
+
+class Node(NamedTuple):
+    """A node; the run-time figures of a node that is not live are 0 (allocation 2.4)."""
+
+    name: str
+    group: str
+    offline: bool
+    drained: bool
+    vm_capable: bool
+    tags: tuple[str, ...]
+    exclusive_storage: bool
+    total_memory: float
+    reserved_memory: int
+    free_memory: int
+    total_disk: float
+    free_disk: int
+    total_cpus: float
+    reserved_cpus: int
+    spindles: int
+    """spindle_count, with exclusive storage total_spindles"""
+    free_spindles: int
+
+    @property
+    def live(self) -> bool:
+        """Whether the node reports figures of its own."""
+        return not self.offline and self.vm_capable
+
+    @property
+    def usable(self) -> bool:
+        """Whether the node may receive instances."""
+        return self.live and not self.drained
+
+    @property
+    def condition(self) -> str:
+        """Why the node is unusable, in one or two words; empty when it is usable."""
+        if self.offline:
+            return "offline"
+        if not self.vm_capable:
+            return "not vm_capable"
+        return "drained" if self.drained else ""
+
+
+class Disk(NamedTuple):
+    """One disk of an instance; ``spindles`` is None when it was not given."""
+
+    size: int
+    spindles: int | None
+
+
+class Instance(NamedTuple):
+    """An instance, existing or wanted; ``nodes`` is primary, then secondary (or empty)."""
+
+    name: str
+    memory: int
+    vcpus: int
+    disk_space: int
+    """space on each of its nodes, metadata included"""
+    disks: tuple[Disk, ...]
+    template: str
+    spindle_use: int
+    tags: tuple[str, ...]
+    networks: tuple[str, ...]
+    state: str
+    forthcoming: bool
+    nodes: tuple[str, ...]
+
+    @property
+    def uses_memory(self) -> bool:
+        """Whether it takes memory on its primary (allocation 3.1)."""
+        return self.state == "up" and not self.forthcoming
+
+    @property
+    def counts_vcpus(self) -> bool:
+        """Whether its CPUs count on its primary."""
+        return self.state != "offline"
+
+    @property
+    def reserved(self) -> int:
+        """Memory its secondary keeps free for it."""
+        return 0 if self.state == "offline" else self.memory
+
+    @property
+    def local(self) -> bool:
+        """Whether it takes disk space of its nodes."""
+        return self.template in LOCAL_STORAGE
+
+    @property
+    def spindles(self) -> int | None:
+        """Sum of the disks' spindles, None when one of them is unknown."""
+        total = 0
+        for disk in self.disks:
+            if disk.spindles is None:
+                return None
+            total += disk.spindles
+        return total
+
+
+class Cluster:
+    """All groups, nodes and instances, each sorted by name (groups also by uuid)."""
+
+    __slots__ = (
+        "group_index",
+        "groups",
+        "hypervisors",
+        "instance_index",
+        "instances",
+        "node_index",
+        "nodes",
+        "tags",
+    )
+
+    groups: tuple[Group, ...]
+    nodes: tuple[Node, ...]
+    instances: tuple[Instance, ...]
+    tags: tuple[str, ...]
+    hypervisors: tuple[str, ...]
+    group_index: dict[str, int]
+    node_index: dict[str, int]
+    instance_index: dict[str, int]
+
+    def __init__(
+        self,
+        groups: Iterable[Group],
+        nodes: Iterable[Node],
+        instances: Iterable[Instance],
+        tags: Iterable[str] = (),
+        hypervisors: Iterable[str] = (),
+    ) -> None:
+        put = super().__setattr__
+        put("groups", tuple(sorted(groups, key=lambda group: (group.name, group.uuid))))
+        put("nodes", tuple(sorted(nodes, key=_by_name)))
+        put("instances", tuple(sorted(instances, key=_by_name)))
+        put("tags", tuple(tags))
+        put("hypervisors", tuple(hypervisors))
+        put("group_index", {group.uuid: i for i, group in enumerate(self.groups)})
+        put("node_index", {node.name: i for i, node in enumerate(self.nodes)})
+        put("instance_index", {inst.name: i for i, inst in enumerate(self.instances)})
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a cluster snapshot cannot be changed ({name})")
+
+    def groups_named(self, name: str) -> list[int]:
+        """Indices of the groups with this name or uuid."""
+        return [i for i, group in enumerate(self.groups) if name in (group.name, group.uuid)]
+
+
+_Named = TypeVar("_Named", Node, Instance)
+
+
+def _by_name(item: _Named) -> str:
+    return item.name

@@ -1,0 +1,55 @@
+"""The options Ganeti passes to an allocator behind the file name.
+
+They come from the cluster's ``default_iallocator_params`` and are the same for every
+allocator of the cluster, so an unknown option is noted and otherwise ignored.  Those of
+hail that change the outcome have hail's names (allocation 11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ganeti_steward.core.errors import BadInput
+from ganeti_steward.core.reader import LIMIT
+
+#: hail's options that only change what is printed.
+_HARMLESS: Final = frozenset({"-v", "--verbose", "-q", "--quiet", "-p", "--print-nodes"})
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a request is to be answered."""
+
+    capacity_checks: bool = True
+    ignore_soft_errors: bool = False
+    restrict_to: tuple[str, ...] | None = None
+    kvm_memory: int = 4096
+    """MiB; 0 believes what the node reports (--static-kvm-node-memory)"""
+    ignored: tuple[str, ...] = field(default=())
+    """options that mean nothing to this program"""
+
+
+def parse_options(arguments: Sequence[str]) -> Options:
+    """Read options written as ``--name`` or ``--name=value``; raises BadInput."""
+    options, ignored, faults = Options(), [], []
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if name == "--no-capacity-checks":
+            options = replace(options, capacity_checks=False)
+        elif name == "--ignore-soft-errors":
+            options = replace(options, ignore_soft_errors=True)
+        elif name == "--restrict-allocation-to" and equals:
+            names = tuple(part for part in value.split(",") if part)
+            options = replace(options, restrict_to=names)
+        elif name == "--static-kvm-node-memory" and equals:
+            if value.isascii() and value.isdigit() and int(value) <= LIMIT:
+                options = replace(options, kvm_memory=int(value))
+            else:
+                faults.append(f"option {name}: a number of MiB is expected, found {value!r}")
+        elif name not in _HARMLESS:
+            ignored.append(argument)
+    if faults:
+        raise BadInput(faults)
+    return replace(options, ignored=tuple(ignored))

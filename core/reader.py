@@ -1,0 +1,185 @@
+"""Reading JSON objects key by key while collecting every fault.
+
+A fault names the object, the key and what is wrong.  Reading goes on with a harmless
+value after a fault, so that one run tells all of them; the caller raises at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any, Final
+
+from ganeti_steward.core.errors import MAX_FAULTS, BadInput
+
+#: Larger figures (1 EiB in MiB) are faults: sums over a cluster must stay exact.
+LIMIT: Final = 2**40
+
+_REQUIRED: Final = object()
+
+
+class Faults:
+    """The faults of one input, in the order they were met."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def add(self, what: str, fault: str) -> None:
+        """Note one fault of the object ``what``."""
+        self.found.append(f"{what}: {fault}")
+
+    @property
+    def many(self) -> bool:
+        """Whether so many were found that reading on tells nobody more."""
+        return len(self.found) > 10 * MAX_FAULTS
+
+    def check(self) -> None:
+        """Raise BadInput when there was any fault."""
+        if self.found:
+            raise BadInput(self.found)
+
+
+def describe(value: object) -> str:
+    """A JSON value in a few words, for a sentence."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return f"the number {value}"
+    if isinstance(value, str):
+        shown = value if len(value) <= 40 else value[:37] + "..."
+        return f"the text {shown!r}"
+    return "a list" if isinstance(value, list) else "an object"
+
+
+class Section:
+    """One JSON object of the input; ``kind`` and ``name`` say which, in faults."""
+
+    __slots__ = ("data", "faults", "kind", "name")
+
+    def __init__(self, data: Any, kind: str, name: str, faults: Faults) -> None:
+        self.kind, self.name, self.faults = kind, name, faults
+        if not isinstance(data, dict):
+            self.fault(f"an object is expected, found {describe(data)}")
+            # That says it all: its keys are read as missing, into a list nobody reads.
+            data, self.faults = {}, Faults()
+        self.data: dict[str, Any] = data
+
+    @property
+    def what(self) -> str:
+        """The object's name in a sentence."""
+        return f"{self.kind} {self.name!r}" if self.name else self.kind
+
+    def fault(self, text: str, key: str = "") -> None:
+        """Note a fault of this object, or of one of its keys."""
+        self.faults.add(self.what, f"key {key!r}: {text}" if key else text)
+
+    def _missing(self, key: str) -> None:
+        self.fault("is missing", key)
+
+    def integer(self, key: str, default: Any = _REQUIRED) -> int:
+        """A whole number; one with a fraction is rounded, halves to the even one."""
+        value = self.data.get(key, default)
+        if type(value) is int and -LIMIT <= value <= LIMIT:
+            return value
+        return int(self._number(key, value, default, whole=True))
+
+    def number(self, key: str, default: Any = _REQUIRED) -> float:
+        """Any number."""
+        value = self.data.get(key, default)
+        if type(value) is float and -LIMIT <= value <= LIMIT:
+            return value
+        return float(self._number(key, value, default, whole=False))
+
+    def _number(self, key: str, value: Any, default: Any, *, whole: bool) -> float:
+        if value is _REQUIRED:
+            self._missing(key)
+        elif isinstance(value, bool) or not isinstance(value, int | float):
+            wanted = "a whole number" if whole else "a number"
+            self.fault(f"{wanted} is expected, found {describe(value)}", key)
+        elif not -LIMIT <= value <= LIMIT:
+            self.fault(f"{describe(value)} is out of range", key)
+        else:
+            return round(value) if whole else value
+        return 0 if default is _REQUIRED else int(default)
+
+    def boolean(self, key: str, default: Any = _REQUIRED) -> bool:
+        """True or false, nothing else."""
+        value = self.data.get(key, default)
+        if value is True or value is False:
+            return bool(value)
+        if value is _REQUIRED:
+            self._missing(key)
+        else:
+            self.fault(f"true or false is expected, found {describe(value)}", key)
+        return False
+
+    def text(self, key: str, default: Any = _REQUIRED) -> str:
+        """A string."""
+        value = self.data.get(key, default)
+        if isinstance(value, str):
+            return value
+        if value is _REQUIRED:
+            self._missing(key)
+        else:
+            self.fault(f"a text is expected, found {describe(value)}", key)
+        return ""
+
+    def optional_text(self, key: str) -> str | None:
+        """A string, or None when the key is missing or null."""
+        return None if self.data.get(key) is None else self.text(key)
+
+    def choice(self, key: str, allowed: Collection[str]) -> str:
+        """A string out of ``allowed``."""
+        before = len(self.faults.found)
+        value = self.text(key)
+        if value not in allowed and len(self.faults.found) == before:
+            words = ", ".join(sorted(allowed))
+            self.fault(f"unknown value {value!r} (known: {words})", key)
+        return value
+
+    def items(self, key: str, default: Any = _REQUIRED) -> list[Any]:
+        """A list of anything."""
+        value = self.data.get(key, default)
+        if isinstance(value, list):
+            return value
+        if value is _REQUIRED:
+            self._missing(key)
+        else:
+            self.fault(f"a list is expected, found {describe(value)}", key)
+        return []
+
+    def texts(self, key: str, default: Any = _REQUIRED) -> tuple[str, ...]:
+        """A list of strings."""
+        values = self.items(key, default)
+        for value in values:
+            if not isinstance(value, str):
+                self.fault(f"a list of texts is expected, it holds {describe(value)}", key)
+                return ()
+        return tuple(values)
+
+    def optional_texts(self, key: str) -> tuple[str, ...] | None:
+        """A list of strings, or None when the key is missing or null."""
+        return None if self.data.get(key) is None else self.texts(key)
+
+    def section(self, key: str) -> Section:
+        """An object one level down."""
+        name = f"{self.name}.{key}" if self.name else key
+        if key not in self.data:
+            self._missing(key)
+            return Section({}, self.kind, name, Faults())
+        return Section(self.data[key], self.kind, name, self.faults)
+
+    def sections(self, key: str, kind: str) -> Iterator[Section]:
+        """The objects of an object of objects, each under its own name."""
+        value = self.data.get(key, _REQUIRED)
+        if value is _REQUIRED:
+            self._missing(key)
+            return
+        if not isinstance(value, dict):
+            self.fault(f"an object is expected, found {describe(value)}", key)
+            return
+        for name, data in value.items():
+            if self.faults.many:
+                return
+            yield Section(data, kind, name, self.faults)

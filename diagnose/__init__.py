@@ -1,0 +1,1 @@
+"""The node side: whitelisted commands, collectors, the signed report."""

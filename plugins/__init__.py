@@ -1,0 +1,1 @@
+"""Built-in policy plugins: constraints, job filters, repairs, notifiers."""
