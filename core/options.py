@@ -17,6 +17,9 @@ from ganeti_steward.core.reader import LIMIT
 #: hail's options that only change what is printed.
 _HARMLESS: Final = frozenset({"-v", "--verbose", "-q", "--quiet", "-p", "--print-nodes"})
 
+#: hail's options that replace the cluster data; ignoring them would answer another question.
+_OTHER_SOURCES: Final = frozenset({"-t", "--text-data", "--simulate"})
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -48,6 +51,8 @@ def parse_options(arguments: Sequence[str]) -> Options:
                 options = replace(options, kvm_memory=int(value))
             else:
                 faults.append(f"option {name}: a number of MiB is expected, found {value!r}")
+        elif name in _OTHER_SOURCES:
+            faults.append(f"option {name}: only the message itself is read, no other cluster data")
         elif name not in _HARMLESS:
             ignored.append(argument)
     if faults:

@@ -57,3 +57,6 @@ TYPE_NAMES: dict[type, str] = {
     Relocate: "relocate",
     AllocateSecondary: "allocate-secondary",
 }
+
+#: What else Ganeti 3 sends; refused with a clear answer.
+UNANSWERED = ("node-evacuate", "change-group")

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from ganeti_steward.core.answer import Answer, Outcome
-from ganeti_steward.core.errors import BadInput
+from ganeti_steward.core.errors import BadInput, NotAnswered
 from ganeti_steward.core.model import (
     ALLOC_POLICIES,
     DISK_TEMPLATES,
@@ -27,6 +27,7 @@ from ganeti_steward.core.model import (
 from ganeti_steward.core.reader import Faults, Section, describe
 from ganeti_steward.core.request import (
     HOOKS,
+    UNANSWERED,
     Allocate,
     AllocateSecondary,
     MultiAllocate,
@@ -41,7 +42,8 @@ NIC_MODES = frozenset({"bridged", "routed", "openvswitch"})
 def read_message(raw: bytes) -> tuple[Cluster, Request]:
     """Read one iallocator message.
 
-    Raises BadInput naming every fault (allocation 2 and 11).
+    Raises BadInput naming every fault (allocation 2 and 11), NotAnswered for a type of
+    request that is fine but not for us.
     """
     message = parse(raw)
     faults = Faults()
@@ -259,6 +261,8 @@ def _request(top: Section, cluster: Cluster) -> Request:
         ]
         items = tuple(_allocate(body) for body in bodies)
         return MultiAllocate(items, section.optional_text("group_name"))
+    if kind in UNANSWERED:
+        raise NotAnswered(f"{kind} requests are not answered by this program; use hail for them")
     name = section.text("name") if kind in HOOKS else ""
     if kind in HOOKS and name not in cluster.instance_index and "name" in section.data:
         section.fault(f"no instance is named {name!r}", "name")

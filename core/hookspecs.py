@@ -1,0 +1,101 @@
+"""The hooks a plugin may implement; ``docs/hooks/`` has a page for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import pluggy
+
+from ganeti_steward.core import PROJECT
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.answer import Outcome
+    from ganeti_steward.core.context import Context
+    from ganeti_steward.core.model import Cluster, Instance
+    from ganeti_steward.core.request import (
+        Allocate,
+        AllocateSecondary,
+        MultiAllocate,
+        Relocate,
+    )
+    from ganeti_steward.core.site import Ban, Cost
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+
+
+@hookspec
+def steward_allocate(
+    request: Allocate, cluster: Cluster, context: Context
+) -> Outcome | None:  # type: ignore[empty-body]
+    """Place one new instance.
+
+    :param request: the instance wanted, the number of nodes, group and node restrictions
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site's own rules
+    :return: an answer with node names (primary first), a refusal, or None ("not mine")
+    """
+
+
+@hookspec
+def steward_multi_allocate(
+    request: MultiAllocate, cluster: Cluster, context: Context
+) -> Outcome | None:  # type: ignore[empty-body]
+    """Place a batch of new instances.
+
+    :param request: the batch
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site's own rules
+    :return: an answer ``[[[name, nodes], ...], [failed names]]``, a refusal, or None
+    """
+
+
+@hookspec
+def steward_relocate(
+    request: Relocate, cluster: Cluster, context: Context
+) -> Outcome | None:  # type: ignore[empty-body]
+    """Find one new node for an existing instance.
+
+    :param request: the instance and the node it leaves
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site's own rules
+    :return: an answer with one node name, a refusal, or None
+    """
+
+
+@hookspec
+def steward_allocate_secondary(
+    request: AllocateSecondary, cluster: Cluster, context: Context
+) -> Outcome | None:  # type: ignore[empty-body]
+    """Find a secondary for an instance that is being converted to drbd.
+
+    :param request: the instance
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site's own rules
+    :return: an answer that is one node name (a string), a refusal, or None
+    """
+
+
+@hookspec
+def steward_constrain(
+    cluster: Cluster, instance: Instance
+) -> Iterable[Ban]:  # type: ignore[empty-body]
+    """Say which nodes may not serve an instance, in which role, and why.
+
+    :param cluster: the cluster as it is
+    :param instance: the instance to be placed or moved
+    :return: any number of bans; a failure of the plugin refuses the request
+    """
+
+
+@hookspec
+def steward_weigh(
+    cluster: Cluster, instance: Instance
+) -> Iterable[Cost]:  # type: ignore[empty-body]
+    """Say what having an instance on a node costs; lower is better.
+
+    :param cluster: the cluster as it is
+    :param instance: the instance to be placed or moved
+    :return: any number of costs; each is multiplied by the plugin's configured weight and
+        added to the cluster score
+    """

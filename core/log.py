@@ -1,0 +1,32 @@
+"""Logging the way Ganeti's programs do: one file, lines that grep well."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.config import Log
+
+_FORMAT: Final = "%(asctime)s: steward pid=%(process)d %(levelname)s %(message)s"
+
+
+def set_up(config: Log) -> None:
+    """Log to the configured file where its directory exists, else nowhere.
+
+    An allocator must answer whether or not it can log, so a file that cannot be opened
+    is not an error.
+    """
+    root = logging.getLogger("ganeti_steward")
+    root.setLevel(config.level.upper())
+    root.propagate = False
+    handler: logging.Handler = logging.NullHandler()
+    if config.file and os.path.isdir(os.path.dirname(config.file)):
+        try:
+            handler = logging.FileHandler(config.file, encoding="utf-8")
+        except OSError:
+            handler = logging.NullHandler()
+    handler.setFormatter(logging.Formatter(_FORMAT))
+    logging.raiseExceptions = False
+    root.addHandler(handler)
