@@ -20,7 +20,7 @@ def allocate(request: Allocate, cluster: Cluster, context: Context) -> Outcome:
     """Answer with the best legal place, or with the reasons why there is none."""
     state = load(cluster, request.instance.template, context.options.kvm_memory)
     placer = Placer(state, context)
-    placement = placer.place(request, request.group_name, placer.terms(request))
+    placement = placer.place(state, request, request.group_name, placer.terms(request))
     told = (explain(placement),) if context.explain else ()
     if placement.chosen is None:
         return Refusal(refusal_text(placement), told)

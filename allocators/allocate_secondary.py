@@ -33,8 +33,6 @@ def allocate_secondary(
         return Refusal(f"Instance already has a secondary: {request.name} on {instance.nodes[1]}")
     state = load(cluster, None, context.options.kvm_memory)
     resident = state.resident(request.name)
-    if resident is None:
-        return Refusal(f"instance {request.name} is only announced (forthcoming)")
     terms = terms_of(state.frame, instance, context.site)
     primary, left = resident.primary, state.removed(resident)
     guest = state.frame.tag_rules.guest(instance._replace(template="drbd", nodes=()))

@@ -46,8 +46,9 @@ class _Rest(NamedTuple):
     """the largest memory among them"""
     use_sum: int
     disk: int
-    """the largest disk; below any free space when none has local storage"""
+    """the largest disk; -1 when none has local storage"""
     disk_sum: int
+    """-1 likewise"""
     plain: bool
     """whether memory and disk are all that can stop them"""
 
@@ -62,10 +63,12 @@ class CapacityTest:
         self._stuck: dict[int, frozenset[Stuck]] = {}
         self._rests: dict[int, tuple[tuple[Resident, ...], _Rest]] = {}
 
-    def newly_stuck(self, state: State) -> list[Stuck]:
-        """The instances of the first node that gets worse; empty when none does."""
-        unsure = ~self._certain(state) & self._nodes
-        for node in np.flatnonzero(unsure).tolist():
+    def newly_stuck(self, state: State, changed: tuple[int, ...]) -> list[Stuck]:
+        """The instances of the first node that gets worse; empty when none does.
+
+        ``changed``: the nodes whose figures differ from a state that is no worse.
+        """
+        for node in np.flatnonzero(self._unsure(state, changed) & self._nodes).tolist():
             stuck = evacuate(state, node)
             if stuck:
                 worse = stuck - self._stuck_before(node)
@@ -78,22 +81,23 @@ class CapacityTest:
             self._stuck[node] = evacuate(self._before, node)
         return self._stuck[node]
 
-    def _certain(self, state: State) -> Mask:
-        """Nodes that can be emptied for reasons that need no trying."""
-        certain = _certain_failovers(state)
-        rest_nodes, rests = [], []
+    def _unsure(self, state: State, changed: tuple[int, ...]) -> Mask:
+        """Nodes that have to be tried: all others are certainly no worse."""
+        unsure = ~_certain_failovers(state)
+        for node in np.flatnonzero(unsure).tolist():
+            # What is stuck there because of other nodes was stuck before.
+            unsure[node] = node in changed or any(
+                resident.guest.drbd and resident.secondary in changed
+                for resident in state.residents.get(node, ())
+            )
+        sources, rests = [], []
         for node, residents in state.residents.items():
-            if residents and not all(resident.guest.drbd for resident in residents):
-                rest = self._rest(state, node, residents)
-                if rest.plain:
-                    rest_nodes.append(node)
-                    rests.append(rest)
-                else:
-                    certain[node] = False
+            if not all(resident.guest.drbd for resident in residents):
+                sources.append(node)
+                rests.append(self._rest(state, node, residents))
         if rests:
-            source = np.array(rest_nodes)
-            certain[source] &= _certain_moves(state, source, rests)
-        return certain
+            unsure[sources] |= ~_certain_moves(state, np.array(sources), rests)
+        return unsure
 
     def _rest(self, state: State, node: int, residents: tuple[Resident, ...]) -> _Rest:
         # Placements share the tuples of all nodes they do not touch.
@@ -107,13 +111,13 @@ def _rest_of(state: State, node: int, residents: tuple[Resident, ...]) -> _Rest:
     guests = [resident.guest for resident in residents if not resident.guest.drbd]
     local = [guest.disk for guest in guests if guest.instance.local]
     mates = state.frame.group == state.frame.group[node]
-    plain = not state.frame.exclusive[mates].any() and not state.frame.migration[node]
+    plain = not state.frame.exclusive[mates].any()
     return _Rest(
         count=len(guests),
         use=max(guest.use for guest in guests),
         use_sum=sum(guest.use for guest in guests),
-        disk=max(local, default=-st.UNKNOWN),
-        disk_sum=sum(local) if local else -st.UNKNOWN,
+        disk=max(local, default=-1),
+        disk_sum=sum(local) if local else -1,
         plain=plain and not any(_against_policy(state, guest, node) for guest in guests),
     )
 
@@ -142,19 +146,29 @@ def _certain_failovers(state: State) -> Mask:
 def _certain_moves(state: State, source: Ints, rests: list[_Rest]) -> Mask:
     """Nodes whose other instances certainly find a place, whichever is chosen for each.
 
-    Either one node could take all of them, or there are as many nodes that could each
-    take the largest: then one of those is still untouched when the last one is due.
+    A node is closed to the largest instance only when less than that is left of its memory
+    or its disk.  To close all of them takes more than all the instances have; so as long
+    as the room beyond one largest instance adds up to more than their sum, none is stuck.
+    With two resources each node may be closed by the one that is cheaper to exhaust,
+    therefore the shares of both sums are compared with two.
     """
     frame, now = state.frame, state.now
     # Any other node may have had to take over drbd instances before.
     memory = now[st.UNALLOCATED] - state.peers.most(state.peers.running)
     disk = now[st.DISK]
-    figures = np.array([rest[:5] for rest in rests], np.int64)
-    count, use, use_sum, largest, disk_sum = figures.T[:, :, None]
+    figures = np.array([rest[1:5] for rest in rests], np.int64)
+    use, use_sum, largest, disk_sum = figures.T[:, :, None]
     mates = (frame.group[source, None] == frame.group) & (source[:, None] != np.arange(frame.size))
-    one = mates & (memory > use_sum) & (disk > disk_sum)
-    each = mates & (memory > use) & (disk > largest)
-    sure: Mask = one.any(axis=1) | (each.sum(axis=1) >= count[:, 0])
+    if any(frame.migration):
+        mates &= np.array([frame.accepts(node) for node in source.tolist()])
+    mates &= np.array([rest.plain for rest in rests])[:, None]
+    one = mates & (memory > use_sum) & ((disk > disk_sum) | (disk_sum < 0))
+    by_memory = np.maximum(memory - use, 0) / np.maximum(use_sum, 1)
+    by_disk = np.maximum(disk - largest, 0) / np.maximum(disk_sum, 1)
+    by_disk = np.where(disk_sum < 0, np.inf, by_disk)
+    room = (np.minimum(by_memory, by_disk) * mates).sum(axis=1)
+    enough = np.where(disk_sum[:, 0] < 0, 1.0, 2.0)
+    sure: Mask = one.any(axis=1) | (room > enough)
     return sure
 
 
@@ -264,7 +278,7 @@ class PlaceFilter:
             self.refused += 1
             return None
         after = self._state.placed(self._guest, place.primary, place.secondary)
-        stuck = self._test.newly_stuck(after)
+        stuck = self._test.newly_stuck(after, (place.primary, place.secondary))
         if not stuck:
             return after
         self.refused += 1
@@ -274,10 +288,10 @@ class PlaceFilter:
         return None
 
     def _blame(self, place: Place) -> None:
-        after = self._state.after_primary(self._guest)
-        if self._test.newly_stuck(self._state.touched(place.primary, after)):
-            self._bad.add((place.primary, True))
-            return
-        after = self._state.after_secondary(self._guest, 0)
-        if self._test.newly_stuck(self._state.touched(place.secondary, after)):
-            self._bad.add((place.secondary, False))
+        for node, first, after in (
+            (place.primary, True, self._state.after_primary(self._guest)),
+            (place.secondary, False, self._state.after_secondary(self._guest, 0)),
+        ):
+            if self._test.newly_stuck(self._state.touched(node, after), (node,)):
+                self._bad.add((node, first))
+                return

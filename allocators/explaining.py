@@ -69,7 +69,7 @@ def _told(placement: Placement, place: Place) -> ToldPlace:
     after = placement.state.placed(placement.guest, place.primary, place.secondary)
     names = after.frame.cluster.nodes
     scorer = Scorer(after, placement.scope)
-    stuck = placement.test.newly_stuck(after) if placement.test else []
+    stuck = placement.test.newly_stuck(after, place[1:3]) if placement.test else []
     return ToldPlace(
         nodes=tuple(names[i].name for i in (place.primary, place.secondary) if i >= 0),
         score=scorer.score,

@@ -39,7 +39,7 @@ def load(cluster: Cluster, template: str | None, kvm_memory: int) -> st.State:
         frame=frame,
         now=_matrix(frame, guests, primary, secondary, peers, kvm_memory),
         peers=peers,
-        tagged=_tagged(guests, primary),
+        books=_books(guests, primary),
         residents=_residents(guests, primary, secondary),
     )
     _count_places(state, guests, primary, secondary)
@@ -218,13 +218,15 @@ def _matrix(
     return now
 
 
-def _tagged(guests: Sequence[Guest], primary: Ints) -> dict[str, dict[int, int]]:
-    tagged: dict[str, dict[int, int]] = {}
+def _books(guests: Sequence[Guest], primary: Ints) -> st.TagBooks:
+    every: dict[str, dict[int, int]] = {}
+    real: dict[str, dict[int, int]] = {}
     for guest, node in zip(guests, primary.tolist(), strict=True):
         for tag in guest.exclusion:
-            counts = tagged.setdefault(tag, {})
-            counts[node] = counts.get(node, 0) + 1
-    return tagged
+            for counts in (every, real)[: 1 if guest.instance.forthcoming else 2]:
+                mine = counts.setdefault(tag, {})
+                mine[node] = mine.get(node, 0) + 1
+    return st.TagBooks(every, every if every == real else real)
 
 
 def _residents(
@@ -241,7 +243,7 @@ def _count_places(
     state: st.State, guests: Sequence[Guest], primary: Ints, secondary: Ints
 ) -> None:
     """Fill in the rows that depend on tags; they are rare, so they are counted singly."""
-    for counts in state.tagged.values():
+    for counts in state.books.all.values():
         for node, count in counts.items():
             state.now[st.CLASHES, node] += count - 1
     locations = state.frame.locations

@@ -89,10 +89,10 @@ class _Batch:
     """All items of one request with what holds for each on any state."""
 
     def __init__(self, request: MultiAllocate, state: State, context: Context) -> None:
-        self._request, self._state, self._context = request, state, context
+        self._request, self._state = request, state
         self._everywhere = np.ones(state.frame.size, np.bool_)
-        placer = Placer(state, context)
-        self._terms: list[Terms] = [placer.terms(item) for item in request.items]
+        self._placer = Placer(state, context)
+        self._terms: list[Terms] = [self._placer.terms(item) for item in request.items]
 
     def plan(self) -> _Plan:
         """The best plan found."""
@@ -118,7 +118,7 @@ class _Batch:
     def _place(self, state: State, at: int) -> Placement:
         item = self._request.items[at]
         group = item.group_name if item.group_name is not None else self._request.group_name
-        return Placer(state, self._context).place(item, group, self._terms[at])
+        return self._placer.place(state, item, group, self._terms[at])
 
     def _greedy(self, order: Sequence[int]) -> _Plan:
         placements: dict[int, Placement] = {}

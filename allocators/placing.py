@@ -80,10 +80,11 @@ class Placement:
 
 
 class Placer:
-    """Places new guests on one state under the options of one call."""
+    """Places new guests under the options of one call."""
 
     def __init__(self, state: State, context: Context) -> None:
-        self.state = state
+        """``state``: the cluster as it is, which no placement may make worse."""
+        self._before = state
         self._context = context
         self._tests: dict[int, CapacityTest] = {}
 
@@ -91,16 +92,18 @@ class Placer:
         """What holds for this guest on any state; raises PluginError."""
         options = self._context.options
         return terms_of(
-            self.state.frame,
+            self._before.frame,
             item.instance,
             self._context.site,
             options.restrict_to if options.restrict_to is not None else item.restrict_to,
             forced=options.ignore_soft_errors,
         )
 
-    def place(self, item: Allocate, group_name: str | None, terms: Terms) -> Placement:
-        """The best place for one new instance; nothing is changed."""
-        state, required = self.state, item.required_nodes
+    def place(
+        self, state: State, item: Allocate, group_name: str | None, terms: Terms
+    ) -> Placement:
+        """The best place for one new instance on a state; nothing is changed."""
+        required = item.required_nodes
         groups = state.frame.cluster.groups
         guest = state.frame.tag_rules.guest(item.instance)
         named = None if group_name is None else state.frame.cluster.groups_named(group_name)
@@ -132,7 +135,7 @@ class Placer:
         # A scope is everything or one group: its first node and its size tell which.
         key = int(scope.argmax()) * (len(scope) + 1) + int(scope.sum()) if len(scope) else 0
         if key not in self._tests:
-            self._tests[key] = CapacityTest(self.state, scope)
+            self._tests[key] = CapacityTest(self._before, scope)
         return self._tests[key]
 
 

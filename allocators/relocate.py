@@ -26,8 +26,6 @@ def relocate(request: Relocate, cluster: Cluster, context: Context) -> Outcome:
     instance = cluster.instances[cluster.instance_index[request.name]]
     state = load(cluster, instance.template, context.options.kvm_memory)
     resident = state.resident(request.name)
-    if resident is None:
-        return Refusal(f"instance {request.name} is only announced (forthcoming)")
     fault = _fault(request, state, resident)
     if fault:
         return Refusal(fault)

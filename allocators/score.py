@@ -117,8 +117,14 @@ class Scorer:
         centred = self._centred[:, self._online]
         self._variance = (centred * centred).sum(axis=1)[:, None] / self._n
         self._counts = counts(frame, state.now)
-        self._base = float(self._counts[nodes].sum()) + self._paired_tags()
-        self.score = 0.0 if self._empty else self._base + float(self._spread(self._variance)[0])
+        self._base = float(self._counts[nodes].sum())
+
+    @property
+    def score(self) -> float:
+        """The score of the state as it is."""
+        if self._empty:
+            return 0.0
+        return self._base + self.paired_tags() + float(self._spread(self._variance)[0])
 
     @staticmethod
     def _spread(variance: Floats) -> Floats:
@@ -141,8 +147,8 @@ class Scorer:
     def one(self, nodes: Ints, after: Ints, extra: Floats | float = 0.0) -> Floats:
         """The score with one node changed, for each of ``nodes``.
 
-        ``after`` holds the columns of these nodes; ``extra`` is added (what depends on
-        more than the node: shared locations, a site's own costs).
+        ``after`` holds the columns of these nodes; ``extra`` is added: what depends on
+        more than the node.  Component 19 is left to it altogether.
         """
         if self._empty:
             return np.zeros(len(nodes))
@@ -162,31 +168,25 @@ class Scorer:
         """
         frame = self.state.frame
         met = np.zeros(frame.size)
-        for tag in guest.exclusion if len(frame.location_names) else ():
+        for tag in guest.exclusion if frame.location_names else ():
             met += frame.locations @ (self._tag_places(tag) > 0)
         return met
 
-    def _paired_tags(self) -> float:
-        if not len(self.state.frame.location_names):
-            return 0.0
+    def paired_tags(self) -> float:
+        """Component 19 of the state as it is."""
         total = 0.0
-        for tag in self.state.tagged:
+        for tag in self.state.books.real if self.state.frame.location_names else ():
             places = self._tag_places(tag)
             total += float(places.sum() - (places > 0).sum())
         return total
 
     def _tag_places(self, tag: str) -> Ints:
-        """How many real primaries with this exclusion tag each location tag has online.
-
-        hail counts forthcoming ones here no more than anywhere outside the tag counts
-        of a node; they are rare enough to look at each.
-        """
+        """How many primaries with this exclusion tag each location tag has online."""
         locations = self.state.frame.locations
         places = np.zeros(locations.shape[1], np.int64)
-        for node in self.state.tagged.get(tag, ()):
+        for node, count in self.state.books.real.get(tag, {}).items():
             if self._online[node]:
-                mine = self.state.residents.get(node, ())
-                places += locations[node] * sum(tag in r.guest.exclusion for r in mine)
+                places += locations[node] * count
         return places
 
     def components(self) -> dict[str, float]:
@@ -200,7 +200,7 @@ class Scorer:
             "offline_pri_cnt": OFFLINE_PRIMARY_WEIGHT * float(now[st.PRIMARIES, offline].sum()),
             "pri_tags_score": TAGS_WEIGHT * float(now[st.CLASHES, online].sum()),
             "location_score": LOCATION_WEIGHT * float(now[st.LOCATION, online].sum()),
-            "location_exclusion_score": self._paired_tags(),
+            "location_exclusion_score": self.paired_tags(),
             "reserved_mem_rtotal": RESERVED_TOTAL_WEIGHT
             * float((now[st.RESERVED] / self.state.frame.memory)[online].sum()),
         }

@@ -35,7 +35,7 @@ class SinglePlaces:
         self, scorer: Scorer, guest: Guest, judged: Judged, members: Mask, terms: Terms
     ) -> None:
         self._nodes = np.flatnonzero(judged.fits & members)
-        extra = terms.costs[judged.role] + scorer.location_pairs(guest)
+        extra = _extra(scorer, guest, judged, terms)
         self._scores = scorer.one(self._nodes, judged.after[:, self._nodes], extra[self._nodes])
 
     @property
@@ -71,7 +71,7 @@ class PairPlaces:
             self._second,
             second.after[:, self._second],
         )
-        extra = terms.costs[first.role] + scorer.location_pairs(guest)
+        extra = _extra(scorer, guest, first, terms)
         self._scores.first += extra[self._first]
         self._scores.second += terms.costs[second.role][self._second]
         self._kept_pairs()
@@ -161,6 +161,12 @@ class PairPlaces:
             if row[at] == np.inf:
                 return
             yield Place(float(row[at]), int(self._first[position]), int(self._second[at]))
+
+
+def _extra(scorer: Scorer, guest: Guest, judged: Judged, terms: Terms) -> Floats:
+    """What placing the guest on each node adds besides the node's own components."""
+    extra: Floats = terms.costs[judged.role] + scorer.location_pairs(guest) + scorer.paired_tags()
+    return extra
 
 
 def _positions(nodes: Ints, size: int) -> Ints:

@@ -164,6 +164,38 @@ class Frame:
         return np.fromiter((tags <= taken for taken in self.accepted), np.bool_, self.size)
 
 
+_Counts = Mapping[str, Mapping[int, int]]
+
+
+class TagBooks(NamedTuple):
+    """Exclusion tag -> node -> how many of its primaries carry it."""
+
+    all: _Counts
+    """announced (forthcoming) instances included"""
+    real: _Counts
+
+    def counted(self, guest: Guest, node: int, sign: int) -> TagBooks:
+        """With a guest added to or taken off a node."""
+        if not guest.exclusion:
+            return self
+        every = _counted(self.all, guest, node, sign)
+        if self.all is self.real and not guest.instance.forthcoming:
+            return TagBooks(every, every)
+        announced = guest.instance.forthcoming
+        return TagBooks(every, self.real if announced else _counted(self.real, guest, node, sign))
+
+
+def _counted(counts: _Counts, guest: Guest, node: int, sign: int) -> _Counts:
+    new = dict(counts)
+    for tag in guest.exclusion:
+        mine = dict(new.get(tag, {}))
+        mine[node] = mine.get(node, 0) + sign
+        if mine[node] <= 0:
+            del mine[node]
+        new[tag] = mine
+    return new
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """One placement of all instances; never changed, only replaced."""
@@ -171,8 +203,7 @@ class State:
     frame: Frame
     now: Ints
     peers: Peers
-    tagged: Mapping[str, Mapping[int, int]]
-    """exclusion tag -> node -> how many of its primaries carry it"""
+    books: TagBooks
     residents: Mapping[int, tuple[Resident, ...]]
     """node -> its real primaries, the latest first"""
 
@@ -180,7 +211,7 @@ class State:
         """How many exclusion tags of the guest each node's primaries carry already."""
         taken = np.zeros(self.frame.size, np.int64)
         for tag in guest.exclusion:
-            for node in self.tagged.get(tag, ()):
+            for node in self.books.all.get(tag, ()):
                 taken[node] += 1
         return taken
 
@@ -208,7 +239,7 @@ class State:
         after[MEMORY_F] += guest.memory
         after[VCPUS_F] -= guest.vcpus
         for tag in guest.exclusion:
-            for node, count in self.tagged.get(tag, {}).items():
+            for node, count in self.books.all.get(tag, {}).items():
                 after[CLASHES, node] -= count > 1
         if guest.instance.forthcoming:
             return after
@@ -269,36 +300,39 @@ class State:
     def placed(self, guest: Guest, primary: int, secondary: int = -1) -> State:
         """With the guest added."""
         state = self.touched(primary, self.after_primary(guest))
-        tagged = _counted(self.tagged, guest, primary, 1)
-        if guest.instance.forthcoming:
-            if secondary >= 0:
-                state = state.touched(secondary, state.after_secondary(guest, 0))
-            return replace(state, tagged=tagged)
-        peers = self.peers
+        state = replace(state, books=self.books.counted(guest, primary, 1))
+        announced = guest.instance.forthcoming
         if secondary >= 0:
-            peers = peers.changed(secondary, primary, guest, 1)
-            kept = self.peers.row(primary)
+            kept = 0 if announced else self.peers.row(primary)
             state = state.touched(secondary, state.after_secondary(guest, kept))
+        if announced:
+            return state
+        if secondary >= 0:
             state.now[LOCATION, primary] += self.frame.shared_locations(primary)[secondary]
+            state = replace(state, peers=self.peers.changed(secondary, primary, guest, 1))
         residents = dict(self.residents)
         mine = Resident(guest, primary, secondary)
         residents[primary] = (mine, *residents.get(primary, ()))
-        return replace(state, peers=peers, tagged=tagged, residents=residents)
+        return replace(state, residents=residents)
 
     def removed(self, resident: Resident) -> State:
-        """With a (real) guest taken off."""
+        """With a guest taken off."""
         guest, primary, secondary = resident
         state = self.touched(primary, self.after_primary_left(guest))
-        peers = self.peers
+        state = replace(state, books=self.books.counted(guest, primary, -1))
+        announced = guest.instance.forthcoming
         if secondary >= 0:
-            peers = peers.changed(secondary, primary, guest, -1)
+            peers = self.peers if announced else self.peers.changed(secondary, primary, guest, -1)
             most = peers.most(peers.reserved, secondary)
             state = state.touched(secondary, state.after_secondary_left(guest, most))
+            state = replace(state, peers=peers)
+        if announced:
+            return state
+        if secondary >= 0:
             state.now[LOCATION, primary] -= self.frame.shared_locations(primary)[secondary]
         residents = dict(self.residents)
         residents[primary] = tuple(r for r in residents[primary] if r is not resident)
-        tagged = _counted(self.tagged, guest, primary, -1)
-        return replace(state, peers=peers, tagged=tagged, residents=residents)
+        return replace(state, residents=residents)
 
     def touched(self, node: int, after: Ints) -> State:
         """With one node's column taken from ``after``."""
@@ -306,27 +340,14 @@ class State:
         now[:, node] = after[:, node]
         return replace(self, now=now)
 
-    def resident(self, name: str) -> Resident | None:
-        """The real instance of this name."""
-        index = self.frame.cluster.instance_index[name]
-        instance = self.frame.cluster.instances[index]
-        primary = self.frame.cluster.node_index[instance.nodes[0]]
-        for resident in self.residents.get(primary, ()):
-            if resident.guest.instance.name == name:
+    def resident(self, name: str) -> Resident:
+        """The instance of this name as the cluster snapshot has it."""
+        cluster = self.frame.cluster
+        instance = cluster.instances[cluster.instance_index[name]]
+        nodes = [cluster.node_index[node] for node in instance.nodes]
+        for resident in self.residents.get(nodes[0], ()):
+            if resident.guest.instance is instance:
                 return resident
-        return None
-
-
-def _counted(
-    tagged: Mapping[str, Mapping[int, int]], guest: Guest, node: int, sign: int
-) -> Mapping[str, Mapping[int, int]]:
-    if not guest.exclusion:
-        return tagged
-    new = dict(tagged)
-    for tag in guest.exclusion:
-        counts = dict(new.get(tag, {}))
-        counts[node] = counts.get(node, 0) + sign
-        if counts[node] <= 0:
-            del counts[node]
-        new[tag] = counts
-    return new
+        # Announced instances live nowhere yet.
+        guest = self.frame.tag_rules.guest(instance)
+        return Resident(guest, nodes[0], nodes[1] if len(nodes) > 1 else -1)
