@@ -1,0 +1,71 @@
+"""``gnt-steward``: the front door of all commands; each is imported when it is called."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_USAGE, StewardError
+from ganeti_steward.core.version import VERSION
+
+#: Command -> what it does.  Its module has the same name, dashes as underscores.
+COMMANDS: Final = {
+    "check-config": "check the configuration file and the plugins it names",
+    "explain": "show why a request is (or was) answered the way it is",
+    "install-iallocator": "make Ganeti find the allocator under the name steward",
+    "plugins": "list the plugins, loaded and installed",
+    "replay": "answer a kept request again and compare",
+}
+
+
+def parser(command: str | None = None) -> argparse.ArgumentParser:
+    """The command line; only ``command`` (or every command) has its options filled in."""
+    top = argparse.ArgumentParser(
+        prog="gnt-steward",
+        description="Placement and repair for Ganeti clusters.",
+        epilog="gnt-steward COMMAND --help tells the options of a command.",
+    )
+    top.add_argument("-V", "--version", action="version", version=f"gnt-steward {VERSION}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, text in COMMANDS.items():
+        sub = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        if command in (None, name):
+            _module(name).add_arguments(sub)
+    return top
+
+
+def _module(command: str) -> object:
+    return importlib.import_module(
+        f"ganeti_steward.core.commands.{command.replace('-', '_')}"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    wanted = next((word for word in given if not word.startswith("-")), "")
+    options = parser(wanted).parse_args(given)
+    try:
+        status: int = _module(options.command).run(options)
+        sys.stdout.flush()
+    except StewardError as err:
+        print(f"gnt-steward {options.command}: {err}", file=sys.stderr)
+        return EXIT_FAILURE
+    except BrokenPipeError:
+        # The reader went away (| head); there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILURE
+    except KeyboardInterrupt:
+        print(f"gnt-steward {options.command}: interrupted", file=sys.stderr)
+        return EXIT_USAGE
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""``gnt-steward check-config``: every fault of the configuration at once."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ganeti_steward.core.config import Config, config_path, load_config, sample_config
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, BadConfig, PluginError
+from ganeti_steward.core.plugins import Plugins
+from ganeti_steward.core.request import HOOKS
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument("file", nargs="?", help="default: the file in use")
+    parser.add_argument(
+        "--sample", action="store_true", help="print a complete configuration with all defaults"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print one line per fault; status 1 when there is any."""
+    if options.sample:
+        sys.stdout.write(sample_config())
+        return EXIT_OK
+    path = options.file or config_path()
+    try:
+        config = load_config(path)
+    except BadConfig as err:
+        for fault in err.faults:
+            print(f"{path}: {fault}")
+        return EXIT_FAILURE
+    faults = plugin_faults(config)
+    for fault in faults:
+        print(f"{path}: {fault}")
+    if not faults:
+        print(f"{path}: OK")
+    return EXIT_FAILURE if faults else EXIT_OK
+
+
+def plugin_faults(config: Config) -> list[str]:
+    """What is wrong with the plugins a configuration names, with the key naming them."""
+    try:
+        plugins = Plugins(config)
+    except PluginError as err:
+        return [f"plugins.load: {err}"]
+    faults = []
+    for kind, hook in HOOKS.items():
+        for name in config.chain(kind):
+            try:
+                plugins.allocator(name, hook)
+            except PluginError as err:
+                faults.append(f"allocators.{kind}: {err}")
+    for section, names in (("weigh", config.weigh), ("plugin", config.plugin)):
+        faults += [
+            f"{section}.{name}: no plugin of this name is loaded"
+            for name in names
+            if name not in config.plugins.load
+        ]
+    return faults

@@ -1,0 +1,114 @@
+"""``gnt-steward install-iallocator``: link the allocator where Ganeti looks for it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Sequence
+from glob import glob
+from typing import Final
+
+from ganeti_steward.core.errors import EXIT_OK, StewardError
+
+NAME: Final = "steward"
+SCRIPT: Final = "steward-iallocator"
+
+#: Where distributions put the constants Ganeti was built with; the newest version counts.
+_CONSTANTS: Final = (
+    "/usr/share/ganeti/default/ganeti/_constants.py",
+    "/usr/share/ganeti/[0-9]*/ganeti/_constants.py",
+    "/usr/lib/python3/dist-packages/ganeti/_constants.py",
+    "/usr/local/share/ganeti/[0-9]*/ganeti/_constants.py",
+)
+_SEARCH_PATH: Final = re.compile(r"^IALLOCATOR_SEARCH_PATH = \[(?P<paths>[^\]]*)\]", re.MULTILINE)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument(
+        "--dir", help="the directory to link in; default: the first of Ganeti's search path"
+    )
+    parser.add_argument("--remove", action="store_true", help="remove the link again")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Make or remove the link; doing it twice changes nothing."""
+    directories = [options.dir] if options.dir else search_path(_CONSTANTS)
+    if options.remove:
+        removed = [link for link in map(_link_in, directories) if _remove(link)]
+        for link in removed:
+            print(f"removed {link}")
+        if not removed:
+            print(f"no allocator {NAME} of ours in {', '.join(directories)}")
+        return EXIT_OK
+    link = _link_in(directories[0])
+    script = own_script()
+    print(f"{link} -> {script}" + ("" if _install(link, script) else " (as before)"))
+    if not options.dir:
+        print(f"use it: gnt-instance add -I {NAME} ..., or gnt-cluster modify -I {NAME}")
+    return EXIT_OK
+
+
+def search_path(patterns: Sequence[str]) -> list[str]:
+    """Ganeti's own list of directories, in its order; raises StewardError without Ganeti."""
+    for file in [file for pattern in patterns for file in sorted(glob(pattern), reverse=True)]:
+        try:
+            with open(file, encoding="utf-8") as handle:
+                match = _SEARCH_PATH.search(handle.read())
+        except OSError:
+            continue
+        if match:
+            paths = re.findall(r"[\"']([^\"']+)[\"']", match["paths"])
+            if paths:
+                return paths
+    raise StewardError("Ganeti is not installed here; name the directory with --dir")
+
+
+def own_script() -> str:
+    """The allocator's script that belongs to this installation."""
+    beside = [
+        os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), SCRIPT),
+        os.path.join(os.path.dirname(sys.executable), SCRIPT),
+    ]
+    for script in beside:
+        if os.access(script, os.X_OK):
+            return script
+    raise StewardError(f"{SCRIPT} is not beside this program ({beside[0]})")
+
+
+def _link_in(directory: str) -> str:
+    return os.path.join(directory, NAME)
+
+
+def _install(link: str, script: str) -> bool:
+    """Link; False when it was there already.  Never replaces what is not ours."""
+    if os.path.islink(link) and os.readlink(link) == script:
+        return False
+    if os.path.lexists(link) and not _is_ours(link):
+        raise StewardError(f"{link} exists and is no link to a {SCRIPT}; move it away first")
+    new = f"{link}.new-{os.getpid()}"
+    try:
+        os.makedirs(os.path.dirname(link), exist_ok=True)
+        os.symlink(script, new)
+        os.replace(new, link)
+    except OSError as err:
+        raise StewardError(f"{link}: {err.strerror}") from None
+    return True
+
+
+def _remove(link: str) -> bool:
+    if not os.path.lexists(link):
+        return False
+    if not _is_ours(link):
+        raise StewardError(f"{link} is no link to a {SCRIPT}; it is left alone")
+    try:
+        os.unlink(link)
+    except OSError as err:
+        raise StewardError(f"{link}: {err.strerror}") from None
+    return True
+
+
+def _is_ours(link: str) -> bool:
+    return os.path.islink(link) and os.path.basename(os.readlink(link)) == SCRIPT
