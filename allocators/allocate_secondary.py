@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from ganeti_steward.core.request import AllocateSecondary
 
 
-def allocate_secondary(
-    request: AllocateSecondary, cluster: Cluster, context: Context
-) -> Outcome:
+def allocate_secondary(request: AllocateSecondary, cluster: Cluster, context: Context) -> Outcome:
     """Answer with the best secondary for the instance where it is.
 
     Unlike hail, never with a node that is drained.

@@ -30,9 +30,7 @@ def steward_allocate(request: Allocate, cluster: Cluster, context: Context) -> O
 
 
 @hookimpl
-def steward_multi_allocate(
-    request: MultiAllocate, cluster: Cluster, context: Context
-) -> Outcome:
+def steward_multi_allocate(request: MultiAllocate, cluster: Cluster, context: Context) -> Outcome:
     """Place a batch."""
     from ganeti_steward.allocators.multi_allocate import multi_allocate
 

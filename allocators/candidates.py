@@ -51,7 +51,8 @@ class Judged(NamedTuple):
     @property
     def fits(self) -> Mask:
         """The nodes nothing speaks against."""
-        return self.verdict == 0
+        fits: Mask = self.verdict == 0
+        return fits
 
     def failure(self, node: int) -> str:
         """hail's class of the check that refuses the node."""
@@ -106,8 +107,8 @@ def _restriction(frame: Frame, names: tuple[str, ...] | None) -> Check | None:
 def entry_checks(frame: Frame, terms: Terms) -> list[Check]:
     """What makes a node no candidate at all (allocation 4.5, 6)."""
     checks = [
-        Check(condition, "", True, failing, lambda i, word=condition: f"the node is {word}")
-        for condition, failing in frame.conditions
+        Check(word, "", True, failing, f"the node is {word}".format)
+        for word, failing in frame.conditions
     ]
     return [*checks, terms.restricted] if terms.restricted else checks
 

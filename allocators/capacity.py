@@ -23,8 +23,8 @@ from ganeti_steward.allocators.rules import (
 from ganeti_steward.allocators.score import Scorer
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.search import Place
     from ganeti_steward.allocators.guest import Guest
+    from ganeti_steward.allocators.search import Place
     from ganeti_steward.allocators.state import Floats, Ints, Mask, Resident, State
 
 #: Templates that move to another node; the rest but drbd is recreated there.
@@ -41,7 +41,7 @@ class Stuck(NamedTuple):
 class _Rest(NamedTuple):
     """What the instances of a node without a drbd secondary need elsewhere."""
 
-    count: int
+    number: int
     use: int
     """the largest memory among them"""
     use_sum: int
@@ -113,7 +113,7 @@ def _rest_of(state: State, node: int, residents: tuple[Resident, ...]) -> _Rest:
     mates = state.frame.group == state.frame.group[node]
     plain = not state.frame.exclusive[mates].any()
     return _Rest(
-        count=len(guests),
+        number=len(guests),
         use=max(guest.use for guest in guests),
         use_sum=sum(guest.use for guest in guests),
         disk=max(local, default=-1),
@@ -178,7 +178,7 @@ def evacuate(state: State, node: int) -> frozenset[Stuck]:
     Nothing but hard rules and migration tags stops a move here (allocation 8).
     """
     cluster = state.frame.cluster
-    stuck = []
+    stuck: list[Resident] = []
     residents = state.residents.get(node, ())
     work = state
     for resident in residents:
@@ -194,9 +194,7 @@ def evacuate(state: State, node: int) -> frozenset[Stuck]:
     return frozenset(Stuck(resident.guest.instance.name, name) for resident in stuck)
 
 
-def _try(
-    moved: State | None, resident: Resident, before: State, stuck: list[Resident]
-) -> State:
+def _try(moved: State | None, resident: Resident, before: State, stuck: list[Resident]) -> State:
     if moved is None:
         stuck.append(resident)
         return before

@@ -87,13 +87,11 @@ class DedicatedPlaces:
             yield Place(0.0, -primary, -secondary, metric)
 
 
-def _room(
-    frame: Frame, now: Ints, specs: list[Spec], nodes: Ints | slice = slice(None)
-) -> Ints:
+def _room(frame: Frame, now: Ints, specs: list[Spec], nodes: Ints | slice = slice(None)) -> Ints:
     """How many plain instances of each spec each node could still take, one by one."""
-    return np.array(
-        [_times(frame, now, spec, nodes) for spec in specs], np.int64
-    ).reshape(len(specs), now.shape[1])
+    return np.array([_times(frame, now, spec, nodes) for spec in specs], np.int64).reshape(
+        len(specs), now.shape[1]
+    )
 
 
 def _times(frame: Frame, now: Ints, spec: Spec, nodes: Ints | slice) -> Ints:

@@ -239,9 +239,7 @@ def _residents(
     return {node: tuple(reversed(mine)) for node, mine in lists.items()}
 
 
-def _count_places(
-    state: st.State, guests: Sequence[Guest], primary: Ints, secondary: Ints
-) -> None:
+def _count_places(state: st.State, guests: Sequence[Guest], primary: Ints, secondary: Ints) -> None:
     """Fill in the rows that depend on tags; they are rare, so they are counted singly."""
     for counts in state.books.all.values():
         for node, count in counts.items():

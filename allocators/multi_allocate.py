@@ -63,8 +63,7 @@ def multi_allocate(request: MultiAllocate, cluster: Cluster, context: Context) -
         else:
             placed.append([name, list(placement.nodes())])
     text = (
-        f"{len(failed)} instances failed to allocate and "
-        f"{len(placed)} were allocated successfully"
+        f"{len(failed)} instances failed to allocate and {len(placed)} were allocated successfully"
     )
     info = "; ".join([text, *reasons])
     if failed and not placed:
@@ -101,7 +100,8 @@ class _Batch:
         best = self._greedy(order)
         if best.placed < len(items):
             for key in _ORDERS:
-                other = self._greedy(sorted(order, key=lambda at, key=key: key(items[at])))
+                keys = [key(item) for item in items]
+                other = self._greedy(sorted(order, key=keys.__getitem__))
                 if self._rank(other) < self._rank(best):
                     best = other
         self._improve(best)

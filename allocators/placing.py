@@ -124,9 +124,7 @@ class Placer:
             judged += (judge_secondary(state, guest, terms, 0),)
         test = None if dedicated else self._capacity_test(scope)
         search = Search(state, guest, judged, scope, terms, test, dedicated=dedicated)
-        trials = tuple(
-            _unconnected(state, guest, group) or search.group(group) for group in tried
-        )
+        trials = tuple(_unconnected(state, guest, group) or search.group(group) for group in tried)
         return search.placement(trials, _choose(state, trials, any_policy=named is not None))
 
     def _capacity_test(self, scope: Mask) -> CapacityTest | None:
@@ -155,9 +153,7 @@ def refused(state: State, guest: Guest, fault: str, terms: Terms) -> Placement:
     return Placement(guest, (), fault, None, state, everywhere, terms, dedicated=False, test=None)
 
 
-def _choose(
-    state: State, trials: tuple[GroupTrial, ...], *, any_policy: bool
-) -> GroupTrial | None:
+def _choose(state: State, trials: tuple[GroupTrial, ...], *, any_policy: bool) -> GroupTrial | None:
     """By alloc_policy, then score; the last group by name wins ties (allocation 7)."""
     groups = state.frame.cluster.groups
 

@@ -59,13 +59,11 @@ def _group_entry(placement: Placement, trial: GroupTrial) -> str:
         found = group_refusal(placement, trial)
         return f"Group {group.name} ({group.alloc_policy}): No valid allocation solutions, {found}"
     nodes = state.frame.cluster.nodes
-    chosen = "/".join(
-        nodes[i].name for i in (trial.best.primary, trial.best.secondary) if i >= 0
-    )
+    chosen = "/".join(nodes[i].name for i in (trial.best.primary, trial.best.secondary) if i >= 0)
     return (
         f"Group {group.name} ({group.alloc_policy}): score: {_score(trial)}, "
-        f"successes {trial.successes}, failures {sum(trial.failures.values())} ({failure_counts(trial.failures)}) "
-        f"for node(s) {chosen}"
+        f"successes {trial.successes}, failures {sum(trial.failures.values())} "
+        f"({failure_counts(trial.failures)}) for node(s) {chosen}"
     )
 
 
@@ -127,9 +125,7 @@ def count_reasons(placement: Placement, trial: GroupTrial, judged: Judged) -> st
     left = int((trial.members & judged.fits).sum())
     if left and trial.stuck:
         one = trial.stuck[0]
-        parts.append(
-            f"{left} capacity (e.g. {one.instance} could no longer leave {one.node})"
-        )
+        parts.append(f"{left} capacity (e.g. {one.instance} could no longer leave {one.node})")
     elif left and judged.role == "secondary":
         parts.append(f"{left} N+1 or the same node")
     elif left:

@@ -16,7 +16,7 @@ from ganeti_steward.allocators import state as st
 if TYPE_CHECKING:
     from ganeti_steward.allocators.guest import Guest
     from ganeti_steward.allocators.state import Ints, Mask, State
-    from ganeti_steward.core.model import Instance, MinMax, Policy
+    from ganeti_steward.core.model import Instance, MinMax, Policy, Spec
 
 #: hail's failure classes, in the order in which it counts them.
 FAILURES: Final = (
@@ -67,8 +67,10 @@ def primary_checks(state: State, guest: Guest, after: Ints) -> list[Check]:
                 "FailMem",
                 True,
                 after[st.UNALLOCATED] <= 0,
-                lambda i: f"needs {guest.use} MiB and 1 to spare, "
-                f"{now[st.UNALLOCATED, i]} MiB unallocated",
+                lambda i: (
+                    f"needs {guest.use} MiB and 1 to spare, "
+                    f"{now[st.UNALLOCATED, i]} MiB unallocated"
+                ),
             )
         )
         checks += _storage_checks(state, guest, after, "")
@@ -78,9 +80,11 @@ def primary_checks(state: State, guest: Guest, after: Ints) -> list[Check]:
                 "FailMem",
                 False,
                 (after[st.FAILS] > 0) & (now[st.FAILS] == 0),
-                lambda i: f"needs {guest.use} MiB, "
-                f"{now[st.UNALLOCATED, i] - now[st.RESERVED, i]} MiB unallocated after "
-                f"the N+1 reserve of {now[st.RESERVED, i]} MiB",
+                lambda i: (
+                    f"needs {guest.use} MiB, "
+                    f"{now[st.UNALLOCATED, i] - now[st.RESERVED, i]} MiB unallocated after "
+                    f"the N+1 reserve of {now[st.RESERVED, i]} MiB"
+                ),
             )
         )
         checks.append(_vcpu_check(state, guest, after, st.VCPUS, ""))
@@ -92,8 +96,10 @@ def primary_checks(state: State, guest: Guest, after: Ints) -> list[Check]:
             "FailMem",
             False,
             after[st.MEMORY_F] <= 0,
-            lambda i: f"needs {guest.memory} MiB and 1 to spare, {now[st.MEMORY_F, i]} MiB free "
-            "with stopped and forthcoming instances counted",
+            lambda i: (
+                f"needs {guest.memory} MiB and 1 to spare, {now[st.MEMORY_F, i]} MiB free "
+                "with stopped and forthcoming instances counted"
+            ),
         )
     )
     checks += _storage_checks(state, guest, after, " with forthcoming instances counted")
@@ -124,8 +130,10 @@ def secondary_checks(
                 "FailMem",
                 False,
                 now[st.UNALLOCATED] <= guest.reserve,
-                lambda i: f"must be able to take over {guest.reserve} MiB, "
-                f"{now[st.UNALLOCATED, i]} MiB unallocated",
+                lambda i: (
+                    f"must be able to take over {guest.reserve} MiB, "
+                    f"{now[st.UNALLOCATED, i]} MiB unallocated"
+                ),
             )
         )
         checks.append(
@@ -134,8 +142,10 @@ def secondary_checks(
                 "FailMem",
                 False,
                 (after[st.FAILS] > 0) & (now[st.FAILS] == 0),
-                lambda i: f"would have to keep {after[st.RESERVED, i]} MiB free for N+1, "
-                f"{now[st.UNALLOCATED, i]} MiB unallocated",
+                lambda i: (
+                    f"would have to keep {after[st.RESERVED, i]} MiB free for N+1, "
+                    f"{now[st.UNALLOCATED, i]} MiB unallocated"
+                ),
             )
         )
     checks += _storage_checks(state, guest, after, " with forthcoming instances counted")
@@ -145,8 +155,10 @@ def secondary_checks(
             "FailMem",
             False,
             now[st.MEMORY_F] <= guest.reserve,
-            lambda i: f"must be able to take over {guest.reserve} MiB, {now[st.MEMORY_F, i]} MiB "
-            "free with stopped and forthcoming instances counted",
+            lambda i: (
+                f"must be able to take over {guest.reserve} MiB, {now[st.MEMORY_F, i]} MiB "
+                "free with stopped and forthcoming instances counted"
+            ),
         )
     )
     return checks
@@ -170,8 +182,9 @@ def _storage_checks(state: State, guest: Guest, after: Ints, books: str) -> list
             "FailDisk",
             hard,
             after[disk] <= 0,
-            lambda i: f"needs {guest.disk} MiB of disk and 1 to spare, "
-            f"{now[disk, i]} MiB free{books}",
+            lambda i: (
+                f"needs {guest.disk} MiB of disk and 1 to spare, {now[disk, i]} MiB free{books}"
+            ),
         ),
         Check(
             "spindles",
@@ -185,8 +198,10 @@ def _storage_checks(state: State, guest: Guest, after: Ints, books: str) -> list
             "FailDisk",
             False,
             after[shared] > frame.spindle_limit,
-            lambda i: f"needs a spindle use of {guest.spindle_use}, {now[shared, i]} of "
-            f"{frame.spindle_limit[i]:g} taken{books}",
+            lambda i: (
+                f"needs a spindle use of {guest.spindle_use}, {now[shared, i]} of "
+                f"{frame.spindle_limit[i]:g} taken{books}"
+            ),
         ),
     ]
 
@@ -199,9 +214,11 @@ def _vcpu_check(state: State, guest: Guest, after: Ints, row: int, books: str) -
         "FailCPU",
         False,
         (after[row] / frame.cpus > frame.vcpu_ratio) & (frame.vcpu_ratio >= 0),
-        lambda i: f"needs {guest.vcpus} vcpus, {now[row, i]} of "
-        f"{frame.vcpu_ratio[i] * _known(frame.cpus[i]):g} taken (vcpu-ratio "
-        f"{frame.vcpu_ratio[i]:g}){books}",
+        lambda i: (
+            f"needs {guest.vcpus} vcpus, {now[row, i]} of "
+            f"{frame.vcpu_ratio[i] * _known(frame.cpus[i]):g} taken (vcpu-ratio "
+            f"{frame.vcpu_ratio[i]:g}){books}"
+        ),
     )
 
 
@@ -242,25 +259,31 @@ def policy_fault(instance: Instance, policy: Policy, exclusive: bool) -> tuple[s
     return None
 
 
-def _range_fault(
-    instance: Instance, pair: MinMax, exclusive: bool
+def _range_fault(instance: Instance, pair: MinMax, exclusive: bool) -> tuple[str, str] | None:
+    return _bound_fault(instance, pair.min, exclusive, -1) or _bound_fault(
+        instance, pair.max, exclusive, 1
+    )
+
+
+def _bound_fault(
+    instance: Instance, bound: Spec, exclusive: bool, side: int
 ) -> tuple[str, str] | None:
+    """What lies beyond one bound; ``side`` is -1 for the minimum, 1 for the maximum."""
+    word = "below the minimum" if side < 0 else "above the maximum"
     spindles = instance.spindles if exclusive else instance.spindle_use
-    for word, bound, outside in (
-        ("below the minimum", pair.min, lambda value, limit: value < limit),
-        ("above the maximum", pair.max, lambda value, limit: value > limit),
-    ):
-        if outside(instance.memory, bound.memory):
-            return "FailMem", f"memory {instance.memory} MiB is {word} of {bound.memory} MiB"
-        for disk in instance.disks:
-            if outside(disk.size, bound.disk):
-                return "FailDisk", f"disk size {disk.size} MiB is {word} of {bound.disk} MiB"
-        if outside(instance.vcpus, bound.vcpus):
-            return "FailCPU", f"{instance.vcpus} vcpus is {word} of {bound.vcpus}"
-        if spindles is None:
-            return "FailSpindles", "the spindles of its disks are not given"
-        if outside(spindles, bound.spindles):
-            return "FailSpindles", f"{spindles} spindles is {word} of {bound.spindles}"
-        if instance.template != "diskless" and outside(len(instance.disks), bound.disks):
-            return "FailDiskCount", f"{len(instance.disks)} disks is {word} of {bound.disks}"
+    sized = [(disk.size, bound.disk, "FailDisk", "disk size", " MiB") for disk in instance.disks]
+    figures = [
+        (instance.memory, bound.memory, "FailMem", "memory", " MiB"),
+        *sized,
+        (instance.vcpus, bound.vcpus, "FailCPU", "number of vcpus", ""),
+        (spindles, bound.spindles, "FailSpindles", "number of spindles", ""),
+    ]
+    if instance.template != "diskless":
+        disks = len(instance.disks)
+        figures.append((disks, bound.disks, "FailDiskCount", "number of disks", ""))
+    for value, limit, failure, what, unit in figures:
+        if value is None:
+            return failure, "the spindles of its disks are not given"
+        if (value - limit) * side > 0:
+            return failure, f"{what} {value}{unit} is {word} of {limit}{unit}"
     return None

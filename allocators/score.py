@@ -83,7 +83,8 @@ def counts(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats
         + RESERVED_TOTAL_WEIGHT * (now[st.RESERVED] / frame.memory[nodes])
     )
     offline = OFFLINE_WEIGHT * both + OFFLINE_PRIMARY_WEIGHT * now[st.PRIMARIES]
-    return np.where(frame.usable[nodes], online, offline)
+    amounts: Floats = np.where(frame.usable[nodes], online, offline)
+    return amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,9 +285,7 @@ def _merged(spreads: list[_Spread]) -> list[_Spread]:
     merged: list[_Spread] = []
     for spread in spreads:
         for at, known in enumerate(merged):
-            if all(
-                np.array_equal(a, b) for a, b in zip(known[1:], spread[1:], strict=True)
-            ):
+            if all(np.array_equal(a, b) for a, b in zip(known[1:], spread[1:], strict=True)):
                 merged[at] = (known[0] + spread[0], *known[1:])
                 break
         else:

@@ -84,7 +84,8 @@ class Peers:
             first, last = np.searchsorted(
                 self.key, (secondary * self.size, (secondary + 1) * self.size)
             )
-            return np.maximum(column[first:last].max(initial=0), 0)
+            largest: Ints = np.maximum(column[first:last].max(initial=0), 0)
+            return largest
         most = np.zeros(self.size, np.int64)
         np.maximum.at(most, self.key // self.size, column)
         return most

@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol, cast
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -40,10 +40,19 @@ def parser(command: str | None = None) -> argparse.ArgumentParser:
     return top
 
 
-def _module(command: str) -> object:
-    return importlib.import_module(
+class _Command(Protocol):
+    """What a module of ``core/commands`` has."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, options: argparse.Namespace) -> int: ...
+
+
+def _module(command: str) -> _Command:
+    module: object = importlib.import_module(
         f"ganeti_steward.core.commands.{command.replace('-', '_')}"
     )
+    return cast("_Command", module)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = next((word for word in given if not word.startswith("-")), "")
     options = parser(wanted).parse_args(given)
     try:
-        status: int = _module(options.command).run(options)
+        status = _module(options.command).run(options)
         sys.stdout.flush()
     except StewardError as err:
         print(f"gnt-steward {options.command}: {err}", file=sys.stderr)

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, Final
 
 from ganeti_steward.core.errors import BadConfig
 from ganeti_steward.core.reader import describe
-from ganeti_steward.core.request import HOOKS
 
 DEFAULT_PATH: Final = "/etc/ganeti/steward.toml"
 ENVIRONMENT: Final = "GNT_STEWARD_CONFIG"
@@ -242,7 +241,7 @@ def _tables(given: Any, faults: list[str]) -> dict[str, Mapping[str, Any]]:
     if not isinstance(given, dict):
         faults.append(f"plugin: a section is expected, found {describe(given)}")
         return {}
-    tables = {}
+    tables: dict[str, Mapping[str, Any]] = {}
     for name, value in given.items():
         if isinstance(value, dict):
             tables[name] = value
@@ -260,7 +259,7 @@ def sample_config() -> str:
     for name, kind in SECTIONS.items():
         lines += ["", f"[{name}]"]
         for item in fields(kind):
-            default = item.default_factory() if item.default is MISSING else item.default  # type: ignore[misc]
+            default = getattr(kind(), item.name)
             lines += [f"# {item.metadata['text']}", f"#{toml_key(item)} = {_toml(default)}"]
     lines += ["", "# [weigh]", "# Weight of a plugin's costs, by its name."]
     lines += ["# mysite.rules = 1.0", "", "# [plugin.NAME]", "# A plugin's own settings."]

@@ -114,6 +114,7 @@ def entry(config: History, name: str = "") -> Entry:
     try:
         call: dict[str, Any] = orjson.loads(content(CALL))
         arguments: Sequence[str] = call.pop("arguments")
-        return Entry(chosen, Call(arguments=tuple(arguments), **call), content(REQUEST), content(ANSWER))
+        then = Call(arguments=tuple(arguments), **call)
+        return Entry(chosen, then, content(REQUEST), content(ANSWER))
     except (OSError, orjson.JSONDecodeError, TypeError, KeyError, AttributeError) as err:
         raise StewardError(f"history {config.directory}: {chosen} cannot be read: {err}") from None

@@ -25,9 +25,7 @@ hookspec = pluggy.HookspecMarker(PROJECT)
 
 
 @hookspec
-def steward_allocate(
-    request: Allocate, cluster: Cluster, context: Context
-) -> Outcome | None:  # type: ignore[empty-body]
+def steward_allocate(request: Allocate, cluster: Cluster, context: Context) -> Outcome | None:
     """Place one new instance.
 
     :param request: the instance wanted, the number of nodes, group and node restrictions
@@ -40,7 +38,7 @@ def steward_allocate(
 @hookspec
 def steward_multi_allocate(
     request: MultiAllocate, cluster: Cluster, context: Context
-) -> Outcome | None:  # type: ignore[empty-body]
+) -> Outcome | None:
     """Place a batch of new instances.
 
     :param request: the batch
@@ -51,9 +49,7 @@ def steward_multi_allocate(
 
 
 @hookspec
-def steward_relocate(
-    request: Relocate, cluster: Cluster, context: Context
-) -> Outcome | None:  # type: ignore[empty-body]
+def steward_relocate(request: Relocate, cluster: Cluster, context: Context) -> Outcome | None:
     """Find one new node for an existing instance.
 
     :param request: the instance and the node it leaves
@@ -66,7 +62,7 @@ def steward_relocate(
 @hookspec
 def steward_allocate_secondary(
     request: AllocateSecondary, cluster: Cluster, context: Context
-) -> Outcome | None:  # type: ignore[empty-body]
+) -> Outcome | None:
     """Find a secondary for an instance that is being converted to drbd.
 
     :param request: the instance
@@ -77,9 +73,7 @@ def steward_allocate_secondary(
 
 
 @hookspec
-def steward_constrain(
-    cluster: Cluster, instance: Instance
-) -> Iterable[Ban]:  # type: ignore[empty-body]
+def steward_constrain(cluster: Cluster, instance: Instance) -> Iterable[Ban] | None:
     """Say which nodes may not serve an instance, in which role, and why.
 
     :param cluster: the cluster as it is
@@ -89,9 +83,7 @@ def steward_constrain(
 
 
 @hookspec
-def steward_weigh(
-    cluster: Cluster, instance: Instance
-) -> Iterable[Cost]:  # type: ignore[empty-body]
+def steward_weigh(cluster: Cluster, instance: Instance) -> Iterable[Cost] | None:
     """Say what having an instance on a node costs; lower is better.
 
     :param cluster: the cluster as it is

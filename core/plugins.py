@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import pluggy
@@ -76,15 +76,11 @@ class Plugins:
             if not (implementation.wrapper or implementation.hookwrapper):
                 yield implementation
 
-    def call(
-        self, implementation: pluggy.HookImpl, limit: float, **arguments: object
-    ) -> Any:
+    def call(self, implementation: pluggy.HookImpl, limit: float, **arguments: object) -> Any:
         """Call one implementation under its guard; raises PluginError."""
         wanted = {name: arguments[name] for name in implementation.argnames}
         _log.debug("plugin=%s hook=%s called", implementation.plugin_name, _hook(implementation))
-        result = guard.call(
-            implementation.plugin_name, limit, _collected(implementation), **wanted
-        )
+        result = guard.call(implementation.plugin_name, limit, _collected(implementation), **wanted)
         _log.debug("plugin=%s hook=%s done", implementation.plugin_name, _hook(implementation))
         return result
 
@@ -112,9 +108,7 @@ class Plugins:
             total[place] = total.get(place, 0.0) + weight * cost.cost
         return total
 
-    def _ask(
-        self, hook: str, cluster: Cluster, instance: Instance
-    ) -> Iterator[tuple[str, object]]:
+    def _ask(self, hook: str, cluster: Cluster, instance: Instance) -> Iterator[tuple[str, object]]:
         limit = self._config.plugins.time_limit
         for implementation in self.implementations(hook):
             name = implementation.plugin_name
@@ -131,9 +125,8 @@ def _collected(implementation: pluggy.HookImpl) -> Any:
     """The function, running a generator to its end inside the guard."""
 
     def function(**arguments: object) -> object:
-        result = implementation.function(**arguments)
-        is_lazy = isinstance(result, Iterable) and not isinstance(result, str | bytes)
-        return list(result) if is_lazy and not isinstance(result, tuple | list) else result
+        result: object = implementation.function(**arguments)
+        return list(result) if isinstance(result, Iterator) else result
 
     return function
 
@@ -165,9 +158,7 @@ def _entry_point(name: str) -> object:
     for point in entry_points():
         if point.name == name:
             return point.load()
-    raise PluginError(
-        name, f"is neither a module nor an entry point of the group {PROJECT}"
-    )
+    raise PluginError(name, f"is neither a module nor an entry point of the group {PROJECT}")
 
 
 def entry_points() -> list[Any]:

@@ -228,9 +228,7 @@ def _networks(section: Section) -> tuple[str, ...]:
     return tuple(networks)
 
 
-def _instance_nodes(
-    section: Section, instance: Instance, known: set[str]
-) -> tuple[str, ...]:
+def _instance_nodes(section: Section, instance: Instance, known: set[str]) -> tuple[str, ...]:
     """Primary and, if there is one, secondary; further names are ignored."""
     before = len(section.faults.found)
     nodes = section.texts("nodes")[:2]

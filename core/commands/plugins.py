@@ -25,13 +25,15 @@ def run(options: argparse.Namespace) -> int:
     names = [*BUILT_IN, *config.plugins.load, *sorted(installed - set(config.plugins.load))]
     rows, status = [], EXIT_OK
     for name in names:
-        loaded = name in BUILT_IN or name in config.plugins.load
+        built_in = name in BUILT_IN
+        loaded = built_in or name in config.plugins.load
         try:
-            plugin = importlib.import_module(BUILT_IN[name]) if name in BUILT_IN else load_plugin(name)
+            plugin = importlib.import_module(BUILT_IN[name]) if built_in else load_plugin(name)
             found = ",".join(hooks(plugin)) or "-"
         except PluginError as err:
             found, status = f"error: {err}", EXIT_FAILURE
-        source = "built-in" if name in BUILT_IN else "entry point" if name in installed else "module"
+        other = "entry point" if name in installed else "module"
+        source = "built-in" if built_in else other
         rows.append((name, source, "yes" if loaded else "no", found))
     headings = ("Plugin", "Source", "Loaded", "Hooks")
     sys.stdout.write(
