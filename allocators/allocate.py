@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ganeti_steward.allocators.explaining import explain
 from ganeti_steward.allocators.load import load
 from ganeti_steward.allocators.placing import Placer
-from ganeti_steward.allocators.reasons import refusal_text, success_text
+from ganeti_steward.allocators.reasons import explained, refusal_text, success_text
 from ganeti_steward.core.answer import Answer, Outcome, Refusal
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ def allocate(request: Allocate, cluster: Cluster, context: Context) -> Outcome:
     state = load(cluster, request.instance.template, context.options.kvm_memory)
     placer = Placer(state, context)
     placement = placer.place(state, request, request.group_name, placer.terms(request))
-    told = (explain(placement),) if context.explain else ()
+    told = explained(context, placement)
     if placement.chosen is None:
         return Refusal(refusal_text(placement), told)
     return Answer(list(placement.nodes()), success_text(placement), told)

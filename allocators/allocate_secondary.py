@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ganeti_steward.allocators.candidates import judge_secondary, judge_stay, terms_of
 from ganeti_steward.allocators.capacity import CapacityTest
-from ganeti_steward.allocators.explaining import explain
 from ganeti_steward.allocators.load import load
 from ganeti_steward.allocators.placing import Search
-from ganeti_steward.allocators.reasons import refusal_text, success_text
+from ganeti_steward.allocators.reasons import explained, refusal_text, success_text
 from ganeti_steward.core.answer import Answer, Outcome, Refusal
 
 if TYPE_CHECKING:
@@ -40,11 +38,10 @@ def allocate_secondary(request: AllocateSecondary, cluster: Cluster, context: Co
     )
     everywhere = np.ones(state.frame.size, np.bool_)
     test = CapacityTest(state, everywhere) if context.options.capacity_checks else None
-    search = Search(left, guest, judged, everywhere, terms, test)
+    search = Search(left, guest, judged, everywhere, terms, test, keeps=primary)
     trial = search.group(int(state.frame.group[primary]))
     placement = search.placement((trial,), trial if trial.best else None)
-    placement = replace(placement, keeps=primary)
-    told = (explain(placement),) if context.explain else ()
+    told = explained(context, placement)
     if placement.chosen is None:
         return Refusal(refusal_text(placement), told)
     return Answer(placement.nodes()[1], success_text(placement), told)

@@ -61,7 +61,7 @@ class CapacityTest:
         self._before = before
         self._nodes = nodes
         self._stuck: dict[int, frozenset[Stuck]] = {}
-        self._rests: dict[int, tuple[tuple[Resident, ...], _Rest]] = {}
+        self._rests: dict[int, tuple[tuple[Resident, ...], _Rest | None]] = {}
 
     def newly_stuck(self, state: State, changed: tuple[int, ...]) -> list[Stuck]:
         """The instances of the first node that gets worse; empty when none does.
@@ -92,14 +92,15 @@ class CapacityTest:
             )
         sources, rests = [], []
         for node, residents in state.residents.items():
-            if not all(resident.guest.drbd for resident in residents):
+            rest = self._rest(state, node, residents)
+            if rest is not None:
                 sources.append(node)
-                rests.append(self._rest(state, node, residents))
+                rests.append(rest)
         if rests:
             unsure[sources] |= ~_certain_moves(state, np.array(sources), rests)
         return unsure
 
-    def _rest(self, state: State, node: int, residents: tuple[Resident, ...]) -> _Rest:
+    def _rest(self, state: State, node: int, residents: tuple[Resident, ...]) -> _Rest | None:
         # Placements share the tuples of all nodes they do not touch.
         known = self._rests.get(node)
         if known is None or known[0] is not residents:
@@ -107,8 +108,10 @@ class CapacityTest:
         return known[1]
 
 
-def _rest_of(state: State, node: int, residents: tuple[Resident, ...]) -> _Rest:
+def _rest_of(state: State, node: int, residents: tuple[Resident, ...]) -> _Rest | None:
     guests = [resident.guest for resident in residents if not resident.guest.drbd]
+    if not guests:
+        return None
     local = [guest.disk for guest in guests if guest.instance.local]
     mates = state.frame.group == state.frame.group[node]
     plain = not state.frame.exclusive[mates].any()

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ganeti_steward.allocators.explaining import explain
 from ganeti_steward.allocators.load import load
 from ganeti_steward.allocators.placing import Placement, Placer
-from ganeti_steward.allocators.reasons import refusal_text
+from ganeti_steward.allocators.reasons import explained, refusal_text
 from ganeti_steward.allocators.score import Scorer
 from ganeti_steward.core.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model import ALLOC_POLICIES
@@ -50,8 +49,7 @@ def multi_allocate(request: MultiAllocate, cluster: Cluster, context: Context) -
     state = load(cluster, None, context.options.kvm_memory)
     batch = _Batch(request, state, context)
     plan = batch.plan()
-    told: tuple[Placement, ...] = tuple(plan.placements) if context.explain else ()
-    explanations = tuple(explain(placement) for placement in told)
+    explanations = explained(context, *plan.placements)
     placed: list[object] = []
     failed: list[object] = []
     reasons = []

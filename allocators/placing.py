@@ -184,11 +184,14 @@ class Search:
         test: CapacityTest | None,
         *,
         dedicated: bool = False,
+        keeps: int = -1,
     ) -> None:
-        """``judged``: all nodes per role; ``scope``: the nodes in the score."""
+        """``judged``: all nodes per role; ``scope``: the nodes in the score; ``keeps``: the
+        primary that stays when only a secondary is looked for.
+        """
         self._state, self._guest, self._judged = state, guest, judged
         self._scope, self._terms, self._test = scope, terms, test
-        self._dedicated = dedicated
+        self._dedicated, self._keeps = dedicated, keeps
         self._scorer = Scorer(state, scope)
 
     def placement(self, trials: tuple[GroupTrial, ...], chosen: GroupTrial | None) -> Placement:
@@ -203,6 +206,7 @@ class Search:
             self._terms,
             self._dedicated,
             self._test,
+            self._keeps,
         )
 
     def group(self, group: int, excluded: tuple[int, ...] = ()) -> GroupTrial:
@@ -215,7 +219,11 @@ class Search:
         candidates = members & frame.usable
         if self._terms.restricted:
             candidates &= ~self._terms.restricted.failing
-        failures = _failures(self._judged, candidates, places)
+        if self._keeps >= 0:
+            candidates[self._keeps] = False
+            failures = _count_failures(self._judged[1:], candidates, places)
+        else:
+            failures = _count_failures(self._judged, candidates, places)
         failures["FailN1"] += failed
         return GroupTrial(
             group,
@@ -255,7 +263,7 @@ class Search:
         return None, None, passing.refused, tuple(passing.last)
 
 
-def _failures(judged: tuple[Judged, ...], candidates: Mask, places: Places) -> Counter[str]:
+def _count_failures(judged: tuple[Judged, ...], candidates: Mask, places: Places) -> Counter[str]:
     """Refused candidates (nodes, or ordered pairs of them) by hail's classes."""
     first, number = judged[0], int(candidates.sum())
     mates = number - 1 if len(judged) == 2 else 1

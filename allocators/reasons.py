@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.candidates import Judged
     from ganeti_steward.allocators.placing import GroupTrial, Placement
     from ganeti_steward.allocators.state import Mask
+    from ganeti_steward.core.context import Context
+    from ganeti_steward.core.explanation import Explanation
+
+
+def explained(context: Context, *placements: Placement) -> tuple[Explanation, ...]:
+    """The whole story of each placement, where somebody asked for it."""
+    if not context.explain:
+        return ()
+    from ganeti_steward.allocators.explaining import explain  # not on Ganeti's path
+
+    return tuple(explain(placement) for placement in placements)
 
 
 def success_text(placement: Placement) -> str:

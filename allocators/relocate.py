@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ganeti_steward.allocators.candidates import judge_move, judge_secondary, judge_stay, terms_of
-from ganeti_steward.allocators.explaining import explain
 from ganeti_steward.allocators.load import load
 from ganeti_steward.allocators.placing import Placement, Search
-from ganeti_steward.allocators.reasons import refusal_text
+from ganeti_steward.allocators.reasons import explained, refusal_text
 from ganeti_steward.core.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model import NOT_MIRRORED
 
@@ -33,7 +31,7 @@ def relocate(request: Relocate, cluster: Cluster, context: Context) -> Outcome:
     terms = terms_of(state.frame, instance, context.site, forced=forced)
     leave = _leave_secondary if resident.guest.drbd else _leave_primary
     placement = leave(state, resident, terms)
-    told = (explain(placement),) if context.explain else ()
+    told = explained(context, placement)
     if placement.chosen is None:
         return Refusal(refusal_text(placement), told)
     return Answer([placement.nodes()[-1]], "success", told)
@@ -68,10 +66,10 @@ def _leave_secondary(state: State, resident: Resident, terms: Terms) -> Placemen
         judge_secondary(left, guest, terms, 0, forced=forced),
     )
     group = int(state.frame.group[primary])
-    search = Search(left, guest, judged, state.frame.group == group, terms, None)
+    mates = state.frame.group == group
+    search = Search(left, guest, judged, mates, terms, None, keeps=primary)
     trial = search.group(group, excluded=(secondary,))
-    chosen = trial if trial.best else None
-    return replace(search.placement((trial,), chosen), keeps=primary)
+    return search.placement((trial,), trial if trial.best else None)
 
 
 def _leave_primary(state: State, resident: Resident, terms: Terms) -> Placement:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ganeti_steward.core.explanation import Explanation
+if TYPE_CHECKING:
+    from ganeti_steward.core.explanation import Explanation
 
 #: Node names; or ``(placed, failed)`` of a batch; or one node name (allocation 10).
 Result = list[str] | str | list[list[object]]
