@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,9 +43,10 @@ class GroupTrial:
     best: Place | None = None
     after: State | None = None
     """the state with the best place taken"""
-    successes: int = 0
-    failures: Mapping[str, int] = field(default_factory=dict)
-    """hail's failure classes, counted over the candidates"""
+    candidates: Mask | None = None
+    """the nodes hail would have looked at: usable and within a restriction"""
+    failed: int = 0
+    """places the capacity test refused"""
     stuck: tuple[Stuck, ...] = ()
     """what the capacity test said of the last place it refused"""
 
@@ -219,12 +219,6 @@ class Search:
         candidates = members & frame.usable
         if self._terms.restricted:
             candidates &= ~self._terms.restricted.failing
-        if self._keeps >= 0:
-            candidates[self._keeps] = False
-            failures = _count_failures(self._judged[1:], candidates, places)
-        else:
-            failures = _count_failures(self._judged, candidates, places)
-        failures["FailN1"] += failed
         return GroupTrial(
             group,
             "",
@@ -233,8 +227,8 @@ class Search:
             places,
             best,
             after,
-            places.count - failed,
-            +failures,
+            candidates,
+            failed,
             stuck,
         )
 
@@ -261,20 +255,3 @@ class Search:
             if after is not None:
                 return place, after, passing.refused, tuple(passing.last)
         return None, None, passing.refused, tuple(passing.last)
-
-
-def _count_failures(judged: tuple[Judged, ...], candidates: Mask, places: Places) -> Counter[str]:
-    """Refused candidates (nodes, or ordered pairs of them) by hail's classes."""
-    first, number = judged[0], int(candidates.sum())
-    mates = number - 1 if len(judged) == 2 else 1
-    failures: Counter[str] = Counter()
-    for node in np.flatnonzero(candidates & ~first.fits).tolist():
-        failures[first.failure(node)] += mates
-    if len(judged) == 2:
-        second = judged[1]
-        fitting = int((first.fits & candidates).sum())
-        for node in np.flatnonzero(candidates & ~second.fits).tolist():
-            failures[second.failure(node)] += fitting - int(first.fits[node])
-        # Whatever is left failed by the memory kept for its primary already.
-        failures["FailMem"] += number * mates - failures.total() - places.count
-    return +failures

@@ -12,8 +12,6 @@ from ganeti_steward.allocators import state as st
 from ganeti_steward.allocators.rules import FAILURES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ganeti_steward.allocators.candidates import Judged
     from ganeti_steward.allocators.placing import GroupTrial, Placement
     from ganeti_steward.allocators.state import Mask
@@ -71,10 +69,13 @@ def _group_entry(placement: Placement, trial: GroupTrial) -> str:
         return f"Group {group.name} ({group.alloc_policy}): No valid allocation solutions, {found}"
     nodes = state.frame.cluster.nodes
     chosen = "/".join(nodes[i].name for i in (trial.best.primary, trial.best.secondary) if i >= 0)
+    failures = count_failures(placement, trial)
+    classes = ", ".join(f"{kind}: {failures[kind]}" for kind in FAILURES if failures[kind])
+    assert trial.places is not None
     return (
         f"Group {group.name} ({group.alloc_policy}): score: {_score(trial)}, "
-        f"successes {trial.successes}, failures {sum(trial.failures.values())} "
-        f"({failure_counts(trial.failures)}) for node(s) {chosen}"
+        f"successes {trial.places.count - trial.failed}, failures {failures.total()} "
+        f"({classes}) for node(s) {chosen}"
     )
 
 
@@ -164,6 +165,25 @@ def gib(mib: int) -> str:
     return text.removesuffix(".0")
 
 
-def failure_counts(failures: Mapping[str, int]) -> str:
-    """hail's list of failure classes with their counts."""
-    return ", ".join(f"{kind}: {failures[kind]}" for kind in FAILURES if failures.get(kind))
+def count_failures(placement: Placement, trial: GroupTrial) -> Counter[str]:
+    """Refused candidates (nodes, or ordered pairs of them) by hail's classes."""
+    assert trial.places is not None
+    assert trial.candidates is not None
+    candidates, judged = trial.candidates, trial.judged
+    if placement.keeps >= 0:
+        candidates, judged = candidates.copy(), judged[1:]
+        candidates[placement.keeps] = False
+    first, number = judged[0], int(candidates.sum())
+    mates = number - 1 if len(judged) == 2 else 1
+    failures: Counter[str] = Counter()
+    for node in np.flatnonzero(candidates & ~first.fits).tolist():
+        failures[first.failure(node)] += mates
+    if len(judged) == 2:
+        second = judged[1]
+        fitting = int((first.fits & candidates).sum())
+        for node in np.flatnonzero(candidates & ~second.fits).tolist():
+            failures[second.failure(node)] += fitting - int(first.fits[node])
+    # Whatever is left failed by the memory kept for its primary already.
+    failures["FailMem"] += number * mates - failures.total() - trial.places.count
+    failures["FailN1"] += trial.failed
+    return +failures

@@ -8,38 +8,59 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from types import FrameType
 from typing import Final, TypeVar
 
-from ganeti_steward.core.errors import PluginError, StewardError
+from ganeti_steward.core.errors import PluginError
 
 _T = TypeVar("_T")
 
-#: A plugin that swallows its time-out is reminded this often, in seconds.
-_REMINDER: Final = 0.5
+#: Seconds a plugin has to clean up after its time-out before it is stopped again.
+_CLEANING_UP: Final = 0.5
+
+#: The plugins being called, the innermost last.
+_running: list[str] = []
 
 
 class TimeLimitError(BaseException):
     """Raised inside an overrunning plugin; no ``except Exception`` stops it."""
 
+    plugin = ""
+    """the innermost plugin when the time was up"""
 
-def call(plugin: str, limit: float, function: Callable[..., _T], **arguments: object) -> _T:
+
+def call(plugin: str, limit: float, function: Callable[..., _T], /, **arguments: object) -> _T:
     """Call a plugin's function.
 
     ``limit`` is in seconds.  Calls may be nested; the limit that ends first counts.
-    Raises PluginError when the plugin raises or overruns; a StewardError of an inner
+    Raises PluginError when the plugin raises or overruns; a PluginError of an inner
     call passes through.  Without the main thread there is no limit.
     """
+    _running.append(plugin)
     try:
         if threading.current_thread() is not threading.main_thread():
             return function(**arguments)
         return _call_timed(plugin, limit, function, arguments)
-    except StewardError:
+    except (PluginError, TimeLimitError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as err:
-        text = " ".join(str(err).split()) or "no message"
-        raise PluginError(plugin, f"failed: {type(err).__name__}: {text}") from err
+    except BaseException as err:
+        # Also what is no Exception, as SystemExit: it must not end the caller unanswered.
+        raise PluginError(plugin, f"failed: {sentence(err)}") from err
+    finally:
+        _running.pop()
+
+
+def sentence(err: BaseException) -> str:
+    """An exception on one line, whatever its own text does."""
+    try:
+        text = " ".join(str(err).split())
+    except Exception:
+        text = ""
+    # Names of files may hold what cannot be written in an answer.
+    text = text.encode(errors="backslashreplace").decode()
+    return f"{type(err).__name__}: {text or 'no message'}"
 
 
 def _call_timed(
@@ -48,23 +69,48 @@ def _call_timed(
     outer = signal.getitimer(signal.ITIMER_REAL)[0]
     if 0 < outer <= limit:
         return function(**arguments)
-    overrun = TimeLimitError()
+    overrun, pauses = TimeLimitError(), _pauses()
 
     def ring(number: int, frame: FrameType | None) -> None:
-        raise overrun
+        signal.setitimer(signal.ITIMER_REAL, next(pauses))
+        # The plugin's code is stopped, not this function around it.
+        if frame is not None and frame.f_code is not _call_timed.__code__:
+            overrun.plugin = overrun.plugin or _running[-1]
+            raise overrun
 
     started = time.monotonic()
     previous = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, limit, _REMINDER)
+    signal.setitimer(signal.ITIMER_REAL, limit)
     try:
-        return function(**arguments)
+        result = function(**arguments)
     except TimeLimitError as err:
         if err is not overrun:
             raise
-        raise PluginError(plugin, f"took longer than its {limit:g} s and was stopped") from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
         if outer:
             left = max(outer - (time.monotonic() - started), 0.001)
-            signal.setitimer(signal.ITIMER_REAL, left, _REMINDER)
+            signal.setitimer(signal.ITIMER_REAL, left)
+    # What a plugin returns that swallowed its time-out is half done.
+    if overrun.plugin:
+        raise PluginError(overrun.plugin, _too_late(overrun.plugin, plugin, limit)) from None
+    return result
+
+
+def _too_late(stopped: str, owner: str, limit: float) -> str:
+    if stopped == owner:
+        return f"took longer than its {limit:g} s and was stopped"
+    return f"was running when the {limit:g} s of {owner} were over and was stopped"
+
+
+def _pauses() -> Iterator[float]:
+    """Seconds until a plugin that is still there is stopped again.
+
+    One that swallows its time-out in a loop is inside a ``try`` nearly always.  After the
+    pause for cleaning up it is stopped in quick succession, at ever other moments of its
+    handler, until one of them lies outside.
+    """
+    yield _CLEANING_UP
+    for number in count():
+        yield 1e-6 * (5 + number * 7 % 150)
