@@ -1,0 +1,75 @@
+"""The cases: which clusters and requests, and where hail cannot follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+NEVER: Final = 10**9
+DRBD_ONLY: Final = ("--mix", "drbd=1")
+MIXED: Final = ("--mix", "drbd=7,plain=2,ext=1")
+BATCH: Final = ("--count", "100", "--new-mem", "1024", "--new-disk", "10240", "--new-cpu", "1")
+#: Sizes of --quick, for every case.
+QUICK_SIZES: Final = (10, 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One kind of request on clusters of growing size, 10 instances per node."""
+
+    name: str
+    options: Sequence[str]
+    """for make_cluster.py"""
+    sizes: Sequence[int]
+    hail_up_to: int
+    """nodes; above it hail would take all memory of an ordinary machine, or hours"""
+    hail_quick_up_to: int
+    """nodes; above it hail takes minutes and is run with --slow only"""
+
+    def why_no_hail(self, nodes: int, slow: bool) -> str:
+        """The reason to leave hail out at this size; empty where it is run."""
+        if nodes > self.hail_up_to:
+            return f"never run above {self.hail_up_to} nodes: it takes all memory, or hours"
+        if nodes > self.hail_quick_up_to and not slow:
+            return "takes minutes: only with --slow"
+        return ""
+
+
+CASES: Final[Sequence[Case]] = (
+    Case(
+        "alloc-drbd",
+        (*DRBD_ONLY, "--request", "allocate"),
+        sizes=(10, 40, 100, 300, 1000, 3000),
+        hail_up_to=1000,
+        hail_quick_up_to=1000,
+    ),
+    Case(
+        "alloc-plain",
+        (*DRBD_ONLY, "--request", "allocate", "--new-template", "plain"),
+        sizes=(10, 40, 100, 300, 1000, 3000),
+        hail_up_to=NEVER,
+        hail_quick_up_to=1000,
+    ),
+    Case(
+        "relocate",
+        (*DRBD_ONLY, "--request", "relocate"),
+        sizes=(10, 40, 100, 300, 1000, 3000),
+        hail_up_to=NEVER,
+        hail_quick_up_to=1000,
+    ),
+    Case(
+        "mixed-alloc-drbd",
+        (*MIXED, "--request", "allocate"),
+        sizes=(10, 40, 100),
+        hail_up_to=100,
+        hail_quick_up_to=60,
+    ),
+    Case(
+        "multi-100",
+        (*DRBD_ONLY, "--request", "multi-allocate", *BATCH),
+        sizes=(100,),
+        hail_up_to=100,
+        hail_quick_up_to=100,
+    ),
+)

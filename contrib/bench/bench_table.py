@@ -1,0 +1,146 @@
+"""The figures as tables for people and as data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from bench_run import Series
+
+HEADINGS: Final = (
+    "case",
+    "nodes",
+    "instances",
+    "hail CPU s",
+    "growth",
+    "Steward CPU s",
+    "growth",
+    "ratio",
+    "hail MiB",
+    "Steward MiB",
+    "success",
+    "runs",
+)
+NONE: Final = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One cluster."""
+
+    case: str
+    nodes: int
+    instances: int
+    hail: Series
+    steward: Series
+
+    @property
+    def ratio(self) -> float | None:
+        hail, steward = self.hail.cpu, self.steward.cpu
+        return hail / steward if hail is not None and steward else None
+
+    @property
+    def agreed(self) -> bool | None:
+        """Whether both say the same; None where one of them has not been heard."""
+        if self.hail.success is None or self.steward.success is None:
+            return None
+        return self.hail.success == self.steward.success
+
+
+def result_table(rows: Sequence[Row], floor: int) -> list[str]:
+    """The main table; ``floor`` (KiB) is the least peak memory that can be seen."""
+    cells: list[Sequence[str]] = [HEADINGS]
+    notes: list[str] = []
+    before: dict[str, Row] = {}
+    for row in rows:
+        cells.append(_cells(row, before.get(row.case), floor))
+        notes += _notes(row)
+        before[row.case] = row
+    return [*layout(cells), *([""] if notes else []), *notes]
+
+
+def progress(row: Row) -> str:
+    hail, steward = _seconds(row.hail), _seconds(row.steward)
+    return f"{row.case}, {row.nodes} nodes: hail {hail}, Steward {steward} (CPU s)"
+
+
+def _cells(row: Row, before: Row | None, floor: int) -> tuple[str, ...]:
+    hail, steward = row.hail, row.steward
+    return (
+        row.case,
+        str(row.nodes),
+        str(row.instances),
+        _seconds(hail),
+        _growth(row, before, lambda row: row.hail),
+        _seconds(steward),
+        _growth(row, before, lambda row: row.steward),
+        NONE if row.ratio is None else f"{row.ratio:.3g}",
+        _mebibytes(hail, floor),
+        _mebibytes(steward, floor),
+        _success(row),
+        f"{len(hail.runs) or NONE}/{len(steward.runs)}",
+    )
+
+
+def _seconds(series: Series) -> str:
+    if series.fault:
+        return "failed"
+    return NONE if series.cpu is None else seconds(series.cpu)
+
+
+def seconds(value: float) -> str:
+    return f"{value:.3f}" if value < 10 else f"{value:.1f}"
+
+
+def _growth(row: Row, before: Row | None, series: Callable[[Row], Series]) -> str:
+    """The exponent x of n^x from the size before."""
+    now, then = series(row).cpu, before and series(before).cpu
+    if not before or not now or not then or row.nodes == before.nodes:
+        return ""
+    exponent = math.log(now / then) / math.log(row.nodes / before.nodes)
+    return f"n^{round(exponent, 1) or 0:.1f}"
+
+
+def _mebibytes(series: Series, floor: int) -> str:
+    if series.memory is None:
+        return NONE
+    return f"{'<=' if series.memory <= floor else ''}{series.memory / 1024:.0f}"
+
+
+def _success(row: Row) -> str:
+    if row.agreed is None:
+        return {True: "yes", False: "no", None: NONE}[row.steward.success]
+    if row.agreed:
+        return "both" if row.steward.success else "neither"
+    return "STEWARD ONLY" if row.steward.success else "HAIL ONLY"
+
+
+def _notes(row: Row) -> Iterator[str]:
+    where = f"{row.case} at {row.nodes} nodes"
+    for name, series in (("hail", row.hail), ("Steward", row.steward)):
+        if series.fault:
+            yield f"{where}: {name} failed: {series.fault}"
+        elif series.skipped:
+            yield f"{where}: {name} not run: {series.skipped}"
+
+
+def layout(cells: Sequence[Sequence[str]]) -> list[str]:
+    """A Markdown table that is also readable as it stands; figures to the right."""
+    widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
+    lines = []
+    for line in cells:
+        padded = [
+            text.ljust(width) if column == 0 else text.rjust(width)
+            for column, (text, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        lines.append(f"| {' | '.join(padded)} |")
+    rule = [f":{'-' * width}-" if c == 0 else f"-{'-' * width}:" for c, width in enumerate(widths)]
+    lines.insert(1, f"|{'|'.join(rule)}|")
+    return lines
+
+
+def as_data(row: Row) -> dict[str, Any]:
+    return {**asdict(row), "ratio": row.ratio, "agreed": row.agreed}
