@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ganeti_steward.core import guard
 from ganeti_steward.core.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.context import Context
 from ganeti_steward.core.errors import NotAnswered, PluginError
+from ganeti_steward.core.explanation import Explanation
 from ganeti_steward.core.plugins import Plugins
-from ganeti_steward.core.request import HOOKS, TYPE_NAMES
+from ganeti_steward.core.request import (
+    HOOKS,
+    TYPE_NAMES,
+    Allocate,
+    AllocateSecondary,
+    MultiAllocate,
+    Relocate,
+)
 from ganeti_steward.core.wire import read_message
 
 if TYPE_CHECKING:
@@ -87,6 +96,58 @@ def _ask(
         cluster=cluster,
         context=context,
     )
-    if outcome is None or isinstance(outcome, Answer | Refusal):
-        return outcome
-    raise PluginError(name, f"gave {type(outcome).__name__}, not an answer or a refusal")
+    if outcome is None:
+        return None
+    fault = _fault(outcome, request, cluster)
+    if fault:
+        raise PluginError(name, fault)
+    answer: Outcome = outcome
+    return answer
+
+
+def _fault(outcome: object, request: Request, cluster: Cluster) -> str:
+    """What is wrong with what an allocator gave; Ganeti would stumble over it."""
+    if not isinstance(outcome, Answer | Refusal):
+        return f"gave {type(outcome).__name__}, not an answer or a refusal"
+    try:
+        outcome.info.encode()
+    except (AttributeError, UnicodeEncodeError):
+        return f"gave the info {guard.shown(outcome.info)}, which is no text"
+    told: object = outcome.explanations
+    if not isinstance(told, tuple) or not all(isinstance(one, Explanation) for one in told):
+        return f"gave the explanations {guard.shown(told)}"
+    if isinstance(outcome, Refusal) or _is_result(outcome.result, request, cluster):
+        return ""
+    shown = guard.shown(outcome.result)
+    return f"gave {shown}, which is no answer to this request on this cluster"
+
+
+def _is_result(result: Any, request: Request, cluster: Cluster) -> bool:
+    if isinstance(request, Allocate):
+        return _are_nodes(result, request.required_nodes, cluster)
+    if isinstance(request, Relocate):
+        return _are_nodes(result, request.required_nodes, cluster)
+    if isinstance(request, AllocateSecondary):
+        return _are_nodes([result], 1, cluster)
+    return _is_batch(result, request, cluster)
+
+
+def _are_nodes(names: Any, number: int, cluster: Cluster) -> bool:
+    return (
+        isinstance(names, list | tuple)
+        and all(isinstance(name, str) and name in cluster.node_index for name in names)
+        and len(set(names)) == len(names) == number
+    )
+
+
+def _is_batch(result: Any, request: MultiAllocate, cluster: Cluster) -> bool:
+    """Whether each instance is placed or named as failed, once."""
+    required = {item.instance.name: item.required_nodes for item in request.items}
+    try:
+        placed, failed = result
+        names = [*(name for name, _ in placed), *failed]
+        return sorted(names) == sorted(item.instance.name for item in request.items) and all(
+            _are_nodes(nodes, required[name], cluster) for name, nodes in placed
+        )
+    except (TypeError, ValueError):
+        return False

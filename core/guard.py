@@ -63,15 +63,26 @@ def sentence(err: BaseException) -> str:
     return f"{type(err).__name__}: {text or 'no message'}"
 
 
+def shown(value: object) -> str:
+    """A plugin's value in a sentence, whatever its ``repr`` does."""
+    try:
+        text = ascii(value)
+    except Exception:
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
 def _call_timed(
     plugin: str, limit: float, function: Callable[..., _T], arguments: dict[str, object]
 ) -> _T:
     outer = signal.getitimer(signal.ITIMER_REAL)[0]
     if 0 < outer <= limit:
         return function(**arguments)
-    overrun, pauses = TimeLimitError(), _pauses()
+    overrun, pauses, ended = TimeLimitError(), _pauses(), False
 
     def ring(number: int, frame: FrameType | None) -> None:
+        if ended:
+            return
         signal.setitimer(signal.ITIMER_REAL, next(pauses))
         # The plugin's code is stopped, not this function around it.
         if frame is not None and frame.f_code is not _call_timed.__code__:
@@ -87,6 +98,7 @@ def _call_timed(
         if err is not overrun:
             raise
     finally:
+        ended = True
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
         if outer:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import importlib
 import logging
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Final
 
 import pluggy
 
 from ganeti_steward.core import PROJECT, guard, hookspecs
 from ganeti_steward.core.errors import PluginError
+from ganeti_steward.core.reader import LIMIT
 from ganeti_steward.core.site import ROLES, Ban, Cost
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 #: Name -> module of the allocators that come with the program.
 BUILT_IN: Final[Mapping[str, str]] = {"balanced": "ganeti_steward.allocators.balanced"}
+
+#: Every hook there is.
+HOOK_NAMES: Final = tuple(name for name in vars(hookspecs) if name.startswith("steward_"))
 
 _log = logging.getLogger(__name__)
 
@@ -38,11 +42,17 @@ class Plugins:
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(hookspecs)
         for name in config.plugins.load:
-            self._register(name, self._load(name))
+            self._load(name)
 
     def _load(self, name: str) -> object:
         limit = self._config.plugins.time_limit
-        return guard.call(name, limit, lambda: load_plugin(name))
+        plugin = guard.call(name, limit, load_plugin, name=name)
+        guard.call(name, limit, self._register, name=name, plugin=plugin)
+        configure = getattr(plugin, "configure", None)
+        if configure is not None:
+            settings = self._config.plugin.get(name, {})
+            guard.call(name, limit, configure, settings=settings)
+        return plugin
 
     def _register(self, name: str, plugin: object) -> None:
         try:
@@ -51,20 +61,30 @@ class Plugins:
         except (pluggy.PluginValidationError, ValueError) as err:
             text = " ".join(str(err).split())
             raise PluginError(name, f"cannot be registered: {text}") from None
-        configure = getattr(plugin, "configure", None)
-        if configure is not None:
-            settings = self._config.plugin.get(name, {})
-            guard.call(name, self._config.plugins.time_limit, configure, settings=settings)
+        _check_heard(name, plugin, self.hooks(name))
+        for caller in self._manager.get_hookcallers(plugin) or ():
+            mine = [one for one in caller.get_hookimpls() if one.plugin is plugin]
+            if any(one.wrapper or one.hookwrapper for one in mine):
+                raise PluginError(name, f"{caller.name} is a wrapper, which is never called")
+
+    def hooks(self, name: str) -> list[str]:
+        """The hooks a plugin implements, a built-in one loaded now; raises PluginError."""
+        callers = self._manager.get_hookcallers(self._plugin(name)) or []
+        found = {caller.name for caller in callers}
+        return [hook for hook in HOOK_NAMES if hook in found]
+
+    def _plugin(self, name: str) -> object:
+        plugin = self._manager.get_plugin(name)
+        if plugin is None and name in BUILT_IN:
+            plugin = self._load(name)
+        if plugin is None:
+            known = ", ".join(dict.fromkeys([*BUILT_IN, *self._config.plugins.load]))
+            raise PluginError(name, f"is no allocator that is loaded (loaded: {known})")
+        return plugin
 
     def allocator(self, name: str, hook: str) -> pluggy.HookImpl:
         """The allocator's implementation of a hook; raises PluginError when there is none."""
-        plugin = self._manager.get_plugin(name)
-        if plugin is None:
-            if name not in BUILT_IN:
-                known = ", ".join([*BUILT_IN, *self._config.plugins.load])
-                raise PluginError(name, f"is no allocator that is loaded (loaded: {known})")
-            plugin = importlib.import_module(BUILT_IN[name])
-            self._register(name, plugin)
+        plugin = self._plugin(name)
         for implementation in self.implementations(hook):
             if implementation.plugin is plugin:
                 return implementation
@@ -72,9 +92,8 @@ class Plugins:
 
     def implementations(self, hook: str) -> Iterator[pluggy.HookImpl]:
         """All loaded implementations of a hook, in the order of the configuration."""
-        for implementation in getattr(self._manager.hook, hook).get_hookimpls():
-            if not (implementation.wrapper or implementation.hookwrapper):
-                yield implementation
+        caller: pluggy.HookCaller = getattr(self._manager.hook, hook)
+        yield from caller.get_hookimpls()
 
     def call(self, implementation: pluggy.HookImpl, limit: float, **arguments: object) -> Any:
         """Call one implementation under its guard; raises PluginError."""
@@ -89,8 +108,10 @@ class Plugins:
         found: list[Ban] = []
         for name, ban in self._ask("steward_constrain", cluster, instance):
             if not isinstance(ban, Ban):
-                raise PluginError(name, f"steward_constrain must give bans, not {ban!r}")
+                raise PluginError(name, f"steward_constrain must give bans, not {guard.shown(ban)}")
             _check_place(name, ban.node, ban.role, cluster)
+            _check_text(name, f"the rule for {ban.node}", ban.rule)
+            _check_text(name, f"the reason for {ban.node}", ban.reason)
             found.append(ban)
         return tuple(found)
 
@@ -99,13 +120,11 @@ class Plugins:
         total: dict[tuple[str, str], float] = {}
         for name, cost in self._ask("steward_weigh", cluster, instance):
             if not isinstance(cost, Cost):
-                raise PluginError(name, f"steward_weigh must give costs, not {cost!r}")
+                raise PluginError(name, f"steward_weigh must give costs, not {guard.shown(cost)}")
             _check_place(name, cost.node, cost.role, cluster)
-            if not isinstance(cost.cost, int | float) or not math.isfinite(cost.cost):
-                raise PluginError(name, f"the cost of {cost.node} is {cost.cost!r}, no number")
             place = (cost.node, cost.role)
             weight = self._config.weigh.get(name, 1.0)
-            total[place] = total.get(place, 0.0) + weight * cost.cost
+            total[place] = total.get(place, 0.0) + weight * _checked_cost(name, cost)
         return total
 
     def _ask(self, hook: str, cluster: Cluster, instance: Instance) -> Iterator[tuple[str, object]]:
@@ -113,8 +132,21 @@ class Plugins:
         for implementation in self.implementations(hook):
             name = implementation.plugin_name
             given = self.call(implementation, limit, cluster=cluster, instance=instance)
-            for item in given or ():
+            if given is None:
+                continue
+            if type(given) not in (list, tuple):
+                raise PluginError(name, f"{hook} must give a list, not {guard.shown(given)}")
+            for item in given:
                 yield name, item
+
+
+def _check_heard(name: str, plugin: object, hooks: Collection[str]) -> None:
+    """A rule that is never asked must not pass for one that has nothing to say."""
+    for hook in HOOK_NAMES:
+        if callable(getattr(plugin, hook, None)) and hook not in hooks:
+            raise PluginError(name, f"{hook} is not marked with @hookimpl")
+    if not hooks:
+        raise PluginError(name, "implements no hook")
 
 
 def _hook(implementation: pluggy.HookImpl) -> str:
@@ -125,24 +157,40 @@ def _collected(implementation: pluggy.HookImpl) -> Any:
     """The function, running a generator to its end inside the guard."""
 
     def function(**arguments: object) -> object:
-        result: object = implementation.function(**arguments)
-        return list(result) if isinstance(result, Iterator) else result
+        result: Any = implementation.function(**arguments)
+        is_lazy = isinstance(result, Iterable) and not isinstance(result, str | bytes)
+        return list(result) if is_lazy else result
 
     return function
 
 
 def _check_place(name: str, node: object, role: object, cluster: Cluster) -> None:
-    if node not in cluster.node_index:
-        raise PluginError(name, f"names the node {node!r}, which the cluster does not have")
+    if not isinstance(node, str) or node not in cluster.node_index:
+        raise PluginError(
+            name, f"names the node {guard.shown(node)}, which the cluster does not have"
+        )
     if role not in ROLES:
-        raise PluginError(name, f"names the role {role!r} (known: {', '.join(ROLES)})")
+        raise PluginError(name, f"names the role {guard.shown(role)} (known: {', '.join(ROLES)})")
+
+
+def _check_text(name: str, what: str, text: object) -> None:
+    if not isinstance(text, str) or not text:
+        raise PluginError(name, f"{what} is {guard.shown(text)}, not a text")
+
+
+def _checked_cost(name: str, cost: Cost) -> float:
+    # Real rather than float: whoever computes with numpy gives its numbers.
+    if not isinstance(cost.cost, Real) or not -LIMIT <= cost.cost <= LIMIT:
+        fault = f"the cost of {cost.node} is {guard.shown(cost.cost)}, not a number up to {LIMIT:g}"
+        raise PluginError(name, fault)
+    return float(cost.cost)
 
 
 def load_plugin(name: str) -> object:
     """Import a plugin by module path or entry point; raises PluginError."""
     try:
         try:
-            return importlib.import_module(name)
+            return importlib.import_module(BUILT_IN.get(name, name))
         except ModuleNotFoundError as err:
             if err.name is None or not (name == err.name or name.startswith(err.name + ".")):
                 raise
@@ -150,8 +198,7 @@ def load_plugin(name: str) -> object:
     except PluginError:
         raise
     except Exception as err:
-        text = " ".join(str(err).split()) or "no message"
-        raise PluginError(name, f"cannot be loaded: {type(err).__name__}: {text}") from err
+        raise PluginError(name, f"cannot be loaded: {guard.sentence(err)}") from err
 
 
 def _entry_point(name: str) -> object:

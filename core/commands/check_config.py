@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 
 from ganeti_steward.core.config import Config, config_path, load_config, sample_config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, BadConfig, PluginError
@@ -41,15 +43,20 @@ def run(options: argparse.Namespace) -> int:
 
 def plugin_faults(config: Config) -> list[str]:
     """What is wrong with the plugins a configuration names, with the key naming them."""
+    found = _load_faults(config)
+    faults = [f"plugins.load: {err}" for err in found]
+    broken = {err.plugin for err in found}
+    good = [name for name in config.plugins.load if name not in broken]
     try:
-        plugins = Plugins(config)
+        plugins = Plugins(_loading(config, good))
     except PluginError as err:
-        return [f"plugins.load: {err}"]
-    faults = []
+        # Two names of one plugin, each good by itself.
+        return [*faults, f"plugins.load: {err}"]
     for kind, hook in HOOKS.items():
         for name in config.chain(kind):
             try:
-                plugins.allocator(name, hook)
+                if name not in broken:
+                    plugins.allocator(name, hook)
             except PluginError as err:
                 faults.append(f"allocators.{kind}: {err}")
     for section, names in (("weigh", config.weigh), ("plugin", config.plugin)):
@@ -59,3 +66,18 @@ def plugin_faults(config: Config) -> list[str]:
             if name not in config.plugins.load
         ]
     return faults
+
+
+def _load_faults(config: Config) -> list[PluginError]:
+    """The fault of each plugin that cannot be loaded."""
+    faults = []
+    for name in config.plugins.load:
+        try:
+            Plugins(_loading(config, [name]))
+        except PluginError as err:
+            faults.append(err)
+    return faults
+
+
+def _loading(config: Config, names: Sequence[str]) -> Config:
+    return replace(config, plugins=replace(config.plugins, load=tuple(names)))

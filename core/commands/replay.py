@@ -49,7 +49,12 @@ def run(options: argparse.Namespace) -> int:
 def _list(config: Config, options: argparse.Namespace) -> str:
     rows = []
     for name in history.names(config.history):
-        entry = history.entry(config.history, name)
+        try:
+            entry = history.entry(config.history, name)
+        except StewardError:
+            # Dropped from the ring meanwhile, or no kept request at all.
+            rows.append((name, "-", "-", "-", "unreadable"))
+            continue
         seconds = entry.call.started // 10**9
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
         kind, instance = _request(entry.request)
