@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ganeti_steward.core.errors import BadInput
-from ganeti_steward.core.reader import LIMIT
+from ganeti_steward.core.reader import LIMIT, quoted
 
 #: hail's options that only change what is printed.
 _HARMLESS: Final = frozenset({"-v", "--verbose", "-q", "--quiet", "-p", "--print-nodes"})
@@ -47,10 +47,10 @@ def parse_options(arguments: Sequence[str]) -> Options:
             names = tuple(part for part in value.split(",") if part)
             options = replace(options, restrict_to=names)
         elif name == "--static-kvm-node-memory" and equals:
-            if value.isascii() and value.isdigit() and int(value) <= LIMIT:
+            if value.isascii() and value.isdigit() and len(value) < 16 and int(value) <= LIMIT:
                 options = replace(options, kvm_memory=int(value))
             else:
-                faults.append(f"option {name}: a number of MiB is expected, found {value!r}")
+                faults.append(f"option {name}: a number of MiB is expected, found {quoted(value)}")
         elif name in _OTHER_SOURCES:
             faults.append(f"option {name}: only the message itself is read, no other cluster data")
         elif name not in _HARMLESS:

@@ -14,6 +14,9 @@ from ganeti_steward.core.errors import MAX_FAULTS, BadInput
 #: Larger figures (1 EiB in MiB) are faults: sums over a cluster must stay exact.
 LIMIT: Final = 2**40
 
+#: Figures nearer to 0 than this are faults: what is divided by them must stay finite.
+LEAST: Final = 2**-40
+
 _REQUIRED: Final = object()
 
 
@@ -38,8 +41,13 @@ class Faults:
             raise BadInput(self.found)
 
 
+def quoted(text: str) -> str:
+    """A name or text for a sentence: on one line and not too long."""
+    return repr(text if len(text) <= 80 else text[:77] + "...")
+
+
 def describe(value: object) -> str:
-    """A JSON value in a few words, for a sentence."""
+    """A JSON or TOML value in a few words, for a sentence."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -47,18 +55,22 @@ def describe(value: object) -> str:
     if isinstance(value, int | float):
         return f"the number {value}"
     if isinstance(value, str):
-        shown = value if len(value) <= 40 else value[:37] + "..."
-        return f"the text {shown!r}"
-    return "a list" if isinstance(value, list) else "an object"
+        return f"the text {quoted(value)}"
+    if isinstance(value, list):
+        return "a list"
+    return "an object" if isinstance(value, dict) else f"a {type(value).__name__}"
 
 
 class Section:
-    """One JSON object of the input; ``kind`` and ``name`` say which, in faults."""
+    """One JSON object of the input; ``kind``, ``name`` and ``path`` say which, in faults.
 
-    __slots__ = ("data", "faults", "kind", "name")
+    ``path`` leads from the thing named to an object inside it (``ipolicy.std``).
+    """
 
-    def __init__(self, data: Any, kind: str, name: str, faults: Faults) -> None:
-        self.kind, self.name, self.faults = kind, name, faults
+    __slots__ = ("data", "faults", "kind", "name", "path")
+
+    def __init__(self, data: Any, kind: str, name: str, faults: Faults, path: str = "") -> None:
+        self.kind, self.name, self.faults, self.path = kind, name, faults, path
         if not isinstance(data, dict):
             self.fault(f"an object is expected, found {describe(data)}")
             # That says it all: its keys are read as missing, into a list nobody reads.
@@ -68,14 +80,18 @@ class Section:
     @property
     def what(self) -> str:
         """The object's name in a sentence."""
-        return f"{self.kind} {self.name!r}" if self.name else self.kind
+        return f"{self.kind} {quoted(self.name)}" if self.name else self.kind
 
     def fault(self, text: str, key: str = "") -> None:
         """Note a fault of this object, or of one of its keys."""
-        self.faults.add(self.what, f"key {key!r}: {text}" if key else text)
+        where = self._inside(key)
+        self.faults.add(self.what, f"key {where!r}: {text}" if where else text)
 
     def _missing(self, key: str) -> None:
-        self.fault("is missing", key)
+        self.faults.add(self.what, f"key {self._inside(key)!r} is missing")
+
+    def _inside(self, key: str) -> str:
+        return ".".join(filter(None, (self.path, key)))
 
     def integer(self, key: str, default: Any = _REQUIRED) -> int:
         """A whole number; one with a fraction is rounded, halves to the even one."""
@@ -87,7 +103,7 @@ class Section:
     def number(self, key: str, default: Any = _REQUIRED) -> float:
         """Any number."""
         value = self.data.get(key, default)
-        if type(value) is float and -LIMIT <= value <= LIMIT:
+        if type(value) is float and (LEAST <= value <= LIMIT or not value):
             return value
         return float(self._number(key, value, default, whole=False))
 
@@ -97,7 +113,7 @@ class Section:
         elif isinstance(value, bool) or not isinstance(value, int | float):
             wanted = "a whole number" if whole else "a number"
             self.fault(f"{wanted} is expected, found {describe(value)}", key)
-        elif not -LIMIT <= value <= LIMIT:
+        elif not -LIMIT <= value <= LIMIT or 0 < abs(value) < LEAST:
             self.fault(f"{describe(value)} is out of range", key)
         else:
             return round(value) if whole else value
@@ -135,7 +151,7 @@ class Section:
         value = self.text(key)
         if value not in allowed and len(self.faults.found) == before:
             words = ", ".join(sorted(allowed))
-            self.fault(f"unknown value {value!r} (known: {words})", key)
+            self.fault(f"unknown value {quoted(value)} (known: {words})", key)
         return value
 
     def items(self, key: str, default: Any = _REQUIRED) -> list[Any]:
@@ -164,11 +180,15 @@ class Section:
 
     def section(self, key: str) -> Section:
         """An object one level down."""
-        name = f"{self.name}.{key}" if self.name else key
         if key not in self.data:
             self._missing(key)
-            return Section({}, self.kind, name, Faults())
-        return Section(self.data[key], self.kind, name, self.faults)
+            return Section({}, self.kind, self.name, Faults())
+        return Section(self.data[key], self.kind, self.name, self.faults, self._inside(key))
+
+    def entry(self, key: str, number: int, data: Any) -> Section:
+        """An object that is one entry of a list."""
+        path = self._inside(f"{key}[{number}]")
+        return Section(data, self.kind, self.name, self.faults, path)
 
     def sections(self, key: str, kind: str) -> Iterator[Section]:
         """The objects of an object of objects, each under its own name."""

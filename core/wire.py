@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from ganeti_steward.core.answer import Answer, Outcome
+from ganeti_steward.core.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.errors import BadInput, NotAnswered
 from ganeti_steward.core.model import (
     ALLOC_POLICIES,
@@ -24,7 +24,7 @@ from ganeti_steward.core.model import (
     Policy,
     Spec,
 )
-from ganeti_steward.core.reader import Faults, Section, describe
+from ganeti_steward.core.reader import Faults, Section, describe, quoted
 from ganeti_steward.core.request import (
     HOOKS,
     UNANSWERED,
@@ -36,7 +36,8 @@ from ganeti_steward.core.request import (
 )
 
 HYPERVISORS = frozenset({"kvm", "xen-pvm", "xen-hvm", "chroot", "lxc", "fake"})
-NIC_MODES = frozenset({"bridged", "routed", "openvswitch"})
+#: A tuple, which also takes the question for a list or an object.
+NIC_MODES = ("bridged", "openvswitch", "routed")
 
 
 def read_message(raw: bytes) -> tuple[Cluster, Request]:
@@ -71,10 +72,19 @@ def write_answer(outcome: Outcome) -> bytes:
     prefix = "Request successful: " if good else "Request failed: "
     answer = {
         "success": good,
-        "info": prefix + outcome.info,
+        "info": prefix + _writable(outcome.info),
         "result": outcome.result if isinstance(outcome, Answer) else [],
     }
-    return orjson.dumps(answer) + b"\n"
+    try:
+        return orjson.dumps(answer) + b"\n"
+    except orjson.JSONEncodeError as err:
+        # Only an allocator from elsewhere can have put such things into its result.
+        return write_answer(Refusal(f"the allocator's result cannot be written: {err}"))
+
+
+def _writable(text: str) -> str:
+    """Without lone surrogates, which JSON in UTF-8 cannot carry."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _cluster(top: Section) -> Cluster:
@@ -82,7 +92,7 @@ def _cluster(top: Section) -> Cluster:
     for name in hypervisors:
         if name not in HYPERVISORS:
             known = ", ".join(sorted(HYPERVISORS))
-            top.fault(f"unknown hypervisor {name!r} (known: {known})", "enabled_hypervisors")
+            top.fault(f"unknown hypervisor {quoted(name)} (known: {known})", "enabled_hypervisors")
     groups = [_group(section) for section in top.sections("nodegroups", "node group")]
     uuids = {group.uuid for group in groups}
     nodes = [_node(section, uuids) for section in top.sections("nodes", "node")]
@@ -108,7 +118,7 @@ def _group(section: Section) -> Group:
 def _policy(section: Section) -> Policy:
     minmax = []
     for number, item in enumerate(section.items("minmax")):
-        pair = Section(item, section.kind, f"{section.name}.minmax[{number}]", section.faults)
+        pair = section.entry("minmax", number, item)
         minmax.append(MinMax(_spec(pair.section("min")), _spec(pair.section("max"))))
     return Policy(
         minmax=tuple(minmax),
@@ -132,8 +142,8 @@ def _spec(section: Section) -> Spec:
 
 def _node(section: Section, groups: set[str]) -> Node:
     group = section.text("group")
-    if group not in groups and "group" in section.data:
-        section.fault(f"no node group has the uuid {group!r}", "group")
+    if group not in groups and _is_text(section, "group"):
+        section.fault(f"no node group has the uuid {quoted(group)}", "group")
     offline = section.boolean("offline")
     vm_capable = section.data.get("vm_capable") is None or section.boolean("vm_capable")
     params = section.section("ndparams")
@@ -208,7 +218,7 @@ def _disks(section: Section) -> tuple[Disk, ...]:
             if type(size) is int and spindles is None and 0 <= size < 2**40:
                 disks.append(Disk(size, None))
                 continue
-        disk = Section(item, section.kind, f"{section.name}.disks[{number}]", section.faults)
+        disk = section.entry("disks", number, item)
         given = disk.data.get("spindles") is not None
         disks.append(Disk(disk.integer("size"), disk.integer("spindles") if given else None))
     return tuple(disks)
@@ -219,7 +229,7 @@ def _networks(section: Section) -> tuple[str, ...]:
     for number, item in enumerate(section.items("nics")):
         if type(item) is dict and "network" not in item and item.get("mode") in NIC_MODES:
             continue
-        nic = Section(item, section.kind, f"{section.name}.nics[{number}]", section.faults)
+        nic = section.entry("nics", number, item)
         if nic.data.get("mode") is not None:
             nic.choice("mode", NIC_MODES)
         network = nic.optional_text("network")
@@ -236,13 +246,13 @@ def _instance_nodes(section: Section, instance: Instance, known: set[str]) -> tu
         return ()
     for name in nodes:
         if name not in known:
-            section.fault(f"no node is named {name!r}", "nodes")
+            section.fault(f"no node is named {quoted(name)}", "nodes")
     if not nodes:
         section.fault("the list is empty", "nodes")
     elif instance.template == "drbd" and len(nodes) < 2:
         section.fault("a drbd instance needs two nodes, found one", "nodes")
     elif len(nodes) == 2 and nodes[0] == nodes[1]:
-        section.fault(f"primary and secondary are the same node {nodes[0]!r}", "nodes")
+        section.fault(f"primary and secondary are the same node {quoted(nodes[0])}", "nodes")
     return nodes
 
 
@@ -254,23 +264,30 @@ def _request(top: Section, cluster: Cluster) -> Request:
         return _allocate(section)
     if kind == "multi-allocate":
         bodies = [
-            Section(body, "request", f"instances[{number}]", section.faults)
+            section.entry("instances", number, body)
             for number, body in enumerate(section.items("instances"))
         ]
         items = tuple(_allocate(body) for body in bodies)
         return MultiAllocate(items, section.optional_text("group_name"))
     if kind in UNANSWERED:
         raise NotAnswered(f"{kind} requests are not answered by this program; use hail for them")
-    name = section.text("name") if kind in HOOKS else ""
-    if kind in HOOKS and name not in cluster.instance_index and "name" in section.data:
-        section.fault(f"no instance is named {name!r}", "name")
+    if kind not in HOOKS:
+        if _is_text(section, "type"):
+            known = ", ".join(HOOKS)
+            section.fault(f"unknown request type {quoted(kind)} (known: {known})", "type")
+        return AllocateSecondary("")
+    name = section.text("name")
+    if name not in cluster.instance_index and _is_text(section, "name"):
+        section.fault(f"no instance is named {quoted(name)}", "name")
     if kind == "relocate":
         leave = _full_names(section.texts("relocate_from"), cluster, section)
         return Relocate(name, section.integer("required_nodes"), leave)
-    if kind not in HOOKS and "type" in section.data:
-        known = ", ".join(HOOKS)
-        section.fault(f"unknown request type {kind!r} (known: {known})", "type")
     return AllocateSecondary(name)
+
+
+def _is_text(section: Section, key: str) -> bool:
+    """Whether there is more to say of a value than that it is missing or no text."""
+    return isinstance(section.data.get(key), str)
 
 
 def _allocate(section: Section) -> Allocate:
@@ -297,5 +314,6 @@ def _full_names(names: tuple[str, ...], cluster: Cluster, section: Section) -> t
         if len(matches) == 1:
             found.append(matches[0])
         else:
-            section.fault(f"no node is named {name!r}", "relocate_from")
+            found_how = "more than one" if matches else "no"
+            section.fault(f"{found_how} node is named {quoted(name)}", "relocate_from")
     return tuple(found)
