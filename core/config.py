@@ -14,7 +14,7 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any, Final
 
 from ganeti_steward.core.errors import BadConfig
-from ganeti_steward.core.reader import describe
+from ganeti_steward.core.reader import describe, quoted
 
 DEFAULT_PATH: Final = "/etc/ganeti/steward.toml"
 ENVIRONMENT: Final = "GNT_STEWARD_CONFIG"
@@ -45,17 +45,24 @@ def _whole(low: int, high: int) -> _Check:
 def _path(value: Any) -> str:
     if not isinstance(value, str):
         return f"a path is expected, found {describe(value)}"
-    return "" if value == "" or value.startswith("/") else f"{value!r} is not an absolute path"
+    if not value.isprintable():
+        return f"{quoted(value)} has characters that do not belong in a path"
+    return "" if value == "" or value.startswith("/") else f"{quoted(value)} is no absolute path"
 
 
 def _word(value: Any) -> str:
-    return "" if value in LOG_LEVELS else f"one of {', '.join(LOG_LEVELS)} is expected"
+    if value in LOG_LEVELS:
+        return ""
+    return f"one of {', '.join(LOG_LEVELS)} is expected, found {describe(value)}"
 
 
 def _names(value: Any) -> str:
-    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
+    if not isinstance(value, list):
         return f"a list of names is expected, found {describe(value)}"
-    return f"{_twice(value)} is named twice" if _twice(value) else ""
+    for name in value:
+        if not (isinstance(name, str) and name):
+            return f"a list of names is expected, it holds {describe(name)}"
+    return f"{_shown(_twice(value))} is named twice" if _twice(value) else ""
 
 
 def _some_names(value: Any) -> str:
@@ -64,6 +71,11 @@ def _some_names(value: Any) -> str:
 
 def _twice(names: list[str]) -> str:
     return next((name for name in names if names.count(name) > 1), "")
+
+
+def _shown(name: str) -> str:
+    """A name as it is, unless that would spoil the sentence."""
+    return name if name.isprintable() and 0 < len(name) <= 80 else quoted(name)
 
 
 def _setting(default: Any, check: _Check, text: str) -> Any:
@@ -176,7 +188,8 @@ def load_config(path: str) -> Config:
 
     try:
         table = tomllib.loads(raw.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as err:
+    except (ValueError, RecursionError) as err:
+        # Not only TOMLDecodeError: also bytes that are no text, and endless numbers.
         raise BadConfig(path, [f"is not valid TOML: {err}"]) from None
     faults: list[str] = []
     config = read_config(table, faults)
@@ -190,7 +203,7 @@ def read_config(table: Mapping[str, Any], faults: list[str]) -> Config:
     known = [*SECTIONS, "weigh", "plugin"]
     for name in table:
         if name not in known:
-            faults.append(f"{name}: no such section (known: {', '.join(known)})")
+            faults.append(f"{_shown(name)}: no such section (known: {', '.join(known)})")
     return Config(
         **{name: _section(name, kind, table, faults) for name, kind in SECTIONS.items()},
         weigh=_weights(table.get("weigh", {}), faults),
@@ -213,7 +226,7 @@ def _section(name: str, kind: type, table: Mapping[str, Any], faults: list[str])
     for key, value in given.items():
         item = items.get(key)
         if item is None:
-            faults.append(f"{name}.{key}: no such key (known: {', '.join(items)})")
+            faults.append(f"{name}.{_shown(key)}: no such key (known: {', '.join(items)})")
             continue
         fault = item.metadata["check"](value)
         if fault:
@@ -231,7 +244,7 @@ def _weights(given: Any, faults: list[str]) -> dict[str, float]:
     for name, value in given.items():
         fault = _number(0, 1e6)(value)
         if fault:
-            faults.append(f"weigh.{name}: {fault}")
+            faults.append(f"weigh.{_shown(name)}: {fault}")
         else:
             weights[name] = float(value)
     return weights
@@ -246,7 +259,7 @@ def _tables(given: Any, faults: list[str]) -> dict[str, Mapping[str, Any]]:
         if isinstance(value, dict):
             tables[name] = value
         else:
-            faults.append(f"plugin.{name}: a section is expected, found {describe(value)}")
+            faults.append(f"plugin.{_shown(name)}: a section is expected, found {describe(value)}")
     return tables
 
 
