@@ -7,6 +7,7 @@ then renamed, so that a reader never sees half of one.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 from collections.abc import Sequence
@@ -24,6 +25,9 @@ REQUEST: Final = "request.json"
 ANSWER: Final = "answer.json"
 CALL: Final = "call.json"
 _UNFINISHED: Final = ".new-"
+
+#: What the ring's entries are called.  The directory may hold other things, which stay.
+_NAME: Final = re.compile(r"\d{20}-\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +70,10 @@ def record(config: History, call: Call, request: bytes, answer: bytes) -> None:
                 handle.write(content)
         os.rename(new, os.path.join(config.directory, name))
         _drop_old(config)
-    except OSError as err:
+    except (OSError, ValueError) as err:
         shutil.rmtree(new, ignore_errors=True)
-        raise StewardError(f"history {config.directory}: {err.strerror}") from None
+        reason = getattr(err, "strerror", None) or str(err)
+        raise StewardError(f"history {config.directory}: {reason}") from None
 
 
 def _private(path: str, flags: int) -> int:
@@ -85,17 +90,31 @@ def _check_private(directory: str) -> None:
 
 
 def _drop_old(config: History) -> None:
-    for name in names(config)[: -config.keep]:
+    found = names(config)
+    old, kept = found[: -config.keep], found[-config.keep :]
+    # What a killed process left unfinished goes when its time has come, too.
+    oldest = kept[0] if kept else ""
+    old += [name for name in _found(config) if "" < _finished(name) < oldest]
+    for name in old:
         shutil.rmtree(os.path.join(config.directory, name), ignore_errors=True)
+
+
+def _finished(name: str) -> str:
+    """The name an unfinished entry was to get; empty for anything else."""
+    whole = name.removeprefix(_UNFINISHED)
+    return whole if whole != name and _NAME.fullmatch(whole) else ""
+
+
+def _found(config: History) -> list[str]:
+    try:
+        return os.listdir(config.directory)
+    except OSError:
+        return []
 
 
 def names(config: History) -> list[str]:
     """The kept calls by name, the oldest first."""
-    try:
-        found = os.listdir(config.directory)
-    except OSError:
-        return []
-    return sorted(name for name in found if not name.startswith("."))
+    return sorted(name for name in _found(config) if _NAME.fullmatch(name))
 
 
 def entry(config: History, name: str = "") -> Entry:

@@ -24,8 +24,8 @@ def set_up(config: Log) -> None:
     handler: logging.Handler = logging.NullHandler()
     if config.file and os.path.isdir(os.path.dirname(config.file)):
         try:
-            handler = logging.FileHandler(config.file, encoding="utf-8")
-        except OSError:
+            handler = logging.FileHandler(config.file, encoding="utf-8", errors="backslashreplace")
+        except (OSError, ValueError):
             handler = logging.NullHandler()
     handler.setFormatter(logging.Formatter(_FORMAT))
     logging.raiseExceptions = False
