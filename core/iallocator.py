@@ -9,6 +9,7 @@ output carries exactly one JSON object, or nothing when the exit status is not 0
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import sys
 import time
@@ -58,6 +59,7 @@ def main() -> int:
     started = time.time_ns()
     # One short run: collecting garbage would only cost time.
     gc.disable()
+    _open_standard_streams()
     # Whatever a plugin prints must not end up in the answer.
     answer_to = os.dup(1)
     os.dup2(2, 1)
@@ -69,7 +71,7 @@ def main() -> int:
         os.write(answer_to, f"steward-iallocator (ganeti-steward) {VERSION}\n".encode())
         return EXIT_OK
     files = [a for a in arguments if a == "-" or not a.startswith("-")]
-    options = tuple(a for a in arguments if a != "-" and a.startswith("-"))
+    options = tuple(_printable(a) for a in arguments if a != "-" and a.startswith("-"))
     raw = b""
     config = Config()
     try:
@@ -78,10 +80,33 @@ def main() -> int:
         raw = _read(files)
         done = _Done(EXIT_OK, _answer(raw, options, config))
     except StewardError as err:
-        done = _Done(EXIT_FAILURE, f"Error: {err}\n".encode(errors="backslashreplace"))
-    _write(answer_to if done.status == EXIT_OK else 2, done.output)
+        done = _failed(str(err))
+    except Exception as err:
+        # A fault of this program: the cause is for the log, the sentence for the user.
+        logging.getLogger(__name__).exception("the request cannot be answered")
+        text = " ".join(str(err).split())
+        done = _failed(f"the request cannot be answered: {type(err).__name__}: {text}")
+    done = _write(answer_to, done)
     _keep(config, Call(started, os.getpid(), options, done.status), raw, done.output)
     return done.status
+
+
+def _open_standard_streams() -> None:
+    """Let those the caller has closed lead nowhere, so that no file takes their place."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+
+
+def _printable(argument: str) -> str:
+    """An option as it may appear in answers and logs, whatever bytes the caller gave."""
+    if argument.isprintable():
+        return argument
+    return argument.encode("unicode_escape").decode()
+
+
+def _failed(text: str) -> _Done:
+    return _Done(EXIT_FAILURE, f"Error: {text}\n".encode(errors="backslashreplace"))
 
 
 def _read(files: Sequence[str]) -> bytes:
@@ -89,29 +114,34 @@ def _read(files: Sequence[str]) -> bytes:
         raise BadInput(["This program needs an input file."])
     if len(files) > 1:
         raise BadInput(["Only one argument is accepted (the input file)"])
-    if files[0] == "-":
-        return sys.stdin.buffer.read()
+    standard = files[0] == "-"
     try:
-        with open(files[0], "rb") as file:
+        with open(0 if standard else files[0], "rb", closefd=not standard) as file:
             return file.read()
     except (OSError, ValueError) as err:
         reason = getattr(err, "strerror", None) or str(err)
-        raise BadInput([f"input file {files[0]!r}: {reason}"]) from None
+        name = "standard input" if standard else f"input file {files[0]!r}"
+        raise BadInput([f"{name}: {reason}"]) from None
 
 
 def _answer(raw: bytes, options: Sequence[str], config: Config) -> bytes:
     return write_answer(answer_message(raw, parse_options(options), config))
 
 
-def _write(descriptor: int, output: bytes) -> None:
-    while output:
-        output = output[os.write(descriptor, output) :]
+def _write(answer_to: int, done: _Done) -> _Done:
+    """Hand over the answer, or the error text; gives back what came of it."""
+    left = done.output
+    try:
+        while left:
+            left = left[os.write(answer_to if done.status == EXIT_OK else 2, left) :]
+    except OSError as err:
+        if done.status == EXIT_OK:
+            return _write(answer_to, _failed(f"the answer cannot be written: {err.strerror}"))
+    return done
 
 
 def _keep(config: Config, call: Call, raw: bytes, output: bytes) -> None:
     """Log the call and keep it; neither may spoil the answer, which is out already."""
-    import logging
-
     logger = logging.getLogger(__name__)
     text = output.decode(errors="replace").strip()
     milliseconds = (time.time_ns() - call.started) // 1_000_000
