@@ -130,7 +130,7 @@ def policy_check(frame: Frame, guest: Guest) -> Check:
         failure,
         True,
         failing,
-        lambda i: "against the policy: " + next(text for nodes, text in texts if nodes[i]),
+        lambda i: next(text for nodes, text in texts if nodes[i]),
     )
 
 

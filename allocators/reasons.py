@@ -52,10 +52,12 @@ def refusal_text(placement: Placement) -> str:
 
 
 def disk_note(placement: Placement) -> str:
-    """A word when disk space could not be looked at."""
-    if placement.state.frame.disk_known:
+    """A word when disk space could not be looked at although somebody needs it."""
+    frame = placement.state.frame
+    asked = placement.guest.instance
+    if frame.disk_known or not any(i.local for i in (asked, *frame.cluster.instances)):
         return ""
-    return " (disk space of drbd and plain instances not checked: the request has no figures)"
+    return " (disk space of drbd and plain instances was not checked: no figures in the request)"
 
 
 def _group_entry(placement: Placement, trial: GroupTrial) -> str:
@@ -126,12 +128,16 @@ def _kept_refusal(placement: Placement, trial: GroupTrial) -> str:
 def count_reasons(placement: Placement, trial: GroupTrial, judged: Judged) -> str:
     """Reasons with how many nodes they hold for, the most frequent first."""
     counted: Counter[str] = Counter()
+    details: dict[str, str] = {}
     for node in np.flatnonzero(trial.members & ~judged.fits).tolist():
         check = judged.check(node)
         assert check is not None
         counted[check.rule] += 1
+        if check.rule == "instance policy":
+            details.setdefault(check.rule, f" ({check.text(node)})")
+    details |= _largest(placement, trial.members)
     parts = [
-        f"{number} {rule}{_largest(placement, trial.members, judged, rule)}"
+        f"{number} {rule}{details.get(rule, '')}"
         for rule, number in sorted(counted.items(), key=lambda item: (-item[1], item[0]))
     ]
     left = int((trial.members & judged.fits).sum())
@@ -145,18 +151,17 @@ def count_reasons(placement: Placement, trial: GroupTrial, judged: Judged) -> st
     return ", ".join(parts) or "no nodes"
 
 
-def _largest(placement: Placement, members: Mask, judged: Judged, rule: str) -> str:
+def _largest(placement: Placement, members: Mask) -> dict[str, str]:
     """For lack of memory or disk: the most that any node has, beside what is needed."""
     frame, now, guest = placement.state.frame, placement.state.now, placement.guest
-    row, need = {
-        "memory": (st.UNALLOCATED, guest.memory),
-        "disk": (st.DISK, guest.disk),
-    }.get(rule, (None, 0))
     candidates = members & frame.usable
-    if row is None or not candidates.any():
-        return ""
-    most = int(now[row, candidates].max())
-    return f" (largest free {gib(most)} of {gib(need)} GiB)"
+    if not candidates.any():
+        return {}
+    figures = (("memory", st.UNALLOCATED, guest.memory), ("disk", st.DISK, guest.disk))
+    return {
+        rule: f" (largest free {gib(int(now[row, candidates].max()))} of {gib(need)} GiB)"
+        for rule, row, need in figures
+    }
 
 
 def gib(mib: int) -> str:

@@ -275,7 +275,8 @@ def sample_config() -> str:
             default = getattr(kind(), item.name)
             lines += [f"# {item.metadata['text']}", f"#{toml_key(item)} = {_toml(default)}"]
     lines += ["", "# [weigh]", "# Weight of a plugin's costs, by its name."]
-    lines += ["# mysite.rules = 1.0", "", "# [plugin.NAME]", "# A plugin's own settings."]
+    lines += ['# "mysite.rules" = 1.0', "", '# [plugin."mysite.rules"]']
+    lines += ["# A plugin's own settings."]
     return "\n".join(lines) + "\n"
 
 
