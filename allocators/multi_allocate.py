@@ -108,7 +108,8 @@ class _Batch:
         return best
 
     def _rank(self, plan: _Plan) -> tuple[int, float]:
-        return -plan.placed, self._score(plan.state)
+        costs = sum(placement.cost() for placement in plan.placements)
+        return -plan.placed, self._score(plan.state) + costs
 
     def _score(self, state: State) -> float:
         return Scorer(state, self._everywhere).score
@@ -133,10 +134,10 @@ class _Batch:
             plan.state, plan.placements[at] = _after(placement, plan.state), placement
 
     def _improve(self, plan: _Plan) -> None:
-        """Place single items anew while that lowers the score of the whole cluster."""
+        """Place single items anew while that lowers the score and the site's costs."""
         score = self._score(plan.state)
         for _ in range(_ROUNDS):
-            before = score
+            moved = False
             for at, placement in enumerate(plan.placements):
                 resident = _resident(plan.state, placement)
                 if resident is None or placement.dedicated:
@@ -146,9 +147,10 @@ class _Batch:
                     continue
                 after = _after(again, plan.state)
                 rank, new = _policy(again) - _policy(placement), self._score(after)
-                if rank < 0 or (rank == 0 and new < score - _GAIN):
-                    plan.state, plan.placements[at], score = after, again, new
-            if score >= before - _GAIN:
+                gain = score + placement.cost() - new - again.cost()
+                if rank < 0 or (rank == 0 and gain > _GAIN):
+                    plan.state, plan.placements[at], score, moved = after, again, new, True
+            if not moved:
                 return
 
 

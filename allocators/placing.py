@@ -20,6 +20,7 @@ from ganeti_steward.allocators.dedicated import DedicatedPlaces, is_dedicated
 from ganeti_steward.allocators.score import Scorer
 from ganeti_steward.allocators.search import PairPlaces, Place, SinglePlaces
 from ganeti_steward.core.model import ALLOC_POLICIES
+from ganeti_steward.core.site import PRIMARY, SECONDARY
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.guest import Guest
@@ -78,6 +79,14 @@ class Placement:
         best = self.chosen.best
         return tuple(names[i].name for i in (best.primary, best.secondary) if i >= 0)
 
+    def cost(self) -> float:
+        """What the site's plugins say of the chosen nodes, weighted."""
+        if self.chosen is None or self.chosen.best is None:
+            return 0.0
+        best, costs = self.chosen.best, self.terms.costs
+        second = costs[SECONDARY][best.secondary] if best.secondary >= 0 else 0.0
+        return float(costs[PRIMARY][best.primary] + second)
+
 
 class Placer:
     """Places new guests under the options of one call."""
@@ -86,7 +95,7 @@ class Placer:
         """``state``: the cluster as it is, which no placement may make worse."""
         self._before = state
         self._context = context
-        self._tests: dict[int, CapacityTest] = {}
+        self._tests: dict[int | None, CapacityTest] = {}
 
     def terms(self, item: Allocate) -> Terms:
         """What holds for this guest on any state; raises PluginError."""
@@ -122,19 +131,18 @@ class Placer:
         judged: tuple[Judged, ...] = (judge_primary(state, guest, terms),)
         if required == 2:
             judged += (judge_secondary(state, guest, terms, 0),)
-        test = None if dedicated else self._capacity_test(scope)
+        test = None if dedicated else self._capacity_test(named[0] if named else None, scope)
         search = Search(state, guest, judged, scope, terms, test, dedicated=dedicated)
         trials = tuple(_unconnected(state, guest, group) or search.group(group) for group in tried)
         return search.placement(trials, _choose(state, trials, any_policy=named is not None))
 
-    def _capacity_test(self, scope: Mask) -> CapacityTest | None:
+    def _capacity_test(self, group: int | None, scope: Mask) -> CapacityTest | None:
+        """The test for the nodes of one named group, or for all."""
         if not self._context.options.capacity_checks:
             return None
-        # A scope is everything or one group: its first node and its size tell which.
-        key = int(scope.argmax()) * (len(scope) + 1) + int(scope.sum()) if len(scope) else 0
-        if key not in self._tests:
-            self._tests[key] = CapacityTest(self._before, scope)
-        return self._tests[key]
+        if group not in self._tests:
+            self._tests[group] = CapacityTest(self._before, scope)
+        return self._tests[group]
 
 
 def _unconnected(state: State, guest: Guest, group: int) -> GroupTrial | None:
