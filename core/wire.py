@@ -94,13 +94,11 @@ def _cluster(top: Section) -> Cluster:
             known = ", ".join(sorted(HYPERVISORS))
             top.fault(f"unknown hypervisor {quoted(name)} (known: {known})", "enabled_hypervisors")
     groups = [_group(section) for section in top.sections("nodegroups", "node group")]
-    uuids = {group.uuid for group in groups}
-    nodes = [_node(section, uuids) for section in top.sections("nodes", "node")]
-    names = {node.name for node in nodes}
+    nodes = [_node(section, top) for section in top.sections("nodes", "node")]
     instances = []
     for section in top.sections("instances", "instance"):
         instance = _instance(section, section.name)
-        instances.append(instance._replace(nodes=_instance_nodes(section, instance, names)))
+        instances.append(instance._replace(nodes=_instance_nodes(section, instance, top)))
     return Cluster(groups, nodes, instances, top.texts("cluster_tags"), hypervisors)
 
 
@@ -140,9 +138,18 @@ def _spec(section: Section) -> Spec:
     )
 
 
-def _node(section: Section, groups: set[str]) -> Node:
+def _lacks(top: Section, part: str, name: str) -> bool:
+    """Whether a part of the message has no member of this name.
+
+    A part that is missing as a whole is one fault, not one for each mention of a member.
+    """
+    members = top.data.get(part)
+    return isinstance(members, dict) and name not in members
+
+
+def _node(section: Section, top: Section) -> Node:
     group = section.text("group")
-    if group not in groups and _is_text(section, "group"):
+    if _is_text(section, "group") and _lacks(top, "nodegroups", group):
         section.fault(f"no node group has the uuid {quoted(group)}", "group")
     offline = section.boolean("offline")
     vm_capable = section.data.get("vm_capable") is None or section.boolean("vm_capable")
@@ -238,14 +245,14 @@ def _networks(section: Section) -> tuple[str, ...]:
     return tuple(networks)
 
 
-def _instance_nodes(section: Section, instance: Instance, known: set[str]) -> tuple[str, ...]:
+def _instance_nodes(section: Section, instance: Instance, top: Section) -> tuple[str, ...]:
     """Primary and, if there is one, secondary; further names are ignored."""
     before = len(section.faults.found)
     nodes = section.texts("nodes")[:2]
     if len(section.faults.found) > before:
         return ()
     for name in nodes:
-        if name not in known:
+        if _lacks(top, "nodes", name):
             section.fault(f"no node is named {quoted(name)}", "nodes")
     if not nodes:
         section.fault("the list is empty", "nodes")
@@ -277,7 +284,7 @@ def _request(top: Section, cluster: Cluster) -> Request:
             section.fault(f"unknown request type {quoted(kind)} (known: {known})", "type")
         return AllocateSecondary("")
     name = section.text("name")
-    if name not in cluster.instance_index and _is_text(section, "name"):
+    if _is_text(section, "name") and _lacks(top, "instances", name):
         section.fault(f"no instance is named {quoted(name)}", "name")
     if kind == "relocate":
         leave = _full_names(section.texts("relocate_from"), cluster, section)
