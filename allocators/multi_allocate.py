@@ -9,7 +9,6 @@ the score, and those left over get another chance.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -69,12 +68,12 @@ def multi_allocate(request: MultiAllocate, cluster: Cluster, context: Context) -
     return Answer([placed, failed], info, explanations)
 
 
-@dataclass(slots=True)
 class _Plan:
     """The batch placed so far; one placement per item, chosen or refused."""
 
-    state: State
-    placements: list[Placement]
+    def __init__(self, state: State, placements: list[Placement]) -> None:
+        self.state = state
+        self.placements = placements
 
     @property
     def placed(self) -> int:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
 Places = SinglePlaces | PairPlaces | DedicatedPlaces
 
 
-@dataclass(frozen=True, slots=True)
-class GroupTrial:
+class GroupTrial(NamedTuple):
     """What came of trying one node group."""
 
     group: int
@@ -52,8 +50,7 @@ class GroupTrial:
     """what the capacity test said of the last place it refused"""
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """What came of placing one guest."""
 
     guest: Guest

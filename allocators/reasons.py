@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -121,7 +120,7 @@ def _kept_refusal(placement: Placement, trial: GroupTrial) -> str:
         return f"its primary {name} cannot keep it: {check.text(placement.keeps)}"
     others = trial.members.copy()
     others[placement.keeps] = False
-    trial = replace(trial, members=others)
+    trial = trial._replace(members=others)
     return f"0/{int(others.sum())} nodes fit: {count_reasons(placement, trial, second)}"
 
 

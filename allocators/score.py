@@ -8,8 +8,7 @@ costs the same on any cluster size.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -87,8 +86,7 @@ def counts(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats
     return amounts
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(NamedTuple):
     """What changing single nodes does to the spreads: per component and candidate."""
 
     square: Floats

@@ -10,7 +10,6 @@ changed in that way, so the same code judges all candidates at once and applies 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -60,8 +59,7 @@ class Resident(NamedTuple):
     secondary: int
 
 
-@dataclass(frozen=True, slots=True)
-class Peers:
+class Peers(NamedTuple):
     """Memory by pair of secondary and primary, sorted by ``key = secondary * n + primary``."""
 
     size: int
@@ -107,8 +105,7 @@ class Peers:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """What no placement changes."""
 
     cluster: Cluster
@@ -197,8 +194,7 @@ def _counted(counts: _Counts, guest: Guest, node: int, sign: int) -> _Counts:
     return new
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """One placement of all instances; never changed, only replaced."""
 
     frame: Frame
@@ -301,7 +297,7 @@ class State:
     def placed(self, guest: Guest, primary: int, secondary: int = -1) -> State:
         """With the guest added."""
         state = self.touched(primary, self.after_primary(guest))
-        state = replace(state, books=self.books.counted(guest, primary, 1))
+        state = state._replace(books=self.books.counted(guest, primary, 1))
         announced = guest.instance.forthcoming
         if secondary >= 0:
             kept = 0 if announced else self.peers.row(primary)
@@ -310,36 +306,36 @@ class State:
             return state
         if secondary >= 0:
             state.now[LOCATION, primary] += self.frame.shared_locations(primary)[secondary]
-            state = replace(state, peers=self.peers.changed(secondary, primary, guest, 1))
+            state = state._replace(peers=self.peers.changed(secondary, primary, guest, 1))
         residents = dict(self.residents)
         mine = Resident(guest, primary, secondary)
         residents[primary] = (mine, *residents.get(primary, ()))
-        return replace(state, residents=residents)
+        return state._replace(residents=residents)
 
     def removed(self, resident: Resident) -> State:
         """With a guest taken off."""
         guest, primary, secondary = resident
         state = self.touched(primary, self.after_primary_left(guest))
-        state = replace(state, books=self.books.counted(guest, primary, -1))
+        state = state._replace(books=self.books.counted(guest, primary, -1))
         announced = guest.instance.forthcoming
         if secondary >= 0:
             peers = self.peers if announced else self.peers.changed(secondary, primary, guest, -1)
             most = peers.most(peers.reserved, secondary)
             state = state.touched(secondary, state.after_secondary_left(guest, most))
-            state = replace(state, peers=peers)
+            state = state._replace(peers=peers)
         if announced:
             return state
         if secondary >= 0:
             state.now[LOCATION, primary] -= self.frame.shared_locations(primary)[secondary]
         residents = dict(self.residents)
         residents[primary] = tuple(r for r in residents[primary] if r is not resident)
-        return replace(state, residents=residents)
+        return state._replace(residents=residents)
 
     def touched(self, node: int, after: Ints) -> State:
         """With one node's column taken from ``after``."""
         now = self.now.copy()
         now[:, node] = after[:, node]
-        return replace(self, now=now)
+        return self._replace(now=now)
 
     def resident(self, name: str) -> Resident:
         """The instance of this name as the cluster snapshot has it."""
