@@ -287,7 +287,7 @@ def _request(top: Section, cluster: Cluster) -> Request:
     if _is_text(section, "name") and _lacks(top, "instances", name):
         section.fault(f"no instance is named {quoted(name)}", "name")
     if kind == "relocate":
-        leave = _full_names(section.texts("relocate_from"), cluster, section)
+        leave = _full_names(top, cluster, section)
         return Relocate(name, section.integer("required_nodes"), leave)
     return AllocateSecondary(name)
 
@@ -310,17 +310,17 @@ def _allocate(section: Section) -> Allocate:
     )
 
 
-def _full_names(names: tuple[str, ...], cluster: Cluster, section: Section) -> tuple[str, ...]:
-    """Full node names; a name may lack the domain when only one node can be meant."""
+def _full_names(top: Section, cluster: Cluster, section: Section) -> tuple[str, ...]:
+    """The nodes to leave; a name may lack the domain when only one node can be meant."""
     found = []
-    for name in names:
+    for name in section.texts("relocate_from"):
         if name in cluster.node_index:
             found.append(name)
             continue
         matches = [node.name for node in cluster.nodes if node.name.startswith(name + ".")]
         if len(matches) == 1:
             found.append(matches[0])
-        else:
+        elif _lacks(top, "nodes", name):
             found_how = "more than one" if matches else "no"
             section.fault(f"{found_how} node is named {quoted(name)}", "relocate_from")
     return tuple(found)
