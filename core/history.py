@@ -11,8 +11,7 @@ import re
 import shutil
 import stat
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
@@ -26,12 +25,14 @@ ANSWER: Final = "answer.json"
 CALL: Final = "call.json"
 _UNFINISHED: Final = ".new-"
 
+#: Longer than any call, in ns; Ganeti gives up after a quarter of it.
+_LONGEST: Final = 3600 * 10**9
+
 #: What the ring's entries are called.  The directory may hold other things, which stay.
 _NAME: Final = re.compile(r"\d{20}-\d+")
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One call of the allocator besides its input and output."""
 
     started: int
@@ -43,8 +44,7 @@ class Call:
     """exit status"""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One kept call."""
 
     name: str
@@ -64,12 +64,12 @@ def record(config: History, call: Call, request: bytes, answer: bytes) -> None:
         os.makedirs(config.directory, 0o700, exist_ok=True)
         _check_private(config.directory)
         os.mkdir(new, 0o700)
-        files = {REQUEST: request, ANSWER: answer, CALL: orjson.dumps(asdict(call))}
+        files = {REQUEST: request, ANSWER: answer, CALL: orjson.dumps(call._asdict())}
         for file, content in files.items():
             with open(os.path.join(new, file), "wb", opener=_private) as handle:
                 handle.write(content)
         os.rename(new, os.path.join(config.directory, name))
-        _drop_old(config)
+        _drop_old(config, call.started)
     except (OSError, ValueError) as err:
         shutil.rmtree(new, ignore_errors=True)
         reason = getattr(err, "strerror", None) or str(err)
@@ -89,20 +89,21 @@ def _check_private(directory: str) -> None:
         )
 
 
-def _drop_old(config: History) -> None:
-    found = names(config)
-    old, kept = found[: -config.keep], found[-config.keep :]
-    # What a killed process left unfinished goes when its time has come, too.
-    oldest = kept[0] if kept else ""
-    old += [name for name in _found(config) if "" < _finished(name) < oldest]
-    for name in old:
+def _drop_old(config: History, started: int) -> None:
+    old = names(config)[: -config.keep]
+    for name in [*old, *_abandoned(config, started)]:
         shutil.rmtree(os.path.join(config.directory, name), ignore_errors=True)
 
 
-def _finished(name: str) -> str:
-    """The name an unfinished entry was to get; empty for anything else."""
-    whole = name.removeprefix(_UNFINISHED)
-    return whole if whole != name and _NAME.fullmatch(whole) else ""
+def _abandoned(config: History, started: int) -> list[str]:
+    """What killed processes left unfinished: no call takes as long as that."""
+    unfinished = (name for name in _found(config) if name.startswith(_UNFINISHED))
+    calls = {name: name.removeprefix(_UNFINISHED) for name in unfinished}
+    return [
+        name
+        for name, call in calls.items()
+        if _NAME.fullmatch(call) and int(call.partition("-")[0]) < started - _LONGEST
+    ]
 
 
 def _found(config: History) -> list[str]:
