@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from ganeti_steward.core.explanation import Explanation
@@ -12,8 +11,7 @@ if TYPE_CHECKING:
 Result = list[str] | str | list[list[object]]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A placement. ``info`` is shown to the user behind "Request successful: "."""
 
     result: Result
@@ -21,8 +19,7 @@ class Answer:
     explanations: tuple[Explanation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """No placement. ``info`` is shown to the user behind "Request failed: "."""
 
     info: str

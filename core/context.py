@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ganeti_steward.core.options import Options
 from ganeti_steward.core.site import NoSite, Site
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """Options of the call, the site's own rules, and whether somebody wants to know why."""
 
-    options: Options = field(default_factory=Options)
-    site: Site = field(default_factory=NoSite)
+    options: Options = Options()
+    site: Site = NoSite()
     explain: bool = False
     """fill in `Answer.explanations` and `Refusal.explanations`"""

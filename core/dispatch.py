@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ganeti_steward.core import guard
 from ganeti_steward.core.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.context import Context
 from ganeti_steward.core.errors import NotAnswered, PluginError
-from ganeti_steward.core.explanation import Explanation
 from ganeti_steward.core.plugins import Plugins
 from ganeti_steward.core.request import (
     HOOKS,
@@ -42,7 +40,7 @@ def answer_message(
     outcome = dispatch(request, cluster, config, options, explain=explain)
     if options.ignored:
         note = f"{outcome.info} (options ignored: {' '.join(options.ignored)})"
-        return replace(outcome, info=note)
+        return outcome._replace(info=note)
     return outcome
 
 
@@ -114,12 +112,18 @@ def _fault(outcome: object, request: Request, cluster: Cluster) -> str:
     except (AttributeError, UnicodeEncodeError):
         return f"gave the info {guard.shown(outcome.info)}, which is no text"
     told: object = outcome.explanations
-    if not isinstance(told, tuple) or not all(isinstance(one, Explanation) for one in told):
+    if told != () and not _are_explanations(told):
         return f"gave the explanations {guard.shown(told)}"
     if isinstance(outcome, Refusal) or _is_result(outcome.result, request, cluster):
         return ""
     shown = guard.shown(outcome.result)
     return f"gave {shown}, which is no answer to this request on this cluster"
+
+
+def _are_explanations(told: object) -> bool:
+    from ganeti_steward.core.explanation import Explanation  # not on Ganeti's path
+
+    return isinstance(told, tuple) and all(isinstance(one, Explanation) for one in told)
 
 
 def _is_result(result: Any, request: Request, cluster: Cluster) -> bool:

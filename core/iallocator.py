@@ -14,8 +14,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 # The engine's arrays are far too small for several threads, whose start would cost more.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -45,8 +44,7 @@ Other options are ignored, and said so in the answer's info.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
+class _Done(NamedTuple):
     """What came of a call."""
 
     status: int

@@ -8,8 +8,7 @@ hail that change the outcome have hail's names (allocation 11).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from ganeti_steward.core.errors import BadInput
 from ganeti_steward.core.reader import LIMIT, quoted
@@ -21,8 +20,7 @@ _HARMLESS: Final = frozenset({"-v", "--verbose", "-q", "--quiet", "-p", "--print
 _OTHER_SOURCES: Final = frozenset({"-t", "--text-data", "--simulate"})
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """How a request is to be answered."""
 
     capacity_checks: bool = True
@@ -30,7 +28,7 @@ class Options:
     restrict_to: tuple[str, ...] | None = None
     kvm_memory: int = 4096
     """MiB; 0 believes what the node reports (--static-kvm-node-memory)"""
-    ignored: tuple[str, ...] = field(default=())
+    ignored: tuple[str, ...] = ()
     """options that mean nothing to this program"""
 
 
@@ -40,15 +38,15 @@ def parse_options(arguments: Sequence[str]) -> Options:
     for argument in arguments:
         name, equals, value = argument.partition("=")
         if name == "--no-capacity-checks":
-            options = replace(options, capacity_checks=False)
+            options = options._replace(capacity_checks=False)
         elif name == "--ignore-soft-errors":
-            options = replace(options, ignore_soft_errors=True)
+            options = options._replace(ignore_soft_errors=True)
         elif name == "--restrict-allocation-to" and equals:
             names = tuple(part for part in value.split(",") if part)
-            options = replace(options, restrict_to=names)
+            options = options._replace(restrict_to=names)
         elif name == "--static-kvm-node-memory" and equals:
             if value.isascii() and value.isdigit() and len(value) < 16 and int(value) <= LIMIT:
-                options = replace(options, kvm_memory=int(value))
+                options = options._replace(kvm_memory=int(value))
             else:
                 faults.append(f"option {name}: a number of MiB is expected, found {quoted(value)}")
         elif name in _OTHER_SOURCES:
@@ -57,4 +55,4 @@ def parse_options(arguments: Sequence[str]) -> Options:
             ignored.append(argument)
     if faults:
         raise BadInput(faults)
-    return replace(options, ignored=tuple(ignored))
+    return options._replace(ignored=tuple(ignored))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final
 
@@ -158,8 +158,7 @@ def _collected(implementation: pluggy.HookImpl) -> Any:
 
     def function(**arguments: object) -> object:
         result: Any = implementation.function(**arguments)
-        is_lazy = isinstance(result, Iterable) and not isinstance(result, str | bytes)
-        return list(result) if is_lazy else result
+        return list(result) if isinstance(result, Iterator) else result
 
     return function
 

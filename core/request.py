@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ganeti_steward.core.model import Instance
 
 
-@dataclass(frozen=True, slots=True)
-class Allocate:
+class Allocate(NamedTuple):
     """Place one new instance on ``required_nodes`` nodes."""
 
     instance: Instance
@@ -17,16 +16,14 @@ class Allocate:
     restrict_to: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MultiAllocate:
+class MultiAllocate(NamedTuple):
     """Place a batch of new instances; ``group_name`` holds for those that name none."""
 
     items: tuple[Allocate, ...]
     group_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Relocate:
+class Relocate(NamedTuple):
     """Find one new node for an instance that leaves ``relocate_from``."""
 
     name: str
@@ -34,8 +31,7 @@ class Relocate:
     relocate_from: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AllocateSecondary:
+class AllocateSecondary(NamedTuple):
     """Find a secondary for an instance that becomes drbd."""
 
     name: str
