@@ -1,0 +1,34 @@
+"""What the tests of plugins start from."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sites import Capture, Message, Site
+
+CAPTURES = Path(__file__).parents[1] / "data" / "captures"
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    site = Site(tmp_path)
+    site.modules.mkdir()
+    monkeypatch.syspath_prepend(str(site.modules))
+    before = set(sys.modules)
+    yield site
+    for name in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def capture() -> Capture:
+    def read(name: str) -> Message:
+        message: Message = json.loads((CAPTURES / f"{name}.in.json").read_text())
+        return message
+
+    return read

@@ -1,0 +1,184 @@
+"""Allocators of a site before ``balanced``: None, refusals and answers, in every request type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from ganeti_steward.core.answer import Answer
+
+if TYPE_CHECKING:
+    from sites import Capture, Site
+
+#: Request type -> its hook, a recorded request, an answer ``balanced`` would not give.
+TYPES: Final = {
+    "allocate": ("steward_allocate", "allocate-diskless", ["node5.lab"]),
+    "multi-allocate": (
+        "steward_multi_allocate",
+        "multi-allocate-two",
+        [[["m1.lab", ["node1.lab"]]], ["m2.lab"]],
+    ),
+    "relocate": ("steward_relocate", "relocate-drbd", ["node5.lab"]),
+    "allocate-secondary": (
+        "steward_allocate_secondary",
+        "allocate-secondary-plain-to-drbd",
+        "node6.lab",
+    ),
+}
+
+EVERY_TYPE = pytest.mark.parametrize("kind", TYPES)
+
+
+def allocator(site: Site, name: str, kind: str, returns: str) -> None:
+    """A plugin that always says the same; ``request``, ``cluster``, ``context`` are at hand."""
+    site.plugin(
+        name,
+        f"""
+        @hookimpl
+        def {TYPES[kind][0]}(request, cluster, context):
+            return {returns}
+        """,
+    )
+
+
+def chain(kind: str, *names: str) -> str:
+    return f"[allocators]\n{kind} = {list(names)}\n"
+
+
+@EVERY_TYPE
+def test_answer_wins(site: Site, capture: Capture, kind: str) -> None:
+    _, name, result = TYPES[kind]
+    allocator(site, "mine", kind, f"Answer({result!r}, 'as I like it')")
+    site.configure("mine", more=chain(kind, "mine", "balanced"))
+    outcome = site.ask(capture(name))
+    assert isinstance(outcome, Answer)
+    assert (outcome.result, outcome.info) == (result, "as I like it")
+
+
+@EVERY_TYPE
+@pytest.mark.parametrize("says", ["None", "Refusal('not today')"])
+def test_the_next_is_asked(site: Site, capture: Capture, kind: str, says: str) -> None:
+    message = capture(TYPES[kind][1])
+    site.configure()
+    balanced = site.ask(message)
+    assert isinstance(balanced, Answer)
+    allocator(site, "mine", kind, says)
+    site.configure("mine", more=chain(kind, "mine", "balanced"))
+    assert site.ask(message) == balanced
+
+
+@EVERY_TYPE
+def test_loaded_but_not_in_the_chain(site: Site, capture: Capture, kind: str) -> None:
+    message = capture(TYPES[kind][1])
+    site.configure()
+    balanced = site.ask(message)
+    allocator(site, "mine", kind, f"Answer({TYPES[kind][2]!r}, 'as I like it')")
+    site.configure("mine")
+    assert site.ask(message) == balanced
+
+
+def test_all_refuse(site: Site, capture: Capture) -> None:
+    allocator(site, "first", "allocate", "Refusal('not today')")
+    allocator(site, "second", "allocate", "None")
+    site.configure("first", "second", more=chain("allocate", "first", "second", "balanced"))
+    info = site.refused(capture("allocate-refused-memory"))
+    assert info.startswith("first: not today; balanced: ")
+    assert "second" not in info
+    assert "6 instance policy" in info or "3 instance policy" in info
+
+
+def test_one_refuses(site: Site, capture: Capture) -> None:
+    """Nobody else had a word, so the reason stands alone."""
+    allocator(site, "mine", "allocate", "Refusal('not today')")
+    site.configure("mine", more=chain("allocate", "mine"))
+    assert site.refused(capture("allocate-diskless")) == "not today"
+
+
+def test_nobody_takes_it(site: Site, capture: Capture) -> None:
+    allocator(site, "mine", "allocate", "None")
+    site.configure("mine", more=chain("allocate", "mine"))
+    info = site.refused(capture("allocate-diskless"))
+    assert info == "no allocator takes this request (asked: mine)"
+
+
+def test_order_of_the_chain(site: Site, capture: Capture) -> None:
+    allocator(site, "first", "allocate", "Answer(['node1.lab'], 'first')")
+    allocator(site, "second", "allocate", "Answer(['node2.lab'], 'second')")
+    site.configure("first", "second", more=chain("allocate", "second", "first"))
+    assert site.place(capture("allocate-diskless")) == ["node2.lab"]
+
+
+def test_one_after_balanced(site: Site, capture: Capture) -> None:
+    site.configure()
+    balanced = site.place(capture("allocate-diskless"))
+    allocator(site, "overflow", "allocate", "Answer(['node4.lab'], 'anywhere')")
+    site.configure("overflow", more=chain("allocate", "balanced", "overflow"))
+    assert site.place(capture("allocate-refused-memory")) == ["node4.lab"]
+    assert site.place(capture("allocate-diskless")) == balanced != ["node4.lab"]
+
+
+def test_what_an_allocator_gets(site: Site, capture: Capture) -> None:
+    site.plugin(
+        "curious",
+        """
+        @hookimpl
+        def steward_allocate(request, cluster, context):
+            told = [request.instance.name, request.required_nodes, len(cluster.nodes),
+                    context.options.capacity_checks, context.explain]
+            return Refusal(" ".join(map(str, told)))
+        """,
+    )
+    site.configure("curious", more=chain("allocate", "curious"))
+    message = capture("allocate-drbd")
+    assert site.refused(message) == "new1.lab 2 6 True False"
+    assert site.refused(message, "--no-capacity-checks") == "new1.lab 2 6 False False"
+
+
+def test_other_plugins_rules_are_at_hand(site: Site, capture: Capture) -> None:
+    allocator(
+        site,
+        "mine",
+        "allocate",
+        "Refusal(f'{context.site.bans(cluster, request.instance)[0].reason},"
+        " {sum(context.site.costs(cluster, request.instance).values())}')",
+    )
+    site.plugin(
+        "rules",
+        """
+        @hookimpl
+        def steward_constrain(cluster):
+            return [Ban("node1.lab", PRIMARY, "noise", "is too loud")]
+
+        @hookimpl
+        def steward_weigh(cluster):
+            return [Cost("node1.lab", PRIMARY, 2), Cost("node2.lab", SECONDARY, 3)]
+        """,
+    )
+    more = chain("allocate", "mine") + "[weigh]\nrules = 1.5"
+    site.configure("mine", "rules", more=more)
+    assert site.refused(capture("allocate-diskless")) == "is too loud, 7.5"
+
+
+def test_the_snapshot_cannot_be_changed(site: Site, capture: Capture) -> None:
+    allocator(site, "mine", "allocate", "setattr(cluster, 'nodes', ())")
+    site.configure("mine", more=chain("allocate", "mine"))
+    info = site.refused(capture("allocate-diskless"))
+    assert "plugin mine: failed: AttributeError: a cluster snapshot cannot be changed" in info
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("nosuch", "plugin nosuch: is no allocator that is loaded (loaded: balanced, rules)"),
+        ("rules", "plugin rules: does not implement steward_allocate"),
+    ],
+)
+def test_unknown_members(site: Site, capture: Capture, name: str, fault: str) -> None:
+    site.configure()
+    balanced = site.place(capture("allocate-diskless"))
+    site.plugin("rules", "@hookimpl\ndef steward_constrain(cluster):\n    return []\n")
+    site.configure("rules", more=chain("allocate", name))
+    assert site.refused(capture("allocate-diskless")) == fault
+    site.configure("rules", more=chain("allocate", name, "balanced"))
+    assert site.place(capture("allocate-diskless")) == balanced
