@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ganeti_steward.core.config import Config, config_path, load_config, sample_config
+from ganeti_steward.core.config import Config, config_path, load_config
+from ganeti_steward.core.config_file import sample_config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, BadConfig, PluginError
 from ganeti_steward.core.plugins import Plugins
 from ganeti_steward.core.request import HOOKS
