@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ganeti_steward.core.config import Config, config_path, load_config
 from ganeti_steward.core.config_file import sample_config
@@ -81,4 +80,4 @@ def _load_faults(config: Config) -> list[PluginError]:
 
 
 def _loading(config: Config, names: Sequence[str]) -> Config:
-    return replace(config, plugins=replace(config.plugins, load=tuple(names)))
+    return config._replace(plugins=config.plugins._replace(load=tuple(names)))

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Make or remove the link; doing it twice changes nothing."""
-    directories = [options.dir] if options.dir else search_path(_CONSTANTS)
+    directories = [options.dir] if options.dir is not None else search_path(_CONSTANTS)
     if options.remove:
         removed = [link for link in map(_link_in, directories) if _remove(link)]
         for link in removed:
@@ -46,16 +46,17 @@ def run(options: argparse.Namespace) -> int:
     link = _link_in(directories[0])
     script = own_script()
     print(f"{link} -> {script}" + ("" if _install(link, script) else " (as before)"))
-    if not options.dir:
+    if options.dir is None:
         print(f"use it: gnt-instance add -I {NAME} ..., or gnt-cluster modify -I {NAME}")
     return EXIT_OK
 
 
 def search_path(patterns: Sequence[str]) -> list[str]:
     """Ganeti's own list of directories, in its order; raises StewardError without Ganeti."""
-    for file in [file for pattern in patterns for file in sorted(glob(pattern), reverse=True)]:
+    files = [file for p in patterns for file in sorted(glob(p), key=_version, reverse=True)]
+    for file in files:
         try:
-            with open(file, encoding="utf-8") as handle:
+            with open(file, encoding="utf-8", errors="replace") as handle:
                 match = _SEARCH_PATH.search(handle.read())
         except OSError:
             continue
@@ -64,6 +65,11 @@ def search_path(patterns: Sequence[str]) -> list[str]:
             if paths:
                 return paths
     raise StewardError("Ganeti is not installed here; name the directory with --dir")
+
+
+def _version(path: str) -> list[int]:
+    """The numbers in a path, so that 3.10 is newer than 3.9."""
+    return [int(number) for number in re.findall(r"\d+", path)]
 
 
 def own_script() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 
 from ganeti_steward.core.commands.tables import add_table_options, table
 from ganeti_steward.core.config import Config, config_path, load_config
@@ -41,5 +40,5 @@ def run(options: argparse.Namespace) -> int:
 
 def _hooks(name: str, config: Config) -> list[str]:
     """The hooks of one plugin, loaded by itself so that each has its own fault."""
-    alone = replace(config.plugins, load=(name,))
-    return Plugins(replace(config, plugins=alone)).hooks(name)
+    alone = config.plugins._replace(load=(name,))
+    return Plugins(config._replace(plugins=alone)).hooks(name)
