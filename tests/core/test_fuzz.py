@@ -1,0 +1,88 @@
+"""Damaged input gives one sentence or one valid answer, never anything else.
+
+``STEWARD_FUZZ=100000`` tries that many messages; a failure names its seed, from which
+``mutation.damaged`` makes the same message again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+
+import mutation
+import pytest
+
+from ganeti_steward.core.config import Allocators, Config
+from ganeti_steward.core.dispatch import answer_message
+from ganeti_steward.core.errors import BadInput
+from ganeti_steward.core.model import Cluster
+from ganeti_steward.core.options import parse_options
+from ganeti_steward.core.request import Allocate, AllocateSecondary, MultiAllocate, Request
+from ganeti_steward.core.wire import read_message, write_answer
+
+SEEDS = int(os.environ.get("STEWARD_FUZZ", "3000"))
+BLOCK = 250
+
+#: A request of this size takes milliseconds; one that hangs must not hang the tests.
+CONFIG = Config(allocators=Allocators(time_limit=60))
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+def test_damaged_message(first: int) -> None:
+    met = Counter(_judge(seed) for seed in range(first, first + BLOCK))
+    # Damage that never (or always) prevents an answer would test little.
+    assert len(met) == 3, met
+
+
+def _judge(seed: int) -> str:
+    raw, options = mutation.damaged(seed)
+    try:
+        outcome = answer_message(raw, parse_options(options), CONFIG, explain=seed % 4 == 0)
+    except BadInput as err:
+        sentence = str(err)
+        assert sentence.isprintable(), f"seed {seed}: {sentence!r}"
+        assert 0 < len(sentence) < 3000, f"seed {seed}: {sentence!r}"
+        return "fault"
+    written = write_answer(outcome)
+    assert written.count(b"\n") == 1, f"seed {seed}: {written!r}"
+    answer = json.loads(written)
+    assert list(answer) == ["success", "info", "result"], f"seed {seed}"
+    assert isinstance(answer["info"], str), f"seed {seed}"
+    # The dispatcher turns a crash of the engine into a refusal; here it is a failure.
+    assert "plugin balanced" not in answer["info"], f"seed {seed}: {answer['info']}"
+    if not answer["success"]:
+        assert (answer["success"], answer["result"]) == (False, []), f"seed {seed}"
+        return "refusal"
+    assert answer["success"] is True, f"seed {seed}"
+    cluster, request = read_message(raw)
+    assert _fits(answer["result"], request, cluster), f"seed {seed}: {answer}"
+    return "answer"
+
+
+def _fits(result: object, request: Request, cluster: Cluster) -> bool:
+    if isinstance(request, AllocateSecondary):
+        return _are_usable([result], 1, cluster)
+    if not isinstance(request, MultiAllocate):
+        return _are_usable(result, request.required_nodes, cluster)
+    assert isinstance(result, list)
+    placed, failed = result
+    names = [item.instance.name for item in request.items]
+    return Counter([*(name for name, _ in placed), *failed]) == Counter(names) and all(
+        _are_usable(nodes, len(nodes), cluster)
+        and any(_asks(item, name, len(nodes)) for item in request.items)
+        for name, nodes in placed
+    )
+
+
+def _asks(item: Allocate, name: str, nodes: int) -> bool:
+    return item.instance.name == name and item.required_nodes == nodes
+
+
+def _are_usable(names: object, number: int, cluster: Cluster) -> bool:
+    """Whether Ganeti would accept these nodes: known, usable, different, as many."""
+    return (
+        isinstance(names, list)
+        and len(set(names)) == len(names) == number
+        and all(cluster.nodes[cluster.node_index[name]].usable for name in names)
+    )

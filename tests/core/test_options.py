@@ -1,0 +1,77 @@
+"""Options behind the file name."""
+
+from __future__ import annotations
+
+import pytest
+from messages import answer, message, wanted
+
+from ganeti_steward.core.errors import BadInput
+from ganeti_steward.core.options import Options, parse_options
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ([], Options()),
+        (["--no-capacity-checks"], Options(capacity_checks=False)),
+        (["--ignore-soft-errors"], Options(ignore_soft_errors=True)),
+        (["--restrict-allocation-to=n1,n2"], Options(restrict_to=("n1", "n2"))),
+        (["--restrict-allocation-to=n1,,"], Options(restrict_to=("n1",))),
+        (["--restrict-allocation-to="], Options(restrict_to=())),
+        (["--static-kvm-node-memory=0"], Options(kvm_memory=0)),
+        (["--static-kvm-node-memory=2048"], Options(kvm_memory=2048)),
+        # What only changes what hail prints is no news to anybody.
+        (["-v", "--verbose", "-q", "--quiet", "-p", "--print-nodes=name"], Options()),
+        (["--x", "-y", "--z=1"], Options(ignored=("--x", "-y", "--z=1"))),
+        # Without the value it needs an option means nothing.
+        (["--restrict-allocation-to"], Options(ignored=("--restrict-allocation-to",))),
+        (["--static-kvm-node-memory"], Options(ignored=("--static-kvm-node-memory",))),
+        # The last one counts.
+        (["--static-kvm-node-memory=1", "--static-kvm-node-memory=2"], Options(kvm_memory=2)),
+    ],
+    ids=lambda value: " ".join(value) or "none" if isinstance(value, list) else "",
+)
+def test_options(arguments: list[str], options: Options) -> None:
+    assert parse_options(arguments) == options
+
+
+@pytest.mark.parametrize("value", ["", "-1", "1.5", "4G", "\u0663", str(2**40 + 1), "9" * 5000])
+def test_memory_that_is_no_number_of_mib(value: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse_options([f"--static-kvm-node-memory={value}"])
+    (fault,) = caught.value.faults
+    start = "option --static-kvm-node-memory: a number of MiB is expected, found '"
+    assert fault.startswith(start + value[:70])
+    assert len(fault) < 200
+
+
+def test_every_fault_is_named() -> None:
+    with pytest.raises(BadInput) as caught:
+        parse_options(["--text-data=x", "--simulate=p,1,1,1,1", "-t", "--static-kvm-node-memory=x"])
+    said = [fault.split(":")[0] for fault in caught.value.faults]
+    names = ("--text-data", "--simulate", "-t", "--static-kvm-node-memory")
+    assert said == [f"option {name}" for name in names]
+
+
+def test_ignored_options_are_noted_in_the_answer() -> None:
+    options = ("--mond=yes", "--bogus")
+    plain, noted = answer(message()), answer(message(), *options)
+    note = " (options ignored: --mond=yes --bogus)"
+    assert noted == {**plain, "info": plain["info"] + note}
+
+
+def test_restriction_overrides_the_one_of_the_request() -> None:
+    asked = message()
+    asked["request"]["restrict-to-nodes"] = ["n1.test"]
+    assert answer(asked)["result"] == ["n1.test"]
+    assert answer(asked, "--restrict-allocation-to=n2.test")["result"] == ["n2.test"]
+
+
+def test_memory_of_a_kvm_node() -> None:
+    asked = message()
+    asked["enabled_hypervisors"] = ["kvm"]
+    asked["request"] = {"type": "allocate", **wanted("new.test"), "memory": 14000}
+    for node in asked["nodes"].values():
+        node["free_memory"] = 16000
+    assert answer(asked)["success"] is False
+    assert answer(asked, "--static-kvm-node-memory=0", "--no-capacity-checks")["success"] is True
