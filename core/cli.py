@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -60,6 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     wanted = next((word for word in given if not word.startswith("-")), "")
     options = parser(wanted).parse_args(given)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A name that the terminal cannot show is no reason to stop.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = _module(options.command).run(options)
         sys.stdout.flush()

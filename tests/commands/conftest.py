@@ -1,0 +1,25 @@
+"""What the tests of commands start from."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from front import Front
+
+
+@pytest.fixture
+def front(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Front]:
+    front = Front(tmp_path, capsys)
+    front.configure()
+    monkeypatch.setenv("GNT_STEWARD_CONFIG", str(front.config_file))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+    yield front
+    for name in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]

@@ -1,0 +1,199 @@
+"""Every hook has a page and a test, and the page's example does what the page says."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from ganeti_steward.core import hookspecs
+from ganeti_steward.core.answer import Answer, Outcome, Refusal
+from ganeti_steward.core.config import load_config
+from ganeti_steward.core.dispatch import answer_message
+from ganeti_steward.core.options import Options
+from ganeti_steward.core.plugins import Plugins
+
+Message = dict[str, Any]
+Ask = Callable[[Message], Outcome]
+
+ROOT: Final = Path(__file__).parents[2]
+PAGES: Final = ROOT / "docs" / "hooks"
+CAPTURES: Final = ROOT / "tests" / "data" / "captures"
+HOOKS: Final = sorted(name for name in vars(hookspecs) if name.startswith("steward_"))
+
+
+def fences(hook: str, language: str) -> list[str]:
+    """The code blocks of a page in one language."""
+    text = (PAGES / f"{hook}.md").read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def capture(name: str) -> Message:
+    message: Message = json.loads((CAPTURES / f"{name}.in.json").read_text())
+    return message
+
+
+def result(outcome: Outcome) -> Any:
+    assert isinstance(outcome, Answer), outcome.info
+    return outcome.result
+
+
+@pytest.fixture
+def example(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Ask, Ask]]:
+    """How a request is answered with the page's plugin and configuration, and without."""
+    hook = request.node.name.removeprefix("test_")
+    (settings,), (source,) = fences(hook, "toml"), fences(hook, "python")
+    (name,) = tomllib.loads(settings)["plugins"]["load"]
+    (tmp_path / f"{name}.py").write_text(source)
+    config_file = tmp_path / "steward.toml"
+    config_file.write_text(settings)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def with_plugin(message: Message) -> Outcome:
+        config = load_config(str(config_file))
+        return answer_message(json.dumps(message).encode(), Options(), config)
+
+    def without(message: Message) -> Outcome:
+        (tmp_path / "empty.toml").write_text("")
+        config = load_config(str(tmp_path / "empty.toml"))
+        return answer_message(json.dumps(message).encode(), Options(), config)
+
+    # What is shown is what is meant: a page's plugin implements the page's hook.
+    assert Plugins(load_config(str(config_file))).hooks(name) == [hook]
+    yield with_plugin, without
+    del sys.modules[name]
+    importlib.invalidate_caches()
+
+
+def test_every_hook_has_a_page() -> None:
+    assert HOOKS
+    assert sorted(page.stem for page in PAGES.iterdir()) == HOOKS
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_page(hook: str) -> None:
+    """What each page must hold."""
+    text = (PAGES / f"{hook}.md").read_text()
+    assert text.startswith(f"# {hook}\n")
+    for word in ("**Called**", "**Gets**", "**Returns**", "**Failure.**", "**Configuration.**"):
+        assert word in text
+    assert len(fences(hook, "python")) == 1
+    assert len(fences(hook, "toml")) == 1
+    targets = re.findall(r"\]\(([^)]*)\)", text)
+    assert all((PAGES / target).is_file() for target in targets)
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_signature(hook: str) -> None:
+    """The page's first block names the arguments the hook really has."""
+    (shown,) = re.findall(rf"^```\n{hook}\((.*?)\) -> ", (PAGES / f"{hook}.md").read_text(), re.M)
+    code = getattr(hookspecs, hook).__code__
+    assert tuple(shown.split(", ")) == code.co_varnames[: code.co_argcount]
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_every_example_has_a_test(hook: str) -> None:
+    assert callable(globals().get(f"test_{hook}"))
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_every_hook_has_a_test(hook: str) -> None:
+    """Some plugin in the tests of plugins implements it."""
+    used = [
+        file.name
+        for file in (ROOT / "tests" / "plugins").rglob("*.py")
+        if re.search(rf"\b{hook}\b", file.read_text())
+    ]
+    assert used
+
+
+def test_steward_constrain(example: tuple[Ask, Ask]) -> None:
+    """Instances tagged ``backup:*`` only on nodes tagged ``storage:big``."""
+    ask, plain = example
+    message = capture("allocate-drbd")
+    for node in ("node4.lab", "node5.lab"):
+        message["nodes"][node]["tags"] = ["storage:big"]
+    assert ask(message) == plain(message)
+    message["request"]["tags"] = ["backup:daily"]
+    assert not set(result(plain(message))) & {"node4.lab", "node5.lab"}
+    assert set(result(ask(message))) == {"node4.lab", "node5.lab"}
+    message["nodes"]["node5.lab"]["tags"] = []
+    refusal = ask(message)
+    assert isinstance(refusal, Refusal)
+    assert "2 not backup storage" in refusal.info
+
+
+def test_steward_weigh(example: tuple[Ask, Ask]) -> None:
+    """Nodes tagged ``ssd`` are preferred as primaries."""
+    ask, plain = example
+    for node in ("node3.lab", "node6.lab"):
+        message = capture("allocate-drbd")
+        message["nodes"][node]["tags"] = ["ssd"]
+        assert result(plain(message))[0] != node
+        assert result(ask(message))[0] == node
+    message["nodes"]["node6.lab"]["drained"] = True
+    assert result(ask(message)) == result(plain(message))
+
+
+def test_steward_allocate(example: tuple[Ask, Ask]) -> None:
+    """``scratch`` goes where most memory is free."""
+    ask, plain = example
+    message = capture("allocate-plain-with-spindles")
+    message["nodes"]["node4.lab"]["free_memory"] = 32000
+    assert ask(message) == plain(message)
+    message["request"]["tags"] = ["scratch"]
+    assert result(plain(message)) != ["node4.lab"]
+    told = ask(message)
+    assert result(told) == ["node4.lab"]
+    assert told.info == "node4.lab has most memory free: 32000 MiB"
+    message["request"]["memory"] = 10**6
+    assert ask(message).info.startswith("scratch: no node has 1000000 MiB free; balanced: ")
+
+
+def test_steward_multi_allocate(example: tuple[Ask, Ask]) -> None:
+    """A ``scratch`` batch is dealt out in turn; others are left to ``balanced``."""
+    ask, plain = example
+    message = capture("multi-allocate-two")
+    assert ask(message) == plain(message)
+    message["nodes"]["node2.lab"]["drained"] = True
+    for item in message["request"]["instances"]:
+        item["tags"] = ["scratch"]
+    placed, failed = result(ask(message))
+    assert [nodes for _, nodes in placed] == [["node1.lab"], ["node3.lab"]]
+    assert failed == []
+
+
+def test_steward_relocate(example: tuple[Ask, Ask]) -> None:
+    """Onto the spare node of the group while there is one."""
+    ask, plain = example
+    message = capture("relocate-drbd")
+    assert ask(message) == plain(message)
+    # A fourth node in the group, which the score would not choose.
+    group = message["nodes"]["node1.lab"]["group"]
+    message["nodes"]["node4.lab"].update(group=group, tags=["spare"])
+    assert result(plain(message)) == ["node1.lab"]
+    assert result(ask(message)) == ["node4.lab"]
+    message["nodes"]["node4.lab"]["offline"] = True
+    assert result(ask(message)) == ["node1.lab"]
+
+
+def test_steward_allocate_secondary(example: tuple[Ask, Ask]) -> None:
+    """The secondary is the node that the primary names as its twin."""
+    ask, plain = example
+    message = capture("allocate-secondary-plain-to-drbd")
+    assert ask(message) == plain(message)
+    assert result(plain(message)) != "node2.lab"
+    message["nodes"]["node3.lab"]["tags"] = ["twin:node2.lab"]
+    assert result(ask(message)) == "node2.lab"
+    message["nodes"]["node2.lab"]["drained"] = True
+    message["nodes"]["node1.lab"]["drained"] = True
+    assert "twins: the twin node2.lab of node3.lab is not usable; balanced: " in ask(message).info
