@@ -18,8 +18,7 @@ def front(
     front.configure()
     monkeypatch.setenv("GNT_STEWARD_CONFIG", str(front.config_file))
     monkeypatch.syspath_prepend(str(tmp_path))
-    before = set(sys.modules)
     yield front
-    for name in set(sys.modules) - before:
-        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
+    own = {path.stem for path in front.path.iterdir()}
+    for name in [name for name in sys.modules if name.partition(".")[0] in own]:
+        del sys.modules[name]

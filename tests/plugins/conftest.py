@@ -18,11 +18,10 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     site = Site(tmp_path)
     site.modules.mkdir()
     monkeypatch.syspath_prepend(str(site.modules))
-    before = set(sys.modules)
     yield site
-    for name in set(sys.modules) - before:
-        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
+    own = {path.stem for path in site.modules.iterdir()}
+    for name in [name for name in sys.modules if name.partition(".")[0] in own]:
+        del sys.modules[name]
 
 
 @pytest.fixture(scope="session")

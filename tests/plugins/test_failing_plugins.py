@@ -40,8 +40,8 @@ PLACES: Final = {
     "true": ("return True", "must give a list, not True"),
     "a text": ("return 'node1.lab'", "must give a list, not 'node1.lab'"),
     "other items": ("return ['node1.lab']", "not 'node1.lab'"),
-    "one item bare": ("return {KIND}('node1.lab', PRIMARY, {REST})", "not 'node1.lab'"),
-    "mapping": ("return dict([('node1.lab', 1)])", "not 'node1.lab'"),
+    "one item bare": ("return {KIND}('node1.lab', PRIMARY, {REST})", "must give a list, not "),
+    "mapping": ("return dict([('node1.lab', 1)])", "must give a list, not {'node1.lab': 1}"),
     "unknown node": (
         "return [{KIND}('node9.lab', PRIMARY, {REST})]",
         "names the node 'node9.lab', which the cluster does not have",
