@@ -158,7 +158,7 @@ _BAD: list[tuple[str, str, object, str]] = [
         ["n1.test", "n1.test"],
         "key 'nodes': primary and secondary are the same node 'n1.test'",
     ),
-    ("allocate", "request/disk_template", "drbd", "a drbd instance needs 2 nodes"),
+    ("allocate", "request/disk_template", "drbd", "needs 2 nodes, found the number 1"),
     # Wrong types
     ("allocate", "request/memory", "1024", f"key 'memory': {_NUMBER} the text '1024'"),
     ("allocate", "request/memory", None, f"request: key 'memory': {_NUMBER} null"),
@@ -194,6 +194,8 @@ _BAD: list[tuple[str, str, object, str]] = [
         None,
         f"request: key 'instances[1].memory': {_NUMBER} null",
     ),
+    ("allocate", "request/nics/0", [], "key 'nics[0]': an object is expected, found a list"),
+    ("allocate", "request/disks/0", 5, "'disks[0]': an object is expected, found the number 5"),
     # Figures no machine has; hail computes on with them.
     ("allocate", "request/memory", 2**40 + 1, "the number 1099511627777 is out of range"),
     ("allocate", "request/memory", 1e308, "the number 1e+308 is out of range"),
