@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from bench_run import Program, Run
-from bench_table import layout, seconds
+from bench_run import Program, Series
+from bench_table import cpu_seconds, layout
 
+#: What a program has to say here to have succeeded.
+ANSWER: Final = "print('{\"success\": true}')"
 KEEPING: Final = '[history]\ndirectory = "{folder}/history"\n[log]\nfile = "{folder}/log"\n'
 #: Each with all before it, as they share imports.
 IMPORTS: Final = {
@@ -26,7 +27,7 @@ class Start:
     """One row: what was run, and how it went."""
 
     what: str
-    runs: list[Run]
+    series: Series
 
 
 def measure_starts(steward: Program, file: str, folder: Path, times: int) -> list[Start]:
@@ -34,10 +35,10 @@ def measure_starts(steward: Program, file: str, folder: Path, times: int) -> lis
     programs = _parts(steward)
     programs.append(replace(steward, name="Steward, 10 nodes", command=[*steward.command, file]))
     programs.append(_keeping(programs[-1], folder))
-    starts = [Start(program.name, []) for program in programs]
+    starts = [Start(program.name, Series()) for program in programs]
     for _ in range(times):
         for program, start in zip(programs, starts, strict=True):
-            start.runs.append(program.run())
+            start.series.runs.append(program.run())
     return starts
 
 
@@ -47,9 +48,9 @@ def _parts(steward: Program) -> list[Program]:
         return []
     # One thread, as Steward itself has it.
     environment = {**steward.environment, "OPENBLAS_NUM_THREADS": "1"}
-    programs = [Program("Python alone", [python, "-c", "pass"], environment, steward.limits)]
+    programs = [Program("Python alone", [python, "-c", ANSWER], environment, steward.limits)]
     for at, (module, note) in enumerate(IMPORTS.items(), start=1):
-        code = f"import {', '.join(list(IMPORTS)[:at])}"
+        code = f"import {', '.join(list(IMPORTS)[:at])}; {ANSWER}"
         name = f"and importing {module}{note}"
         programs.append(Program(name, [python, "-c", code], environment, steward.limits))
     return programs
@@ -72,7 +73,5 @@ def _keeping(steward: Program, folder: Path) -> Program:
 
 
 def start_table(starts: Sequence[Start]) -> list[str]:
-    cells = [("start", "CPU s")]
-    for start in starts:
-        cells.append((start.what, seconds(statistics.median(run.cpu for run in start.runs))))
-    return layout(cells)
+    rows = [(start.what, cpu_seconds(start.series)) for start in starts]
+    return layout([("start", "CPU s"), *rows])

@@ -63,7 +63,7 @@ def result_table(rows: Sequence[Row], floor: int) -> list[str]:
 
 
 def progress(row: Row) -> str:
-    hail, steward = _seconds(row.hail), _seconds(row.steward)
+    hail, steward = cpu_seconds(row.hail), cpu_seconds(row.steward)
     return f"{row.case}, {row.nodes} nodes: hail {hail}, Steward {steward} (CPU s)"
 
 
@@ -73,9 +73,9 @@ def _cells(row: Row, before: Row | None, floor: int) -> tuple[str, ...]:
         row.case,
         str(row.nodes),
         str(row.instances),
-        _seconds(hail),
+        cpu_seconds(hail),
         _growth(row, before, lambda row: row.hail),
-        _seconds(steward),
+        cpu_seconds(steward),
         _growth(row, before, lambda row: row.steward),
         NONE if row.ratio is None else f"{row.ratio:.3g}",
         _mebibytes(hail, floor),
@@ -85,14 +85,12 @@ def _cells(row: Row, before: Row | None, floor: int) -> tuple[str, ...]:
     )
 
 
-def _seconds(series: Series) -> str:
+def cpu_seconds(series: Series) -> str:
     if series.fault:
         return "failed"
-    return NONE if series.cpu is None else seconds(series.cpu)
-
-
-def seconds(value: float) -> str:
-    return f"{value:.3f}" if value < 10 else f"{value:.1f}"
+    if series.cpu is None:
+        return NONE
+    return f"{series.cpu:.3f}" if series.cpu < 10 else f"{series.cpu:.1f}"
 
 
 def _growth(row: Row, before: Row | None, series: Callable[[Row], Series]) -> str:
