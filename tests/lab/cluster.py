@@ -1,0 +1,212 @@
+"""A real Ganeti cluster with Steward as its allocator, and what tests ask of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+PROGRAMS: Final = Path(__file__).resolve().parents[2] / "contrib/lab"
+# Not resolved: within a virtual environment the interpreter is a link out of it.
+BIN: Final = Path(sys.executable).parent
+
+NODED_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+NODES: Final = 7
+MASTER: Final = "node1.lab"
+#: Takes no instances during the whole run; the pretended ones leave this node free.
+NOT_VM_CAPABLE: Final = "node4.lab"
+DEFAULT_GROUP: Final = ("node1.lab", "node2.lab", "node3.lab")
+RACK2: Final = ("node5.lab", "node6.lab", "node7.lab")
+#: The instances that exist in the configuration only: name -> primary and secondary.
+DRBD: Final = {
+    "drbd1.lab": ["node1.lab", "node2.lab"],
+    "drbd2.lab": ["node5.lab", "node6.lab"],
+    "drbd3.lab": ["node2.lab", "node3.lab"],
+    "drbd4.lab": ["node6.lab", "node7.lab"],
+}
+PLAIN: Final = {"drbd5.lab": ["node3.lab"]}
+
+ADD: Final = "gnt-instance add --no-ip-check --no-name-check -o noop -B memory=512,vcpus=1"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the allocator, as Steward kept it."""
+
+    arguments: list[str]
+    status: int
+    message: dict[str, Any]
+    """what Ganeti sent"""
+    answer: dict[str, Any]
+
+    @property
+    def request(self) -> dict[str, Any]:
+        request: dict[str, Any] = self.message["request"]
+        return request
+
+    @property
+    def info(self) -> str:
+        info: str = self.answer["info"]
+        return info
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes of a successful answer."""
+        assert self.answer["success"] is True, self.info
+        nodes: list[str] = self.answer["result"]
+        return nodes
+
+
+@dataclass(frozen=True)
+class Done:
+    """One command that has ended, with the allocator calls made meanwhile."""
+
+    command: str
+    status: int
+    text: str
+    """standard output and error"""
+    calls: list[Call]
+
+    @property
+    def call(self) -> Call:
+        assert len(self.calls) == 1, f"{len(self.calls)} calls of the allocator by: {self}"
+        return self.calls[0]
+
+    def __str__(self) -> str:
+        return f"{self.command}\nexit status {self.status}\n{self.text}"
+
+
+class Lab:
+    """The cluster; `contrib/lab` does the work."""
+
+    def __init__(self, name: str) -> None:
+        self.directory = Path("/var/lib") / name
+        self.environment = {
+            **os.environ,
+            "LAB_NS": name,
+            "LAB_DIR": str(self.directory),
+        }
+        # A configuration of the person who runs the tests must not reach into the lab.
+        self.environment.pop("GNT_STEWARD_CONFIG", None)
+
+    def up(self) -> None:
+        self._program("lab-up", "--nodes", str(NODES), "--pretend-drbd", str(len(DRBD | PLAIN)))
+
+    def down(self) -> None:
+        self._program("lab-down")
+
+    def _program(self, name: str, *arguments: str) -> None:
+        done = self._run([str(PROGRAMS / name), *arguments], timeout=900)
+        if done.returncode != 0:
+            raise RuntimeError(f"{name} failed:\n{done.stdout}")
+
+    def restart_noded(self) -> None:
+        """Start the master's noded as systemd does, with next to no environment.
+
+        What started it in the lab, start-stop-daemon, gives it a HOME.
+        """
+        address = self.ok("hostname -i").text.strip()
+        self.ok("/usr/lib/ganeti/daemon-util stop ganeti-noded")
+        self.ok(f"env -i PATH={NODED_PATH} /usr/sbin/ganeti-noded --no-mlock -b {address}")
+
+    def install_steward(self) -> None:
+        done = self._run(
+            [str(BIN / "gnt-steward"), "install-iallocator", "--dir", str(self.iallocators)]
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"install-iallocator failed:\n{done.stdout}")
+
+    @property
+    def iallocators(self) -> Path:
+        """Found by all nodes, as the first directory of Ganeti's search path."""
+        return self.directory / "iallocators"
+
+    @property
+    def configuration(self) -> Path:
+        """The master's /etc/ganeti/steward.toml."""
+        return self.directory / "nodes" / MASTER / "etc-ganeti/steward.toml"
+
+    @property
+    def log(self) -> Path:
+        """The master's /var/log/ganeti/steward.log."""
+        return self.directory / "nodes" / MASTER / "var-log-ganeti/steward.log"
+
+    @property
+    def history(self) -> Path:
+        return self.directory / "history"
+
+    def configure(self, more: str = "") -> None:
+        self.configuration.write_text(f'[history]\ndirectory = "{self.history}"\nkeep = 50\n{more}')
+
+    def run(self, command: str) -> Done:
+        """Run a command on the master, whatever its exit status."""
+        before = self._kept()
+        done = self._run([str(PROGRAMS / "lab-run"), *shlex.split(command)], timeout=300)
+        calls = [self._call(name) for name in sorted(self._kept() - before)]
+        return Done(command, done.returncode, done.stdout, calls)
+
+    def ok(self, command: str) -> Done:
+        """Run a command that must succeed."""
+        done = self.run(command)
+        assert done.status == 0, str(done)
+        return done
+
+    def fails(self, command: str) -> Done:
+        """Run a command that must fail."""
+        done = self.run(command)
+        assert done.status == 1, str(done)
+        return done
+
+    def add(self, options: str, name: str) -> Done:
+        """Create an instance that must come to be where Steward put it."""
+        done = self.ok(f"{ADD} {options} {name}")
+        assert done.call.request["type"] == "allocate"
+        assert done.call.request["name"] == name
+        assert self.nodes_of(name) == done.call.nodes, str(done)
+        return done
+
+    def nodes_of(self, instance: str) -> list[str]:
+        """Primary and secondaries, as Ganeti has them."""
+        (line,) = self.query(f"gnt-instance list -o pnode,snodes {instance}")
+        primary, secondaries = line.split("|")
+        return [primary, *filter(None, secondaries.split(","))]
+
+    def query(self, command: str) -> list[str]:
+        """The lines of a list command."""
+        program, subcommand, rest = command.split(" ", 2)
+        options = "--no-headers --separator='|'"
+        return self.ok(f"{program} {subcommand} {options} {rest}").text.splitlines()
+
+    def remove(self, instance: str) -> None:
+        self.ok(f"gnt-instance remove -f --shutdown-timeout=0 {instance}")
+
+    def _kept(self) -> set[str]:
+        return {path.name for path in self.history.glob("[0-9]*")}
+
+    def _call(self, name: str) -> Call:
+        def content(file: str) -> dict[str, Any]:
+            value: dict[str, Any] = json.loads((self.history / name / file).read_bytes())
+            return value
+
+        call = content("call.json")
+        return Call(
+            call["arguments"], call["status"], content("request.json"), content("answer.json")
+        )
+
+    def _run(self, command: list[str], timeout: int = 60) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            env=self.environment,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )

@@ -1,0 +1,48 @@
+"""Nodes that may not take instances, and of which Ganeti tells less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from .cluster import ADD, DEFAULT_GROUP, NOT_VM_CAPABLE, Lab
+
+#: What Ganeti leaves out of nodes it cannot or need not ask.
+RUN_TIME_KEYS = {"total_memory", "free_memory", "total_disk", "free_disk", "total_cpus"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ailing(lab: Lab) -> Iterator[None]:
+    """Of the second rack one node is drained and one offline, with instances on both."""
+    lab.ok("gnt-node modify -D yes node6.lab")
+    lab.ok("gnt-node modify -O yes node7.lab")
+    yield
+    lab.ok("gnt-node modify -f -O no node7.lab")
+    lab.ok("gnt-node modify -D no node6.lab")
+
+
+def test_unusable_nodes(lab: Lab) -> None:
+    call = lab.add("-t file --disk 0:size=1G --node-group rack2", "rest.lab").call
+
+    nodes = call.message["nodes"]
+    assert nodes["node6.lab"]["drained"] is True
+    assert nodes["node7.lab"]["offline"] is True
+    assert nodes[NOT_VM_CAPABLE]["vm_capable"] is False
+    assert nodes["node6.lab"].keys() >= RUN_TIME_KEYS
+    assert nodes["node7.lab"].keys().isdisjoint(RUN_TIME_KEYS)
+    assert nodes[NOT_VM_CAPABLE].keys().isdisjoint(RUN_TIME_KEYS)
+    assert call.nodes == ["node5.lab"]
+
+
+def test_drbd_with_an_offline_secondary(lab: Lab) -> None:
+    """One dead node that still is somebody's secondary stops hail, and not Steward."""
+    wanted = "-t drbd --disk 0:size=1G twin.lab"
+
+    hail = lab.fails(f"{ADD} -I hail {wanted}")
+    assert "Can't compute nodes using iallocator 'hail': Request failed: " in hail.text
+
+    done = lab.fails(f"{ADD} {wanted}")
+
+    assert set(done.call.nodes) < set(DEFAULT_GROUP)
+    assert "there are no real logical volumes here (lvcreate)" in done.text
