@@ -15,7 +15,7 @@ import numpy as np
 
 from ganeti_steward.allocators.load import load
 from ganeti_steward.allocators.placing import Placement, Placer
-from ganeti_steward.allocators.reasons import explained, refusal_text
+from ganeti_steward.allocators.reasons import disk_note, explained, refusal_reasons
 from ganeti_steward.allocators.score import Scorer
 from ganeti_steward.core.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model import ALLOC_POLICIES
@@ -56,13 +56,14 @@ def multi_allocate(request: MultiAllocate, cluster: Cluster, context: Context) -
         name = item.instance.name
         if placement.chosen is None:
             failed.append(name)
-            reasons.append(f"{name}: {refusal_text(placement)}")
+            reasons.append(f"{name}: {refusal_reasons(placement)}")
         else:
             placed.append([name, list(placement.nodes())])
     text = (
         f"{len(failed)} instances failed to allocate and {len(placed)} were allocated successfully"
     )
-    info = "; ".join([text, *reasons])
+    notes = {disk_note(placement) for placement in plan.placements}
+    info = "; ".join([text, *reasons]) + max(notes, default="")
     if failed and not placed:
         return Refusal(info, explanations)
     return Answer([placed, failed], info, explanations)

@@ -117,7 +117,8 @@ class Placer:
             fault = "Unsupported number of nodes, only one or two supported"
             return refused(state, guest, fault, terms)
         if named is not None and len(named) != 1:
-            fault = f"{len(named) or 'no'} node groups are named {group_name!r}"
+            many = f"{len(named)} node groups are" if named else "no node group is"
+            fault = f"{many} named {group_name!r}"
             return refused(state, guest, fault, terms)
         if named:
             scope, tried = state.frame.group == named[0], named

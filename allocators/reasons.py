@@ -9,6 +9,7 @@ import numpy as np
 
 from ganeti_steward.allocators import state as st
 from ganeti_steward.allocators.rules import FAILURES
+from ganeti_steward.core.site import SECONDARY
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.candidates import Judged
@@ -39,6 +40,11 @@ def success_text(placement: Placement) -> str:
 
 def refusal_text(placement: Placement) -> str:
     """Why there is no place: how many nodes fit, and what speaks against the others."""
+    return refusal_reasons(placement) + disk_note(placement)
+
+
+def refusal_reasons(placement: Placement) -> str:
+    """The same without the note on disk figures."""
     if placement.fault:
         return placement.fault
     groups = placement.state.frame.cluster.groups
@@ -46,8 +52,8 @@ def refusal_text(placement: Placement) -> str:
         return "the cluster has no node group"
     texts = [(groups[t.group].name, group_refusal(placement, t)) for t in placement.trials]
     if len(texts) == 1:
-        return texts[0][1] + disk_note(placement)
-    return "; ".join(f"group {name}: {text}" for name, text in texts) + disk_note(placement)
+        return texts[0][1]
+    return "; ".join(f"group {name}: {text}" for name, text in texts)
 
 
 def disk_note(placement: Placement) -> str:
@@ -56,7 +62,7 @@ def disk_note(placement: Placement) -> str:
     asked = placement.guest.instance
     if frame.disk_known or not any(i.local for i in (asked, *frame.cluster.instances)):
         return ""
-    return " (disk space of drbd and plain instances was not checked: no figures in the request)"
+    return " (disk space for drbd and plain was not checked: the request has no figures on it)"
 
 
 def _group_entry(placement: Placement, trial: GroupTrial) -> str:
@@ -103,10 +109,12 @@ def group_refusal(placement: Placement, trial: GroupTrial) -> str:
     fits = int((first.fits & trial.members).sum())
     if placement.keeps >= 0:
         return _kept_refusal(placement, trial)
+    against = count_reasons(placement, trial, first)
     if not fits:
-        return f"0/{total} nodes fit as primary: {count_reasons(placement, trial, first)}"
+        return f"0/{total} nodes fit as primary: {against}"
+    others = f" ({against})" if fits < total else ""
     return (
-        f"{fits}/{total} nodes fit as primary ({count_reasons(placement, trial, first)}), "
+        f"{fits}/{total} nodes fit as primary{others}, "
         f"no secondary goes with them: {count_reasons(placement, trial, second)}"
     )
 
@@ -139,15 +147,23 @@ def count_reasons(placement: Placement, trial: GroupTrial, judged: Judged) -> st
         f"{number} {rule}{details.get(rule, '')}"
         for rule, number in sorted(counted.items(), key=lambda item: (-item[1], item[0]))
     ]
-    left = int((trial.members & judged.fits).sum())
-    if left and trial.stuck:
+    left = trial.members & judged.fits
+    if left.any() and trial.stuck:
         one = trial.stuck[0]
-        parts.append(f"{left} capacity (e.g. {one.instance} could no longer leave {one.node})")
-    elif left and judged.role == "secondary":
-        parts.append(f"{left} N+1 or the same node")
-    elif left:
-        parts.append(f"{left} fit")
+        stuck = f"{one.instance} could no longer leave {one.node} if that had to be emptied"
+        parts.append(f"{int(left.sum())} capacity (e.g. {stuck})")
+    elif left.any() and judged.role == SECONDARY:
+        parts += _count_pairs(trial, left)
     return ", ".join(parts) or "no nodes"
+
+
+def _count_pairs(trial: GroupTrial, secondaries: Mask) -> list[str]:
+    """Secondaries nothing speaks against but the primaries they would have."""
+    first = trial.judged[0].fits & trial.members
+    alone = int((secondaries & (int(first.sum()) - first.astype(np.int64) == 0)).sum())
+    rest = int(secondaries.sum()) - alone
+    texts = ((alone, "the primary itself"), (rest, "N+1 with memory kept for that primary already"))
+    return [f"{number} {text}" for number, text in texts if number]
 
 
 def _largest(placement: Placement, members: Mask) -> dict[str, str]:
@@ -158,15 +174,17 @@ def _largest(placement: Placement, members: Mask) -> dict[str, str]:
         return {}
     figures = (("memory", st.UNALLOCATED, guest.memory), ("disk", st.DISK, guest.disk))
     return {
-        rule: f" (largest free {gib(int(now[row, candidates].max()))} of {gib(need)} GiB)"
+        rule: f" (largest free {sizes(int(now[row, candidates].max()), need)})"
         for rule, row, need in figures
     }
 
 
-def gib(mib: int) -> str:
-    """MiB as GiB with one decimal at most."""
-    text = f"{mib / 1024:.1f}"
-    return text.removesuffix(".0")
+def sizes(have: int, need: int) -> str:
+    """Two amounts of MiB in GiB, or exactly where GiB would not tell them apart."""
+    first, second = (f"{mib / 1024:.1f}".removesuffix(".0") for mib in (have, need))
+    if first != second:
+        return f"{first} of {second} GiB"
+    return f"{have} MiB, {need} MiB and 1 to spare needed"
 
 
 def count_failures(placement: Placement, trial: GroupTrial) -> Counter[str]:

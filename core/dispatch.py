@@ -146,12 +146,16 @@ def _are_nodes(names: Any, number: int, cluster: Cluster) -> bool:
 
 def _is_batch(result: Any, request: MultiAllocate, cluster: Cluster) -> bool:
     """Whether each instance is placed or named as failed, once."""
-    required = {item.instance.name: item.required_nodes for item in request.items}
+    asked = sorted((item.instance.name, item.required_nodes) for item in request.items)
     try:
         placed, failed = result
         names = [*(name for name, _ in placed), *failed]
-        return sorted(names) == sorted(item.instance.name for item in request.items) and all(
-            _are_nodes(nodes, required[name], cluster) for name, nodes in placed
+        if sorted(names) != [name for name, _ in asked]:
+            return False
+        # Two bodies may have the same name.
+        return all(
+            (name, len(nodes)) in asked and _are_nodes(nodes, len(nodes), cluster)
+            for name, nodes in placed
         )
     except (TypeError, ValueError):
         return False

@@ -81,4 +81,4 @@ def test_named_group_and_restriction() -> None:
     (second,) = steward(message)["result"]
     assert second in message["request"]["restrict-to-nodes"]
     message["request"]["group_name"] = "nowhere"
-    assert steward(message)["info"] == "Request failed: no node groups are named 'nowhere'"
+    assert steward(message)["info"] == "Request failed: no node group is named 'nowhere'"

@@ -90,7 +90,7 @@ def test_refused_by_the_n_plus_one_reserve(front: Front) -> None:
 
 def test_refused_by_the_capacity_test(front: Front) -> None:
     done = front("explain", front.message(no_capacity()))
-    assert "1 capacity (e.g. inst4.lab could no longer leave node6.lab)" in done.out
+    assert "1 capacity (e.g. inst4.lab could no longer leave node6.lab if that" in done.out
     stuck = ["inst4.lab", "could", "no", "longer", "leave", "node6.lab"]
     assert table(done.out, "Best places")["capacity"] == stuck
     assert "needs 1024 MiB and 1 to spare, 512 MiB unallocated" in done.out
