@@ -41,7 +41,6 @@ class Stuck(NamedTuple):
 class _Rest(NamedTuple):
     """What the instances of a node without a drbd secondary need elsewhere."""
 
-    number: int
     use: int
     """the largest memory among them"""
     use_sum: int
@@ -116,7 +115,6 @@ def _rest_of(state: State, node: int, residents: tuple[Resident, ...]) -> _Rest 
     mates = state.frame.group == state.frame.group[node]
     plain = not state.frame.exclusive[mates].any()
     return _Rest(
-        number=len(guests),
         use=max(guest.use for guest in guests),
         use_sum=sum(guest.use for guest in guests),
         disk=max(local, default=-1),
@@ -159,7 +157,7 @@ def _certain_moves(state: State, source: Ints, rests: list[_Rest]) -> Mask:
     # Any other node may have had to take over drbd instances before.
     memory = now[st.UNALLOCATED] - state.peers.most(state.peers.running)
     disk = now[st.DISK]
-    figures = np.array([rest[1:5] for rest in rests], np.int64)
+    figures = np.array([rest[:4] for rest in rests], np.int64)
     use, use_sum, largest, disk_sum = figures.T[:, :, None]
     mates = (frame.group[source, None] == frame.group) & (source[:, None] != np.arange(frame.size))
     if any(frame.migration):
