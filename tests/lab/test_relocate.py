@@ -91,7 +91,9 @@ def test_recreate_disks(lab: Lab) -> None:
     assert "there are no real logical volumes here (lvcreate)" in done.text
 
 
-@pytest.mark.xfail(strict=True, reason="an instance that exists is placed like a new one")
+@pytest.mark.xfail(
+    raises=AssertionError, strict=True, reason="an instance that exists is placed like a new one"
+)
 @pytest.mark.usefixtures("default_as_last_resort")
 def test_recreate_disks_stays_in_the_group(lab: Lab) -> None:
     """Ganeti locks the instance's group only, and breaks when sent to another one."""
