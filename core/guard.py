@@ -20,6 +20,10 @@ _T = TypeVar("_T")
 #: Seconds a plugin has to clean up after its time-out before it is stopped again.
 _CLEANING_UP: Final = 0.5
 
+#: Seconds until a signal is repeated that came just before the process began to wait for
+#: something: Python would not look at it before that wait is over.
+_REPEATED: Final = 0.25
+
 #: Seconds between the times it is stopped after that.  A plugin that swallows its time-out
 #: in a loop is inside a ``try`` nearly always: it is stopped in quick succession, at ever
 #: other moments of its handler, until one of them lies outside.
@@ -82,7 +86,7 @@ def _call_timed(
 ) -> _T:
     outer = signal.setitimer(signal.ITIMER_REAL, 0)[0]
     if 0 < outer <= limit:
-        signal.setitimer(signal.ITIMER_REAL, outer)
+        signal.setitimer(signal.ITIMER_REAL, outer, _REPEATED)
         return function(**arguments)
     overrun, ended = TimeLimitError(), False
     # Nothing but C code: a ring that interrupts another one finds it in order.
@@ -91,7 +95,7 @@ def _call_timed(
     def ring(number: int, frame: FrameType | None) -> None:
         if ended:
             return
-        signal.setitimer(signal.ITIMER_REAL, next(pauses))
+        signal.setitimer(signal.ITIMER_REAL, next(pauses), _REPEATED)
         # The plugin's code is stopped, not this function around it.
         if frame is not None and frame.f_code not in (_call_timed.__code__, ring.__code__):
             overrun.plugin = overrun.plugin or _running[-1]
@@ -99,7 +103,7 @@ def _call_timed(
 
     started = time.monotonic()
     previous = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, limit)
+    signal.setitimer(signal.ITIMER_REAL, limit, _REPEATED)
     try:
         result = function(**arguments)
     except TimeLimitError as err:
@@ -111,7 +115,7 @@ def _call_timed(
         signal.signal(signal.SIGALRM, previous)
         if outer:
             left = max(outer - (time.monotonic() - started), 0.001)
-            signal.setitimer(signal.ITIMER_REAL, left)
+            signal.setitimer(signal.ITIMER_REAL, left, _REPEATED)
     # What a plugin returns that swallowed its time-out is half done.
     if overrun.plugin:
         raise PluginError(overrun.plugin, _too_late(overrun.plugin, plugin, limit)) from None
