@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -115,9 +116,13 @@ class Lab:
         self.ok(f"env -i PATH={NODED_PATH} /usr/sbin/ganeti-noded --no-mlock -b {address}")
 
     def install_steward(self) -> None:
-        done = self._run(
-            [str(BIN / "gnt-steward"), "install-iallocator", "--dir", str(self.iallocators)]
-        )
+        # The checkout may lie where Ganeti's own users cannot see it.
+        programs = self.directory / "steward"
+        programs.mkdir()
+        for name in ("gnt-steward", "steward-iallocator"):
+            shutil.copy(BIN / name, programs / name)
+        link = ["install-iallocator", "--dir", str(self.iallocators)]
+        done = self._run([str(programs / "gnt-steward"), *link])
         if done.returncode != 0:
             raise RuntimeError(f"install-iallocator failed:\n{done.stdout}")
 
