@@ -16,10 +16,19 @@ if TYPE_CHECKING:
 
 
 def allocate(request: Allocate, cluster: Cluster, context: Context) -> Outcome:
-    """Answer with the best legal place, or with the reasons why there is none."""
+    """Answer with the best legal place, or with the reasons why there is none.
+
+    An allocation under the name of an existing instance is ``gnt-instance recreate-disks``:
+    what it takes now becomes free, and it has to stay in its group.
+    """
     state = load(cluster, request.instance.template, context.options.kvm_memory)
+    group = request.group_name
+    if request.instance.name in cluster.instance_index:
+        resident = state.resident(request.instance.name)
+        state = state.removed(resident)
+        group = group or cluster.nodes[resident.primary].group
     placer = Placer(state, context)
-    placement = placer.place(state, request, request.group_name, placer.terms(request))
+    placement = placer.place(state, request, group, placer.terms(request))
     told = explained(context, placement)
     if placement.chosen is None:
         return Refusal(refusal_text(placement), told)

@@ -69,11 +69,14 @@ def _told(placement: Placement, place: Place) -> ToldPlace:
     after = placement.state.placed(placement.guest, place.primary, place.secondary)
     names = after.frame.cluster.nodes
     scorer = Scorer(after, placement.scope)
+    components, costs = scorer.components(), placement.cost_of(place)
+    if costs:
+        components["site_costs"] = costs
     stuck = placement.test.newly_stuck(after, place[1:3]) if placement.test else []
     return ToldPlace(
         nodes=tuple(names[i].name for i in (place.primary, place.secondary) if i >= 0),
-        score=scorer.score,
-        components=scorer.components(),
+        score=scorer.score + costs,
+        components=components,
         capacity=tuple(f"{one.instance} could no longer leave {one.node}" for one in stuck),
         metric=place.metric,
     )

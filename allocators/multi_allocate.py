@@ -135,10 +135,12 @@ class _Batch:
 
     def _improve(self, plan: _Plan) -> None:
         """Place single items anew while that lowers the score and the site's costs."""
-        score = self._score(plan.state)
+        score, unmoved = self._score(plan.state), 0
         for _ in range(_ROUNDS):
-            moved = False
             for at, placement in enumerate(plan.placements):
+                if unmoved == len(plan.placements):
+                    return
+                unmoved += 1
                 resident = _resident(plan.state, placement)
                 if resident is None or placement.dedicated:
                     continue
@@ -149,9 +151,7 @@ class _Batch:
                 rank, new = _policy(again) - _policy(placement), self._score(after)
                 gain = score + placement.cost() - new - again.cost()
                 if rank < 0 or (rank == 0 and gain > _GAIN):
-                    plan.state, plan.placements[at], score, moved = after, again, new, True
-            if not moved:
-                return
+                    plan.state, plan.placements[at], score, unmoved = after, again, new, 0
 
 
 def _after(placement: Placement, otherwise: State) -> State:

@@ -80,9 +80,13 @@ class Placement(NamedTuple):
         """What the site's plugins say of the chosen nodes, weighted."""
         if self.chosen is None or self.chosen.best is None:
             return 0.0
-        best, costs = self.chosen.best, self.terms.costs
-        second = costs[SECONDARY][best.secondary] if best.secondary >= 0 else 0.0
-        return float(costs[PRIMARY][best.primary] + second)
+        return self.cost_of(self.chosen.best)
+
+    def cost_of(self, place: Place) -> float:
+        """The same for any place."""
+        costs = self.terms.costs
+        second = costs[SECONDARY][place.secondary] if place.secondary >= 0 else 0.0
+        return float(costs[PRIMARY][place.primary] + second)
 
 
 class Placer:
@@ -93,6 +97,7 @@ class Placer:
         self._before = state
         self._context = context
         self._tests: dict[int | None, CapacityTest] = {}
+        self._dedicated: dict[tuple[int, ...], bool] = {}
 
     def terms(self, item: Allocate) -> Terms:
         """What holds for this guest on any state; raises PluginError."""
@@ -125,7 +130,7 @@ class Placer:
         else:
             scope, tried = np.ones(state.frame.size, np.bool_), list(range(len(groups)))
         allocable = [i for i in tried if named or groups[i].alloc_policy != "unallocable"]
-        dedicated = is_dedicated(state.frame, set(allocable))
+        dedicated = self._is_dedicated(state, tuple(allocable))
         judged: tuple[Judged, ...] = (judge_primary(state, guest, terms),)
         if required == 2:
             judged += (judge_secondary(state, guest, terms, 0),)
@@ -133,6 +138,11 @@ class Placer:
         search = Search(state, guest, judged, scope, terms, test, dedicated=dedicated)
         trials = tuple(_unconnected(state, guest, group) or search.group(group) for group in tried)
         return search.placement(trials, _choose(state, trials, any_policy=named is not None))
+
+    def _is_dedicated(self, state: State, groups: tuple[int, ...]) -> bool:
+        if groups not in self._dedicated:
+            self._dedicated[groups] = is_dedicated(state.frame, set(groups))
+        return self._dedicated[groups]
 
     def _capacity_test(self, group: int | None, scope: Mask) -> CapacityTest | None:
         """The test for the nodes of one named group, or for all."""

@@ -142,7 +142,7 @@ def count_reasons(placement: Placement, trial: GroupTrial, judged: Judged) -> st
         counted[check.rule] += 1
         if check.rule == "instance policy":
             details.setdefault(check.rule, f" ({check.text(node)})")
-    details |= _largest(placement, trial.members)
+    details |= _largest(placement, trial.members, judged)
     parts = [
         f"{number} {rule}{details.get(rule, '')}"
         for rule, number in sorted(counted.items(), key=lambda item: (-item[1], item[0]))
@@ -166,17 +166,19 @@ def _count_pairs(trial: GroupTrial, secondaries: Mask) -> list[str]:
     return [f"{number} {text}" for number, text in texts if number]
 
 
-def _largest(placement: Placement, members: Mask) -> dict[str, str]:
-    """For lack of memory or disk: the most that any node has, beside what is needed."""
-    frame, now, guest = placement.state.frame, placement.state.now, placement.guest
-    candidates = members & frame.usable
-    if not candidates.any():
-        return {}
-    figures = (("memory", st.UNALLOCATED, guest.memory), ("disk", st.DISK, guest.disk))
-    return {
-        rule: f" (largest free {sizes(int(now[row, candidates].max()), need)})"
-        for rule, row, need in figures
-    }
+def _largest(placement: Placement, members: Mask, judged: Judged) -> dict[str, str]:
+    """For lack of memory or disk: the most that one of these nodes has, and what is needed."""
+    now, guest = placement.state.now, placement.guest
+    details = {}
+    for rule, row, need in (
+        ("memory", st.UNALLOCATED, guest.memory),
+        ("disk", st.DISK, guest.disk),
+    ):
+        lacking = [1 + at for at, check in enumerate(judged.checks) if check.rule == rule]
+        nodes = members & np.isin(judged.verdict, lacking)
+        if nodes.any():
+            details[rule] = f" (largest free {sizes(int(now[row, nodes].max()), need)})"
+    return details
 
 
 def sizes(have: int, need: int) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
@@ -71,7 +71,7 @@ def record(config: History, call: Call, request: bytes, answer: bytes) -> None:
         os.rename(new, os.path.join(config.directory, name))
         _drop_old(config, call.started)
     except (OSError, ValueError) as err:
-        shutil.rmtree(new, ignore_errors=True)
+        _discard(new)
         reason = getattr(err, "strerror", None) or str(err)
         raise StewardError(f"history {config.directory}: {reason}") from None
 
@@ -92,7 +92,16 @@ def _check_private(directory: str) -> None:
 def _drop_old(config: History, started: int) -> None:
     old = names(config)[: -config.keep]
     for name in [*old, *_abandoned(config, started)]:
-        shutil.rmtree(os.path.join(config.directory, name), ignore_errors=True)
+        _discard(os.path.join(config.directory, name))
+
+
+def _discard(directory: str) -> None:
+    """Remove one call; what is not ours in it stays, and the directory with it."""
+    with suppress(OSError):
+        for file in (REQUEST, ANSWER, CALL):
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(directory, file))
+        os.rmdir(directory)
 
 
 def _abandoned(config: History, started: int) -> list[str]:

@@ -9,15 +9,19 @@ output carries exactly one JSON object, or nothing when the exit status is not 0
 from __future__ import annotations
 
 import gc
-import logging
 import os
+
+# One short run: collecting garbage would only cost time, from the first import on.
+gc.disable()
+# The engine's arrays are far too small for several threads, whose start would cost more.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import logging
 import sys
 import time
 from collections.abc import Sequence
-from typing import Final, NamedTuple
-
-# The engine's arrays are far too small for several threads, whose start would cost more.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+from contextlib import suppress
+from typing import Final, NamedTuple, NoReturn
 
 from ganeti_steward.core import log
 from ganeti_steward.core.config import Config, config_path, load_config
@@ -52,11 +56,22 @@ class _Done(NamedTuple):
     """the answer, or the error text"""
 
 
-def main() -> int:
-    """Run the program; returns its exit status."""
+def main() -> NoReturn:
+    """Run the program and end the process.
+
+    Everything is written by then.  Taking the interpreter down would cost time, and a
+    thread that a plugin has left running could hold it back for ever.
+    """
+    status = run()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(status)
+
+
+def run() -> int:
+    """Answer the request named on the command line; returns the exit status."""
     started = time.time_ns()
-    # One short run: collecting garbage would only cost time.
-    gc.disable()
     _open_standard_streams()
     # Whatever a plugin prints must not end up in the answer.
     answer_to = os.dup(1)
@@ -160,4 +175,4 @@ def _keep(config: Config, call: Call, raw: bytes, output: bytes) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

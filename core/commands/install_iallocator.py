@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import pwd
 import re
+import stat
 import sys
 from collections.abc import Sequence
 from glob import glob
@@ -13,6 +15,7 @@ from typing import Final
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 
 NAME: Final = "steward"
+_DAEMON_USER: Final = "gnt-masterd"
 SCRIPT: Final = "steward-iallocator"
 
 #: Where distributions put the constants Ganeti was built with; the newest version counts.
@@ -45,6 +48,7 @@ def run(options: argparse.Namespace) -> int:
         return EXIT_OK
     link = _link_in(directories[0])
     script = own_script()
+    check_reachable(script)
     print(f"{link} -> {script}" + ("" if _install(link, script) else " (as before)"))
     if options.dir is None:
         print(f"use it: gnt-instance add -I {NAME} ..., or gnt-cluster modify -I {NAME}")
@@ -82,6 +86,33 @@ def own_script() -> str:
         if os.access(script, os.X_OK):
             return script
     raise StewardError(f"{SCRIPT} is not beside this program ({beside[0]})")
+
+
+def check_reachable(script: str) -> None:
+    """Raise StewardError when Ganeti's daemons cannot see the script.
+
+    noded runs it as root, but luxid and the jobs look for it as a user of their own.
+    """
+    if not _has_user(_DAEMON_USER):
+        return
+    directory = os.path.dirname(script)
+    while directory != "/":
+        mode = os.stat(directory).st_mode
+        if not mode & stat.S_IXOTH:
+            raise StewardError(
+                f"{script} cannot be seen by Ganeti's user {_DAEMON_USER}: {directory} is "
+                f"closed to others (mode {stat.S_IMODE(mode):04o}); install Steward elsewhere, "
+                "e.g. in /opt"
+            )
+        directory = os.path.dirname(directory)
+
+
+def _has_user(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
 
 
 def _link_in(directory: str) -> str:

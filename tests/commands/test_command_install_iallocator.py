@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,31 @@ if TYPE_CHECKING:
     from front import Front
 
 SCRIPT = PROGRAMS / "steward-iallocator"
+
+
+@pytest.fixture(autouse=True)
+def no_daemons(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests may run where Ganeti's users cannot look; one test is about that."""
+    monkeypatch.setattr(install_iallocator, "_DAEMON_USER", "no-such-user")
+
+
+def test_a_place_that_ganeti_cannot_see(
+    front: Front, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = front.path / "closed"
+    (closed / "bin").mkdir(parents=True)
+    script = closed / "bin" / "steward-iallocator"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    closed.chmod(0o700)
+    monkeypatch.setattr(install_iallocator, "own_script", lambda: str(script))
+    assert front("install-iallocator", "--dir", str(directory)).status == 0
+    (directory / "steward").unlink()
+    monkeypatch.setattr(install_iallocator, "_DAEMON_USER", "daemon")
+    done = front("install-iallocator", "--dir", str(directory))
+    assert done.status == 1
+    assert f"{closed} is closed to others (mode 0700)" in done.err
+    assert not (directory / "steward").exists()
 
 
 @pytest.fixture
@@ -183,6 +209,17 @@ def test_process(front: Front, directory: Path) -> None:
     (front.path / "sbin" / "gnt-steward").symlink_to(PROGRAMS / "gnt-steward")
     program = str(front.path / "sbin" / "gnt-steward")
     done = front.process(program, "install-iallocator", f"--dir={directory}")
+    if _closed_to_ganeti(PROGRAMS):
+        assert done.status == 1
+        assert "is closed to others" in done.err
+        return
     assert done.status == 0
     assert os.access(directory / "steward", os.X_OK)
     assert (directory / "steward").readlink().name == "steward-iallocator"
+
+
+def _closed_to_ganeti(directory: Path) -> bool:
+    """Whether this checkout lies where Ganeti's users, if there are any, cannot look."""
+    users = [entry.pw_name for entry in pwd.getpwall()]
+    places = [directory, *directory.parents]
+    return "gnt-masterd" in users and any(not place.stat().st_mode & 0o001 for place in places)

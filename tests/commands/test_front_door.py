@@ -33,10 +33,10 @@ LATE = (
 #: Runs a program as its console script does, then tells the modules it imported.
 DRIVER = """\
 import sys
-from ganeti_steward.core.{module} import main
+from ganeti_steward.core.{module} import {function} as program
 sys.argv = {argv!r}
 try:
-    status = main()
+    status = program()
 except SystemExit as err:
     status = err.code
 import json
@@ -78,9 +78,10 @@ def imported(front: Front, source: str) -> set[str]:
     return set(modules)
 
 
-def run(front: Front, module: str, *argv: str) -> set[str]:
+def run(front: Front, module: str, function: str, *argv: str) -> set[str]:
     told = str(front.path / "told.json")
-    return imported(front, DRIVER.format(module=module, argv=list(argv), told=told))
+    source = DRIVER.format(module=module, function=function, argv=list(argv), told=told)
+    return imported(front, source)
 
 
 @pytest.mark.parametrize(
@@ -103,24 +104,24 @@ def test_an_allocation_imports_little(front: Front, name: str) -> None:
 def test_the_whole_program_imports_little(front: Front) -> None:
     """With a file only what reads it is added."""
     file = str(CAPTURES / "allocate-drbd.in.json")
-    modules = run(front, "iallocator", "steward-iallocator", file)
+    modules = run(front, "iallocator", "run", "steward-iallocator", file)
     assert modules & set(LATE) == {"tomllib"}
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["explain", "--help"], ["--version"]])
 def test_help_does_not_import_the_engine(front: Front, arguments: list[str]) -> None:
-    modules = run(front, "cli", "gnt-steward", *arguments)
+    modules = run(front, "cli", "main", "gnt-steward", *arguments)
     assert "argparse" in modules
     assert not modules & {"numpy", "rich", "requests", "waitress", "prometheus_client"}
 
 
 def test_help_imports_no_command(front: Front) -> None:
-    modules = run(front, "cli", "gnt-steward", "--help")
+    modules = run(front, "cli", "main", "gnt-steward", "--help")
     assert not {name for name in modules if name.startswith("ganeti_steward.core.commands.")}
 
 
 def test_one_command_imports_no_other(front: Front) -> None:
-    modules = run(front, "cli", "gnt-steward", "check-config", "--sample")
+    modules = run(front, "cli", "main", "gnt-steward", "check-config", "--sample")
     found = {name for name in modules if name.startswith("ganeti_steward.core.commands.")}
     assert found == {"ganeti_steward.core.commands.check_config"}
 
