@@ -116,15 +116,18 @@ class Lab:
         self.ok(f"env -i PATH={NODED_PATH} /usr/sbin/ganeti-noded --no-mlock -b {address}")
 
     def install_steward(self) -> None:
-        # The checkout may lie where Ganeti's own users cannot see it.
-        programs = self.directory / "steward"
-        programs.mkdir()
+        self.programs.mkdir()
         for name in ("gnt-steward", "steward-iallocator"):
-            shutil.copy(BIN / name, programs / name)
+            shutil.copy(BIN / name, self.programs / name)
         link = ["install-iallocator", "--dir", str(self.iallocators)]
-        done = self._run([str(programs / "gnt-steward"), *link])
+        done = self._run([str(self.programs / "gnt-steward"), *link])
         if done.returncode != 0:
             raise RuntimeError(f"install-iallocator failed:\n{done.stdout}")
+
+    @property
+    def programs(self) -> Path:
+        """Copies of the scripts; the checkout may lie where Ganeti's users cannot see it."""
+        return self.directory / "steward"
 
     @property
     def iallocators(self) -> Path:

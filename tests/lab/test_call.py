@@ -139,11 +139,11 @@ def test_allocator_that_does_not_exist(lab: Lab) -> None:
 
 
 def test_install_finds_ganetis_directory(lab: Lab) -> None:
-    program = shlex.quote(str(BIN / "gnt-steward"))
+    program = shlex.quote(str(lab.programs / "gnt-steward"))
     link = "/usr/local/lib/ganeti/iallocators/steward"
 
     again = lab.ok(f"{program} install-iallocator")
-    assert f"{link} -> {BIN / 'steward-iallocator'} (as before)" in again.text
+    assert f"{link} -> {lab.programs / 'steward-iallocator'} (as before)" in again.text
 
     assert lab.ok(f"{program} install-iallocator --remove").text == f"removed {link}\n"
     try:
@@ -151,7 +151,7 @@ def test_install_finds_ganetis_directory(lab: Lab) -> None:
         assert "iallocator module 'steward' not found in the search path" in done.text
     finally:
         lab.ok(f"{program} install-iallocator")
-    assert (lab.iallocators / "steward").resolve() == (BIN / "steward-iallocator").resolve()
+    assert (lab.iallocators / "steward").resolve() == lab.programs / "steward-iallocator"
 
 
 def test_explain_last(lab: Lab) -> None:
