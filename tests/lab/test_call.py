@@ -151,7 +151,7 @@ def test_install_finds_ganetis_directory(lab: Lab) -> None:
         assert "iallocator module 'steward' not found in the search path" in done.text
     finally:
         lab.ok(f"{program} install-iallocator")
-    assert (lab.iallocators / "steward").resolve() == lab.programs / "steward-iallocator"
+    assert (lab.iallocators / "steward").readlink() == lab.programs / "steward-iallocator"
 
 
 def test_explain_last(lab: Lab) -> None:
