@@ -18,7 +18,7 @@ import mutation
 import pytest
 from messages import KINDS, Json, answer, message, put
 
-from ganeti_steward.core.config import DEFAULT_PATH, ENVIRONMENT, History
+from ganeti_steward.core.config import ENVIRONMENT, History
 from ganeti_steward.core.history import entry, names
 from ganeti_steward.core.version import VERSION
 
@@ -184,12 +184,6 @@ def test_missing_configuration(house: House) -> None:
     (house.path / "steward.toml").unlink()
     sentence = f"configuration {house.path}/steward.toml: the file does not exist"
     assert house.error(house.request(message())) == sentence
-
-
-@pytest.mark.skipif(os.path.exists(DEFAULT_PATH), reason="this machine has a configuration")
-def test_no_configuration(house: House) -> None:
-    silent = House(house.path, {ENVIRONMENT: ""})
-    assert silent.answer("-", stdin=json.dumps(message("multi-allocate")).encode())["success"]
 
 
 def test_history_is_a_ring(house: House) -> None:
