@@ -234,7 +234,7 @@ def _tag_check(state: State, guest: Guest) -> Check:
                 return f"{resident.guest.instance.name} there also carries {min(both)}"
         return "a forthcoming instance there carries one of its exclusion tags"
 
-    return Check("exclusion tags", "FailTags", False, state.with_guest(guest) > 0, text)
+    return Check("exclusion tags", "FailTags", False, state.exclusion_tags_taken(guest) > 0, text)
 
 
 def migration_check(state: State, source: int) -> Check:

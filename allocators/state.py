@@ -204,7 +204,7 @@ class State(NamedTuple):
     residents: Mapping[int, tuple[Resident, ...]]
     """node -> its real primaries, the latest first"""
 
-    def with_guest(self, guest: Guest) -> Ints:
+    def exclusion_tags_taken(self, guest: Guest) -> Ints:
         """How many exclusion tags of the guest each node's primaries carry already."""
         taken = np.zeros(self.frame.size, np.int64)
         for tag in guest.exclusion:
@@ -221,7 +221,7 @@ class State(NamedTuple):
         after = self._moved(guest, 1)
         after[MEMORY_F] -= guest.memory
         after[VCPUS_F] += guest.vcpus
-        after[CLASHES] += self.with_guest(guest)
+        after[CLASHES] += self.exclusion_tags_taken(guest)
         if guest.instance.forthcoming:
             return after
         after[UNALLOCATED] -= guest.use

@@ -21,7 +21,6 @@ LOCAL_STORAGE = frozenset({"drbd", "plain"})
 DISK_TEMPLATES = INTERNALLY_MIRRORED | EXTERNALLY_MIRRORED | NOT_MIRRORED
 
 ALLOC_POLICIES = ("preferred", "last_resort", "unallocable")
-ADMIN_STATES = ("up", "down", "offline")
 
 
 class Spec(NamedTuple):
