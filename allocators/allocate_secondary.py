@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ganeti_steward.allocators.candidates import judge_secondary, judge_stay, terms_of
-from ganeti_steward.allocators.capacity import CapacityTest
+from ganeti_steward.allocators.capacity_check import CapacityTest
 from ganeti_steward.allocators.load import load
 from ganeti_steward.allocators.placing import Search
 from ganeti_steward.allocators.reasons import explained, refusal_text, success_text

@@ -14,7 +14,7 @@ from ganeti_steward.allocators.candidates import (
     judge_secondary,
     terms_of,
 )
-from ganeti_steward.allocators.capacity import CapacityTest, PlaceFilter, Stuck
+from ganeti_steward.allocators.capacity_check import CapacityTest, PlaceFilter, Stuck
 from ganeti_steward.allocators.dedicated import DedicatedPlaces, is_dedicated
 from ganeti_steward.allocators.score import Scorer
 from ganeti_steward.allocators.search import PairPlaces, Place, SinglePlaces

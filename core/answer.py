@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from ganeti_steward.core.explanation import Explanation
 
-#: Node names; or ``(placed, failed)`` of a batch; or one node name (allocation 10).
-Result = list[str] | str | list[list[object]]
+#: Node names; one node name; ``[placed, failed]`` of a batch; ``[moved, failed, jobs]`` (allocation
+#: 10); or the count and the placements of ``capacity``.
+Result = list[str] | str | list[list[object]] | Mapping[str, object]
 
 
 class Answer(NamedTuple):

@@ -27,6 +27,10 @@ class Allocators(NamedTuple):
     multi_allocate: tuple[str, ...] = _BALANCED
     relocate: tuple[str, ...] = _BALANCED
     allocate_secondary: tuple[str, ...] = _BALANCED
+    node_evacuate: tuple[str, ...] = _BALANCED
+    change_group: tuple[str, ...] = _BALANCED
+    balance: tuple[str, ...] = _BALANCED
+    capacity: tuple[str, ...] = _BALANCED
     time_limit: float = 600
     """seconds"""
 

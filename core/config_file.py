@@ -98,6 +98,10 @@ SCHEMA: Final[Mapping[str, Mapping[str, Key]]] = {
         "multi-allocate": _CHAIN,
         "relocate": _CHAIN,
         "allocate-secondary": _CHAIN,
+        "node-evacuate": _CHAIN,
+        "change-group": _CHAIN,
+        "balance": _CHAIN,
+        "capacity": _CHAIN,
         "time-limit": Key(
             _number(1, 890),
             "Seconds an allocator may take, its constraints included; Ganeti itself gives up "

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ganeti_steward.core import guard
 from ganeti_steward.core.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.context import Context
-from ganeti_steward.core.errors import NotAnswered, PluginError
+from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.plugins import Plugins
-from ganeti_steward.core.request import (
-    HOOKS,
-    TYPE_NAMES,
-    Allocate,
-    AllocateSecondary,
-    MultiAllocate,
-    Relocate,
-)
+from ganeti_steward.core.request import HOOKS, TYPE_NAMES
+from ganeti_steward.core.results import is_result
 from ganeti_steward.core.wire import read_message
 
 if TYPE_CHECKING:
@@ -33,10 +27,7 @@ def answer_message(
     raw: bytes, options: Options, config: Config, *, explain: bool = False
 ) -> Outcome:
     """Answer one iallocator message; raises BadInput when it cannot be read."""
-    try:
-        cluster, request = read_message(raw)
-    except NotAnswered as err:
-        return Refusal(str(err))
+    cluster, request = read_message(raw)
     outcome = dispatch(request, cluster, config, options, explain=explain)
     if options.ignored:
         note = f"{outcome.info} (options ignored: {' '.join(options.ignored)})"
@@ -114,7 +105,7 @@ def _fault(outcome: object, request: Request, cluster: Cluster) -> str:
     told: object = outcome.explanations
     if told != () and not _are_explanations(told):
         return f"gave the explanations {guard.shown(told)}"
-    if isinstance(outcome, Refusal) or _is_result(outcome.result, request, cluster):
+    if isinstance(outcome, Refusal) or is_result(outcome.result, request, cluster):
         return ""
     shown = guard.shown(outcome.result)
     return f"gave {shown}, which is no answer to this request on this cluster"
@@ -124,38 +115,3 @@ def _are_explanations(told: object) -> bool:
     from ganeti_steward.core.explanation import Explanation  # not on Ganeti's path
 
     return isinstance(told, tuple) and all(isinstance(one, Explanation) for one in told)
-
-
-def _is_result(result: Any, request: Request, cluster: Cluster) -> bool:
-    if isinstance(request, Allocate):
-        return _are_nodes(result, request.required_nodes, cluster)
-    if isinstance(request, Relocate):
-        return _are_nodes(result, request.required_nodes, cluster)
-    if isinstance(request, AllocateSecondary):
-        return _are_nodes([result], 1, cluster)
-    return _is_batch(result, request, cluster)
-
-
-def _are_nodes(names: Any, number: int, cluster: Cluster) -> bool:
-    return (
-        isinstance(names, list | tuple)
-        and all(isinstance(name, str) and name in cluster.node_index for name in names)
-        and len(set(names)) == len(names) == number
-    )
-
-
-def _is_batch(result: Any, request: MultiAllocate, cluster: Cluster) -> bool:
-    """Whether each instance is placed or named as failed, once."""
-    asked = sorted((item.instance.name, item.required_nodes) for item in request.items)
-    try:
-        placed, failed = result
-        names = [*(name for name, _ in placed), *failed]
-        if sorted(names) != [name for name, _ in asked]:
-            return False
-        # Two bodies may have the same name.
-        return all(
-            (name, len(nodes)) in asked and _are_nodes(nodes, len(nodes), cluster)
-            for name, nodes in placed
-        )
-    except (TypeError, ValueError):
-        return False

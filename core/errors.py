@@ -33,10 +33,6 @@ class BadInput(StewardError):
         super().__init__(join_faults(self.faults))
 
 
-class NotAnswered(StewardError):
-    """A request Ganeti may send that no part of the program answers."""
-
-
 class BadConfig(StewardError):
     """A configuration that cannot be used; names every fault with its path."""
 

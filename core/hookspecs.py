@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from ganeti_steward.core.request import (
         Allocate,
         AllocateSecondary,
+        Balance,
+        Capacity,
+        ChangeGroup,
         MultiAllocate,
+        NodeEvacuate,
         Relocate,
     )
     from ganeti_steward.core.site import Ban, Cost
@@ -69,6 +73,57 @@ def steward_allocate_secondary(
     :param cluster: the cluster as it is
     :param context: options of the call and the site's own rules
     :return: an answer that is one node name (a string), a refusal, or None
+    """
+
+
+@hookspec
+def steward_node_evacuate(
+    request: NodeEvacuate, cluster: Cluster, context: Context
+) -> Outcome | None:
+    """Move instances off their primaries, their secondaries or both, within their groups.
+
+    :param request: the instances and the mode
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site's own rules
+    :return: an answer ``[moved, failed, jobs]`` (`ganeti_steward.core.operations`), a
+        refusal, or None
+    """
+
+
+@hookspec
+def steward_change_group(
+    request: ChangeGroup, cluster: Cluster, context: Context
+) -> Outcome | None:
+    """Move instances to other node groups.
+
+    :param request: the instances and the groups they may go to
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site's own rules
+    :return: an answer ``[moved, failed, jobs]``, a refusal, or None
+    """
+
+
+@hookspec
+def steward_balance(request: Balance, cluster: Cluster, context: Context) -> Outcome | None:
+    """Plan moves that make the cluster more even, each group by itself.
+
+    :param request: how many moves at most, and what may be moved
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site's own rules
+    :return: an answer ``[moved, [], jobs]``, jobs in the order in which they must be done,
+        a refusal, or None
+    """
+
+
+@hookspec
+def steward_capacity(request: Capacity, cluster: Cluster, context: Context) -> Outcome | None:
+    """Tell how many instances like one still fit.
+
+    :param request: the instance
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site's own rules
+    :return: an answer ``{"count": N, "placements": [[node, ...], ...], "limited_by": text}``,
+        a refusal, or None
     """
 
 

@@ -82,6 +82,8 @@ class Node(NamedTuple):
     spindles: int
     """spindle_count, with exclusive storage total_spindles"""
     free_spindles: int
+    cpu_speed: float = 1.0
+    """relative to other nodes; iallocator messages are always read as 1 (allocation 2.4)"""
 
     @property
     def live(self) -> bool:
@@ -126,6 +128,8 @@ class Instance(NamedTuple):
     state: str
     forthcoming: bool
     nodes: tuple[str, ...]
+    auto_balance: bool = True
+    """whether balancing may move it and its secondary keeps memory free for it"""
 
     @property
     def uses_memory(self) -> bool:
@@ -140,7 +144,7 @@ class Instance(NamedTuple):
     @property
     def reserved(self) -> int:
         """Memory its secondary keeps free for it."""
-        return 0 if self.state == "offline" else self.memory
+        return 0 if self.state == "offline" or not self.auto_balance else self.memory
 
     @property
     def local(self) -> bool:

@@ -6,12 +6,13 @@ message is told in one sentence (`BadInput`), never by a traceback.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
 from ganeti_steward.core.answer import Answer, Outcome, Refusal
-from ganeti_steward.core.errors import BadInput, NotAnswered
+from ganeti_steward.core.errors import BadInput
 from ganeti_steward.core.model import (
     ALLOC_POLICIES,
     DISK_TEMPLATES,
@@ -26,11 +27,15 @@ from ganeti_steward.core.model import (
 )
 from ganeti_steward.core.reader import Faults, Section, describe, quoted
 from ganeti_steward.core.request import (
+    EVAC_MODES,
     HOOKS,
-    UNANSWERED,
     Allocate,
     AllocateSecondary,
+    Balance,
+    Capacity,
+    ChangeGroup,
     MultiAllocate,
+    NodeEvacuate,
     Relocate,
     Request,
 )
@@ -43,8 +48,7 @@ NIC_MODES = ("bridged", "openvswitch", "routed")
 def read_message(raw: bytes) -> tuple[Cluster, Request]:
     """Read one iallocator message.
 
-    Raises BadInput naming every fault (allocation 2 and 11), NotAnswered for a type of
-    request that is fine but not for us.
+    Raises BadInput naming every fault (allocation 2 and 11).
     """
     message = parse(raw)
     faults = Faults()
@@ -269,15 +273,14 @@ def _request(top: Section, cluster: Cluster) -> Request:
     kind = section.text("type")
     if kind == "allocate":
         return _allocate(section)
+    if kind == "capacity":
+        return Capacity(_allocate(section))
     if kind == "multi-allocate":
-        bodies = [
-            section.entry("instances", number, body)
-            for number, body in enumerate(section.items("instances"))
-        ]
-        items = tuple(_allocate(body) for body in bodies)
-        return MultiAllocate(items, section.optional_text("group_name"))
-    if kind in UNANSWERED:
-        raise NotAnswered(f"{kind} requests are not answered by this program; use hail for them")
+        return _multi_allocate(section)
+    if kind in ("node-evacuate", "change-group"):
+        return _move(kind, top, cluster, section)
+    if kind == "balance":
+        return Balance(_max_moves(section))
     if kind not in HOOKS:
         if _is_text(section, "type"):
             known = ", ".join(HOOKS)
@@ -287,9 +290,48 @@ def _request(top: Section, cluster: Cluster) -> Request:
     if _is_text(section, "name") and _lacks(top, "instances", name):
         section.fault(f"no instance is named {quoted(name)}", "name")
     if kind == "relocate":
-        leave = _full_names(top, cluster, section)
+        leave = _full_names(top, "nodes", cluster.node_index, section, "relocate_from")
         return Relocate(name, section.integer("required_nodes"), leave)
     return AllocateSecondary(name)
+
+
+def _multi_allocate(section: Section) -> MultiAllocate:
+    bodies = [
+        section.entry("instances", number, body)
+        for number, body in enumerate(section.items("instances"))
+    ]
+    items = tuple(_allocate(body) for body in bodies)
+    return MultiAllocate(items, section.optional_text("group_name"))
+
+
+def _move(kind: str, top: Section, cluster: Cluster, section: Section) -> Request:
+    names = _full_names(top, "instances", cluster.instance_index, section, "instances")
+    # An instance named twice is moved once.
+    names = tuple(dict.fromkeys(names))
+    if kind == "node-evacuate":
+        return NodeEvacuate(names, section.choice("evac_mode", EVAC_MODES))
+    return ChangeGroup(names, _target_groups(top, cluster, section))
+
+
+def _target_groups(top: Section, cluster: Cluster, section: Section) -> tuple[str, ...]:
+    """The uuids of the groups asked for by uuid or by name."""
+    found = []
+    for name in section.texts("target_groups"):
+        matches = [cluster.groups[i].uuid for i in cluster.groups_named(name)]
+        found += matches if len(matches) == 1 else []
+        if len(matches) != 1 and isinstance(top.data.get("nodegroups"), dict):
+            many = "more than one node group is" if matches else "no node group is"
+            section.fault(f"{many} named {quoted(name)}", "target_groups")
+    return tuple(dict.fromkeys(found))
+
+
+def _max_moves(section: Section) -> int | None:
+    if section.data.get("max_moves") is None:
+        return None
+    limit = section.integer("max_moves")
+    if limit < 0:
+        section.fault(f"at least 0 is expected, found {limit}", "max_moves")
+    return limit
 
 
 def _is_text(section: Section, key: str) -> bool:
@@ -310,17 +352,19 @@ def _allocate(section: Section) -> Allocate:
     )
 
 
-def _full_names(top: Section, cluster: Cluster, section: Section) -> tuple[str, ...]:
-    """The nodes to leave; a name may lack the domain when only one node can be meant."""
+def _full_names(
+    top: Section, part: str, index: Mapping[str, int], section: Section, key: str
+) -> tuple[str, ...]:
+    """Names of nodes or instances; one may lack the domain when only one can be meant."""
     found = []
-    for name in section.texts("relocate_from"):
-        if name in cluster.node_index:
+    for name in section.texts(key):
+        if name in index:
             found.append(name)
             continue
-        matches = [node.name for node in cluster.nodes if node.name.startswith(name + ".")]
+        matches = [known for known in index if known.startswith(name + ".")]
         if len(matches) == 1:
             found.append(matches[0])
-        elif _lacks(top, "nodes", name):
+        elif _lacks(top, part, name):
             found_how = "more than one" if matches else "no"
-            section.fault(f"{found_how} node is named {quoted(name)}", "relocate_from")
+            section.fault(f"{found_how} {part[:-1]} is named {quoted(name)}", key)
     return tuple(found)

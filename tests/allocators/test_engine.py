@@ -11,7 +11,7 @@ from clusters import cluster, generate
 
 from ganeti_steward.allocators import state as st
 from ganeti_steward.allocators.candidates import judge_primary, judge_secondary, terms_of
-from ganeti_steward.allocators.capacity import CapacityTest, evacuate
+from ganeti_steward.allocators.capacity_check import CapacityTest, evacuate
 from ganeti_steward.allocators.load import load
 from ganeti_steward.allocators.score import Scorer
 from ganeti_steward.allocators.search import PairPlaces, SinglePlaces

@@ -310,14 +310,6 @@ def test_bad_message(front: Front) -> None:
     assert "key 'memory': a whole number is expected, found the text 'much'" in done.err
 
 
-@pytest.mark.parametrize("name", ["node-evacuate-all-drbd", "change-group-drbd"])
-def test_types_of_others(front: Front, name: str) -> None:
-    done = front("explain", str(CAPTURES / f"{name}.in.json"))
-    assert done.status == 0
-    assert done.out.startswith("Request failed: ")
-    assert "are not answered by this program" in done.out
-
-
 def test_names_beyond_ascii(front: Front) -> None:
     message = capture("allocate-drbd")
     message["request"]["name"] = "größe.lab"

@@ -10,11 +10,9 @@ from typing import Any
 import messages
 import pytest
 
-from ganeti_steward.core.request import UNANSWERED
-
 CAPTURES = Path(__file__).parent.parent / "data" / "captures"
 NAMES = sorted(file.name.removesuffix(".in.json") for file in CAPTURES.glob("*.in.json"))
-OTHERS = [name for name in NAMES if name.startswith(UNANSWERED)]
+MOVES = [name for name in NAMES if name.startswith(("node-evacuate", "change-group"))]
 
 Json = dict[str, Any]
 
@@ -38,7 +36,7 @@ def _score(answer: Json) -> str:
     return score[1]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in (*OTHERS, PARTIAL)])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in (*MOVES, PARTIAL)])
 def test_capture(name: str) -> None:
     raw, hail, options = _capture(name)
     answer = messages.answer(raw, *options)
@@ -55,15 +53,3 @@ def test_batch_that_fits_in_part() -> None:
         True,
         [[["m3.lab", ["node6.lab"]]], ["m4.lab"]],
     )
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_request_type_of_hail_alone(name: str) -> None:
-    raw, _, options = _capture(name)
-    kind = json.loads(raw)["request"]["type"]
-    assert messages.answer(raw, *options) == {
-        "success": False,
-        "info": f"Request failed: {kind} requests are not answered by this program; "
-        "use hail for them",
-        "result": [],
-    }
