@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model import Instance
+
+#: The CPU load 1 in the engine's whole numbers, which stay exact however often they are
+#: added and taken off again.
+LOAD_UNIT: Final = 10**9
 
 
 class Guest(NamedTuple):
@@ -19,6 +23,8 @@ class Guest(NamedTuple):
     """memory its secondary keeps for it; 0 when administratively offline"""
     vcpus: int
     """CPUs that count; 0 when administratively offline"""
+    load: int
+    """CPU load in nano-loads; 1 load unless it is measured (allocation 3.4)"""
     disk: int
     """disk space on each node; 0 unless storage is local"""
     spindles: int
@@ -67,6 +73,7 @@ class TagRules(NamedTuple):
             instance.memory if instance.uses_memory else 0,
             instance.reserved,
             instance.vcpus if instance.counts_vcpus else 0,
+            round(instance.cpu_load * LOAD_UNIT),
             instance.disk_space if local else 0,
             -1 if spindles is None else spindles,
             instance.spindle_use if local else 0,

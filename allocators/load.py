@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from ganeti_steward.allocators import state as st
-from ganeti_steward.allocators.guest import Guest, TagRules
+from ganeti_steward.allocators.guest import LOAD_UNIT, Guest, TagRules
 from ganeti_steward.core.model import LOCAL_STORAGE
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ def _frame(cluster: Cluster, rules: TagRules, disk_known: bool) -> st.Frame:
     migration = [_carried(node, rules.migration) for node in nodes]
     locations = [_carried(node, rules.location) for node in nodes]
     names = tuple(sorted(frozenset[str]().union(*locations)))
+    cpus = _floats(node.total_cpus for node in nodes)
     return st.Frame(
         cluster=cluster,
         tag_rules=rules,
@@ -103,7 +104,8 @@ def _frame(cluster: Cluster, rules: TagRules, disk_known: bool) -> st.Frame:
         memory=_finite(_floats(node.total_memory for node in nodes)),
         disk=_finite(total),
         no_disk=total == 0,
-        cpus=_finite(_floats(node.total_cpus for node in nodes)),
+        cpus=_finite(cpus),
+        cpu_power=_finite(cpus * _floats(node.cpu_speed for node in nodes)),
         spindle_limit=limit,
         spindle_share=_finite(limit),
         vcpu_ratio=_floats(policy.vcpu_ratio for policy in policies),
@@ -208,6 +210,7 @@ def _matrix(
     now[st.VCPUS] = own_cpus + on_primary(vcpus, real)
     now[st.PRIMARIES] = on_primary(np.ones_like(use), real)
     now[st.SECONDARIES] = np.bincount(secondary[both & real], minlength=size)
+    now[st.CPU_LOAD] = _cpu_load(nodes, on_primary(_ints(guests, lambda g: g.load), real))
     now[st.MEMORY_F] = free - on_primary(memory - use)
     now[st.DISK_F] = now[st.DISK] - on_both(disk, ~real)
     known = np.maximum(spindles, 0)
@@ -216,6 +219,14 @@ def _matrix(
     now[st.SPINDLE_USE_F] = on_both(share, np.ones_like(real)) * ~frame.exclusive
     now[st.VCPUS_F] = own_cpus + on_primary(vcpus)
     return now
+
+
+def _cpu_load(nodes: Sequence[Node], guests: Ints) -> Ints:
+    """What each node measures, or the loads of its ``guests`` where it does not."""
+    for at, node in enumerate(nodes):
+        if node.cpu_load is not None:
+            guests[at] = round(node.cpu_load * LOAD_UNIT)
+    return guests
 
 
 def _books(guests: Sequence[Guest], primary: Ints) -> st.TagBooks:

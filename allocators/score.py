@@ -13,19 +13,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from ganeti_steward.allocators import state as st
+from ganeti_steward.allocators.guest import LOAD_UNIT
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.guest import Guest
     from ganeti_steward.allocators.state import Floats, Frame, Ints, Mask, State
 
-#: Components measured as standard deviation over the online nodes: names, weight.  The
-#: three loads are all the number of primaries as long as nobody measures them.
+#: Components measured as standard deviation over the online nodes: names, weight.  Memory
+#: and network load are never measured: both are the number of primaries (allocation 3.4).
 SPREADS: Final = (
     (("free_mem_cv",), 0.5),
     (("free_disk_cv",), 0.5),
     (("reserved_mem_cv",), 1.0),
     (("vcpu_ratio_cv",), 0.5),
-    (("cpu_load_cv", "mem_load_cv", "net_load_cv"), 1.0),
+    (("cpu_load_cv",), 1.0),
+    (("mem_load_cv", "net_load_cv"), 1.0),
     (("disk_load_cv",), 1.0),
     (("spindles_cv",), 0.5),
     (("free_mem_cv_forth",), 0.5),
@@ -33,7 +35,7 @@ SPREADS: Final = (
     (("vcpu_ratio_cv_forth",), 0.5),
     (("spindles_cv_forth",), 0.5),
 )
-FREE_DISK, RESERVED_MEM, DISK_LOAD, SPINDLES, FREE_DISK_F, SPINDLES_F = 1, 2, 5, 6, 8, 10
+FREE_DISK, RESERVED_MEM, DISK_LOAD, SPINDLES, FREE_DISK_F, SPINDLES_F = 1, 2, 6, 7, 9, 11
 #: What a new secondary changes besides the primary; the memory reserved is its alone.
 SHARED_SPREADS: Final = (FREE_DISK, DISK_LOAD, SPINDLES, FREE_DISK_F, SPINDLES_F)
 
@@ -52,7 +54,7 @@ _CHUNK: Final = 32768
 
 def shares(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats:
     """The spread components' value per node, one row each; ``now`` has these nodes only."""
-    memory, disk, cpus = frame.memory[nodes], frame.disk[nodes], frame.cpus[nodes]
+    memory, disk, cpus = frame.memory[nodes], frame.disk[nodes], frame.cpu_power[nodes]
     exclusive, no_disk = frame.exclusive[nodes], frame.no_disk[nodes]
     limit = frame.spindle_share[nodes]
     values = np.empty((len(SPREADS), now.shape[1]))
@@ -61,14 +63,15 @@ def shares(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats
     values[1, no_disk] = 1.0
     values[2] = now[st.RESERVED] / memory
     values[3] = now[st.VCPUS] / cpus
-    values[4] = now[st.PRIMARIES]
-    values[5] = now[st.PRIMARIES] + now[st.SECONDARIES]
-    values[6] = now[st.SPINDLE_USE] / limit
-    values[7] = now[st.MEMORY_F] / memory
-    values[8] = np.where(exclusive, now[st.SPINDLES_F], now[st.DISK_F]) / disk
-    values[8, no_disk] = 1.0
-    values[9] = now[st.VCPUS_F] / cpus
-    values[10] = now[st.SPINDLE_USE_F] / limit
+    values[4] = now[st.CPU_LOAD] / LOAD_UNIT
+    values[5] = now[st.PRIMARIES]
+    values[6] = now[st.PRIMARIES] + now[st.SECONDARIES]
+    values[7] = now[st.SPINDLE_USE] / limit
+    values[8] = now[st.MEMORY_F] / memory
+    values[9] = np.where(exclusive, now[st.SPINDLES_F], now[st.DISK_F]) / disk
+    values[9, no_disk] = 1.0
+    values[10] = now[st.VCPUS_F] / cpus
+    values[11] = now[st.SPINDLE_USE_F] / limit
     return values
 
 

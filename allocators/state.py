@@ -43,12 +43,13 @@ PRIMARIES: Final = 7
 SECONDARIES: Final = 8
 CLASHES: Final = 9  # instances beyond the first with the same exclusion tag
 LOCATION: Final = 10  # shared location tags and missed wishes of its primaries
-MEMORY_F: Final = 11
-DISK_F: Final = 12
-SPINDLES_F: Final = 13
-SPINDLE_USE_F: Final = 14
-VCPUS_F: Final = 15
-ROWS: Final = 16
+CPU_LOAD: Final = 11  # in nano-loads
+MEMORY_F: Final = 12
+DISK_F: Final = 13
+SPINDLES_F: Final = 14
+SPINDLE_USE_F: Final = 15
+VCPUS_F: Final = 16
+ROWS: Final = 17
 
 
 class Resident(NamedTuple):
@@ -119,6 +120,8 @@ class Frame(NamedTuple):
     """total disk, or spindles with exclusive storage; infinite where unknown or 0"""
     no_disk: Mask
     cpus: Floats
+    cpu_power: Floats
+    """CPUs times their speed: what the score, and it alone, measures CPUs in use by"""
     spindle_limit: Floats
     spindle_share: Floats
     """the spindle limit; infinite where it is 0"""
@@ -227,6 +230,7 @@ class State(NamedTuple):
         after[UNALLOCATED] -= guest.use
         after[VCPUS] += guest.vcpus
         after[PRIMARIES] += 1
+        after[CPU_LOAD] += guest.load
         after[LOCATION] += self.frame.missed_wishes(guest)
         return self._judged(after)
 
@@ -243,6 +247,7 @@ class State(NamedTuple):
         after[UNALLOCATED] += guest.use
         after[VCPUS] -= guest.vcpus
         after[PRIMARIES] -= 1
+        after[CPU_LOAD] -= guest.load
         after[LOCATION] -= self.frame.missed_wishes(guest)
         return self._judged(after)
 
