@@ -86,11 +86,13 @@ class Node(NamedTuple):
     """relative to other nodes; iallocator messages are always read as 1 (allocation 2.4)"""
     cpu_load: float | None = None
     """average number of busy CPUs as measured, None when that is not known"""
+    silent: bool = False
+    """it should have told its figures and did not"""
 
     @property
     def live(self) -> bool:
         """Whether the node reports figures of its own."""
-        return not self.offline and self.vm_capable
+        return not self.offline and self.vm_capable and not self.silent
 
     @property
     def usable(self) -> bool:
@@ -104,6 +106,8 @@ class Node(NamedTuple):
             return "offline"
         if not self.vm_capable:
             return "not vm_capable"
+        if self.silent:
+            return "silent"
         return "drained" if self.drained else ""
 
 

@@ -59,6 +59,17 @@ def read_message(raw: bytes) -> tuple[Cluster, Request]:
     return cluster, request
 
 
+def read_cluster(message: Mapping[str, Any]) -> Cluster:
+    """The cluster of a message whose request, if there is any, does not matter.
+
+    Raises BadInput naming every fault (allocation 2).
+    """
+    faults = Faults()
+    cluster = _cluster(Section(message, "message", "", faults))
+    faults.check()
+    return cluster
+
+
 def parse(raw: bytes) -> dict[str, Any]:
     """The JSON object in ``raw``; raises BadInput."""
     try:

@@ -1,0 +1,147 @@
+"""Where a command takes its cluster from: luxid, RAPI, a message or htools' text format.
+
+A command calls `add_source_options` on its parser and `read_source` with what was given.
+Everything else (clients, formats) is imported only when it is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ganeti_steward.core.errors import BadInput, StewardError
+from ganeti_steward.core.wire import parse, read_cluster
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.ganeti.jobs import Jobs
+    from ganeti_steward.core.model import Cluster
+
+#: luxid's socket for queries and jobs, on the master.
+LUXI_SOCKET: Final = "/var/run/ganeti/socket/ganeti-query"
+
+
+class Source(NamedTuple):
+    """A cluster, and where it is from."""
+
+    cluster: Cluster
+    where: str
+    """for messages: "luxid at /var/...", "RAPI at https://...", "the file x.json" """
+    jobs: Jobs | None = None
+    """who runs jobs on this cluster; None for a file"""
+    notes: tuple[str, ...] = ()
+    """sentences the user should read, e.g. nodes that did not tell their figures"""
+
+
+def add_source_options(
+    parser: argparse.ArgumentParser, *, short: bool = True, positional: bool = True
+) -> None:
+    """The options that say which cluster is meant.
+
+    ``short`` False leaves ``-t``, ``-m`` and ``-I`` to the command, ``positional`` False
+    its arguments: only the long options name a source then.
+    """
+    group = parser.add_argument_group(
+        "cluster", "Without any of these: luxid, which runs on the master only."
+    )
+    group.add_argument(
+        "-L", "--luxi", action="store_true", help="ask luxid, on the master (the default there)"
+    )
+    group.add_argument(
+        "--luxi-socket", metavar="SOCKET", help=f"luxid's socket; default: {LUXI_SOCKET}"
+    )
+    group.add_argument(
+        *_names("-m", "--rapi", short),
+        metavar="HOST[:PORT]",
+        help="ask the RAPI daemon there; port 5080 if none is given",
+    )
+    group.add_argument(
+        "--rapi-ca", metavar="FILE", help="certificates that may vouch for the RAPI daemon"
+    )
+    group.add_argument(
+        "--rapi-insecure",
+        action="store_true",
+        help="take whatever certificate the RAPI daemon shows",
+    )
+    group.add_argument(
+        "--rapi-credentials",
+        metavar="FILE",
+        help="a file with one line, user and password (or GNT_STEWARD_RAPI_USER and "
+        "GNT_STEWARD_RAPI_PASSWORD in the environment)",
+    )
+    group.add_argument(
+        *_names("-t", "--text-data", short), metavar="FILE", help="a file in htools' text format"
+    )
+    group.add_argument(
+        *_names("-I", "--file", short),
+        metavar="FILE",
+        help="an iallocator message, '-' for standard input",
+    )
+    if positional:
+        group.add_argument("message", nargs="?", metavar="FILE", help="the same as --file")
+
+
+def _names(letter: str, name: str, short: bool) -> tuple[str, ...]:
+    return (letter, name) if short else (name,)
+
+
+def read_source(options: argparse.Namespace, template: str | None = None) -> Source:
+    """The cluster that was asked for; raises StewardError.
+
+    ``template`` is the disk template the disk figures of a live cluster are wanted for;
+    None: those a plan for all instances needs (see docs/sources.md).
+    """
+    positional = getattr(options, "message", None)
+    if options.file is not None and positional is not None:
+        raise StewardError(f"two messages are named, {options.file} and {positional}")
+    file = options.file if positional is None else positional
+    luxi = options.luxi or options.luxi_socket is not None
+    given = [
+        name
+        for name, value in (
+            ("--luxi", luxi),
+            ("--rapi", options.rapi is not None),
+            ("--text-data", options.text_data is not None),
+            ("an iallocator message", file is not None),
+        )
+        if value
+    ]
+    if len(given) > 1:
+        raise StewardError(f"one cluster at a time: {' and '.join(given)} were given")
+    if file is not None:
+        return _message(file)
+    if options.text_data is not None:
+        return _text(options.text_data)
+    raise StewardError("no cluster is named")
+
+
+def _message(path: str) -> Source:
+    try:
+        cluster = read_cluster(parse(_read(path)))
+    except BadInput as err:
+        raise StewardError(f"{_file(path)}: {err}") from None
+    return Source(cluster, _file(path))
+
+
+def _text(path: str) -> Source:
+    from ganeti_steward.core.text_format import read_text
+
+    try:
+        cluster = read_text(_read(path).decode(errors="surrogateescape"))
+    except BadInput as err:
+        raise StewardError(f"{_file(path)}: {err}") from None
+    return Source(cluster, _file(path))
+
+
+def _file(path: str) -> str:
+    return "standard input" if path == "-" else f"the file {path}"
+
+
+def _read(path: str) -> bytes:
+    if path == "-":
+        return sys.stdin.buffer.read()
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except (OSError, ValueError) as err:
+        raise StewardError(f"{path}: {getattr(err, 'strerror', None) or err}") from None
