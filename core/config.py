@@ -16,6 +16,9 @@ from ganeti_steward.core.errors import BadConfig
 DEFAULT_PATH: Final = "/etc/ganeti/steward.toml"
 ENVIRONMENT: Final = "GNT_STEWARD_CONFIG"
 
+#: Seconds all allocators of a chain have together; Ganeti gives up after 900.
+CHAIN_LIMIT: Final = 890.0
+
 _BALANCED: Final = ("balanced",)
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -32,7 +35,22 @@ class Allocators(NamedTuple):
     balance: tuple[str, ...] = _BALANCED
     capacity: tuple[str, ...] = _BALANCED
     time_limit: float = 600
-    """seconds"""
+    """seconds for each; all together have CHAIN_LIMIT"""
+
+
+class Shadow(NamedTuple):
+    """[shadow]: who is asked besides, only to be compared and logged."""
+
+    allocate: tuple[str, ...] = ()
+    multi_allocate: tuple[str, ...] = ()
+    relocate: tuple[str, ...] = ()
+    allocate_secondary: tuple[str, ...] = ()
+    node_evacuate: tuple[str, ...] = ()
+    change_group: tuple[str, ...] = ()
+    balance: tuple[str, ...] = ()
+    capacity: tuple[str, ...] = ()
+    time_limit: float = 120
+    """seconds for each"""
 
 
 class Plugins(NamedTuple):
@@ -61,6 +79,7 @@ class Config(NamedTuple):
     """The whole configuration."""
 
     allocators: Allocators = Allocators()
+    shadow: Shadow = Shadow()
     plugins: Plugins = Plugins()
     history: History = History()
     log: Log = Log()
@@ -72,6 +91,11 @@ class Config(NamedTuple):
     def chain(self, request_type: str) -> tuple[str, ...]:
         """The allocators for a request type, in order."""
         names: tuple[str, ...] = getattr(self.allocators, request_type.replace("-", "_"))
+        return names
+
+    def shadows(self, request_type: str) -> tuple[str, ...]:
+        """The allocators asked besides, for comparison."""
+        names: tuple[str, ...] = getattr(self.shadow, request_type.replace("-", "_"))
         return names
 
 

@@ -17,6 +17,7 @@ from ganeti_steward.core.config import (
     History,
     Log,
     Plugins,
+    Shadow,
 )
 from ganeti_steward.core.errors import BadConfig
 from ganeti_steward.core.reader import describe, quoted
@@ -89,7 +90,11 @@ class Key(NamedTuple):
     """what the key is for, one sentence"""
 
 
-_CHAIN: Final = Key(_some_names, "Allocators tried in this order until one succeeds.")
+_CHAIN: Final = Key(
+    _some_names,
+    "Allocators tried in this order until one succeeds: names, or command:/path/of/a/program.",
+)
+_SHADOW: Final = Key(_names, "Allocators asked besides; what they say is only compared and logged.")
 
 #: Section -> key -> its description, in the order of the sample.
 SCHEMA: Final[Mapping[str, Mapping[str, Key]]] = {
@@ -104,9 +109,20 @@ SCHEMA: Final[Mapping[str, Mapping[str, Key]]] = {
         "capacity": _CHAIN,
         "time-limit": Key(
             _number(1, 890),
-            "Seconds an allocator may take, its constraints included; Ganeti itself gives up "
-            "after 900.",
+            "Seconds an allocator may take, its constraints included. All of a chain have 890 "
+            "together, of which each may take an equal share of what is left.",
         ),
+    },
+    "shadow": {
+        "allocate": _SHADOW,
+        "multi-allocate": _SHADOW,
+        "relocate": _SHADOW,
+        "allocate-secondary": _SHADOW,
+        "node-evacuate": _SHADOW,
+        "change-group": _SHADOW,
+        "balance": _SHADOW,
+        "capacity": _SHADOW,
+        "time-limit": Key(_number(0.1, 3600), "Seconds each of them may take."),
     },
     "plugins": {
         "load": Key(
@@ -134,6 +150,7 @@ SCHEMA: Final[Mapping[str, Mapping[str, Key]]] = {
 
 _SECTIONS: Final[Mapping[str, type]] = {
     "allocators": Allocators,
+    "shadow": Shadow,
     "plugins": Plugins,
     "history": History,
     "log": Log,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ganeti_steward.core import guard
 from ganeti_steward.core.answer import Answer, Outcome, Refusal
+from ganeti_steward.core.config import CHAIN_LIMIT
 from ganeti_steward.core.context import Context
-from ganeti_steward.core.errors import PluginError
+from ganeti_steward.core.errors import COMMAND_PREFIX, PluginError
 from ganeti_steward.core.plugins import Plugins
-from ganeti_steward.core.request import HOOKS, TYPE_NAMES
+from ganeti_steward.core.request import HOOKS, TYPE_NAMES, ChangeGroup, NodeEvacuate
 from ganeti_steward.core.results import is_result
 from ganeti_steward.core.wire import read_message
 
@@ -23,12 +25,23 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+class Question(NamedTuple):
+    """What the members of a chain are asked."""
+
+    request: Request
+    cluster: Cluster
+    context: Context
+    plugins: Plugins
+    raw: bytes | None
+    """the message as it came, which a program needs; None where there was none"""
+
+
 def answer_message(
     raw: bytes, options: Options, config: Config, *, explain: bool = False
 ) -> Outcome:
     """Answer one iallocator message; raises BadInput when it cannot be read."""
     cluster, request = read_message(raw)
-    outcome = dispatch(request, cluster, config, options, explain=explain)
+    outcome = dispatch(request, cluster, config, options, explain=explain, raw=raw)
     if options.ignored:
         note = f"{outcome.info} (options ignored: {' '.join(options.ignored)})"
         return outcome._replace(info=note)
@@ -36,31 +49,82 @@ def answer_message(
 
 
 def dispatch(
-    request: Request, cluster: Cluster, config: Config, options: Options, *, explain: bool
+    request: Request,
+    cluster: Cluster,
+    config: Config,
+    options: Options,
+    *,
+    explain: bool,
+    raw: bytes | None = None,
 ) -> Outcome:
     """Answer one request; whatever goes wrong with a plugin becomes a refusal naming it."""
+    started = time.monotonic()
     try:
         plugins = Plugins(config)
     except PluginError as err:
         return _failed(err)
-    context = Context(options, plugins, explain)
+    question = Question(request, cluster, Context(options, plugins, explain), plugins, raw)
     chain = config.chain(TYPE_NAMES[type(request)])
-    refusals: list[tuple[str, Refusal]] = []
-    for name in chain:
+    asked = _Asked(question)
+    for at, name in enumerate(chain):
+        left = started + CHAIN_LIMIT - time.monotonic()
+        limit = fair_share(config.allocators.time_limit, left, len(chain) - at)
+        outcome = asked.ask(name, limit)
+        if isinstance(outcome, Answer) and not _left_behind(outcome, request):
+            return outcome
+        if outcome is not None and at + 1 < len(chain):
+            _log.info("allocator=%s gave no full answer, the next is asked: %s", name, outcome.info)
+    return asked.outcome(chain)
+
+
+def fair_share(limit: float, left: float, members: int) -> float:
+    """Seconds for the next of so many members; what one leaves, those after it have more."""
+    return min(limit, max(left, 1.0) / members)
+
+
+class _Asked:
+    """What the members said who did not answer in full."""
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self._partial: list[Answer] = []
+        self._refusals: list[Refusal] = []
+        self._reasons: list[str] = []
+
+    def ask(self, name: str, limit: float) -> Outcome | None:
+        """Ask one member and keep what it says."""
         try:
-            outcome = _ask(plugins, name, request, cluster, context, config)
+            outcome = ask_member(name, self._question, limit)
         except PluginError as err:
             outcome = _failed(err)
+            self._reasons.append(outcome.info)
+        else:
+            if isinstance(outcome, Refusal):
+                self._reasons.append(f"{name}: {outcome.info}")
         if isinstance(outcome, Answer):
-            return outcome
-        if outcome is not None:
-            refusals.append((name, outcome))
-    if not refusals:
-        return Refusal(f"no allocator takes this request (asked: {', '.join(chain)})")
-    if len(refusals) == 1:
-        return refusals[0][1]
-    info = "; ".join(f"{name}: {refusal.info}" for name, refusal in refusals)
-    return Refusal(info, refusals[-1][1].explanations)
+            self._partial.append(outcome)
+        elif outcome is not None:
+            self._refusals.append(outcome)
+        return outcome
+
+    def outcome(self, chain: tuple[str, ...]) -> Outcome:
+        """What all of them come to."""
+        if self._partial:
+            request = self._question.request
+            return min(self._partial, key=lambda answer: _left_behind(answer, request))
+        if not self._refusals:
+            return Refusal(f"no allocator takes this request (asked: {', '.join(chain)})")
+        if len(self._refusals) == 1:
+            return self._refusals[0]
+        return Refusal("; ".join(self._reasons), self._refusals[-1].explanations)
+
+
+def _left_behind(answer: Answer, request: Request) -> int:
+    """How many instances an answer fails to move: with any, Ganeti moves none (allocation 10)."""
+    if not isinstance(request, NodeEvacuate | ChangeGroup):
+        return 0
+    moves: Any = answer.result
+    return len(moves[1])
 
 
 def _failed(err: PluginError) -> Refusal:
@@ -69,29 +133,24 @@ def _failed(err: PluginError) -> Refusal:
     return Refusal(str(err))
 
 
-def _ask(
-    plugins: Plugins,
-    name: str,
-    request: Request,
-    cluster: Cluster,
-    context: Context,
-    config: Config,
-) -> Outcome | None:
-    implementation = plugins.allocator(name, HOOKS[TYPE_NAMES[type(request)]])
-    outcome = plugins.call(
-        implementation,
-        config.allocators.time_limit,
-        request=request,
-        cluster=cluster,
-        context=context,
-    )
+def ask_member(name: str, question: Question, limit: float) -> Outcome | None:
+    """What one allocator says, checked; raises PluginError.  ``limit`` is in seconds."""
+    request, cluster, context, plugins, raw = question
+    outcome: Outcome | None
+    if name.startswith(COMMAND_PREFIX):
+        from ganeti_steward.core.external import ask_program  # only where there is one
+
+        outcome = ask_program(name, raw, context.options, request, limit)
+    else:
+        implementation = plugins.allocator(name, HOOKS[TYPE_NAMES[type(request)]])
+        arguments = {"request": request, "cluster": cluster, "context": context}
+        outcome = plugins.call(implementation, limit, **arguments)
     if outcome is None:
         return None
     fault = _fault(outcome, request, cluster)
     if fault:
         raise PluginError(name, fault)
-    answer: Outcome = outcome
-    return answer
+    return outcome
 
 
 def _fault(outcome: object, request: Request, cluster: Cluster) -> str:

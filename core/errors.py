@@ -17,6 +17,9 @@ EXIT_OK = 0
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 
+#: What the name of a chain's member begins with that is a program, not a plugin.
+COMMAND_PREFIX = "command:"
+
 #: How many faults of one input are named before the rest is only counted.
 MAX_FAULTS = 10
 
@@ -43,11 +46,12 @@ class BadConfig(StewardError):
 
 
 class PluginError(StewardError):
-    """A plugin that cannot be loaded, failed, overran its time or returned nonsense."""
+    """A plugin or program that cannot be loaded, failed, overran its time or gave nonsense."""
 
     def __init__(self, plugin: str, fault: str) -> None:
         self.plugin = plugin
-        super().__init__(f"plugin {plugin}: {fault}")
+        kind = "" if plugin.startswith(COMMAND_PREFIX) else "plugin "
+        super().__init__(f"{kind}{plugin}: {fault}")
 
 
 def join_faults(faults: Sequence[str]) -> str:

@@ -56,3 +56,17 @@ def parse_options(arguments: Sequence[str]) -> Options:
     if faults:
         raise BadInput(faults)
     return options._replace(ignored=tuple(ignored))
+
+
+def written(options: Options) -> tuple[str, ...]:
+    """The options as a program that knows hail's takes them; those with hail's default left out."""
+    found = []
+    if not options.capacity_checks:
+        found.append("--no-capacity-checks")
+    if options.ignore_soft_errors:
+        found.append("--ignore-soft-errors")
+    if options.restrict_to is not None:
+        found.append(f"--restrict-allocation-to={','.join(options.restrict_to)}")
+    if options.kvm_memory != Options().kvm_memory:
+        found.append(f"--static-kvm-node-memory={options.kvm_memory}")
+    return tuple(found)

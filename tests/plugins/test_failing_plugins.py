@@ -205,7 +205,7 @@ def test_next_allocator_after_a_failure(site: Site, capture: Capture) -> None:
     site.configure("broken", more='[allocators]\nallocate = ["broken", "balanced"]')
     assert site.ask(capture("allocate-drbd")) == balanced
     info = site.refused(capture("allocate-refused-memory"))
-    assert info.startswith("broken: plugin broken: failed: ValueError: no such rack; balanced: ")
+    assert info.startswith("plugin broken: failed: ValueError: no such rack; balanced: ")
 
 
 def test_a_good_plugin_beside_a_broken_one(site: Site, capture: Capture) -> None:
