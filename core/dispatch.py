@@ -59,18 +59,29 @@ def dispatch(
 ) -> Outcome:
     """Answer one request; whatever goes wrong with a plugin becomes a refusal naming it."""
     started = time.monotonic()
+    note = ""
+    if options.measured:
+        from ganeti_steward.core.measuring import measured
+
+        cluster, note = measured(cluster, options)
     try:
         plugins = Plugins(config)
     except PluginError as err:
-        return _failed(err)
-    question = Question(request, cluster, Context(options, plugins, explain), plugins, raw)
-    chain = config.chain(TYPE_NAMES[type(request)])
+        outcome: Outcome = _failed(err)
+    else:
+        context = Context(options, plugins, explain)
+        outcome = _ask_chain(Question(request, cluster, context, plugins, raw), config, started)
+    return outcome._replace(info=f"{outcome.info} ({note})") if note else outcome
+
+
+def _ask_chain(question: Question, config: Config, started: float) -> Outcome:
+    chain = config.chain(TYPE_NAMES[type(question.request)])
     asked = _Asked(question)
     for at, name in enumerate(chain):
         left = started + CHAIN_LIMIT - time.monotonic()
         limit = fair_share(config.allocators.time_limit, left, len(chain) - at)
         outcome = asked.ask(name, limit)
-        if isinstance(outcome, Answer) and not _left_behind(outcome, request):
+        if isinstance(outcome, Answer) and not _left_behind(outcome, question.request):
             return outcome
         if outcome is not None and at + 1 < len(chain):
             _log.info("allocator=%s gave no full answer, the next is asked: %s", name, outcome.info)

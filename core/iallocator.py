@@ -41,6 +41,11 @@ Answers one Ganeti iallocator request (JSON, '-' for standard input) on standard
   --ignore-soft-errors          drop the soft rules of the primary
   --restrict-allocation-to=A,B  only these nodes
   --static-kvm-node-memory=MIB  memory a KVM node's own system takes (default 4096)
+  --mond[=yes|no]               use the CPU load the monitoring daemons tell
+  --mond-xen                    with --mond: that of each Xen guest
+  --mond-data=FILE              read their reports from a file instead
+  --mond-time-limit=SECONDS     what all daemons have to answer (default 5)
+  --ignore-dynu                 use no measured load whatever else is given
   -h, --help                    this text
   -V, --version                 the version
 
@@ -101,6 +106,10 @@ def run() -> int:
         done = _failed(f"the request cannot be answered: {type(err).__name__}: {text}")
     done = _write(answer_to, done)
     _keep(config, Call(started, os.getpid(), options, done.status), raw, done.output)
+    if done.status == EXIT_OK and any(config.shadow[:-1]):
+        from ganeti_steward.core import shadow  # only where there is one
+
+        shadow.start(config, raw, parse_options(options), done.output)
     return done.status
 
 
