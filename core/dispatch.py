@@ -104,6 +104,7 @@ class _Asked:
 
     def ask(self, name: str, limit: float) -> Outcome | None:
         """Ask one member and keep what it says."""
+        outcome: Outcome | None
         try:
             outcome = ask_member(name, self._question, limit)
         except PluginError as err:

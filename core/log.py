@@ -29,4 +29,5 @@ def set_up(config: Log) -> None:
             handler = logging.NullHandler()
     handler.setFormatter(logging.Formatter(_FORMAT))
     logging.raiseExceptions = False
-    root.addHandler(handler)
+    # One file, also where a process that forks off sets it up again.
+    root.handlers = [handler]

@@ -82,7 +82,10 @@ def test_every_value(tmp_path: Path) -> None:
 
 
 _BAD = [
-    ("bogus = 1", "bogus: no such section (known: allocators, shadow, plugins, history, log, weigh, "),
+    (
+        "bogus = 1",
+        "bogus: no such section (known: allocators, shadow, plugins, history, log, weigh, ",
+    ),
     ('"a\\nb" = 1', r"'a\nb': no such section"),
     ("log = 1", "log: a section is expected, found the number 1"),
     ("[[log]]", "log: a section is expected, found a list"),
