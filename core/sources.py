@@ -7,18 +7,18 @@ Everything else (clients, formats) is imported only when it is asked for.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ganeti_steward.core.errors import BadInput, StewardError
+from ganeti_steward.core.ganeti.luxi import SOCKET, Luxi
 from ganeti_steward.core.wire import parse, read_cluster
 
 if TYPE_CHECKING:
     from ganeti_steward.core.ganeti.jobs import Jobs
+    from ganeti_steward.core.ganeti.rapi import Rapi
     from ganeti_steward.core.model import Cluster
-
-#: luxid's socket for queries and jobs, on the master.
-LUXI_SOCKET: Final = "/var/run/ganeti/socket/ganeti-query"
 
 
 class Source(NamedTuple):
@@ -47,9 +47,7 @@ def add_source_options(
     group.add_argument(
         "-L", "--luxi", action="store_true", help="ask luxid, on the master (the default there)"
     )
-    group.add_argument(
-        "--luxi-socket", metavar="SOCKET", help=f"luxid's socket; default: {LUXI_SOCKET}"
-    )
+    group.add_argument("--luxi-socket", metavar="SOCKET", help=f"luxid's socket; default: {SOCKET}")
     group.add_argument(
         *_names("-m", "--rapi", short),
         metavar="HOST[:PORT]",
@@ -112,7 +110,38 @@ def read_source(options: argparse.Namespace, template: str | None = None) -> Sou
         return _message(file)
     if options.text_data is not None:
         return _text(options.text_data)
-    raise StewardError("no cluster is named")
+    if options.rapi is not None:
+        return _rapi(options, template)
+    if luxi or os.path.exists(SOCKET):
+        return _luxi(options.luxi_socket or SOCKET, template)
+    raise StewardError(
+        f"no cluster is named, and there is no luxid here ({SOCKET}), which runs on the "
+        "master; name a RAPI daemon or a file (--help tells how)"
+    )
+
+
+def _luxi(path: str, template: str | None) -> Source:
+    return _live(Luxi(path), template)
+
+
+def _rapi(options: argparse.Namespace, template: str | None) -> Source:
+    from ganeti_steward.core.ganeti.rapi import Rapi, read_credentials
+
+    if options.rapi_insecure and options.rapi_ca is not None:
+        raise StewardError("--rapi-ca and --rapi-insecure exclude each other")
+    credentials = read_credentials(options.rapi_credentials, os.environ)
+    verify: bool | str = not options.rapi_insecure
+    if options.rapi_ca is not None:
+        verify = options.rapi_ca
+    return _live(Rapi(options.rapi, credentials, verify=verify), template)
+
+
+def _live(client: Luxi | Rapi, template: str | None) -> Source:
+    from ganeti_steward.core.ganeti.reading import read_live
+
+    cluster, silent = read_live(client, template)
+    notes = (f"{name} does not tell its figures and counts as unusable" for name in silent)
+    return Source(cluster, client.where, client, tuple(notes))
 
 
 def _message(path: str) -> Source:

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from ganeti_steward.core.operations import Job
 
 SUCCESS: Final = "success"
 ERROR: Final = "error"
+CANCELED: Final = "canceled"
+#: Not a word of Ganeti: it does not know the job any more, somebody archived it.
+LOST: Final = "lost"
 #: States a job does not leave any more.
-FINAL: Final = frozenset({SUCCESS, ERROR, "canceled"})
+FINAL: Final = frozenset({SUCCESS, ERROR, CANCELED, LOST})
 
 
 class JobState(NamedTuple):
     """How far a job is."""
 
-    job: int
+    number: int
     """Ganeti's number of it"""
     status: str
     """in Ganeti's words: queued, waiting, canceling, running, canceled, success, error"""
     error: str = ""
-    """what the operation that failed says, on one line"""
+    """what the operation that failed says"""
+    results: Sequence[Any] = ()
+    """what each operation gave back"""
+
+    @classmethod
+    def lost(cls, number: int) -> JobState:
+        """A job Ganeti does not know any more."""
+        return cls(number, LOST, "Ganeti does not know this job any more")
 
     @property
     def ended(self) -> bool:
@@ -56,3 +66,28 @@ class Jobs(Protocol):
 
     def cancel(self, number: int) -> str:
         """Take back a job that has not started; what Ganeti says to it."""
+
+
+def error_text(error: object) -> str:
+    """Ganeti's way to tell an error, a name and a list that starts with the text."""
+    if isinstance(error, list) and len(error) == 2 and isinstance(error[1], list) and error[1]:
+        return one_line(str(error[1][0]))
+    return one_line(str(error))
+
+
+def job_error(opstatus: object, opresult: object) -> str:
+    """What the failed operations of a job say; empty when none failed."""
+    if not isinstance(opstatus, list) or not isinstance(opresult, list):
+        return ""
+    told = [
+        error_text(result)
+        for status, result in zip(opstatus, opresult, strict=False)
+        if status == ERROR and result is not None
+    ]
+    # The operations after the one that failed only say that it did.
+    return told[0] if told else ""
+
+
+def one_line(text: str) -> str:
+    """Text of several lines for a sentence."""
+    return " ".join(text.split())

@@ -1,0 +1,180 @@
+"""A client of luxid, the daemon on the master that knows the cluster and takes its jobs.
+
+A request is one JSON object and the byte 3, the answer is the same; each call has a
+connection of its own, for luxid closes it after a request it cannot read.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.jobs import JobState, Submitted, error_text, job_error
+from ganeti_steward.core.operations import Job
+
+#: luxid's socket for queries and jobs.
+SOCKET: Final = "/var/run/ganeti/socket/ganeti-query"
+
+_END: Final = b"\x03"
+_VERSION: Final = 3000000
+#: Seconds until luxid has taken the connection.
+_CONNECT_LIMIT: Final = 10.0
+#: Who Ganeti's reason trail says the job is from.
+REASON_SOURCE: Final = "gnt:client:gnt-steward"
+
+_JOB_FIELDS: Final = ("id", "status", "opstatus", "opresult")
+#: How Ganeti marks a field it does not know.
+_UNKNOWN: Final = 1
+_NORMAL: Final = 0
+
+
+class Luxi:
+    """Calls to one luxid; raises StewardError naming socket and method."""
+
+    def __init__(
+        self,
+        path: str = SOCKET,
+        *,
+        time_limit: float = 120,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """``time_limit``: seconds for one call; ``clock``: ns since 1970."""
+        self._path = path
+        self._time_limit = time_limit
+        self._clock = clock
+
+    @property
+    def where(self) -> str:
+        """The place, for messages."""
+        return f"luxid at {self._path}"
+
+    def call(self, method: str, *arguments: object) -> Any:
+        """The result of one method."""
+        request = {"method": method, "args": arguments, "version": _VERSION}
+        raw = self._exchange(method, json.dumps(request).encode())
+        try:
+            answer = json.loads(raw)
+            good, result = answer["success"], answer["result"]
+        except (ValueError, TypeError, KeyError):
+            raise self._error(method, "the answer is not what luxid answers") from None
+        if not good:
+            raise self._error(method, error_text(result))
+        return result
+
+    def _exchange(self, method: str, request: bytes) -> bytes:
+        until = time.monotonic() + self._time_limit
+        answer = bytearray()
+        try:
+            with self._connection() as connection:
+                connection.settimeout(self._time_limit)
+                connection.sendall(request + _END)
+                while not answer.endswith(_END):
+                    connection.settimeout(max(until - time.monotonic(), 0.001))
+                    part = connection.recv(2**20)
+                    if not part:
+                        raise self._error(method, "the connection was closed before the answer")
+                    answer += part
+        except TimeoutError:
+            raise self._error(method, f"no answer within {self._time_limit:g} s") from None
+        except OSError as err:
+            raise self._error(method, err.strerror or str(err)) from None
+        return bytes(answer[:-1])
+
+    def _connection(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(_CONNECT_LIMIT)
+            connection.connect(self._path)
+        except FileNotFoundError:
+            connection.close()
+            raise StewardError(
+                f"there is no socket {self._path}: luxid runs on the master only"
+            ) from None
+        except ConnectionRefusedError:
+            connection.close()
+            raise StewardError(f"nobody listens at {self._path}: luxid is not running") from None
+        except PermissionError:
+            connection.close()
+            raise StewardError(
+                f"{self._path}: no permission; root and Ganeti's daemons may ask luxid"
+            ) from None
+        except TimeoutError:
+            connection.close()
+            raise StewardError(
+                f"{self._path}: luxid takes no connection within {_CONNECT_LIMIT:g} s"
+            ) from None
+        except OSError as err:
+            connection.close()
+            raise StewardError(f"{self._path}: {err.strerror or err}") from None
+        return connection
+
+    def _error(self, method: str, text: str) -> StewardError:
+        return StewardError(f"{self.where}, {method}: {text}")
+
+    # What a cluster is read through, see `ganeti_steward.core.ganeti.reading`.
+
+    def info(self) -> dict[str, Any]:
+        """What is known of the cluster as a whole."""
+        info: dict[str, Any] = self.call("QueryClusterInfo")
+        return info
+
+    def rows(self, what: str, fields: Sequence[str]) -> list[dict[str, Any]]:
+        """All objects of one kind; a field without a value is None."""
+        result = self.call("Query", what, list(fields), None)
+        rows = []
+        for row in result["data"]:
+            for field, (status, _) in zip(fields, row, strict=True):
+                if status == _UNKNOWN:
+                    raise self._error("Query", f"{what}s have no field {field!r} in this Ganeti")
+            values = (value if status == _NORMAL else None for status, value in row)
+            rows.append(dict(zip(fields, values, strict=True)))
+        return rows
+
+    def storage_jobs(self, kind: str, fields: Sequence[str], nodes: Sequence[str]) -> list[int]:
+        """Start asking nodes for their storage; the jobs whose results are lists of rows."""
+        operation = {
+            "OP_ID": "OP_NODE_QUERY_STORAGE",
+            "storage_type": kind,
+            "output_fields": list(fields),
+            "nodes": list(nodes),
+        }
+        (done,) = self.submit([[operation]], "free space")
+        if done.error:
+            raise self._error("SubmitManyJobs", done.error)
+        return list(done.numbers)
+
+    # What jobs are run through, see `ganeti_steward.core.ganeti.jobs`.
+
+    def refusal(self, job: Job) -> str:
+        """Luxid takes every operation."""
+        return ""
+
+    def submit(self, jobs: Sequence[Job], reason: str) -> list[Submitted]:
+        """Hand jobs over in one call."""
+        trail = [[REASON_SOURCE, reason, self._clock()]]
+        told = [
+            [{**operation, "reason": [*operation.get("reason", ()), *trail]} for operation in job]
+            for job in jobs
+        ]
+        return [
+            Submitted((result,)) if good else Submitted((), error_text(result))
+            for good, result in self.call("SubmitManyJobs", told)
+        ]
+
+    def states(self, numbers: Sequence[int]) -> list[JobState]:
+        """The state of each job; one that was archived meanwhile is lost."""
+        rows = self.call("QueryJobs", list(numbers), list(_JOB_FIELDS)) if numbers else []
+        found = {}
+        for row in filter(None, rows):
+            number, status, opstatus, opresult = row
+            found[number] = JobState(number, status, job_error(opstatus, opresult), opresult)
+        return [found.get(number, JobState.lost(number)) for number in numbers]
+
+    def cancel(self, number: int) -> str:
+        """Take back a job that has not started; what luxid says to it."""
+        text: str = self.call("CancelJob", number, False)[1]
+        return text

@@ -1,0 +1,328 @@
+"""A client of Ganeti's remote API, the way to a cluster from any machine.
+
+It cannot submit jobs at will: only what has a resource can be done, each operation as a job of
+its own.  Operations that belong to one job are tied together by dependencies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import os
+import ssl
+import stat
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, urlsplit
+
+import requests
+import urllib3
+from requests.adapters import HTTPAdapter
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.jobs import JobState, Submitted, job_error, one_line
+from ganeti_steward.core.operations import FAILOVER, MIGRATE, REPLACE_DISKS, Job
+
+PORT: Final = 5080
+USER_VARIABLE: Final = "GNT_STEWARD_RAPI_USER"
+PASSWORD_VARIABLE: Final = "GNT_STEWARD_RAPI_PASSWORD"
+
+#: Seconds until the connection stands.
+_CONNECT_LIMIT: Final = 10.0
+#: Operation -> method and name of the instance's resource.
+_RESOURCES: Final = {
+    MIGRATE: ("PUT", "migrate"),
+    FAILOVER: ("PUT", "failover"),
+    REPLACE_DISKS: ("POST", "replace-disks"),
+}
+_DENIED: Final = (401, 403)
+#: The name in every certificate that Ganeti makes for itself.
+_OWN_NAME: Final = "ganeti.example.com"
+
+
+class Credentials(NamedTuple):
+    """Who asks."""
+
+    user: str
+    password: str
+
+
+def read_credentials(path: str | None, environment: Mapping[str, str]) -> Credentials | None:
+    """User and password from a file or the environment; None: ask without.
+
+    The file has one line with both, separated by a blank or a colon, and must be closed to
+    others.
+    """
+    if path is None:
+        user, password = environment.get(USER_VARIABLE), environment.get(PASSWORD_VARIABLE)
+        if user and password is not None:
+            return Credentials(user, password)
+        if user or password:
+            raise StewardError(f"{USER_VARIABLE} and {PASSWORD_VARIABLE} belong together")
+        return None
+    try:
+        with open(path, encoding="utf-8") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            text = file.read()
+    except (OSError, ValueError) as err:
+        raise StewardError(f"{path}: {getattr(err, 'strerror', None) or err}") from None
+    if stat.S_ISREG(mode) and mode & (stat.S_IRWXO | stat.S_IWGRP):
+        raise StewardError(
+            f"{path}: the file is open to others (mode {stat.S_IMODE(mode):04o}); "
+            f"chmod 600 {path} closes it"
+        )
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    separator = ":" if lines and ":" in lines[0].split(maxsplit=1)[0] else None
+    parts = lines[0].strip().split(separator, 1) if len(lines) == 1 else []
+    if len(parts) != 2:
+        raise StewardError(f"{path}: one line with user and password is expected")
+    return Credentials(parts[0], parts[1])
+
+
+def base_url(host: str) -> str:
+    """``HOST``, ``HOST:PORT`` or an URL as the URL of the API; raises StewardError."""
+    given = host if "://" in host else f"https://{host}"
+    try:
+        url = urlsplit(given)
+        name, port = url.hostname, url.port
+    except ValueError:
+        name, port = None, None
+        url = urlsplit("")
+    if not name or url.scheme not in ("http", "https") or url.path not in ("", "/"):
+        raise StewardError(f"no RAPI daemon: HOST or HOST:PORT is expected, found {host!r}")
+    if url.username is not None or url.password is not None:
+        raise StewardError(
+            "user and password in the address can be read by everybody on this machine; put "
+            f"them in a file (--rapi-credentials) or in {USER_VARIABLE} and {PASSWORD_VARIABLE}"
+        )
+    shown = f"[{name}]" if ":" in name else name
+    return f"{url.scheme}://{shown}:{PORT if port is None else port}"
+
+
+class Rapi:
+    """Calls to one RAPI daemon; raises StewardError naming it and the resource."""
+
+    def __init__(
+        self,
+        host: str,
+        credentials: Credentials | None = None,
+        *,
+        verify: bool | str = True,
+        time_limit: float = 120,
+    ) -> None:
+        """``verify``: False, or the file with certificates to trust; ``time_limit``: seconds."""
+        self._url = base_url(host)
+        if self._url.startswith("http:") and verify is not False:
+            raise StewardError(
+                f"{self._url}: without https everybody on the way can read and change what is "
+                "sent; --rapi-insecure says that this is meant"
+            )
+        self._time_limit = time_limit
+        self._verify = verify
+        self._credentials = credentials
+        self._session = requests.Session()
+        # No proxies and no ~/.netrc: what is not given here is not used.
+        self._session.trust_env = False
+        if verify is False:
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+        elif isinstance(verify, str):
+            self._session.mount("https://", _Pinned(_own_fingerprint(verify)))
+
+    @property
+    def where(self) -> str:
+        """The place, for messages."""
+        return f"RAPI at {self._url}"
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: dict[str, Any] | None = None,
+    ) -> Any:
+        """The answer of one resource; ``path`` starts behind ``/2/``."""
+        try:
+            answer = self._session.request(
+                method,
+                f"{self._url}/2/{path}",
+                params=query,
+                json=body,
+                auth=self._credentials,
+                verify=self._verify,
+                timeout=(_CONNECT_LIMIT, self._time_limit),
+                allow_redirects=False,
+            )
+        except requests.RequestException as err:
+            raise StewardError(f"{self.where}: {self._reason(err)}") from None
+        if answer.status_code != 200:
+            raise _Denied(answer.status_code, f"{self.where}, {path}: {self._refusal(answer)}")
+        try:
+            return answer.json()
+        except ValueError:
+            raise StewardError(f"{self.where}, {path}: the answer is not JSON") from None
+
+    def _reason(self, err: requests.RequestException) -> str:
+        """Why there was no answer, in words an admin can act on."""
+        if isinstance(err, requests.exceptions.SSLError):
+            text = "the certificate is not trusted; name the cluster's own with --rapi-ca FILE"
+            return f"{text} ({_innermost(err)})"
+        if isinstance(err, requests.exceptions.ConnectTimeout):
+            return f"no connection within {_CONNECT_LIMIT:g} s"
+        if isinstance(err, requests.exceptions.Timeout):
+            return f"no answer within {self._time_limit:g} s"
+        return _innermost(err)
+
+    def _refusal(self, answer: requests.Response) -> str:
+        """What an answer other than 200 says."""
+        try:
+            told = answer.json()
+            text = html.unescape(str(told.get("explain") or told.get("message") or ""))
+        except (ValueError, AttributeError):
+            text = ""
+        if answer.status_code == 401:
+            given = "are wrong" if self._credentials else "are needed (--rapi-credentials FILE)"
+            return f"user and password {given}"
+        if answer.status_code == 403:
+            return "the user may not do that (no write access)"
+        return f"{one_line(text) or answer.reason} (status {answer.status_code})"
+
+    # What a cluster is read through, see `ganeti_steward.core.ganeti.reading`.
+
+    def info(self) -> dict[str, Any]:
+        """What is known of the cluster as a whole."""
+        info: dict[str, Any] = self.call("GET", "info")
+        return info
+
+    def rows(self, what: str, fields: Sequence[str]) -> list[dict[str, Any]]:
+        """All objects of one kind; a field without a value, or not told here, is None."""
+        rows = self.call("GET", f"{what}s", {"bulk": "1"})
+        missing = [field for field in fields if rows and field not in rows[0]]
+        more = self._more(what, missing) if missing else {}
+        return [
+            {field: row.get(field) for field in fields} | more.get(row["name"], {}) for row in rows
+        ]
+
+    def _more(self, what: str, fields: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Fields the plain resources do not have; Ganeti tells them to users only."""
+        if self._credentials is None:
+            return {}
+        names = ["name", *fields]
+        try:
+            answer = self.call("GET", f"query/{what}", {"fields": ",".join(names)})
+        except _Denied as err:
+            if err.status in _DENIED:
+                return {}
+            raise
+        return {
+            row[0][1]: {
+                field: value
+                for field, (status, value) in zip(fields, row[1:], strict=True)
+                if not status
+            }
+            for row in answer["data"]
+        }
+
+    def storage_jobs(self, kind: str, fields: Sequence[str], nodes: Sequence[str]) -> list[int]:
+        """Start asking nodes for their storage; the jobs whose results are lists of rows."""
+        query = {"storage_type": kind, "output_fields": ",".join(fields)}
+        return [int(self.call("GET", f"nodes/{quote(node)}/storage", query)) for node in nodes]
+
+    # What jobs are run through, see `ganeti_steward.core.ganeti.jobs`.
+
+    def refusal(self, job: Job) -> str:
+        """Why a job cannot be run this way; empty when it can."""
+        for operation in job:
+            if operation["OP_ID"] not in _RESOURCES:
+                return f"RAPI offers no {operation['OP_ID']}; luxid on the master does"
+        return ""
+
+    def submit(self, jobs: Sequence[Job], reason: str) -> list[Submitted]:
+        """Hand jobs over, one operation after the other."""
+        return [self._submit(job, reason) for job in jobs]
+
+    def _submit(self, job: Job, reason: str) -> Submitted:
+        numbers: list[int] = []
+        for operation in job:
+            method, resource = _RESOURCES[operation["OP_ID"]]
+            body = {k: v for k, v in operation.items() if k not in ("OP_ID", "instance_name")}
+            if numbers:
+                body["depends"] = [[numbers[-1], ["success"]]]
+            path = f"instances/{quote(operation['instance_name'])}/{resource}"
+            try:
+                numbers.append(int(self.call(method, path, {"reason": reason}, body)))
+            except StewardError as err:
+                return Submitted(tuple(numbers), str(err))
+        return Submitted(tuple(numbers))
+
+    def states(self, numbers: Sequence[int]) -> list[JobState]:
+        """The state of each job; one that was archived meanwhile is lost."""
+        return [self._state(number) for number in numbers]
+
+    def _state(self, number: int) -> JobState:
+        try:
+            job = self.call("GET", f"jobs/{number}")
+        except _Denied as err:
+            if err.status == 404:
+                return JobState.lost(number)
+            raise
+        if job["status"] is None:
+            return JobState.lost(number)
+        error = job_error(job["opstatus"], job["opresult"])
+        return JobState(number, job["status"], error, job["opresult"])
+
+    def cancel(self, number: int) -> str:
+        """Take back a job that has not started; what Ganeti says to it."""
+        answer = self.call("DELETE", f"jobs/{number}")
+        return str(answer[1])
+
+
+class _Denied(StewardError):
+    """An answer with a status other than 200."""
+
+    def __init__(self, status: int, text: str) -> None:
+        self.status = status
+        super().__init__(text)
+
+
+class _Pinned(HTTPAdapter):
+    """Connections that take one certificate only, whatever name it is for."""
+
+    def __init__(self, fingerprint: str | None) -> None:
+        self._fingerprint = fingerprint
+        super().__init__()
+
+    def init_poolmanager(self, *arguments: Any, **more: Any) -> None:
+        """What requests calls to make its pool of connections."""
+        if self._fingerprint is not None:
+            more["assert_fingerprint"] = self._fingerprint
+        super().init_poolmanager(*arguments, **more)
+
+
+def _own_fingerprint(path: str) -> str | None:
+    """The certificate in a file if it is one that Ganeti made for itself.
+
+    Such a certificate is for the name ganeti.example.com on every cluster, so the name of
+    the machine cannot be compared; that it is this very certificate says more.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(path)
+    except OSError as err:
+        raise StewardError(f"{path}: no certificates: {err.strerror or err}") from None
+    raw = context.get_ca_certs(binary_form=True)
+    found: list[Any] = list(context.get_ca_certs())
+    subjects = [dict(pair for (pair,) in one["subject"]) for one in found]
+    if [subject.get("commonName") for subject in subjects] != [_OWN_NAME]:
+        return None
+    return hashlib.sha256(raw[0]).hexdigest()
+
+
+def _innermost(err: BaseException) -> str:
+    """The cause at the bottom; the layers above repeat it in their own words."""
+    inner: object = err
+    while isinstance(inner, BaseException):
+        err = inner
+        causes = (getattr(err, "reason", None), err.__cause__, *err.args)
+        inner = next((cause for cause in causes if isinstance(cause, BaseException)), None)
+    told = getattr(err, "verify_message", "") or getattr(err, "strerror", "") or str(err)
+    return one_line(str(told))
