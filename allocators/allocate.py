@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ganeti_steward.allocators.load import load
-from ganeti_steward.allocators.placing import Placer
+from ganeti_steward.allocators.placing import Placer, Search
 from ganeti_steward.allocators.reasons import explained, refusal_text, success_text
 from ganeti_steward.core.answer import Answer, Outcome, Refusal
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from ganeti_steward.core.request import Allocate
 
 
-def allocate(request: Allocate, cluster: Cluster, context: Context) -> Outcome:
+def allocate(
+    request: Allocate, cluster: Cluster, context: Context, search: type[Search] = Search
+) -> Outcome:
     """Answer with the best legal place, or with the reasons why there is none.
 
     An allocation under the name of an existing instance is ``gnt-instance recreate-disks``:
@@ -27,7 +29,7 @@ def allocate(request: Allocate, cluster: Cluster, context: Context) -> Outcome:
         resident = state.resident(request.instance.name)
         state = state.removed(resident)
         group = group or cluster.nodes[resident.primary].group
-    placer = Placer(state, context)
+    placer = Placer(state, context, search)
     placement = placer.place(state, request, group, placer.terms(request))
     told = explained(context, placement)
     if placement.chosen is None:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from ganeti_steward.core.request import AllocateSecondary
 
 
-def allocate_secondary(request: AllocateSecondary, cluster: Cluster, context: Context) -> Outcome:
+def allocate_secondary(
+    request: AllocateSecondary, cluster: Cluster, context: Context, kind: type[Search] = Search
+) -> Outcome:
     """Answer with the best secondary for the instance where it is.
 
     Unlike hail, never with a node that is drained.
@@ -38,7 +40,7 @@ def allocate_secondary(request: AllocateSecondary, cluster: Cluster, context: Co
     )
     everywhere = np.ones(state.frame.size, np.bool_)
     test = CapacityTest(state, everywhere) if context.options.capacity_checks else None
-    search = Search(left, guest, judged, everywhere, terms, test, keeps=primary)
+    search = kind(left, guest, judged, everywhere, terms, test, keeps=primary)
     trial = search.group(int(state.frame.group[primary]))
     placement = search.placement((trial,), trial if trial.best else None)
     told = explained(context, placement)

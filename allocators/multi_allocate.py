@@ -47,12 +47,16 @@ def multi_allocate(request: MultiAllocate, cluster: Cluster, context: Context) -
     """Answer with a place for as many as possible; the others are named with reasons."""
     state = load(cluster, None, context.options.kvm_memory)
     batch = _Batch(request, state, context)
-    plan = batch.plan()
-    explanations = explained(context, *plan.placements)
+    return answered(request, batch.plan().placements, context)
+
+
+def answered(request: MultiAllocate, placements: Sequence[Placement], context: Context) -> Outcome:
+    """The answer to a batch whose items have been placed, or refused, like this."""
+    explanations = explained(context, *placements)
     placed: list[object] = []
     failed: list[object] = []
     reasons = []
-    for item, placement in zip(request.items, plan.placements, strict=True):
+    for item, placement in zip(request.items, placements, strict=True):
         name = item.instance.name
         if placement.chosen is None:
             failed.append(name)
@@ -62,7 +66,7 @@ def multi_allocate(request: MultiAllocate, cluster: Cluster, context: Context) -
     text = (
         f"{len(failed)} instances failed to allocate and {len(placed)} were allocated successfully"
     )
-    notes = {disk_note(placement) for placement in plan.placements}
+    notes = {disk_note(placement) for placement in placements}
     info = "; ".join([text, *reasons]) + max(notes, default="")
     if failed and not placed:
         return Refusal(info, explanations)

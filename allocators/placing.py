@@ -92,9 +92,11 @@ class Placement(NamedTuple):
 class Placer:
     """Places new guests under the options of one call."""
 
-    def __init__(self, state: State, context: Context) -> None:
-        """``state``: the cluster as it is, which no placement may make worse."""
-        self._before = state
+    def __init__(self, state: State, context: Context, search: type[Search] | None = None) -> None:
+        """``state``: the cluster as it is, which no placement may make worse; ``search``:
+        what puts the legal places in order, by default that of the score.
+        """
+        self._before, self._search = state, search or Search
         self._context = context
         self._tests: dict[int | None, CapacityTest] = {}
         self._dedicated: dict[tuple[int, ...], bool] = {}
@@ -135,7 +137,7 @@ class Placer:
         if required == 2:
             judged += (judge_secondary(state, guest, terms, 0),)
         test = None if dedicated else self._capacity_test(named[0] if named else None, scope)
-        search = Search(state, guest, judged, scope, terms, test, dedicated=dedicated)
+        search = self._search(state, guest, judged, scope, terms, test, dedicated=dedicated)
         trials = tuple(_unconnected(state, guest, group) or search.group(group) for group in tried)
         return search.placement(trials, _choose(state, trials, any_policy=named is not None))
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from ganeti_steward.core.request import Relocate
 
 
-def relocate(request: Relocate, cluster: Cluster, context: Context) -> Outcome:
+def relocate(
+    request: Relocate, cluster: Cluster, context: Context, kind: type[Search] = Search
+) -> Outcome:
     """Answer with the best new secondary (drbd) or primary (external storage)."""
     instance = cluster.instances[cluster.instance_index[request.name]]
     state = load(cluster, instance.template, context.options.kvm_memory)
@@ -30,7 +32,7 @@ def relocate(request: Relocate, cluster: Cluster, context: Context) -> Outcome:
     forced = context.options.ignore_soft_errors
     terms = terms_of(state.frame, instance, context.site, forced=forced)
     leave = _leave_secondary if resident.guest.drbd else _leave_primary
-    placement = leave(state, resident, terms)
+    placement = leave(state, resident, terms, kind)
     told = explained(context, placement)
     if placement.chosen is None:
         return Refusal(refusal_text(placement), told)
@@ -55,7 +57,9 @@ def _fault(request: Relocate, state: State, resident: Resident) -> str:
     return ""
 
 
-def _leave_secondary(state: State, resident: Resident, terms: Terms) -> Placement:
+def _leave_secondary(
+    state: State, resident: Resident, terms: Terms, kind: type[Search]
+) -> Placement:
     """drbd: replace the secondary; strict unless the node left is unusable (4.4)."""
     guest, primary, secondary = resident
     left = state.removed(resident)
@@ -67,17 +71,17 @@ def _leave_secondary(state: State, resident: Resident, terms: Terms) -> Placemen
     )
     group = int(state.frame.group[primary])
     mates = state.frame.group == group
-    search = Search(left, guest, judged, mates, terms, None, keeps=primary)
+    search = kind(left, guest, judged, mates, terms, None, keeps=primary)
     trial = search.group(group, excluded=(secondary,))
     return search.placement((trial,), trial if trial.best else None)
 
 
-def _leave_primary(state: State, resident: Resident, terms: Terms) -> Placement:
+def _leave_primary(state: State, resident: Resident, terms: Terms, kind: type[Search]) -> Placement:
     """External storage: move the primary; strict unless the node left is unusable (4.4)."""
     guest, primary, _ = resident
     left = state.removed(resident)
     judged = (judge_move(left, guest, terms, primary),)
     group = int(state.frame.group[primary])
-    search = Search(left, guest, judged, state.frame.group == group, terms, None)
+    search = kind(left, guest, judged, state.frame.group == group, terms, None)
     trial = search.group(group, excluded=(primary,))
     return search.placement((trial,), trial if trial.best else None)

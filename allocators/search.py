@@ -34,6 +34,7 @@ class SinglePlaces:
     def __init__(
         self, scorer: Scorer, guest: Guest, judged: Judged, members: Mask, terms: Terms
     ) -> None:
+        self._scorer, self._terms = scorer, terms
         self._nodes = np.flatnonzero(judged.fits & members)
         extra = _extra(scorer, guest, judged, terms)
         self._scores = scorer.one(self._nodes, judged.after[:, self._nodes], extra[self._nodes])
@@ -62,7 +63,8 @@ class PairPlaces:
         terms: Terms,
     ) -> None:
         first, second = judged
-        self._scorer, self._guest, self._forced = scorer, guest, second.forced
+        self._scorer, self._guest, self._terms = scorer, guest, terms
+        self._forced = second.forced
         self._first = np.flatnonzero(first.fits & members)
         self._second = np.flatnonzero(second.fits & members)
         self._scores = scorer.pairs(
@@ -97,8 +99,7 @@ class PairPlaces:
         if self._guest.instance.forthcoming:
             mine[:] = False
         primary, secondary = primary[mine], secondary[mine]
-        after = state.after_secondary(self._guest, peers.reserved[kept][mine], secondary)
-        refused = (after[st.FAILS] > 0) & (state.now[st.FAILS, secondary] == 0)
+        after, refused = self._keeping_more(secondary, peers.reserved[kept][mine])
         column = at_second[secondary]
         correction = self._scores.second_part(secondary, after) - self._scores.plain[column]
         if not self._forced:
@@ -107,6 +108,12 @@ class PairPlaces:
         self._kept_row = at_first[primary][order]
         self._kept_column = column[order]
         self._kept_correction = correction[order]
+
+    def _keeping_more(self, secondary: Ints, kept: Ints) -> tuple[Ints, Mask]:
+        """The columns of secondaries that keep memory already, and which that rules out."""
+        state = self._scorer.state
+        after = state.after_secondary(self._guest, kept, secondary)
+        return after, (after[st.FAILS] > 0) & (state.now[st.FAILS, secondary] == 0)
 
     def _rows(self, start: int, stop: int) -> Floats:
         """The scores of some primaries with every secondary; infinite where illegal."""

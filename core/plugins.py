@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from ganeti_steward.core.model import Cluster, Instance
 
 #: Name -> module of the allocators that come with the program.
-BUILT_IN: Final[Mapping[str, str]] = {"balanced": "ganeti_steward.allocators.balanced"}
+BUILT_IN: Final[Mapping[str, str]] = {
+    "balanced": "ganeti_steward.allocators.balanced",
+    "dedicated": "ganeti_steward.allocators.dedicated_storage",
+    "packed": "ganeti_steward.allocators.packed",
+}
 
 #: Every hook there is.
 HOOK_NAMES: Final = tuple(name for name in vars(hookspecs) if name.startswith("steward_"))
