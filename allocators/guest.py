@@ -67,13 +67,14 @@ class TagRules(NamedTuple):
     def guest(self, instance: Instance) -> Guest:
         """The instance in the engine's figures."""
         local, spindles, tags = instance.local, instance.spindles, instance.tags
+        load = instance.cpu_load
         return Guest(
             instance,
             instance.memory,
             instance.memory if instance.uses_memory else 0,
             instance.reserved,
             instance.vcpus if instance.counts_vcpus else 0,
-            round(instance.cpu_load * LOAD_UNIT),
+            LOAD_UNIT if load == 1.0 else round(load * LOAD_UNIT),
             instance.disk_space if local else 0,
             -1 if spindles is None else spindles,
             instance.spindle_use if local else 0,
