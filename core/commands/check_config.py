@@ -8,7 +8,14 @@ from collections.abc import Sequence
 
 from ganeti_steward.core.config import Config, config_path, load_config
 from ganeti_steward.core.config_file import sample_config
-from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, BadConfig, PluginError
+from ganeti_steward.core.errors import (
+    COMMAND_PREFIX,
+    EXIT_FAILURE,
+    EXIT_OK,
+    BadConfig,
+    PluginError,
+)
+from ganeti_steward.core.external import command_of
 from ganeti_steward.core.plugins import Plugins
 from ganeti_steward.core.request import HOOKS
 
@@ -52,19 +59,30 @@ def plugin_faults(config: Config) -> list[str]:
     except PluginError as err:
         # Two names of one plugin, each good by itself.
         return [*faults, f"plugins.load: {err}"]
-    for kind, hook in HOOKS.items():
-        for name in config.chain(kind):
-            try:
-                if name not in broken:
-                    plugins.allocator(name, hook)
-            except PluginError as err:
-                faults.append(f"allocators.{kind}: {err}")
+    for section, members in (("allocators", config.chain), ("shadow", config.shadows)):
+        for kind, hook in HOOKS.items():
+            asked = [name for name in members(kind) if name not in broken]
+            faults += [f"{section}.{kind}: {err}" for err in _member_faults(plugins, asked, hook)]
     for section, names in (("weigh", config.weigh), ("plugin", config.plugin)):
         faults += [
             f"{section}.{name}: no plugin of this name is loaded"
             for name in names
             if name not in config.plugins.load
         ]
+    return faults
+
+
+def _member_faults(plugins: Plugins, names: Sequence[str], hook: str) -> list[PluginError]:
+    """What is wrong with the members of one chain."""
+    faults = []
+    for name in names:
+        try:
+            if name.startswith(COMMAND_PREFIX):
+                command_of(name)
+            else:
+                plugins.allocator(name, hook)
+        except PluginError as err:
+            faults.append(err)
     return faults
 
 

@@ -22,6 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.add_argument("name", nargs="?", default="", help="a kept request; default: the last")
     parser.add_argument("-l", "--list", action="store_true", help="list the kept requests")
+    parser.add_argument(
+        "-s", "--shadow", action="store_true", help="also ask the shadows, and compare"
+    )
     add_table_options(parser)
 
 
@@ -38,6 +41,11 @@ def run(options: argparse.Namespace) -> int:
     except StewardError as err:
         new = f"Error: {err}\n".encode()
     sys.stdout.write(new.decode(errors="backslashreplace"))
+    if options.shadow and not new.startswith(b"Error: "):
+        from ganeti_steward.core.shadow import compare  # only where it is asked for
+
+        for line in compare(config, entry.request, parse_options(entry.call.arguments), new):
+            print(line)
     if new == entry.answer:
         print(f"The answer to {entry.name} is the same as then.", file=sys.stderr)
         return EXIT_OK

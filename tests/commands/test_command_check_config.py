@@ -155,7 +155,7 @@ def test_faulty_plugins(front: Front) -> None:
     assert found[6:] == [
         "allocators.allocate: plugin rules: does not implement steward_allocate",
         "allocators.relocate: plugin elsewhere: is no allocator that is loaded "
-        "(loaded: balanced, rules)",
+        "(loaded: balanced, dedicated, packed, rules)",
         "weigh.other: no plugin of this name is loaded",
         "plugin.absent: no plugin of this name is loaded",
     ]
@@ -195,7 +195,7 @@ def test_sample(front: Front) -> None:
     front.config_file.write_text(keys)
     assert load_config(str(front.config_file)) == Config()
     table = tomllib.loads(keys)
-    for name in ("allocators", "plugins", "history", "log"):
+    for name in ("allocators", "shadow", "plugins", "history", "log"):
         section = getattr(Config(), name)
         assert {key.replace("-", "_") for key in table[name]} == set(section._fields)
 

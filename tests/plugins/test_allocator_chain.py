@@ -170,7 +170,11 @@ def test_the_snapshot_cannot_be_changed(site: Site, capture: Capture) -> None:
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
-        ("nosuch", "plugin nosuch: is no allocator that is loaded (loaded: balanced, rules)"),
+        (
+            "nosuch",
+            "plugin nosuch: is no allocator that is loaded "
+            "(loaded: balanced, dedicated, packed, rules)",
+        ),
         ("rules", "plugin rules: does not implement steward_allocate"),
     ],
 )
