@@ -19,7 +19,9 @@ from ganeti_steward.core.version import VERSION
 COMMANDS: Final = {
     "check-config": "check the configuration file and the plugins it names",
     "explain": "show why a request is (or was) answered the way it is",
+    "group-evacuate": "move the instances of a node group to other groups",
     "install-iallocator": "make Ganeti find the allocator under the name steward",
+    "place": "show where a new instance would go, and why",
     "plugins": "list the plugins, loaded and installed",
     "replay": "answer a kept request again and compare",
 }

@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import BadInput, StewardError
 from ganeti_steward.core.ganeti.luxi import SOCKET, Luxi
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
     from ganeti_steward.core.ganeti.jobs import Jobs
     from ganeti_steward.core.ganeti.rapi import Rapi
     from ganeti_steward.core.model import Cluster
+
+#: Ganeti's own defaults, for files, which do not tell the cluster's.
+BACKEND: Final[Mapping[str, Any]] = MappingProxyType(
+    {"maxmem": 128, "minmem": 128, "vcpus": 1, "spindle_use": 1, "auto_balance": True}
+)
 
 
 class Source(NamedTuple):
@@ -31,6 +38,10 @@ class Source(NamedTuple):
     """who runs jobs on this cluster; None for a file"""
     notes: tuple[str, ...] = ()
     """sentences the user should read, e.g. nodes that did not tell their figures"""
+    backend: Mapping[str, Any] = BACKEND
+    """the backend parameters an instance has unless told otherwise"""
+    networks: Mapping[str, str] = MappingProxyType({})
+    """name -> uuid of what is known of networks; a file knows uuids only"""
 
 
 def add_source_options(
@@ -139,9 +150,13 @@ def _rapi(options: argparse.Namespace, template: str | None) -> Source:
 def _live(client: Luxi | Rapi, template: str | None) -> Source:
     from ganeti_steward.core.ganeti.reading import read_live
 
-    cluster, silent = read_live(client, template)
-    notes = (f"{name} does not tell its figures and counts as unusable" for name in silent)
-    return Source(cluster, client.where, client, tuple(notes))
+    snapshot = read_live(client, template)
+    notes = tuple(
+        f"{name} does not tell its figures and counts as unusable" for name in snapshot.silent
+    )
+    return Source(
+        snapshot.cluster, client.where, client, notes, snapshot.backend, snapshot.networks
+    )
 
 
 def _message(path: str) -> Source:

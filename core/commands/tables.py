@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 
 
 def add_table_options(parser: argparse.ArgumentParser) -> None:
@@ -29,3 +30,9 @@ def table(
         cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
         text.append(" ".join(cells).rstrip() + "\n")
     return "".join(text)
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """What the user should read besides the result."""
+    for note in notes:
+        print(f"Note: {note}", file=sys.stderr)

@@ -89,6 +89,10 @@ class Snapshot(NamedTuple):
     cluster: Cluster
     silent: tuple[str, ...]
     """nodes that should have told their figures and did not"""
+    backend: Mapping[str, Any]
+    """the backend parameters an instance has unless told otherwise"""
+    networks: Mapping[str, str]
+    """name -> uuid"""
 
 
 class Space(NamedTuple):
@@ -139,7 +143,12 @@ def read_live(
         cluster = read_cluster(message)
     except BadInput as err:
         raise StewardError(f"{client.where}: {err}") from None
-    return Snapshot(_completed(cluster, nodes, instances, quiet), tuple(silent))
+    return Snapshot(
+        _completed(cluster, nodes, instances, quiet),
+        tuple(silent),
+        info["beparams"]["default"],
+        {network["name"]: network["uuid"] for network in networks},
+    )
 
 
 def _usual_template(first: str, instances: Iterable[_Row]) -> str:

@@ -1,0 +1,218 @@
+"""``gnt-steward place``: where a new instance would go; nothing is changed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from ganeti_steward.core.answer import Answer
+from ganeti_steward.core.commands.explain import as_json, as_text
+from ganeti_steward.core.commands.tables import print_notes
+from ganeti_steward.core.config import config_path, load_config
+from ganeti_steward.core.dispatch import dispatch
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.core.ganeti.reading import disk_space
+from ganeti_steward.core.model import DISK_TEMPLATES, Cluster, Disk, Instance
+from ganeti_steward.core.options import parse_options
+from ganeti_steward.core.reader import quoted
+from ganeti_steward.core.request import Allocate
+from ganeti_steward.core.sources import Source, add_source_options, read_source
+from ganeti_steward.core.units import parse_size
+
+_NAME: Final = "new.instance"
+_BACKEND: Final = ("memory", "maxmem", "minmem", "vcpus", "spindle_use", "auto_balance")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """gnt-instance's options for a new instance, and where the cluster is."""
+    parser.add_argument("name", nargs="?", default=_NAME, help="the new instance's name")
+    parser.add_argument(
+        "-t", "--disk-template", required=True, metavar="TEMPLATE", help="e.g. drbd"
+    )
+    parser.add_argument(
+        "-B",
+        "--backend-parameters",
+        metavar="KEY=VALUE,...",
+        default="",
+        help="memory (or maxmem), vcpus, spindle_use; what is missing is as the cluster has it",
+    )
+    parser.add_argument("-m", "--memory", metavar="SIZE", help="the same as -B memory=SIZE")
+    parser.add_argument("-c", "--vcpus", metavar="NUMBER", help="the same as -B vcpus=NUMBER")
+    parser.add_argument(
+        "--disk",
+        action="append",
+        default=[],
+        metavar="N:size=SIZE[,spindles=NUMBER]",
+        help="one disk; may be given several times",
+    )
+    parser.add_argument("-s", "--os-size", metavar="SIZE", help="one disk of this size")
+    parser.add_argument(
+        "--net",
+        action="append",
+        default=[],
+        metavar="N:network=NAME",
+        help="one network interface; may be given several times",
+    )
+    parser.add_argument("-g", "--node-group", metavar="GROUP", help="only in this group")
+    parser.add_argument(
+        "-n", "--nodes", metavar="NODE,...", help="only on these nodes (names may lack the domain)"
+    )
+    parser.add_argument("--tags", metavar="TAG,...", default="", help="the new instance's tags")
+    parser.add_argument("--json", action="store_true", help="the same as data")
+    parser.add_argument(
+        "-O",
+        "--option",
+        action="append",
+        default=[],
+        metavar="OPTION",
+        help="an option as Ganeti would pass it to an allocator, e.g. -O=--no-capacity-checks",
+    )
+    add_source_options(parser, short=False, positional=False)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the place and why; status 1 when there is none."""
+    config = load_config(config_path())
+    arguments = parse_options(options.option)
+    template = _template(options.disk_template)
+    source = read_source(options, template)
+    print_notes(source.notes)
+    request = _request(options, template, source)
+    outcome = dispatch(request, source.cluster, config, arguments, explain=True)
+    if options.json:
+        sys.stdout.buffer.write(as_json(outcome))
+    else:
+        sys.stdout.write(as_text(outcome))
+    return EXIT_OK if isinstance(outcome, Answer) else EXIT_FAILURE
+
+
+def _template(name: str) -> str:
+    if name not in DISK_TEMPLATES:
+        known = ", ".join(sorted(DISK_TEMPLATES))
+        raise StewardError(f"unknown disk template {quoted(name)} (known: {known})")
+    return name
+
+
+def _request(options: argparse.Namespace, template: str, source: Source) -> Allocate:
+    cluster = source.cluster
+    if options.name in cluster.instance_index:
+        raise StewardError(f"{source.where} has an instance {options.name} already")
+    if options.node_group is not None and not cluster.groups_named(options.node_group):
+        known = ", ".join(group.name for group in cluster.groups)
+        raise StewardError(f"no node group is named {quoted(options.node_group)} (known: {known})")
+    nodes = None if options.nodes is None else _nodes(options.nodes.split(","), cluster)
+    return Allocate(
+        _instance(options, template, source),
+        required_nodes=2 if template == "drbd" else 1,
+        group_name=options.node_group,
+        restrict_to=nodes,
+    )
+
+
+def _instance(options: argparse.Namespace, template: str, source: Source) -> Instance:
+    backend = {key: str(value) for key, value in source.backend.items()}
+    backend |= _pairs("-B", options.backend_parameters, _BACKEND)
+    memory = options.memory or backend.get("memory") or backend["maxmem"]
+    disks = _disks(options, template)
+    return Instance(
+        name=options.name,
+        memory=parse_size(memory),
+        vcpus=_number("vcpus", options.vcpus or backend["vcpus"]),
+        disk_space=disk_space(template, [disk.size for disk in disks]),
+        disks=disks,
+        template=template,
+        spindle_use=_number("spindle_use", backend["spindle_use"]),
+        tags=tuple(filter(None, options.tags.split(","))),
+        networks=_networks(options.net, source),
+        state="up",
+        forthcoming=False,
+        nodes=(),
+    )
+
+
+def _disks(options: argparse.Namespace, template: str) -> tuple[Disk, ...]:
+    if options.disk and options.os_size is not None:
+        raise StewardError("--disk and -s exclude each other")
+    given = options.disk or ([] if options.os_size is None else [f"0:size={options.os_size}"])
+    if template == "diskless":
+        if given:
+            raise StewardError("a diskless instance has no disks")
+        return ()
+    if not given:
+        raise StewardError(f"a {template} instance needs a disk (--disk 0:size=SIZE)")
+    return tuple(_disk(fields) for fields in _numbered("--disk", given))
+
+
+def _disk(text: str) -> Disk:
+    # Ganeti takes more, e.g. mode, vg or a provider's own; nothing of it bears on the place.
+    fields = _pairs("--disk", text, None)
+    if "size" not in fields:
+        raise StewardError(f"--disk {text}: the size is missing")
+    spindles = fields.get("spindles")
+    return Disk(
+        parse_size(fields["size"]), None if spindles is None else _number("spindles", spindles)
+    )
+
+
+def _networks(given: Sequence[str], source: Source) -> tuple[str, ...]:
+    names = (_pairs("--net", text, None).get("network", "") for text in _numbered("--net", given))
+    return tuple(_network(name, source) for name in names if name not in ("", "none"))
+
+
+def _network(name: str, source: Source) -> str:
+    known = {uuid for group in source.cluster.groups for uuid in group.networks}
+    if name in source.networks:
+        return source.networks[name]
+    if name in known or name in source.networks.values():
+        return name
+    found = ", ".join(sorted(source.networks or known)) or "none"
+    raise StewardError(f"{source.where} has no network {quoted(name)} (known: {found})")
+
+
+def _nodes(names: Iterable[str], cluster: Cluster) -> tuple[str, ...]:
+    """Full names of nodes."""
+    found = []
+    for name in names:
+        index = cluster.node_index
+        matches = [name] if name in index else [one for one in index if one.startswith(f"{name}.")]
+        if not name or len(matches) != 1:
+            many = "more than one node is" if name and matches else "no node is"
+            raise StewardError(f"{many} named {quoted(name)}")
+        found += matches
+    return tuple(found)
+
+
+def _numbered(option: str, given: Sequence[str]) -> list[str]:
+    """What follows the numbers, in their order; each number from 0 on is there once."""
+    found = {}
+    for text in given:
+        number, _, rest = text.partition(":")
+        if not number.isascii() or not number.isdigit() or int(number) in found:
+            raise StewardError(
+                f"{option} {text}: a number of its own and a colon are expected first"
+            )
+        found[int(number)] = rest
+    if sorted(found) != list(range(len(found))):
+        raise StewardError(f"{option}: the numbers start at 0 and leave nothing out")
+    return [found[number] for number in sorted(found)]
+
+
+def _pairs(option: str, text: str, known: Sequence[str] | None) -> Mapping[str, str]:
+    """``key=value,...``; with ``known`` no other keys."""
+    pairs = {}
+    for part in filter(None, text.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise StewardError(f"{option} {text}: KEY=VALUE is expected, found {quoted(part)}")
+        if known is not None and key not in known:
+            raise StewardError(f"{option}: unknown key {quoted(key)} (known: {', '.join(known)})")
+        pairs[key] = value
+    return pairs
+
+
+def _number(what: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise StewardError(f"{what}: a number is expected, found {quoted(text)}")
+    return int(text)

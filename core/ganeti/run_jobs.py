@@ -1,0 +1,215 @@
+"""Running job sets: the jobs of a set at the same time, the sets one after the other.
+
+The first set with a job that does not succeed is the last.  An interrupt lets the running set
+end and submits nothing more; a second one leaves at once, and the jobs go on by themselves.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from types import FrameType, TracebackType
+from typing import Any, Final, NamedTuple, Self
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.jobs import ERROR, FINAL, SUCCESS, Jobs, JobState
+from ganeti_steward.core.operations import Job
+
+#: Not words of Ganeti: the job was not taken; nobody knows whether it was.
+REFUSED: Final = "refused"
+UNKNOWN: Final = "unknown"
+_OVER: Final = FINAL | {REFUSED, UNKNOWN}
+
+#: Seconds between two looks at the jobs: at first, and at most.
+_FIRST_STEP: Final = 0.25
+_LAST_STEP: Final = 3.0
+#: How often in a row the jobs may not be told before nobody waits for them any more.
+_PATIENCE: Final = 10
+
+
+class Run(NamedTuple):
+    """One job and how far it is."""
+
+    job: Job
+    number_of_set: int
+    """counted from 1"""
+    numbers: tuple[int, ...] = ()
+    """Ganeti's numbers of it; several where each operation is a job of its own"""
+    status: str = "queued"
+    error: str = ""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will happen to it."""
+        return self.status in _OVER
+
+
+class Result(NamedTuple):
+    """What came of job sets."""
+
+    runs: tuple[Run, ...]
+    """the jobs of all sets that were begun, in their order"""
+    left: tuple[Job, ...]
+    """those of the other sets"""
+    interrupted: bool = False
+    trouble: str = ""
+    """why nobody waits for jobs that still run, except for an interrupt"""
+
+    @property
+    def failed(self) -> tuple[Run, ...]:
+        """Jobs that ended in another way than success."""
+        return tuple(run for run in self.runs if run.over and run.status != SUCCESS)
+
+    @property
+    def running(self) -> tuple[Run, ...]:
+        """Jobs that go on."""
+        return tuple(run for run in self.runs if not run.over)
+
+    @property
+    def done(self) -> tuple[Run, ...]:
+        """Jobs that succeeded."""
+        return tuple(run for run in self.runs if run.status == SUCCESS)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every job succeeded."""
+        return not self.left and len(self.done) == len(self.runs)
+
+
+def run_job_sets(
+    jobs: Jobs,
+    sets: Sequence[Sequence[Job]],
+    *,
+    reason: str,
+    report: Callable[[Run], None] = lambda run: None,
+    interrupts: Callable[[], int] = lambda: 0,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Result:
+    """Run job sets; raises StewardError before anything is done when a job cannot be run.
+
+    ``reason`` goes to the jobs' reason trail, ``report`` is told each change of a job's
+    state, ``interrupts`` tells how often the user asked to stop.
+    """
+    for one in (job for members in sets for job in members):
+        refusal = jobs.refusal(one)
+        if refusal:
+            raise StewardError(f"{jobs.where}: {refusal}; nothing was done")
+    runs: list[Run] = []
+    trouble = ""
+    for number, members in enumerate(sets, 1):
+        if interrupts():
+            break
+        begun = _Set(jobs, report)
+        begun.submit(members, number, reason)
+        trouble = begun.wait(interrupts, sleep)
+        runs += begun.runs
+        if trouble or any(run.status != SUCCESS for run in begun.runs):
+            break
+    begun_sets = runs[-1].number_of_set if runs else 0
+    left = tuple(job for members in sets[begun_sets:] for job in members)
+    return Result(tuple(runs), left, bool(interrupts()), trouble)
+
+
+class _Set:
+    """The jobs of one set on their way."""
+
+    def __init__(self, jobs: Jobs, report: Callable[[Run], None]) -> None:
+        self.runs: list[Run] = []
+        self._jobs = jobs
+        self._report = report
+
+    def submit(self, members: Sequence[Job], number: int, reason: str) -> None:
+        try:
+            submitted = self._jobs.submit(members, reason)
+        except StewardError as err:
+            # Whether they were taken before the connection broke, nobody knows.
+            self.runs = [Run(job, number, (), UNKNOWN, str(err)) for job in members]
+        else:
+            self.runs = [
+                Run(job, number, numbers, "queued" if numbers else REFUSED, error)
+                for job, (numbers, error) in zip(members, submitted, strict=True)
+            ]
+        for run in self.runs:
+            self._report(run)
+
+    def wait(self, interrupts: Callable[[], int], sleep: Callable[[float], None]) -> str:
+        """Until all have ended; the reason when nobody waits any longer."""
+        step, failures = _FIRST_STEP, 0
+        while not all(run.over for run in self.runs):
+            if interrupts() > 1:
+                return ""
+            sleep(step)
+            step = min(step * 1.3, _LAST_STEP)
+            try:
+                self._look()
+                failures = 0
+            except StewardError as err:
+                # luxid may be starting anew, or the master moving.
+                failures += 1
+                if failures == _PATIENCE:
+                    return str(err)
+        return ""
+
+    def _look(self) -> None:
+        open_runs = [run for run in self.runs if not run.over]
+        numbers = [number for run in open_runs for number in run.numbers]
+        states = dict(zip(numbers, self._jobs.states(numbers), strict=True))
+        for at, run in enumerate(self.runs):
+            if not run.over:
+                self.runs[at] = now = _updated(run, [states[n] for n in run.numbers])
+                if now.status != run.status:
+                    self._report(now)
+
+
+def _updated(run: Run, states: Sequence[JobState]) -> Run:
+    """A job's state from those of the jobs it became."""
+    failed = next((state for state in states if state.ended and state.status != SUCCESS), None)
+    if failed is not None and all(state.ended for state in states):
+        return run._replace(status=failed.status, error=failed.error or run.error)
+    going = next((state for state in states if not state.ended), None)
+    if going is not None:
+        return run._replace(status=going.status)
+    # All there is has succeeded, but perhaps not all was taken.
+    return run._replace(status=ERROR if run.error else SUCCESS)
+
+
+class Interrupts:
+    """Counts SIGINT and SIGTERM instead of dying of them.
+
+    The second one restores what was before, so that a third ends even a call that hangs.
+    """
+
+    def __init__(self, told: Callable[[int], None] = lambda count: None) -> None:
+        """``told`` is called with the count at each one."""
+        self._count = 0
+        self._told = told
+        self._before: dict[int, Any] = {}
+
+    def __call__(self) -> int:
+        """How many there were."""
+        return self._count
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._restore()
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self._count += 1
+        if self._count > 1:
+            self._restore()
+        self._told(self._count)
+
+    def _restore(self) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        self._before = {}

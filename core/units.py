@@ -1,0 +1,27 @@
+"""Sizes as Ganeti's commands take them: a number and a unit, MiB where there is none."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.reader import LIMIT, quoted
+
+_SIZE: Final = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?)\s*(?P<unit>[a-z]*)", re.ASCII)
+#: MiB of each unit.
+_UNITS: Final = {"": 1, "m": 1, "g": 1024, "t": 1024**2}
+
+
+def parse_size(text: str) -> int:
+    """``4g`` or ``1.5GiB`` in MiB, as Ganeti rounded up to a multiple of 4; raises StewardError."""
+    match = _SIZE.fullmatch(text.strip().lower())
+    unit = match["unit"] if match else "?"
+    factor = _UNITS.get(unit.removesuffix("b").removesuffix("i"))
+    if match is None or factor is None or unit in ("b", "i", "ib"):
+        raise StewardError(f"a size such as 512, 4g or 1.5t is expected, found {quoted(text)}")
+    size = math.ceil(float(match["number"]) * factor / 4) * 4
+    if size > LIMIT:
+        raise StewardError(f"the size {quoted(text)} is out of range")
+    return size
