@@ -137,6 +137,6 @@ class _Inquiry:
 def _fault(err: Exception) -> str:
     if isinstance(err, TimeoutError):
         return "no complete answer in time"
-    if isinstance(err, HTTPException):
+    if isinstance(err, HTTPException) and not isinstance(err, OSError):
         return f"its answer is not HTTP ({type(err).__name__})"
     return getattr(err, "strerror", None) or str(err)

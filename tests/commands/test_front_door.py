@@ -21,6 +21,10 @@ COMMANDS = list(cli.COMMANDS)
 #: What an allocation has no use for; each would cost more than many an allocation.
 LATE = (
     "argparse",
+    "ganeti_steward.core.loads",
+    "ganeti_steward.core.measuring",
+    "ganeti_steward.core.mond",
+    "http.client",
     "importlib.metadata",
     "prometheus_client",
     "psutil",
