@@ -6,7 +6,7 @@ import pytest
 from messages import answer, message, wanted
 
 from ganeti_steward.core.errors import BadInput
-from ganeti_steward.core.options import Options, parse_options
+from ganeti_steward.core.options import Options, parse_options, written
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,18 @@ from ganeti_steward.core.options import Options, parse_options
         # Without the value it needs an option means nothing.
         (["--restrict-allocation-to"], Options(ignored=("--restrict-allocation-to",))),
         (["--static-kvm-node-memory"], Options(ignored=("--static-kvm-node-memory",))),
+        (["--mond"], Options(mond=True)),
+        (["--mond=yes"], Options(mond=True)),
+        (["--mond=no"], Options()),
+        (["--mond-xen"], Options(mond_xen=True)),
+        (["--mond", "--mond-xen"], Options(mond=True, mond_xen=True)),
+        (["--mond-data=/a=b"], Options(mond=True, mond_data="/a=b")),
+        (["--mond-data=x", "--mond=no"], Options(mond_data="x")),
+        (["--mond-time-limit=0.5"], Options(mond_time_limit=0.5)),
+        (["--mond-time-limit=600"], Options(mond_time_limit=600)),
+        (["--ignore-dynu"], Options(ignore_dynu=True)),
         # The last one counts.
+        (["--mond", "--mond=no"], Options()),
         (["--static-kvm-node-memory=1", "--static-kvm-node-memory=2"], Options(kvm_memory=2)),
     ],
     ids=lambda value: " ".join(value) or "none" if isinstance(value, list) else "",
@@ -45,6 +56,64 @@ def test_memory_that_is_no_number_of_mib(value: str) -> None:
     assert len(fault) < 200
 
 
+@pytest.mark.parametrize(
+    ("argument", "fault"),
+    [
+        ("--mond=", "option --mond: 'yes' or 'no' is expected, found ''"),
+        ("--mond=YES", "option --mond: 'yes' or 'no' is expected, found 'YES'"),
+        ("--mond-data", "option --mond-data: the name of a file is expected"),
+        ("--mond-data=", "option --mond-data: the name of a file is expected"),
+    ],
+)
+def test_load_options_at_fault(argument: str, fault: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse_options([argument])
+    assert caught.value.faults == (fault,)
+
+
+@pytest.mark.parametrize(
+    "value", [None, "", "0", "0.0", "-1", "5s", "nan", "1e2", "600.1", ".", "\u0663", "9" * 5000]
+)
+def test_time_limit_that_is_no_number_of_seconds(value: str | None) -> None:
+    argument = "--mond-time-limit" + ("" if value is None else f"={value}")
+    with pytest.raises(BadInput) as caught:
+        parse_options([argument])
+    (fault,) = caught.value.faults
+    assert fault.startswith("option --mond-time-limit: a number of seconds up to 600 is expected")
+    assert len(fault) < 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "measured"),
+    [
+        ([], False),
+        (["--mond-xen"], False),
+        (["--mond"], True),
+        (["--mond-data=x"], True),
+        (["--mond", "--ignore-dynu"], False),
+        (["--ignore-dynu", "--mond-data=x"], False),
+    ],
+    ids=lambda value: " ".join(value) or "none" if isinstance(value, list) else "",
+)
+def test_whether_load_is_measured(arguments: list[str], measured: bool) -> None:
+    assert parse_options(arguments).measured is measured
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--mond"], ["--mond"]),
+        (["--mond", "--mond-xen"], ["--mond", "--mond-xen"]),
+        (["--mond", "--ignore-dynu"], []),
+        (["--mond-xen"], []),
+        (["--mond-data=x"], []),
+    ],
+    ids=lambda arguments: " ".join(arguments) or "none",
+)
+def test_load_options_for_another_allocator(arguments: list[str], told: list[str]) -> None:
+    assert list(written(parse_options(arguments))) == told
+
+
 def test_every_fault_is_named() -> None:
     with pytest.raises(BadInput) as caught:
         parse_options(["--text-data=x", "--simulate=p,1,1,1,1", "-t", "--static-kvm-node-memory=x"])
@@ -54,9 +123,9 @@ def test_every_fault_is_named() -> None:
 
 
 def test_ignored_options_are_noted_in_the_answer() -> None:
-    options = ("--mond=yes", "--bogus")
+    options = ("--monday=yes", "--bogus")
     plain, noted = answer(message()), answer(message(), *options)
-    note = " (options ignored: --mond=yes --bogus)"
+    note = " (options ignored: --monday=yes --bogus)"
     assert noted == {**plain, "info": plain["info"] + note}
 
 

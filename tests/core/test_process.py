@@ -116,8 +116,8 @@ def test_options_before_and_behind_the_file(house: House) -> None:
 
 
 def test_unknown_options_are_noted(house: House) -> None:
-    info = house.answer("--bogus", house.request(message()), "-x", "--mond=yes")["info"]
-    assert info.endswith(" (options ignored: --bogus -x --mond=yes)")
+    info = house.answer("--bogus", house.request(message()), "-x", "--monday=yes")["info"]
+    assert info.endswith(" (options ignored: --bogus -x --monday=yes)")
 
 
 def test_option_bytes_that_are_no_text(house: House) -> None:
