@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from ganeti_steward.core.request import (
         Allocate,
         AllocateSecondary,
+        Capacity,
+        ChangeGroup,
         MultiAllocate,
+        NodeEvacuate,
         Relocate,
     )
 
@@ -53,3 +56,27 @@ def steward_allocate_secondary(
     from ganeti_steward.allocators.allocate_secondary import allocate_secondary
 
     return allocate_secondary(request, cluster, context)
+
+
+@hookimpl
+def steward_node_evacuate(request: NodeEvacuate, cluster: Cluster, context: Context) -> Outcome:
+    """Move instances off a node within their group."""
+    from ganeti_steward.allocators.node_evacuate import node_evacuate
+
+    return node_evacuate(request, cluster, context)
+
+
+@hookimpl
+def steward_change_group(request: ChangeGroup, cluster: Cluster, context: Context) -> Outcome:
+    """Move instances to other node groups."""
+    from ganeti_steward.allocators.change_group import change_group
+
+    return change_group(request, cluster, context)
+
+
+@hookimpl
+def steward_capacity(request: Capacity, cluster: Cluster, context: Context) -> Outcome:
+    """Tell how many instances like one still fit."""
+    from ganeti_steward.allocators.capacity import capacity
+
+    return capacity(request, cluster, context)

@@ -1,0 +1,124 @@
+"""From a plan of moves to the answer: jobs for what moves, reasons for what does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ganeti_steward.allocators.evacuation import Seeker, Task, Trial, resident_of
+from ganeti_steward.allocators.moves import REPLACE, job
+from ganeti_steward.allocators.placing import GroupTrial, Placement, refused
+from ganeti_steward.allocators.planning import Planner
+from ganeti_steward.allocators.reasons import disk_note, group_refusal
+from ganeti_steward.allocators.settled import Settled
+from ganeti_steward.core.answer import Answer, Outcome
+from ganeti_steward.core.operations import moves_result
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ganeti_steward.allocators.evacuation import Found
+    from ganeti_steward.allocators.state import State
+    from ganeti_steward.core.context import Context
+    from ganeti_steward.core.operations import Job
+
+#: How a way is called in a reason, by how often it copies the disks.
+_COPIES = ("without a copy", "with one copy of its disks", "with two copies of its disks")
+
+
+class Looked(NamedTuple):
+    """What was looked at for one instance of a plan, for people."""
+
+    task: Task
+    left: State
+    """the state without the instance when its turn came"""
+    trials: list[Trial]
+    found: Found | None
+
+
+def move_all(state: State, tasks: Sequence[Task], context: Context) -> Outcome:
+    """Plan the moves and answer with them.
+
+    ``success`` stays true however many fail, as with hail: then Ganeti fails the whole
+    operation and shows each name with its reason (facts, 3).
+    """
+    seeker = Seeker(Settled(state))
+    plan = Planner(state, tasks, seeker).plan()
+    nodes, groups = state.frame.cluster.nodes, state.frame.cluster.groups
+    moved: list[tuple[str, str, list[str]]] = []
+    jobs: list[Job] = []
+    for at, found in plan.found.items():
+        names = [nodes[node].name for node in found.nodes if node >= 0]
+        moved.append((tasks[at].name, groups[found.group].name, names))
+        jobs.append(job(tasks[at].mover, found.way, names[0], names[-1]))
+    failed = [
+        (task.name, task.fault or _reason(_looked(plan.state, task, None, seeker)))
+        for at, task in enumerate(tasks)
+        if at not in plan.found
+    ]
+    text = f"{len(failed)} instances failed to move and {len(moved)} were moved successfully"
+    info = "; ".join([text, *(f"{name}: {reason}" for name, reason in failed)])
+    return Answer(
+        moves_result(moved, failed, jobs),
+        info + _disk_note(state, tasks),
+        (),
+    )
+
+
+def _disk_note(state: State, tasks: Sequence[Task]) -> str:
+    movers = (task.mover for task in tasks)
+    return max((disk_note(refused(state, m.guest, "", m.terms)) for m in movers), default="")
+
+
+def _looked(state: State, task: Task, found: Found | None, seeker: Seeker) -> Looked:
+    left = state.removed(resident_of(state, task, None))
+    return Looked(task, left, seeker.trials(left, task), found)
+
+
+def _reason(looked: Looked) -> str:
+    """Why an instance has no place: of each number of copies what its first way met."""
+    if not looked.trials:
+        return "there is no other node group it may go to"
+    groups = looked.left.frame.cluster.groups
+    tried = dict.fromkeys(trial.group for trial in looked.trials)
+    texts = [
+        (groups[group].name, _group_reason(looked, [t for t in looked.trials if t.group == group]))
+        for group in tried
+    ]
+    if len(texts) == 1:
+        return texts[0][1]
+    return "; ".join(f"group {name}: {text}" for name, text in texts)
+
+
+def _group_reason(looked: Looked, trials: list[Trial]) -> str:
+    told: dict[str, str] = {}
+    for trial in trials:
+        copies = trial.way.count(REPLACE)
+        told.setdefault(_refusal(looked, trial), _COPIES[copies])
+    by_copies: dict[str, str] = {}
+    for text, copies_text in told.items():
+        by_copies.setdefault(copies_text, text)
+    if len(by_copies) == 1:
+        return next(iter(by_copies.values()))
+    return "; ".join(f"{copies}: {text}" for copies, text in by_copies.items())
+
+
+def _refusal(looked: Looked, trial: Trial) -> str:
+    if trial.judgement.gate:
+        return trial.judgement.gate
+    if not trial.judgement.told:
+        return "its secondary is in another node group"
+    shown = _group_trial(looked, trial)
+    return group_refusal(_placement(looked, (shown,)), shown)
+
+
+def _group_trial(looked: Looked, trial: Trial) -> GroupTrial:
+    members = looked.task.targets & (looked.left.frame.group == trial.group)
+    return GroupTrial(trial.group, trial.judgement.gate, members, trial.judgement.told)
+
+
+def _placement(looked: Looked, trials: tuple[GroupTrial, ...]) -> Placement:
+    scope = looked.left.frame.group == trials[0].group
+    mover = looked.task.mover
+    return Placement(
+        mover.guest, trials, "", None, looked.left, scope, mover.terms, dedicated=False, test=None
+    )
