@@ -21,6 +21,7 @@ from ganeti_steward.allocators.rules import (
     secondary_checks,
 )
 from ganeti_steward.allocators.score import Scorer
+from ganeti_steward.core.site import PRIMARY, SECONDARY
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.guest import Guest
@@ -270,6 +271,8 @@ class PlaceFilter:
         """places that failed or were passed over"""
         self.last: list[Stuck] = []
         """what got stuck at the last failed place"""
+        self.blamed = ""
+        """the role in which its node alone makes things worse; empty when it takes both"""
 
     def passes(self, place: Place) -> State | None:
         """The state after taking the place, None when it fails the test."""
@@ -282,6 +285,7 @@ class PlaceFilter:
             return after
         self.refused += 1
         self.last = stuck
+        self.blamed = PRIMARY if place.secondary < 0 else ""
         if place.secondary >= 0:
             self._blame(place)
         return None
@@ -293,4 +297,5 @@ class PlaceFilter:
         ):
             if self._test.newly_stuck(self._state.touched(node, after), (node,)):
                 self._bad.add((node, first))
+                self.blamed = PRIMARY if first else SECONDARY
                 return

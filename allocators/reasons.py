@@ -181,6 +181,38 @@ def _largest(placement: Placement, members: Mask, judged: Judged) -> dict[str, s
     return details
 
 
+def limits(placement: Placement) -> dict[str, int]:
+    """Rule -> how many nodes it closes to a guest that has no place, most first.
+
+    Each node counts once: for what refuses it as primary, else as secondary.  Nodes that
+    are no candidates in the first place only count where there is nothing else.
+    """
+    counted: Counter[str] = Counter()
+    closed: Counter[str] = Counter()
+    groups = placement.state.frame.cluster.groups
+    for trial in placement.trials:
+        if trial.reason or trial.best is not None:
+            reason = "networks" if trial.reason else groups[trial.group].alloc_policy
+            closed[reason] += int(trial.members.sum())
+            continue
+        for node in np.flatnonzero(trial.members).tolist():
+            checks = (judged.check(node) for judged in trial.judged)
+            check = next((check for check in checks if check is not None), None)
+            rule = check.rule if check else "capacity" if trial.stuck else "N+1"
+            entry = check is not None and check.failure in ("", "FailInternal")
+            (closed if entry else counted)[rule] += 1
+    return dict(sorted((counted or closed).items(), key=lambda item: (-item[1], item[0])))
+
+
+def limits_text(placement: Placement) -> str:
+    """The same in a line: ``memory (7 nodes), N+1 (3)``."""
+    parts = [f"{rule} ({number})" for rule, number in limits(placement).items()]
+    if not parts:
+        return "no nodes"
+    word = "node)" if parts[0].endswith("(1)") else "nodes)"
+    return ", ".join([f"{parts[0][:-1]} {word}", *parts[1:]])
+
+
 def sizes(have: int, need: int) -> str:
     """Two amounts of MiB in GiB, or exactly where GiB would not tell them apart."""
     first, second = (f"{mib / 1024:.1f}".removesuffix(".0") for mib in (have, need))

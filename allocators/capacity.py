@@ -1,0 +1,158 @@
+"""Request type ``capacity``: how many instances like one still fit, and where.
+
+Each copy is placed by the rules of ``allocate`` on the cluster with all copies before it;
+the last step is an ``allocate`` that is refused, whose reasons are what limits the count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ganeti_steward.allocators.capacity_check import PlaceFilter
+from ganeti_steward.allocators.copies import Copies
+from ganeti_steward.allocators.copies_score import CopyScore
+from ganeti_steward.allocators.copies_search import RoomCosts, greedy, most_copies
+from ganeti_steward.allocators.load import load
+from ganeti_steward.allocators.placing import Placement, Placer
+from ganeti_steward.allocators.reasons import disk_note, explained, limits_text
+from ganeti_steward.allocators.search import Place
+from ganeti_steward.allocators.shrinking import fits_with
+from ganeti_steward.core.answer import Answer, Outcome, Refusal
+from ganeti_steward.core.growth import copies_of, with_instances
+from ganeti_steward.core.model import ALLOC_POLICIES
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.candidates import Terms
+    from ganeti_steward.allocators.capacity_check import CapacityTest
+    from ganeti_steward.allocators.copies import Pair
+    from ganeti_steward.allocators.guest import Guest
+    from ganeti_steward.allocators.state import Mask, State
+    from ganeti_steward.core.context import Context
+    from ganeti_steward.core.model import Cluster
+    from ganeti_steward.core.request import Allocate, Capacity
+
+#: Copies placed at first before the capacity test looks at them together.
+_BATCH: Final = 32
+
+
+def capacity(request: Capacity, cluster: Cluster, context: Context) -> Outcome:
+    """Answer with the count, the places in order, and what stops one more."""
+    item, options = request.item, context.options
+    template = item.instance.template
+    state = load(cluster, template, options.kvm_memory)
+    placer = Placer(state, context)
+    terms = placer.terms(item)
+    last = placer.place(state, item, item.group_name, terms)
+    if last.fault:
+        return Refusal(last.fault)
+    placed: list[Pair] = []
+    if last.chosen is not None:
+        placed = _Filling(state, item, last).placed()
+        state = _filled(cluster, item, placed, context)
+        last = placer.place(state, item, item.group_name, terms)
+    while last.chosen is not None and last.chosen.best is not None:
+        # What was passed over for good may fit after all.
+        assert last.chosen.after is not None
+        placed.append((last.chosen.best.primary, last.chosen.best.secondary))
+        last = placer.place(last.chosen.after, item, item.group_name, terms)
+    names = [node.name for node in cluster.nodes]
+    result: dict[str, object] = {
+        "count": len(placed),
+        "placements": [[names[node] for node in pair if node >= 0] for pair in placed],
+        "limited_by": limits_text(last),
+    }
+    if context.explain:
+        result["fits_with"] = fits_with(placer, last, item)
+    info = f"{len(placed)} more fit, limited by {result['limited_by']}{disk_note(last)}"
+    return Answer(result, info, explained(context, last))
+
+
+def _filled(cluster: Cluster, item: Allocate, placed: Sequence[Pair], context: Context) -> State:
+    """The state with all copies in place."""
+    names = [node.name for node in cluster.nodes]
+    nodes = (tuple(names[node] for node in pair if node >= 0) for pair in placed)
+    grown = with_instances(cluster, copies_of(item.instance, nodes, 1))
+    return load(grown, item.instance.template, context.options.kvm_memory)
+
+
+class _Filling:
+    """Fills the groups that may be used, the preferred ones first."""
+
+    def __init__(self, state: State, item: Allocate, first: Placement) -> None:
+        """``first``: what came of placing one copy."""
+        self._state, self._first = state, first
+        self._guest: Guest = first.guest
+        self._terms: Terms = first.terms
+        self._test: CapacityTest | None = first.test
+        self._copies = Copies(state, first.guest, first.terms, paired=item.required_nodes == 2)
+        self._named = item.group_name is not None
+
+    def placed(self) -> list[Pair]:
+        """All copies, in the order in which they are placed."""
+        placed: list[Pair] = []
+        for nodes in self._stages():
+            self._copies.narrow(nodes)
+            placed += self._stage()
+        return placed
+
+    def _stages(self) -> list[Mask]:
+        """The nodes of all groups that may be used, by alloc_policy (allocation 7)."""
+        frame = self._state.frame
+        groups = frame.cluster.groups
+        open_groups = [trial.group for trial in self._first.trials if not trial.reason]
+        if self._named:
+            return [np.isin(frame.group, open_groups)]
+        return [
+            np.isin(frame.group, [g for g in open_groups if groups[g].alloc_policy == policy])
+            for policy in ALLOC_POLICIES[:2]
+        ]
+
+    def _stage(self) -> list[Pair]:
+        start = self._copies.copy()
+        copies, placed = most_copies(self._copies, self._score(self._state, self._copies))
+        state = self._after(self._state, placed)
+        if self._test is not None and not self._passes(state, placed):
+            runs = [self._tested(start.copy(), by_room=by_room) for by_room in (False, True)]
+            copies, state, placed = max(runs, key=lambda run: len(run[2]))
+        self._copies, self._state = copies, state
+        return placed
+
+    def _score(self, state: State, copies: Copies) -> CopyScore:
+        return CopyScore(state, self._guest, self._terms, copies, self._first.scope)
+
+    def _after(self, state: State, placed: Sequence[Pair]) -> State:
+        for primary, secondary in placed:
+            state = state.placed(self._guest, primary, secondary)
+        return state
+
+    def _passes(self, state: State, placed: Sequence[Pair]) -> bool:
+        """The capacity test; as room only shrinks, one at the end is one for each copy."""
+        assert self._test is not None
+        changed = {node for pair in placed for node in pair if node >= 0}
+        return not self._test.newly_stuck(state, tuple(sorted(changed)))
+
+    def _tested(self, copies: Copies, *, by_room: bool) -> tuple[Copies, State, list[Pair]]:
+        """Place in batches; where one fails the test, a smaller one, down to single copies."""
+        assert self._test is not None
+        placed: list[Pair] = []
+        state, batch = self._state, _BATCH
+        while True:
+            tried = copies.copy()
+            costs = RoomCosts(tried, 1.0) if by_room else self._score(state, tried)
+            more = greedy(tried, costs, batch)
+            if not more:
+                return copies, state, placed
+            after = self._after(state, more)
+            if self._passes(after, more):
+                copies, state, batch = tried, after, 2 * len(more)
+                placed += more
+            elif len(more) > 1:
+                batch = max(len(more) // 4, 1)
+            else:
+                (pair,) = more
+                trial = PlaceFilter(self._test, state, self._guest)
+                trial.passes(Place(0.0, *pair))
+                copies.bar(pair, trial.blamed)
