@@ -107,7 +107,11 @@ def _data(node: str, report: object, collector: str) -> object:
     if report.get("name") != collector:
         named = describe(report.get("name"))
         raise NoLoads.of(node, f"its report has {named} as its name, not {quoted(collector)}")
-    return report.get("data")
+    data = report.get("data")
+    if isinstance(data, dict) and isinstance(data.get("error"), str):
+        # A daemon that was just started has not measured for long enough.
+        raise NoLoads.of(node, f"its report tells an error: {quoted(data['error'])}")
+    return data
 
 
 def _total(node: str, data: object) -> float:

@@ -145,6 +145,10 @@ def test_running_guest_that_is_not_reported() -> None:
         (node_report(True), "the load 'cpu_total' in its report is true, not a number"),
         (node_report(-0.1), "the load 'cpu_total' in its report is -0.1, which is out of"),
         (node_report(1e7), "the load 'cpu_total' in its report is 10000000.0, which is out"),
+        (
+            {"name": NODE_COLLECTOR, "data": {"error": "Time covered by data is not"}},
+            "its report tells an error: 'Time covered by data is not'",
+        ),
         ({"name": NODE_COLLECTOR, "data": []}, "the load 'cpu_total' in its report is a list"),
     ],
     ids=str,

@@ -1,0 +1,89 @@
+"""CPU load from Ganeti's own monitoring daemons."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from .cluster import MASTER, NOT_VM_CAPABLE, Lab
+
+REPORT = "http://{node}:1815/1/report/default/cpu-avg-load"
+SECONDS = 60
+
+
+@pytest.fixture(autouse=True)
+def no_parameters(lab: Lab) -> Iterator[None]:
+    yield
+    lab.ok("gnt-cluster modify --default-iallocator-params=")
+
+
+@pytest.fixture
+def silent(lab: Lab) -> Iterator[str]:
+    """A node whose daemon does not run."""
+    node = "node3.lab"
+    lab.ok(f"-n {node} /usr/lib/ganeti/daemon-util stop ganeti-mond")
+    yield node
+    lab.ok(f"-n {node} /usr/lib/ganeti/daemon-util start ganeti-mond")
+
+
+def _reports(lab: Lab) -> dict[str, dict[str, object]]:
+    """What the daemons of all nodes say, once all of them have measured for long enough."""
+    nodes = lab.query("gnt-node list -o name")
+    deadline = time.monotonic() + SECONDS
+    while True:
+        reports = {
+            node: json.loads(lab.ok(f"curl -sf {REPORT.format(node=node)}").text) for node in nodes
+        }
+        if all("cpu_total" in report["data"] for report in reports.values()):
+            return reports
+        assert time.monotonic() < deadline, reports
+        time.sleep(1)
+
+
+def test_all_nodes_are_asked(lab: Lab) -> None:
+    live = set(_reports(lab)) - {NOT_VM_CAPABLE}
+    lab.ok("gnt-cluster modify --default-iallocator-params=mond=yes")
+
+    call = lab.add("-t diskless", "mond1.lab").call
+
+    assert call.arguments == ["--mond=yes"]
+    assert "CPU load" not in call.info
+    told = f"INFO CPU load of {len(live)} nodes used (cpu-avg-load)"
+    assert told in lab.log.read_text()
+
+
+def test_one_daemon_that_does_not_run(lab: Lab, silent: str) -> None:
+    lab.ok("gnt-cluster modify --default-iallocator-params=-mond")
+
+    call = lab.add("-t diskless", "mond2.lab").call
+
+    note = f"CPU load not used: node '{silent}': Connection refused"
+    assert call.info.endswith(f" ({note})")
+    assert f"WARNING {note}" in lab.log.read_text()
+
+
+def test_load_of_guests_where_there_is_no_xen(lab: Lab) -> None:
+    lab.add("-t diskless", "mond3.lab")
+    lab.ok("gnt-cluster modify --default-iallocator-params=-mond,-mond-xen")
+
+    info = lab.add("-t diskless", "mond4.lab").call.info
+
+    assert " (CPU load not used: node '" in info
+    assert "': it reports no load of instance '" in info
+
+
+def test_file_of_reports(lab: Lab) -> None:
+    file = lab.directory / "reports.json"
+    entries = [{"node": node, "reports": [report]} for node, report in _reports(lab).items()]
+    file.write_text(json.dumps(entries))
+    lab.ok(f"gnt-cluster modify --default-iallocator-params=mond-data={file}")
+
+    assert "CPU load" not in lab.add("-t diskless", "mond5.lab").call.info
+
+    del entries[0]
+    file.write_text(json.dumps(entries))
+    info = lab.add("-t diskless", "mond6.lab").call.info
+    assert info.endswith(f" (CPU load not used: node '{MASTER}': not in file '{file}')")
