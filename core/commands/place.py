@@ -80,12 +80,24 @@ def run(options: argparse.Namespace) -> int:
     source = read_source(options, template)
     print_notes(source.notes)
     request = _request(options, template, source)
-    outcome = dispatch(request, source.cluster, config, arguments, explain=True)
+    cluster = _as_told_to_allocators(source.cluster)
+    outcome = dispatch(request, cluster, config, arguments, explain=True)
     if options.json:
         sys.stdout.buffer.write(as_json(outcome))
     else:
         sys.stdout.write(as_text(outcome))
     return EXIT_OK if isinstance(outcome, Answer) else EXIT_FAILURE
+
+
+def _as_told_to_allocators(cluster: Cluster) -> Cluster:
+    """Without what Ganeti does not tell an allocator, so that both come to the same place."""
+    return Cluster(
+        cluster.groups,
+        (node._replace(cpu_speed=1.0) for node in cluster.nodes),
+        (instance._replace(auto_balance=True) for instance in cluster.instances),
+        cluster.tags,
+        cluster.hypervisors,
+    )
 
 
 def _template(name: str) -> str:

@@ -73,9 +73,7 @@ def summary(result: Result) -> str:
     lines = [f"{counted(len(result.done), 'job')} done"]
     if result.failed:
         lines[0] += f", {len(result.failed)} failed"
-        lines += [
-            f"failed: {describe(run.job)} ({run.error or run.status})" for run in result.failed
-        ]
+        lines += [f"failed: {describe(run.job)}" for run in result.failed]
     if result.trouble:
         lines.append(f"no longer waited for: {result.trouble}")
     for run in result.running:

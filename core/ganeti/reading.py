@@ -114,6 +114,14 @@ def read_live(
     template they are wanted for; None takes the local one of the instances, if there is any,
     and otherwise the first that is enabled, as Ganeti does.
     """
+    try:
+        return _read(client, template, sleep)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as err:
+        fault = f"{type(err).__name__}: {err}"
+        raise StewardError(f"{client.where}: that is not what Ganeti 3 tells ({fault})") from err
+
+
+def _read(client: Client, template: str | None, sleep: Callable[[float], None]) -> Snapshot:
     info = client.info()
     groups = client.rows("group", _GROUP_FIELDS)
     networks = client.rows("network", _NETWORK_FIELDS)

@@ -165,9 +165,11 @@ class _Set:
 def _updated(run: Run, states: Sequence[JobState]) -> Run:
     """A job's state from those of the jobs it became."""
     failed = next((state for state in states if state.ended and state.status != SUCCESS), None)
-    if failed is not None and all(state.ended for state in states):
-        return run._replace(status=failed.status, error=failed.error or run.error)
     going = next((state for state in states if not state.ended), None)
+    if failed is not None:
+        # Those that depend on it will fail in a moment.
+        error = failed.error or run.error
+        return run if going else run._replace(status=failed.status, error=error)
     if going is not None:
         return run._replace(status=going.status)
     # All there is has succeeded, but perhaps not all was taken.
