@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
+from programs import program
 
 from ganeti_steward.core.config import Config, load_config
 
@@ -87,6 +89,8 @@ def test_missing_file(front: Front) -> None:
         ("[plugins]\nload = ['a', 'a']", "plugins.load"),
         ("[allocators]\nallocate = []", "allocators.allocate"),
         ("[allocators]\ntime-limit = 900", "allocators.time-limit"),
+        ("[shadow]\nallocate = 'hail'", "shadow.allocate"),
+        ("[shadow]\ntime-limit = 0", "shadow.time-limit"),
         ("weigh = 5", "weigh"),
         ("[weigh]\nrules = 'much'", "weigh.rules"),
         ("[weigh]\nrules = -1", "weigh.rules"),
@@ -158,6 +162,31 @@ def test_faulty_plugins(front: Front) -> None:
         "(loaded: balanced, dedicated, packed, rules)",
         "weigh.other: no plugin of this name is loaded",
         "plugin.absent: no plugin of this name is loaded",
+    ]
+
+
+def test_programs_and_shadows(front: Front) -> None:
+    good = program(front.path, "good", "true")
+    loose = program(front.path, "loose", "true")
+    os.chmod(loose, 0o777)
+    front.configure(
+        f"""
+        [allocators]
+        allocate = ["command:{good} --option", "command:/nonexistent/program", "balanced"]
+        relocate = ["command:{loose}", "balanced"]
+        [shadow]
+        allocate = ["balanced", "command:bin/true", "nosuch"]
+        relocate = ["dedicated"]
+        """
+    )
+    assert faults(front) == [
+        "allocators.allocate: command:/nonexistent/program: cannot be used: "
+        "No such file or directory",
+        f"allocators.relocate: command:{loose}: can be written to by others than its owner",
+        "shadow.allocate: command:bin/true: is no absolute path",
+        "shadow.allocate: plugin nosuch: is no allocator that is loaded "
+        "(loaded: balanced, dedicated, packed)",
+        "shadow.relocate: plugin dedicated: does not implement steward_relocate",
     ]
 
 

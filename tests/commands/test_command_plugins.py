@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from programs import program
+
+from ganeti_steward.core.request import HOOKS
+
 if TYPE_CHECKING:
     from front import Front
 
-BALANCED: Final = (
-    "steward_allocate,steward_multi_allocate,steward_relocate,steward_allocate_secondary"
-)
+BALANCED: Final = ",".join(HOOKS.values())
 
 RULES: Final = """\
 from ganeti_steward.core import hookimpl
@@ -103,6 +105,26 @@ def test_faulty_plugins_do_not_hide_the_others(front: Front) -> None:
     assert found["typo"].startswith("error: plugin typo: cannot be registered: ")
     assert found["nosuch"].startswith("error: plugin nosuch: is neither a module nor an entry")
     assert found["rules"] == "steward_constrain,steward_weigh"
+    assert front("plugins").status == 1
+
+
+def test_programs(front: Front) -> None:
+    """Those that chains and shadows name, with the hooks they stand in for."""
+    good = program(front.path, "good", "true")
+    front.configure(
+        f"""
+        [allocators]
+        allocate = ["command:{good}", "balanced"]
+        relocate = ["command:/nonexistent/program"]
+        [shadow]
+        allocate = ["command:{good}"]
+        capacity = ["command:{good}"]
+        """
+    )
+    found = rows(front)
+    assert [f"command:{good}", "program", "yes", "steward_allocate,steward_capacity"] in found
+    fault = "command:/nonexistent/program: cannot be used: No such file or directory"
+    assert ["command:/nonexistent/program", "program", "yes", f"error: {fault}"] in found
     assert front("plugins").status == 1
 
 

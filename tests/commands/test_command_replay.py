@@ -54,6 +54,29 @@ def test_every_type_is_the_same(kept: Front, file: object) -> None:
     assert (done.status, done.out) == (0, given.out)
 
 
+def test_shadow(kept: Front) -> None:
+    given = kept.allocate(DRBD)
+    kept.configure('[shadow]\nallocate = ["balanced", "nosuch"]', keep=3)
+    assert kept("replay").out == given.out
+    done = kept("replay", "--shadow")
+    answer, *compared = done.out.splitlines()
+    assert (done.status, answer) == (0, given.out.strip())
+    place = "/".join(json.loads(answer)["result"])
+    begun = "request=allocate name=new1.lab same="
+    assert compared[0].startswith(f"shadow=balanced {begun}yes ours={place} theirs={place} score=")
+    assert compared[1].startswith(f"shadow=nosuch {begun}no ours={place} theirs=failed score=")
+    assert "info=plugin nosuch: is no allocator that is loaded" in compared[1]
+
+
+def test_shadow_of_an_error(kept: Front) -> None:
+    """There is nothing to compare with."""
+    kept.allocate(DRBD, "--simulate=x")
+    kept.configure('[shadow]\nallocate = ["balanced"]', keep=3)
+    done = kept("replay", "--shadow")
+    assert (done.status, done.out.count("\n")) == (0, 1)
+    assert done.out.startswith("Error: ")
+
+
 def test_different(kept: Front) -> None:
     given = kept.allocate(DRBD)
     kept.plugin("never", NEVER)

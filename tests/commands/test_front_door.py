@@ -32,6 +32,15 @@ LATE = (
     "rich",
     "tomllib",
     "waitress",
+    # Only chains with programs and shadows need these.
+    "faulthandler",
+    "ganeti_steward.core.comparison",
+    "ganeti_steward.core.external",
+    "ganeti_steward.core.program",
+    "ganeti_steward.core.shadow",
+    "shlex",
+    "subprocess",
+    "tempfile",
 )
 
 #: Runs a program as its console script does, then tells the modules it imported.

@@ -1,0 +1,78 @@
+"""The allocator ``dedicated`` answers for exclusive storage and leaves the rest to others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ask import outcome
+from clusters import generate
+
+from ganeti_steward.core.answer import Answer
+from ganeti_steward.core.config import Allocators, Config
+
+Message = dict[str, Any]
+
+BOTH = ("dedicated", "packed")
+CHAIN = Config(allocators=Allocators(allocate=BOTH, multi_allocate=BOTH))
+ALONE = Config(allocators=Allocators(allocate=BOTH[:1], multi_allocate=BOTH[:1]))
+NOBODY = "no allocator takes this request (asked: dedicated)"
+
+REQUESTS = {
+    "allocate": ["--request=allocate", "--new-template=plain"],
+    "multi-allocate": ["--request=multi-allocate", "--count=3", "--new-mix=plain=1"],
+}
+
+
+def message(kind: str, *more: str) -> Message:
+    arguments = ["--nodes=8", "--groups=2", "--seed=5", "--mix=plain=1", "--fill=.3"]
+    return generate(*arguments, "--per-node=3", *more, *REQUESTS[kind])
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_exclusive_storage(kind: str) -> None:
+    """There it is what `balanced` does by itself."""
+    asked = message(kind, "--exclusive-storage")
+    answer = outcome(asked, config=ALONE)
+    assert isinstance(answer, Answer)
+    assert answer == outcome(asked) == outcome(asked, config=CHAIN)
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_elsewhere(kind: str) -> None:
+    asked = message(kind)
+    assert outcome(asked, config=ALONE).info == NOBODY
+    packed = Config(allocators=Allocators(allocate=("packed",), multi_allocate=("packed",)))
+    answer = outcome(asked, config=CHAIN)
+    assert isinstance(answer, Answer)
+    assert answer == outcome(asked, config=packed)
+
+
+def _mixed(kind: str, policy: str) -> tuple[Message, str, str]:
+    """One group with exclusive storage and one without; the names of both."""
+    asked = message(kind)
+    first, second = asked["nodegroups"]
+    for node in asked["nodes"].values():
+        node["ndparams"]["exclusive_storage"] = node["group"] == first
+    asked["nodegroups"][second]["alloc_policy"] = policy
+    return asked, asked["nodegroups"][first]["name"], asked["nodegroups"][second]["name"]
+
+
+def test_the_groups_in_question_count() -> None:
+    """Those named, or all that may be used."""
+    asked, exclusive, shared = _mixed("allocate", "preferred")
+    assert outcome(asked, config=ALONE).info == NOBODY
+    for group, is_taken in ((exclusive, True), (shared, False), ("nosuch", False)):
+        asked["request"]["group_name"] = group
+        assert (outcome(asked, config=ALONE).info != NOBODY) is is_taken
+    asked, _, _ = _mixed("allocate", "unallocable")
+    assert outcome(asked, config=ALONE).info != NOBODY
+
+
+def test_every_instance_of_a_batch_counts() -> None:
+    asked, exclusive, shared = _mixed("multi-allocate", "preferred")
+    for body in asked["request"]["instances"]:
+        body["group_name"] = exclusive
+    assert outcome(asked, config=ALONE).info != NOBODY
+    asked["request"]["instances"][-1]["group_name"] = shared
+    assert outcome(asked, config=ALONE).info == NOBODY

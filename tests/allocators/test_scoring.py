@@ -1,0 +1,63 @@
+"""The score after an answer is what the search announced for its place, and what hail did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from ask import announced_score, hail, need_hail, steward
+from clusters import cluster
+
+from ganeti_steward.allocators.scoring import score_after
+from ganeti_steward.core.comparison import settled
+from ganeti_steward.core.request import Allocate, Relocate
+from ganeti_steward.core.wire import read_message
+
+Message = dict[str, Any]
+
+
+def score(message: Message, result: Any) -> float:
+    asked, request = read_message(orjson.dumps(message))
+    places = settled(result, request, asked)
+    known = isinstance(request, Allocate | Relocate)
+    return score_after(asked, places, places[0].instance.template if known else None, 4096)
+
+
+@pytest.mark.parametrize("kind", ["allocate-one", "allocate-pair"])
+@pytest.mark.parametrize("seed", range(25))
+def test_as_announced(tmp_path: Path, kind: str, seed: int) -> None:
+    need_hail()
+    message = cluster(seed, kind)
+    for answer in (steward(message), hail(message, tmp_path)):
+        if not answer["success"] or "score: ([" in answer["info"]:
+            continue
+        place = answer["result"]
+        assert score(message, place) == pytest.approx(announced_score(answer, place), abs=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_order_does_not_matter(seed: int) -> None:
+    message = cluster(seed, "multi-allocate")
+    placed, failed = steward(message)["result"] or ([], [])
+    if not placed:
+        return
+    assert score(message, [placed, failed]) == pytest.approx(
+        score(message, [placed[::-1], failed]), abs=1e-9
+    )
+
+
+def test_all_leave_before_the_first_arrives() -> None:
+    """Two instances that change places: neither is in the other's way, nothing else changes."""
+    message = cluster(2, "relocate")
+    moving = [
+        (name, one["nodes"]) for name, one in message["instances"].items() if len(one["nodes"]) == 2
+    ]
+    name, nodes = moving[0]
+    message["request"] = {"type": "node-evacuate", "instances": [name], "evac_mode": "all"}
+    stays = score(message, [[[name, "", nodes]], [], []])
+    turned = score(message, [[[name, "", nodes[::-1]]], [], []])
+    back = score(message, [[[name, "", nodes[::-1]], [name, "", nodes]], [], []])
+    assert stays == pytest.approx(back, abs=1e-12)
+    assert stays != pytest.approx(turned, abs=1e-6)
