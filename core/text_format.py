@@ -85,17 +85,17 @@ _DEFAULT_POLICY: Final = (
     "32.0",
 )
 
-#: Status -> admin_state; Ganeti's ERROR_up runs, its other errors do not.
+#: Status -> admin_state, by what hbal counts; where an error hides the state, it counts all.
 _STATES: Final = {
     "running": "up",
-    "ERROR_up": "up",
     "ADMIN_down": "down",
-    "USER_down": "down",
-    "ERROR_down": "down",
-    "ERROR_nodedown": "down",
-    "ERROR_nodeoffline": "down",
-    "ERROR_wrongnode": "down",
     "ADMIN_offline": "offline",
+    "USER_down": "down",
+    "ERROR_up": "up",
+    "ERROR_down": "down",
+    "ERROR_nodedown": "up",
+    "ERROR_nodeoffline": "up",
+    "ERROR_wrongnode": "up",
 }
 _STATUS: Final = {"up": "running", "down": "ADMIN_down", "offline": "ADMIN_offline"}
 
@@ -283,7 +283,7 @@ class _Reader:
             fields = line.split("|")
             if len(fields) < needed:
                 wanted = "|".join(names[:needed])
-                self._fault(f"a {kind} is {wanted}, found {quoted(line)}")
+                self._fault(f"the fields of one {kind} start {wanted}, found {quoted(line)}")
                 continue
             yield {**defaults, **dict(zip(names, fields, strict=False))}
 

@@ -1,0 +1,35 @@
+"""Sizes as Ganeti's commands take them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.units import parse_size
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("512", 512),
+        ("512m", 512),
+        ("512MiB", 512),
+        ("4g", 4096),
+        ("4 GB", 4096),
+        ("1.5t", 1572864),
+        ("1", 4),
+        ("513", 516),
+        ("0.1g", 104),
+        ("0", 0),
+    ],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    "text", ["", "g", "4x", "4gg", "-4", "4 g b", "1,5g", "4b", "4ib", "٤", "4e3", "9999999999t"]
+)
+def test_no_sizes(text: str) -> None:
+    with pytest.raises(StewardError, match=r"a size such as 512, 4g|out of range"):
+        parse_size(text)
