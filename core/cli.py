@@ -17,6 +17,7 @@ from ganeti_steward.core.version import VERSION
 
 #: Command -> what it does.  Its module has the same name, dashes as underscores.
 COMMANDS: Final = {
+    "capacity": "count how many more instances fit, and where",
     "check-config": "check the configuration file and the plugins it names",
     "explain": "show why a request is (or was) answered the way it is",
     "group-evacuate": "move the instances of a node group to other groups",

@@ -21,45 +21,17 @@ from ganeti_steward.core.request import Allocate
 from ganeti_steward.core.sources import Source, add_source_options, read_source
 from ganeti_steward.core.units import parse_size
 
-_NAME: Final = "new.instance"
+NAME: Final = "new.instance"
 _BACKEND: Final = ("memory", "maxmem", "minmem", "vcpus", "spindle_use", "auto_balance")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """gnt-instance's options for a new instance, and where the cluster is."""
-    parser.add_argument("name", nargs="?", default=_NAME, help="the new instance's name")
+    parser.add_argument("name", nargs="?", default=NAME, help="the new instance's name")
     parser.add_argument(
         "-t", "--disk-template", required=True, metavar="TEMPLATE", help="e.g. drbd"
     )
-    parser.add_argument(
-        "-B",
-        "--backend-parameters",
-        metavar="KEY=VALUE,...",
-        default="",
-        help="memory (or maxmem), vcpus, spindle_use; what is missing is as the cluster has it",
-    )
-    parser.add_argument("-m", "--memory", metavar="SIZE", help="the same as -B memory=SIZE")
-    parser.add_argument("-c", "--vcpus", metavar="NUMBER", help="the same as -B vcpus=NUMBER")
-    parser.add_argument(
-        "--disk",
-        action="append",
-        default=[],
-        metavar="N:size=SIZE[,spindles=NUMBER]",
-        help="one disk; may be given several times",
-    )
-    parser.add_argument("-s", "--os-size", metavar="SIZE", help="one disk of this size")
-    parser.add_argument(
-        "--net",
-        action="append",
-        default=[],
-        metavar="N:network=NAME",
-        help="one network interface; may be given several times",
-    )
-    parser.add_argument("-g", "--node-group", metavar="GROUP", help="only in this group")
-    parser.add_argument(
-        "-n", "--nodes", metavar="NODE,...", help="only on these nodes (names may lack the domain)"
-    )
-    parser.add_argument("--tags", metavar="TAG,...", default="", help="the new instance's tags")
+    add_instance_options(parser)
     parser.add_argument("--json", action="store_true", help="the same as data")
     parser.add_argument(
         "-O",
@@ -72,14 +44,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_options(parser, short=False, positional=False)
 
 
+def add_instance_options(parser: argparse.ArgumentParser, *, short: bool = True) -> None:
+    """What the instance is like and where it may go; ``short`` False: by long options only."""
+
+    def names(letter: str, name: str) -> tuple[str, ...]:
+        return (letter, name) if short else (name,)
+
+    parser.add_argument(
+        "-B",
+        "--backend-parameters",
+        metavar="KEY=VALUE,...",
+        default="",
+        help="memory (or maxmem), vcpus, spindle_use; what is missing is as the cluster has it",
+    )
+    parser.add_argument(*names("-m", "--memory"), metavar="SIZE", help="the same as -B memory=SIZE")
+    parser.add_argument(
+        *names("-c", "--vcpus"), metavar="NUMBER", help="the same as -B vcpus=NUMBER"
+    )
+    parser.add_argument(
+        "--disk",
+        action="append",
+        default=[],
+        metavar="N:size=SIZE[,spindles=NUMBER]",
+        help="one disk; may be given several times",
+    )
+    parser.add_argument(*names("-s", "--os-size"), metavar="SIZE", help="one disk of this size")
+    parser.add_argument(
+        "--net",
+        action="append",
+        default=[],
+        metavar="N:network=NAME",
+        help="one network interface; may be given several times",
+    )
+    parser.add_argument("-g", "--node-group", metavar="GROUP", help="only in this group")
+    parser.add_argument(
+        "-n", "--nodes", metavar="NODE,...", help="only on these nodes (names may lack the domain)"
+    )
+    parser.add_argument("--tags", metavar="TAG,...", default="", help="the new instance's tags")
+
+
 def run(options: argparse.Namespace) -> int:
     """Show the place and why; status 1 when there is none."""
     config = load_config(config_path())
     arguments = parse_options(options.option)
-    template = _template(options.disk_template)
+    template = known_template(options.disk_template)
     source = read_source(options, template)
     print_notes(source.notes)
-    request = _request(options, template, source)
+    request = instance_request(options, template, source)
     cluster = _as_told_to_allocators(source.cluster)
     outcome = dispatch(request, cluster, config, arguments, explain=True)
     if options.json:
@@ -100,14 +111,16 @@ def _as_told_to_allocators(cluster: Cluster) -> Cluster:
     )
 
 
-def _template(name: str) -> str:
+def known_template(name: str) -> str:
+    """The name of a disk template; raises StewardError for another."""
     if name not in DISK_TEMPLATES:
         known = ", ".join(sorted(DISK_TEMPLATES))
         raise StewardError(f"unknown disk template {quoted(name)} (known: {known})")
     return name
 
 
-def _request(options: argparse.Namespace, template: str, source: Source) -> Allocate:
+def instance_request(options: argparse.Namespace, template: str, source: Source) -> Allocate:
+    """The instance that `add_instance_options` describe; ``options.name`` is its name."""
     cluster = source.cluster
     if options.name in cluster.instance_index:
         raise StewardError(f"{source.where} has an instance {options.name} already")
