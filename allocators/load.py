@@ -210,7 +210,8 @@ def _matrix(
     now[st.VCPUS] = own_cpus + on_primary(vcpus, real)
     now[st.PRIMARIES] = on_primary(np.ones_like(use), real)
     now[st.SECONDARIES] = np.bincount(secondary[both & real], minlength=size)
-    now[st.CPU_LOAD] = _cpu_load(nodes, on_primary(_ints(guests, lambda g: g.load), real))
+    now[st.CPU_LOAD] = _ints(nodes, lambda n: round(n.own_load * LOAD_UNIT))
+    now[st.CPU_LOAD] += on_primary(_ints(guests, lambda g: g.load), real)
     now[st.MEMORY_F] = free - on_primary(memory - use)
     now[st.DISK_F] = now[st.DISK] - on_both(disk, ~real)
     known = np.maximum(spindles, 0)
@@ -219,14 +220,6 @@ def _matrix(
     now[st.SPINDLE_USE_F] = on_both(share, np.ones_like(real)) * ~frame.exclusive
     now[st.VCPUS_F] = own_cpus + on_primary(vcpus)
     return now
-
-
-def _cpu_load(nodes: Sequence[Node], guests: Ints) -> Ints:
-    """What each node measures, or the loads of its ``guests`` where it does not."""
-    for at, node in enumerate(nodes):
-        if node.cpu_load is not None:
-            guests[at] = round(node.cpu_load * LOAD_UNIT)
-    return guests
 
 
 def _books(guests: Sequence[Guest], primary: Ints) -> st.TagBooks:

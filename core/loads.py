@@ -51,11 +51,13 @@ def with_reports(cluster: Cluster, reports: Mapping[str, object], collector: str
 
 
 def with_node_loads(cluster: Cluster, loads: Mapping[str, float]) -> Cluster:
-    """Nodes have the load measured, instances a part of their primary's by their CPUs.
+    """Instances have a part of what is measured on their primary, by their CPUs.
 
-    Whatever is on a node without a measurement keeps the load it had.
+    What they leave is the node's own.  Whatever is on a node without a measurement keeps
+    the load it had.
     """
     used = {node.name: node.reserved_cpus for node in cluster.nodes}
+    own = dict(loads)
     for instance in cluster.instances:
         if instance.counts_vcpus and not instance.forthcoming:
             used[instance.nodes[0]] += instance.vcpus
@@ -65,12 +67,15 @@ def with_node_loads(cluster: Cluster, loads: Mapping[str, float]) -> Cluster:
         if primary not in loads:
             return instance
         share = loads[primary] / used[primary] if used[primary] > 0 else 0.0
-        return instance._replace(cpu_load=share * instance.vcpus)
+        load = share * instance.vcpus
+        own[primary] -= 0.0 if instance.forthcoming else load
+        return instance._replace(cpu_load=load)
 
+    instances = list(map(part, cluster.instances))
     return Cluster(
         cluster.groups,
-        [node._replace(cpu_load=loads.get(node.name)) for node in cluster.nodes],
-        map(part, cluster.instances),
+        [node._replace(own_load=own.get(node.name, node.own_load)) for node in cluster.nodes],
+        instances,
         cluster.tags,
         cluster.hypervisors,
     )

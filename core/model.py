@@ -84,8 +84,8 @@ class Node(NamedTuple):
     free_spindles: int
     cpu_speed: float = 1.0
     """relative to other nodes; iallocator messages are always read as 1 (allocation 2.4)"""
-    cpu_load: float | None = None
-    """average number of busy CPUs as measured, None when that is not known"""
+    own_load: float = 0.0
+    """CPU load measured on it beyond that of its instances (allocation 3.4)"""
     silent: bool = False
     """it should have told its figures and did not"""
 
@@ -137,7 +137,7 @@ class Instance(NamedTuple):
     auto_balance: bool = True
     """whether balancing may move it and its secondary keeps memory free for it"""
     cpu_load: float = 1.0
-    """its part of its primary's load; 1 when that is not known (allocation 3.4)"""
+    """CPU load on its primary; 1 when it is not measured (allocation 3.4)"""
 
     @property
     def uses_memory(self) -> bool:

@@ -19,10 +19,13 @@ from clusters import cluster, generate
 from monitoring import addresses, daemons, node_report, telling, xen_report
 
 from ganeti_steward.allocators import state as st
+from ganeti_steward.allocators.guest import LOAD_UNIT
 from ganeti_steward.allocators.load import load
 from ganeti_steward.allocators.score import Scorer
+from ganeti_steward.core.growth import with_instances
 from ganeti_steward.core.loads import NODE_COLLECTOR, with_node_loads, with_reports
 from ganeti_steward.core.model import Cluster
+from ganeti_steward.core.request import Allocate
 from ganeti_steward.core.text_format import read_text
 from ganeti_steward.core.wire import read_message
 
@@ -238,3 +241,13 @@ def test_moving_a_measured_instance_there_and_back_changes_nothing(seed: int) ->
         assert load_row.sum() == load_row[mine[0].primary] == mine[0].guest.load
         back = away.placed(*mine[0])
         assert (back.now[st.CPU_LOAD] == before.now[st.CPU_LOAD]).all()
+
+
+def test_a_snapshot_that_grows_has_the_load_of_what_is_new() -> None:
+    snapshot, request = read_message(orjson.dumps(cluster(3, "allocate-one", "--vm-incapable=0")))
+    assert isinstance(request, Allocate)
+    snapshot = with_node_loads(snapshot, {n.name: 4.5 for n in snapshot.nodes})
+    new = request.instance._replace(nodes=(snapshot.nodes[1].name,))
+    before, grown = load(snapshot, None, 0), load(with_instances(snapshot, [new]), None, 0)
+    growth = grown.now[st.CPU_LOAD] - before.now[st.CPU_LOAD]
+    assert growth[1] == growth.sum() == LOAD_UNIT

@@ -41,7 +41,7 @@ def _message() -> Json:
         "up": _instance("n1.test", 1),
         "big": _instance("n1.test", 3),
         "down": _instance("n1.test", 4, admin_state="down"),
-        "offline": _instance("n1.test", 2, admin_state="offline"),
+        "offline": _instance("n1.test", 1, admin_state="offline"),
         "announced": _instance("n1.test", 8, forthcoming=True),
         "alone": _instance("n2.test", 2),
         "lost": _instance("n3.test", 1),
@@ -61,14 +61,14 @@ def _cluster(change: Callable[[Json], object] = lambda _: None) -> Cluster:
     return cluster
 
 
-def _loads(cluster: Cluster) -> dict[str, float | None]:
-    nodes = {node.name: node.cpu_load for node in cluster.nodes}
+def _loads(cluster: Cluster) -> dict[str, float]:
+    nodes = {node.name: node.own_load for node in cluster.nodes}
     return nodes | {instance.name: instance.cpu_load for instance in cluster.instances}
 
 
 def test_without_measurements() -> None:
     loads = _loads(_cluster())
-    assert loads == {name: None if name.endswith(".test") else 1.0 for name in loads}
+    assert loads == {name: 0.0 if name.endswith(".test") else 1.0 for name in loads}
 
 
 def test_only_live_nodes_are_asked() -> None:
@@ -83,14 +83,14 @@ def test_load_of_nodes() -> None:
     reports = {"n1.test": node_report(5.0), "n2.test": node_report(0)}
     # 2 reserved, 1 + 3 + 4 in use: half a load for each CPU.
     assert _loads(with_reports(_cluster(), reports, NODE_COLLECTOR)) == {
-        "n1.test": 5.0,
+        "n1.test": 0.5,
         "n2.test": 0.0,
-        "n3.test": None,
-        "n4.test": None,
+        "n3.test": 0.0,
+        "n4.test": 0.0,
         "up": 0.5,
         "big": 1.5,
         "down": 2.0,
-        "offline": 1.0,
+        "offline": 0.5,
         "announced": 4.0,
         "alone": 0.0,
         "lost": 1.0,
@@ -112,10 +112,10 @@ GUESTS = {"up": 0.25, "big": 2, "Domain-0": 9.0, "alone": 7.0}
 def test_load_of_xen_guests() -> None:
     reports = {"n1.test": xen_report(GUESTS), "n2.test": xen_report({"alone": 0.5, "up": 7.0})}
     assert _loads(with_reports(_cluster(), reports, XEN_COLLECTOR)) == {
-        "n1.test": None,
-        "n2.test": None,
-        "n3.test": None,
-        "n4.test": None,
+        "n1.test": 0.0,
+        "n2.test": 0.0,
+        "n3.test": 0.0,
+        "n4.test": 0.0,
         "up": 0.25,
         "big": 2.0,
         "down": 0.0,
