@@ -105,6 +105,10 @@ def compare(config: Config, raw: bytes, options: Options, answer: bytes) -> Iter
     ``answer`` is what was answered to the message.
     """
     cluster, request = read_message(raw)
+    if options.measured:
+        from ganeti_steward.core.measuring import measured
+
+        cluster, _ = measured(cluster, options)
     plugins = Plugins(config)
     question = Question(request, cluster, Context(options, plugins), plugins, raw)
     ours = _read_answer(answer)
