@@ -1,0 +1,127 @@
+"""The client of luxid, against a socket that answers as luxid does."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from daemons import luxid
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.jobs import JobState, Submitted
+from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.operations import migrate
+
+
+def refused(error: object) -> bytes:
+    return json.dumps({"success": False, "result": error}).encode() + b"\x03"
+
+
+def test_a_call(tmp_path: Path) -> None:
+    def answer(method: str, arguments: list[Any]) -> Any:
+        return {"name": "cluster.lab", "padding": "x" * 300000}
+
+    with luxid(tmp_path, answer) as daemon:
+        assert Luxi(daemon.path).info()["name"] == "cluster.lab"
+        assert daemon.asked == [{"method": "QueryClusterInfo", "args": [], "version": 3000000}]
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        (refused(["OpPrereqError", ["Unknown\noutput fields", "wrong_input"]]), "Unknown output f"),
+        (refused("Failed to parse request: x"), "Failed to parse request: x"),
+        (refused(["Odd"]), "['Odd']"),
+        (b"no JSON\x03", "the answer is not what luxid answers"),
+        (b"[]\x03", "the answer is not what luxid answers"),
+        (b'{"success":true}\x03', "the answer is not what luxid answers"),
+        (b'{"success":true', "the connection was closed before the answer"),
+        (None, "the connection was closed before the answer"),
+    ],
+)
+def test_errors_name_socket_and_method(tmp_path: Path, answer: bytes | None, fault: str) -> None:
+    with luxid(tmp_path, lambda method, arguments: answer) as daemon:
+        with pytest.raises(StewardError) as caught:
+            Luxi(daemon.path).info()
+    assert str(caught.value).startswith(f"luxid at {daemon.path}, QueryClusterInfo: {fault}")
+    assert "\n" not in str(caught.value)
+
+
+def test_no_answer(tmp_path: Path) -> None:
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(path)
+        listening.listen()
+        with pytest.raises(StewardError, match=r"QueryClusterInfo: no answer within 0\.05 s"):
+            Luxi(path, time_limit=0.05).info()
+
+
+def test_nobody_there(tmp_path: Path) -> None:
+    with pytest.raises(StewardError, match=r"no socket .*/luxid: luxid runs on the master only"):
+        Luxi(str(tmp_path / "luxid")).info()
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(path)
+    with pytest.raises(StewardError, match=r"nobody listens at .*/socket: luxid is not running"):
+        Luxi(path).info()
+    with pytest.raises(StewardError, match="AF_UNIX path too long"):
+        Luxi("/" + "x" * 200).info()
+
+
+def test_rows(tmp_path: Path) -> None:
+    data = [[[0, "n1"], [0, 5]], [[0, "n2"], [4, None]]]
+    with luxid(tmp_path, lambda method, arguments: {"data": data, "fields": []}) as daemon:
+        rows = Luxi(daemon.path).rows("node", ("name", "mfree"))
+    assert rows == [{"name": "n1", "mfree": 5}, {"name": "n2", "mfree": None}]
+    assert daemon.asked[0]["args"] == ["node", ["name", "mfree"], None]
+
+
+def test_a_field_ganeti_does_not_know(tmp_path: Path) -> None:
+    data = [[[0, "n1"], [1, None]]]
+    with luxid(tmp_path, lambda method, arguments: {"data": data}) as daemon:
+        with pytest.raises(StewardError, match="nodes have no field 'odd' in this Ganeti"):
+            Luxi(daemon.path).rows("node", ("name", "odd"))
+
+
+def test_submit(tmp_path: Path) -> None:
+    """Every operation carries a reason, behind those it has; each job has its own answer."""
+
+    def answer(method: str, arguments: list[Any]) -> Any:
+        return [[True, 7], [False, ["JobQueueDrainError", ["Job queue is drained"]]]]
+
+    own = {**migrate("i2.lab"), "reason": [["gnt:user", "mine", 3]]}
+    with luxid(tmp_path, answer) as daemon:
+        client = Luxi(daemon.path, clock=lambda: 12345)
+        done = client.submit([[migrate("i1.lab", "n1.lab")], [own]], "balance")
+    assert done == [Submitted((7,)), Submitted((), "Job queue is drained")]
+    trail = ["gnt:client:gnt-steward", "balance", 12345]
+    (first,), (second,) = daemon.asked[0]["args"][0]
+    assert first == {**migrate("i1.lab", "n1.lab"), "reason": [trail]}
+    assert second["reason"] == [["gnt:user", "mine", 3], trail]
+
+
+def test_states(tmp_path: Path) -> None:
+    failed = ["OpExecError", ["Disk\n is gone"]]
+    rows = [
+        [1, "success", ["success"], [None]],
+        [2, "error", ["success", "error", "error"], [None, failed, ["OpExecError", ["after it"]]]],
+        None,
+        [4, "canceled", ["canceled"], [None]],
+    ]
+    with luxid(tmp_path, lambda method, arguments: rows) as daemon:
+        states = Luxi(daemon.path).states([1, 2, 3, 4])
+        assert Luxi(daemon.path).states([]) == []
+    assert [state.status for state in states] == ["success", "error", "lost", "canceled"]
+    assert [state.error for state in states][:2] == ["", "Disk is gone"]
+    assert all(state.ended for state in states)
+    assert not JobState(5, "canceling").ended
+    assert len(daemon.asked) == 1
+
+
+def test_cancel(tmp_path: Path) -> None:
+    with luxid(tmp_path, lambda method, arguments: [False, "Job 9 not found"]) as daemon:
+        assert Luxi(daemon.path).cancel(9) == "Job 9 not found"
+    assert daemon.asked[0]["args"] == [9, False]
