@@ -43,9 +43,11 @@ def test_a_call(tmp_path: Path) -> None:
     ],
 )
 def test_errors_name_socket_and_method(tmp_path: Path, answer: bytes | None, fault: str) -> None:
-    with luxid(tmp_path, lambda method, arguments: answer) as daemon:
-        with pytest.raises(StewardError) as caught:
-            Luxi(daemon.path).info()
+    with (
+        luxid(tmp_path, lambda method, arguments: answer) as daemon,
+        pytest.raises(StewardError) as caught,
+    ):
+        Luxi(daemon.path).info()
     assert str(caught.value).startswith(f"luxid at {daemon.path}, QueryClusterInfo: {fault}")
     assert "\n" not in str(caught.value)
 
@@ -81,9 +83,11 @@ def test_rows(tmp_path: Path) -> None:
 
 def test_a_field_ganeti_does_not_know(tmp_path: Path) -> None:
     data = [[[0, "n1"], [1, None]]]
-    with luxid(tmp_path, lambda method, arguments: {"data": data}) as daemon:
-        with pytest.raises(StewardError, match="nodes have no field 'odd' in this Ganeti"):
-            Luxi(daemon.path).rows("node", ("name", "odd"))
+    with (
+        luxid(tmp_path, lambda method, arguments: {"data": data}) as daemon,
+        pytest.raises(StewardError, match="nodes have no field 'odd' in this Ganeti"),
+    ):
+        Luxi(daemon.path).rows("node", ("name", "odd"))
 
 
 def test_submit(tmp_path: Path) -> None:

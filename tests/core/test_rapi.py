@@ -99,16 +99,20 @@ def test_environment_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ],
 )
 def test_errors_are_sentences(status: int, answer: Any, fault: str) -> None:
-    with rapi(lambda method, path: (status, answer)) as daemon:
-        with pytest.raises(StewardError) as caught:
-            client(daemon).info()
+    with (
+        rapi(lambda method, path: (status, answer)) as daemon,
+        pytest.raises(StewardError) as caught,
+    ):
+        client(daemon).info()
     assert str(caught.value) == f"RAPI at {daemon.host}, {fault}"
 
 
 def test_credentials_are_asked_for() -> None:
-    with rapi(lambda method, path: (401, {})) as daemon:
-        with pytest.raises(StewardError, match=r"are needed \(--rapi-credentials FILE\)"):
-            client(daemon, None).info()
+    with (
+        rapi(lambda method, path: (401, {})) as daemon,
+        pytest.raises(StewardError, match=r"are needed \(--rapi-credentials FILE\)"),
+    ):
+        client(daemon, None).info()
 
 
 def test_nobody_there() -> None:
