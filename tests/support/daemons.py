@@ -32,6 +32,7 @@ class Luxid:
         self._socket.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._socket.close()
+        Path(self.path).unlink()
 
     def _serve(self) -> None:
         while True:

@@ -1,0 +1,265 @@
+"""A running cluster reads as the message Ganeti would send of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import clusters
+import pytest
+from daemons import luxid, rapi
+from live import Ganeti
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.jobs import JobState
+from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.ganeti.rapi import Credentials, Rapi
+from ganeti_steward.core.ganeti.reading import Snapshot, disk_space, read_live
+from ganeti_steward.core.model import Cluster, Node
+from ganeti_steward.core.wire import read_cluster
+
+LAB = Credentials("lab", "secret")
+
+
+def message(seed: int) -> dict[str, Any]:
+    return clusters.cluster(seed, "allocate-one", "--networks=2")
+
+
+def parts(cluster: Cluster) -> list[tuple[Any, ...]]:
+    return [
+        cluster.groups,
+        cluster.nodes,
+        cluster.instances,
+        cluster.tags,
+        cluster.hypervisors,
+    ]
+
+
+def through_luxi(ganeti: Ganeti, path: Path, template: str | None = None) -> Snapshot:
+    with luxid(path, ganeti.luxi) as daemon:
+        return read_live(Luxi(daemon.path), template)
+
+
+def through_rapi(ganeti: Ganeti, template: str | None = None) -> Snapshot:
+    with rapi(ganeti.rapi) as daemon:
+        return read_live(Rapi(daemon.host, LAB, verify=False), template)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_same_cluster_as_the_message(seed: int, tmp_path: Path) -> None:
+    told = message(seed)
+    for disks, instance in ((i["disks"], i) for i in told["instances"].values()):
+        # As Ganeti has it: the message's own sum is what is to be found again.
+        sizes = [disk["size"] for disk in disks]
+        instance["disk_space_total"] = disk_space(instance["disk_template"], sizes)
+    expected = parts(read_cluster(told))
+    assert parts(through_luxi(Ganeti(told), tmp_path).cluster) == expected
+    assert parts(through_rapi(Ganeti(told)).cluster) == expected
+
+
+@pytest.mark.parametrize(
+    ("template", "sizes", "space"),
+    [
+        ("drbd", [1024, 512], 1792),
+        ("plain", [1024, 512], 1536),
+        ("sharedfile", [1024], 1024),
+        ("diskless", [], 0),
+        ("blockdev", [1024], 0),
+    ],
+)
+def test_disk_space(template: str, sizes: list[int], space: int) -> None:
+    assert disk_space(template, sizes) == space
+
+
+def test_what_messages_do_not_carry(tmp_path: Path) -> None:
+    ganeti = Ganeti(message(1))
+    ganeti.nodes[0]["ndparams"]["cpu_speed"] = 1.5
+    ganeti.instances[0]["beparams"]["auto_balance"] = False
+    cluster, silent, backend, networks = through_luxi(ganeti, tmp_path)
+    speeds = {node.name: node.cpu_speed for node in cluster.nodes}
+    assert speeds.pop(ganeti.nodes[0]["name"]) == 1.5
+    assert set(speeds.values()) == {1.0}
+    fixed = [i.name for i in cluster.instances if not i.auto_balance]
+    assert fixed == [ganeti.instances[0]["name"]]
+    assert backend["maxmem"] == 640
+    assert networks == {row["name"]: row["uuid"] for row in ganeti.networks}
+    assert networks
+    assert silent == ()
+
+
+def healthy() -> dict[str, Any]:
+    return clusters.generate("--nodes=5", "--groups=1", "--mix=drbd=1", "--seed=2")
+
+
+def node_of(snapshot: Snapshot, name: str) -> Node:
+    return snapshot.cluster.nodes[snapshot.cluster.node_index[name]]
+
+
+@pytest.mark.parametrize("field", ["mtotal", "mnode", "mfree", "dtotal", "dfree", "ctotal", "cnos"])
+def test_a_node_without_figures_is_unusable(field: str, tmp_path: Path) -> None:
+    ganeti = Ganeti(healthy())
+    name = ganeti.nodes[2]["name"]
+    ganeti.nodes[2][field] = None
+    snapshot = through_luxi(ganeti, tmp_path)
+    assert snapshot.silent == (name,)
+    node = node_of(snapshot, name)
+    assert (node.silent, node.offline, node.usable, node.condition) == (
+        True,
+        False,
+        False,
+        "silent",
+    )
+    assert node.free_memory == 0
+    assert sum(other.usable for other in snapshot.cluster.nodes) == 4
+
+
+def test_spindles_matter_with_exclusive_storage_only(tmp_path: Path) -> None:
+    ganeti = Ganeti(healthy())
+    for node in ganeti.nodes:
+        node["spfree"] = None
+    assert through_rapi(ganeti).silent == ()
+    ganeti.nodes[0]["ndparams"]["exclusive_storage"] = True
+    assert through_luxi(ganeti, tmp_path).silent == (ganeti.nodes[0]["name"],)
+
+
+@pytest.mark.parametrize("state", [{"offline": True}, {"vm_capable": False}])
+def test_nodes_that_need_not_tell_are_not_silent(state: dict[str, bool], tmp_path: Path) -> None:
+    ganeti = Ganeti(healthy())
+    ganeti.nodes[2].update(state, mtotal=None, mfree=None, dtotal=None)
+    snapshot = through_luxi(ganeti, tmp_path)
+    assert snapshot.silent == ()
+    assert not node_of(snapshot, ganeti.nodes[2]["name"]).usable
+
+
+def test_forthcoming_instances(tmp_path: Path) -> None:
+    ganeti = Ganeti(healthy())
+    ganeti.instances[0].update(forthcoming=True, name=None)
+    snapshot = through_luxi(ganeti, tmp_path)
+    uuid = ganeti.instances[0]["uuid"]
+    (found,) = [i.name for i in snapshot.cluster.instances if i.forthcoming]
+    assert found == uuid
+    # Nothing is kept free for it to grow.
+    ganeti = Ganeti(healthy())
+    name, node = ganeti.instances[0]["name"], ganeti.instances[0]["pnode"]
+    ganeti.instance(name)["oper_ram"] = None
+    before = node_of(through_luxi(ganeti, tmp_path), node).free_memory
+    ganeti.instance(name)["forthcoming"] = True
+    after = node_of(through_rapi(ganeti), node).free_memory
+    assert after - before == ganeti.instance(name)["beparams"]["maxmem"]
+
+
+DISKS = {"total_disk": 7000.0, "free_disk": 5000}
+
+
+def disks(snapshot: Snapshot, at: int = 0) -> dict[str, float]:
+    node = snapshot.cluster.nodes[at]
+    return {"total_disk": node.total_disk, "free_disk": node.free_disk}
+
+
+@pytest.mark.parametrize(
+    ("templates", "wanted", "jobs"),
+    [
+        (("drbd", "file"), "plain", 0),
+        (("plain", "file"), "drbd", 0),
+        (("plain", "file"), None, 0),
+        (("drbd", "file"), "file", 1),
+        (("file", "drbd"), "drbd", 1),
+        (("diskless", "drbd"), "plain", 1),
+        (("file", "drbd"), None, 1),
+        (("file", "drbd"), "file", 0),
+    ],
+)
+def test_disk_figures_are_of_the_wanted_storage(
+    templates: tuple[str, ...], wanted: str | None, jobs: int, tmp_path: Path
+) -> None:
+    """Nodes tell the figures of the first enabled template; others are asked for by a job."""
+    ganeti = Ganeti(healthy(), templates)
+    plain = {"total_disk": ganeti.nodes[0]["dtotal"], "free_disk": ganeti.nodes[0]["dfree"]}
+    assert disks(through_luxi(ganeti, tmp_path, wanted)) == (DISKS if jobs else plain)
+    assert len(ganeti.storage) == jobs
+    ganeti.storage.clear()
+    assert disks(through_rapi(ganeti, wanted)) == (DISKS if jobs else plain)
+    # RAPI asks each node for itself.
+    assert len(ganeti.storage) == jobs * 5
+
+
+@pytest.mark.parametrize("template", ["diskless", "sharedfile", "ext", "rbd", "gluster"])
+def test_templates_without_space_on_nodes(template: str, tmp_path: Path) -> None:
+    ganeti = Ganeti(healthy())
+    for node in ganeti.nodes:
+        node["dtotal"] = node["dfree"] = None
+    snapshot = through_luxi(ganeti, tmp_path, template)
+    assert disks(snapshot) == {"total_disk": 0, "free_disk": 0}
+    assert snapshot.silent == ()
+
+
+def test_a_node_that_does_not_tell_its_storage(tmp_path: Path) -> None:
+    """It is not asked when it did not tell anything, and silent when it lacks the unit."""
+    ganeti = Ganeti(healthy(), ("file", "drbd"))
+    ganeti.nodes[1]["mtotal"] = None
+    ganeti.nodes[3]["offline"] = True
+    with luxid(tmp_path, ganeti.luxi) as daemon:
+        snapshot = read_live(Luxi(daemon.path), "drbd")
+        (job,) = [one["args"][0] for one in daemon.asked if one["method"] == "SubmitManyJobs"]
+    asked = job[0][0]["nodes"]
+    assert asked == [ganeti.nodes[at]["name"] for at in (0, 2, 4)]
+    assert snapshot.silent == (ganeti.nodes[1]["name"],)
+    ganeti.info["volume_group_name"] = "another"
+    assert len(through_luxi(ganeti, tmp_path, "drbd").silent) == 4
+
+
+class StorageJob:
+    """A client whose storage job does what is told."""
+
+    def __init__(self, ganeti: Ganeti, status: str) -> None:
+        self._ganeti, self._status = ganeti, status
+        self.where = "the lab"
+        self.info = lambda: ganeti.info
+        self.rows = lambda what, fields: ganeti.rows(what)
+        self.storage_jobs = lambda kind, fields, nodes: [9]
+
+    def states(self, numbers: list[int]) -> list[JobState]:
+        return [JobState(9, self._status, "no lock")]
+
+
+@pytest.mark.parametrize(
+    ("status", "fault"),
+    [
+        ("error", "the lab: job 9, which asks for the nodes' storage, ended with error: no lock"),
+        ("canceled", "ended with canceled"),
+        ("queued", "the lab: the nodes' storage was not told within 120 s"),
+    ],
+)
+def test_a_storage_job_without_result(status: str, fault: str) -> None:
+    ganeti = Ganeti(healthy(), ("file", "drbd"))
+    slept: list[float] = []
+    with pytest.raises(StewardError, match=fault):
+        read_live(StorageJob(ganeti, status), "drbd", sleep=slept.append)
+    assert sum(slept) == pytest.approx(120 if status == "queued" else 0)
+
+
+def test_faults_of_what_is_told(tmp_path: Path) -> None:
+    ganeti = Ganeti(healthy())
+    ganeti.instances[0]["disk_template"] = "mixed"
+    name = ganeti.instances[0]["name"]
+    with pytest.raises(StewardError, match=rf"instance '{name}': key 'disk_template': unknown val"):
+        through_luxi(ganeti, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda ganeti: ganeti.info.pop("tags"),
+        lambda ganeti: ganeti.nodes[0].update(ndparams=None),
+        lambda ganeti: ganeti.instances[0].update(beparams={}),
+        lambda ganeti: ganeti.instances[0].update({"disk.sizes": []}),
+        lambda ganeti: ganeti.info.update(enabled_disk_templates=[]),
+        lambda ganeti: setattr(ganeti, "nodes", [5]),
+    ],
+)
+def test_something_else_than_ganeti(change: Any) -> None:
+    ganeti = Ganeti(healthy())
+    change(ganeti)
+    client = StorageJob(ganeti, "success")
+    with pytest.raises(StewardError, match="the lab: that is not what Ganeti 3 tells"):
+        read_live(client)

@@ -1,0 +1,178 @@
+"""A running cluster made of an iallocator message: what luxid and RAPI would tell of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+Message = dict[str, Any]
+Row = dict[str, Any]
+
+#: The message's key -> luxid's field, for a node's figures.
+FIGURES: Final = {
+    "total_memory": "mtotal",
+    "reserved_memory": "mnode",
+    "total_disk": "dtotal",
+    "free_disk": "dfree",
+    "total_spindles": "sptotal",
+    "free_spindles": "spfree",
+    "total_cpus": "ctotal",
+    "reserved_cpus": "cnos",
+}
+
+
+class Ganeti:
+    """The rows of each kind of object; change them as you like."""
+
+    def __init__(self, message: Message, templates: Sequence[str] = ("drbd", "plain")) -> None:
+        self.info: Row = {
+            "name": "cluster.lab",
+            "tags": message["cluster_tags"],
+            "enabled_hypervisors": message["enabled_hypervisors"],
+            "enabled_disk_templates": [*templates],
+            "volume_group_name": "xenvg",
+            "file_storage_dir": "/srv/ganeti/file-storage",
+            "beparams": {"default": {"maxmem": 640, "minmem": 640, "vcpus": 3, "spindle_use": 1}},
+        }
+        groups = message["nodegroups"]
+        self.groups = [_group(uuid, group) for uuid, group in groups.items()]
+        self.networks = _networks(groups)
+        self.instances = [_instance(*item) for item in message["instances"].items()]
+        self.nodes = [_node(name, node, self.instances) for name, node in message["nodes"].items()]
+        self.storage: dict[int, list[list[Any]]] = {}
+        """job -> what nodes tell of their storage"""
+
+    def rows(self, what: str) -> list[Row]:
+        """All objects of a kind."""
+        rows: list[Row] = getattr(self, f"{what}s")
+        return rows
+
+    def node(self, name: str) -> Row:
+        """The row of one node."""
+        return next(row for row in self.nodes if row["name"] == name)
+
+    def instance(self, name: str) -> Row:
+        """The row of one instance."""
+        return next(row for row in self.instances if row["name"] == name)
+
+    def luxi(self, method: str, arguments: list[Any]) -> Any:
+        """What luxid answers."""
+        if method == "QueryClusterInfo":
+            return self.info
+        if method == "Query":
+            what, fields, _ = arguments
+            rows = self.rows(what)
+            return {"data": [[_status(row, field) for field in fields] for row in rows]}
+        if method == "SubmitManyJobs":
+            (((operation,),),) = arguments
+            return [[True, self._storage_job(operation["storage_type"], operation["nodes"])]]
+        if method == "QueryJobs":
+            return [[job, "success", ["success"], [self.storage[job]]] for job in arguments[0]]
+        raise AssertionError(method)
+
+    def rapi(self, method: str, path: str) -> tuple[int, Any]:
+        """What the RAPI daemon answers."""
+        assert method == "GET"
+        parts, query = urlsplit(path).path.split("/")[2:], urlsplit(path).query
+        if parts == ["info"]:
+            return 200, self.info
+        if parts[0] == "query":
+            rows = self.rows(parts[1])
+            data = [[[0, row["name"]], [0, row["forthcoming"]]] for row in rows]
+            assert query == "fields=name%2Cforthcoming"
+            return 200, {"data": data}
+        if parts[0] == "jobs":
+            job = int(parts[1])
+            told = {"status": "success", "opstatus": ["success"], "opresult": [self.storage[job]]}
+            return 200, told
+        if parts[2:] == ["storage"]:
+            kind = query.split("storage_type=")[1].split("&")[0]
+            return 200, str(self._storage_job(kind, [parts[1]]))
+        assert query == "bulk=1"
+        # Whether an instance is forthcoming is not told here.
+        known = (
+            {k: v for k, v in row.items() if k != "forthcoming"} for row in self.rows(parts[0][:-1])
+        )
+        return 200, list(known)
+
+    def _storage_job(self, kind: str, nodes: Sequence[str]) -> int:
+        unit = {"lvm-vg": "xenvg", "file": "/srv/ganeti/file-storage"}[kind]
+        job = len(self.storage) + 1
+        # Another unit of the same kind, of which nothing is wanted.
+        self.storage[job] = [[node, "other", 1, 1] for node in nodes] + [
+            [node, unit, 7000 + at, 5000 + at] for at, node in enumerate(nodes)
+        ]
+        return job
+
+
+def _status(row: Row, field: str) -> list[Any]:
+    return [0, row[field]] if row[field] is not None else [2, None]
+
+
+def _group(uuid: str, group: Message) -> Row:
+    return {
+        "uuid": uuid,
+        **{key: group[key] for key in ("name", "alloc_policy", "ipolicy", "tags")},
+    }
+
+
+def _networks(groups: Message) -> list[Row]:
+    """The networks groups name; they know the groups by name."""
+    found: dict[str, list[list[str]]] = {}
+    for group in groups.values():
+        for uuid in group["networks"]:
+            found.setdefault(uuid, []).append([group["name"], "bridged", "br0"])
+    return [{"uuid": uuid, "name": f"name-of-{uuid}", "group_list": g} for uuid, g in found.items()]
+
+
+def _node(name: str, node: Message, instances: Sequence[Row]) -> Row:
+    row: Row = {
+        "name": name,
+        "group.uuid": node["group"],
+        "offline": node["offline"],
+        "drained": node["drained"],
+        "vm_capable": node.get("vm_capable", True),
+        "tags": node["tags"],
+        "ndparams": {**node["ndparams"], "cpu_speed": 1},
+        **{field: node.get(key) for key, field in FIGURES.items()},
+        "mfree": node.get("free_memory"),
+    }
+    if row["mfree"] is not None:
+        # Ganeti takes off what instances could still grow to; the node does not know of it.
+        row["mfree"] += sum(_growth(i) for i in instances if i["pnode"] == name)
+    return row
+
+
+def _growth(instance: Row) -> int:
+    if instance["admin_state"] != "up" or instance["forthcoming"]:
+        return 0
+    return max(0, int(instance["beparams"]["maxmem"]) - int(instance["oper_ram"] or 0))
+
+
+def _instance(name: str, instance: Message) -> Row:
+    state = instance.get("admin_state", "up")
+    memory = instance["memory"]
+    return {
+        "name": name,
+        "uuid": f"uuid-of-{name}",
+        "pnode": instance["nodes"][0],
+        "snodes": instance["nodes"][1:],
+        "admin_state": state,
+        "disk_template": instance["disk_template"],
+        "disk.sizes": [disk["size"] for disk in instance["disks"]],
+        "disk.spindles": [disk.get("spindles") for disk in instance["disks"]],
+        "nic.modes": [nic.get("mode", "bridged") for nic in instance["nics"]],
+        "nic.networks": [nic.get("network") for nic in instance["nics"]],
+        "beparams": {
+            "maxmem": memory,
+            "minmem": memory // 2,
+            "vcpus": instance["vcpus"],
+            "spindle_use": instance["spindle_use"],
+            "auto_balance": True,
+        },
+        "tags": instance["tags"],
+        # Some use less than they may, some use nothing, and one more than it may.
+        "oper_ram": None if state != "up" else (memory - 64, memory, memory + 8)[len(name) % 3],
+        "forthcoming": instance.get("forthcoming", False),
+    }
