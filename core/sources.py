@@ -171,7 +171,9 @@ def _text(path: str) -> Source:
     from ganeti_steward.core.text_format import read_text
 
     try:
-        cluster = read_text(_read(path).decode(errors="surrogateescape"))
+        cluster = read_text(_read(path).decode())
+    except UnicodeDecodeError as err:
+        raise StewardError(f"{_file(path)}: byte {err.start} is not UTF-8") from None
     except BadInput as err:
         raise StewardError(f"{_file(path)}: {err}") from None
     return Source(cluster, _file(path))

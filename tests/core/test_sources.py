@@ -1,0 +1,163 @@
+"""Where a command takes its cluster from."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import clusters
+import pytest
+from daemons import luxid, rapi
+from live import Ganeti
+
+from ganeti_steward.core import sources
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.sources import Source, add_source_options, read_source
+from ganeti_steward.core.text_format import write_text
+from ganeti_steward.core.wire import read_cluster
+
+
+def source(*arguments: str, template: str | None = None) -> Source:
+    parser = argparse.ArgumentParser()
+    add_source_options(parser)
+    return read_source(parser.parse_args(arguments), template)
+
+
+def told() -> dict[str, Any]:
+    return clusters.generate("--nodes=4", "--groups=1", "--mix=drbd=1", "--seed=1")
+
+
+@pytest.fixture
+def message(tmp_path: Path) -> Path:
+    file = tmp_path / "message.json"
+    file.write_text(json.dumps(told()))
+    return file
+
+
+@pytest.fixture(autouse=True)
+def _no_luxid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever runs on this machine."""
+    monkeypatch.setattr(sources, "SOCKET", "/nosuch/socket")
+    monkeypatch.delenv("GNT_STEWARD_RAPI_USER", raising=False)
+    monkeypatch.delenv("GNT_STEWARD_RAPI_PASSWORD", raising=False)
+
+
+@pytest.mark.parametrize("option", [(), ("--file",), ("-I",)])
+def test_a_message(message: Path, option: tuple[str, ...]) -> None:
+    found = source(*option, str(message))
+    assert found.cluster.nodes == read_cluster(told()).nodes
+    assert found.where == f"the file {message}"
+    assert found.jobs is None
+    assert found.backend["maxmem"] == 128
+
+
+def test_the_request_does_not_matter(message: Path) -> None:
+    for request in ({"type": "odd"}, None):
+        message.write_text(json.dumps(told() | {"request": request}))
+        assert len(source(str(message)).cluster.nodes) == 4
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(told()).encode())))
+    found = source("-")
+    assert (len(found.cluster.nodes), found.where) == (4, "standard input")
+
+
+@pytest.mark.parametrize("option", ["-t", "--text-data"])
+def test_text_format(tmp_path: Path, option: str) -> None:
+    file = tmp_path / "cluster.data"
+    file.write_text(write_text(read_cluster(told())))
+    found = source(option, str(file))
+    assert found.cluster.nodes == read_cluster(told()).nodes
+    assert found.where == f"the file {file}"
+
+
+def test_luxid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with luxid(tmp_path, Ganeti(told()).luxi) as daemon:
+        found = source("--luxi-socket", daemon.path)
+        monkeypatch.setattr(sources, "SOCKET", daemon.path)
+        assert source("-L").cluster.nodes == source().cluster.nodes == found.cluster.nodes
+    assert found.cluster.nodes == read_cluster(told()).nodes
+    assert found.where == f"luxid at {daemon.path}"
+    assert found.jobs is not None
+    assert found.jobs.where == found.where
+    assert found.backend["maxmem"] == 640
+
+
+def test_rapi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "credentials"
+    file.write_text("lab secret")
+    file.chmod(0o600)
+    with rapi(Ganeti(told()).rapi) as daemon:
+        found = source("-m", daemon.host, "--rapi-insecure", "--rapi-credentials", str(file))
+        basic = {asked.authorization for asked in daemon.asked}
+        assert len(basic) == 1
+        monkeypatch.setenv("GNT_STEWARD_RAPI_USER", "lab")
+        monkeypatch.setenv("GNT_STEWARD_RAPI_PASSWORD", "secret")
+        source("--rapi", daemon.host, "--rapi-insecure")
+    assert {asked.authorization for asked in daemon.asked} == basic != {None}
+    assert found.cluster.nodes == read_cluster(told()).nodes
+    assert found.where == f"RAPI at {daemon.host}"
+    assert found.jobs is not None
+
+
+def test_silent_nodes_are_told(tmp_path: Path) -> None:
+    ganeti = Ganeti(told())
+    ganeti.nodes[1]["mfree"] = None
+    name = ganeti.nodes[1]["name"]
+    with luxid(tmp_path, ganeti.luxi) as daemon:
+        notes = source("--luxi-socket", daemon.path).notes
+    assert notes == (f"{name} does not tell its figures and counts as unusable",)
+
+
+def test_disk_figures_for_a_template(tmp_path: Path) -> None:
+    with luxid(tmp_path, Ganeti(told(), ("drbd", "file")).luxi) as daemon:
+        found = source("--luxi-socket", daemon.path, template="file")
+    assert found.cluster.nodes[0].total_disk == 7000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        ((), "no cluster is named, and there is no luxid here (/nosuch/socket)"),
+        (("-L",), "there is no socket /nosuch/socket: luxid runs on the master only"),
+        (("-L", "-m", "x"), "one cluster at a time: --luxi and --rapi were given"),
+        (("-t", "x", "y"), "one cluster at a time: --text-data and an iallocator message were"),
+        (("--file", "x", "y"), "two messages are named, x and y"),
+        (("/nosuch/file",), "/nosuch/file: No such file or directory"),
+        (("-t", "/nosuch/file"), "/nosuch/file: No such file or directory"),
+        (("-m", "x", "--rapi-ca", "y", "--rapi-insecure"), "exclude each other"),
+        (("-m", "x:y"), "no RAPI daemon: HOST or HOST:PORT is expected, found 'x:y'"),
+    ],
+)
+def test_faults(arguments: tuple[str, ...], fault: str) -> None:
+    with pytest.raises(StewardError) as caught:
+        source(*arguments)
+    assert fault in str(caught.value)
+
+
+def test_faults_of_files_name_them(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("[]")
+    with pytest.raises(StewardError, match=f"^the file {file}: the message: an object is expected"):
+        source(str(file))
+    with pytest.raises(StewardError, match=f"^the file {file}: no cluster in htools' text format"):
+        source("-t", str(file))
+    file.write_bytes(b"\xff|u1|preferred|\n\n\n\n\n")
+    with pytest.raises(StewardError, match=f"^the file {file}: byte 0 is not UTF-8"):
+        source("-t", str(file))
+
+
+def test_letters_left_to_the_command() -> None:
+    parser = argparse.ArgumentParser()
+    add_source_options(parser, short=False, positional=False)
+    parser.add_argument("-t")
+    parser.add_argument("-m")
+    parser.add_argument("-I")
+    parser.add_argument("name")
+    options = parser.parse_args(["-t", "drbd", "-m", "4g", "-I", "x", "web1"])
+    assert (options.text_data, options.rapi, options.file) == (None, None, None)
