@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ganeti_steward.allocators.capacity_check import PlaceFilter
-from ganeti_steward.allocators.copies import Copies
+from ganeti_steward.allocators.copies import MANY, Copies
 from ganeti_steward.allocators.copies_score import CopyScore
 from ganeti_steward.allocators.copies_search import RoomCosts, greedy, most_copies
 from ganeti_steward.allocators.load import load
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 #: Copies placed at first before the capacity test looks at them together.
 _BATCH: Final = 32
 
+#: Up to so many copies are put on a state one by one.
+_FEW: Final = 64
+
 
 def capacity(request: Capacity, cluster: Cluster, context: Context) -> Outcome:
     """Answer with the count, the places in order, and what stops one more."""
@@ -50,9 +53,11 @@ def capacity(request: Capacity, cluster: Cluster, context: Context) -> Outcome:
         return Refusal(last.fault)
     placed: list[Pair] = []
     if last.chosen is not None:
-        placed = _Filling(state, item, last).placed()
-        state = _filled(cluster, item, placed, context)
-        last = placer.place(state, item, item.group_name, terms)
+        filling = _Filling(state, item, last, options.kvm_memory)
+        if filling.endless:
+            return Refusal(f"{item.instance.name} takes nothing that could run out")
+        placed = filling.placed
+        last = placer.place(filling.state, item, item.group_name, terms)
     while last.chosen is not None and last.chosen.best is not None:
         # What was passed over for good may fit after all.
         assert last.chosen.after is not None
@@ -70,58 +75,60 @@ def capacity(request: Capacity, cluster: Cluster, context: Context) -> Outcome:
     return Answer(result, info, explained(context, last))
 
 
-def _filled(cluster: Cluster, item: Allocate, placed: Sequence[Pair], context: Context) -> State:
-    """The state with all copies in place."""
-    names = [node.name for node in cluster.nodes]
-    nodes = (tuple(names[node] for node in pair if node >= 0) for pair in placed)
-    grown = with_instances(cluster, copies_of(item.instance, nodes, 1))
-    return load(grown, item.instance.template, context.options.kvm_memory)
-
-
 class _Filling:
     """Fills the groups that may be used, the preferred ones first."""
 
-    def __init__(self, state: State, item: Allocate, first: Placement) -> None:
+    def __init__(self, state: State, item: Allocate, first: Placement, kvm_memory: int) -> None:
         """``first``: what came of placing one copy."""
-        self._state, self._first = state, first
+        self.state = state
+        self.placed: list[Pair] = []
+        """all copies, in the order in which they are placed"""
+        self._empty, self._item, self._first = state, item, first
         self._guest: Guest = first.guest
         self._terms: Terms = first.terms
         self._test: CapacityTest | None = first.test
+        self._kvm_memory = kvm_memory
         self._copies = Copies(state, first.guest, first.terms, paired=item.required_nodes == 2)
-        self._named = item.group_name is not None
-
-    def placed(self) -> list[Pair]:
-        """All copies, in the order in which they are placed."""
-        placed: list[Pair] = []
-        for nodes in self._stages():
+        self.endless = self._copies.bound() >= MANY // 2
+        for nodes in () if self.endless else self._stages():
             self._copies.narrow(nodes)
-            placed += self._stage()
-        return placed
+            self._stage()
 
     def _stages(self) -> list[Mask]:
         """The nodes of all groups that may be used, by alloc_policy (allocation 7)."""
-        frame = self._state.frame
+        frame = self._empty.frame
         groups = frame.cluster.groups
         open_groups = [trial.group for trial in self._first.trials if not trial.reason]
-        if self._named:
+        if self._item.group_name is not None:
             return [np.isin(frame.group, open_groups)]
         return [
             np.isin(frame.group, [g for g in open_groups if groups[g].alloc_policy == policy])
             for policy in ALLOC_POLICIES[:2]
         ]
 
-    def _stage(self) -> list[Pair]:
+    def _stage(self) -> None:
         start = self._copies.copy()
-        copies, placed = most_copies(self._copies, self._score(self._state, self._copies))
-        state = self._after(self._state, placed)
+        copies, placed = most_copies(self._copies, self._score(self.state, self._copies))
+        state = self._filled([*self.placed, *placed])
         if self._test is not None and not self._passes(state, placed):
             runs = [self._tested(start.copy(), by_room=by_room) for by_room in (False, True)]
             copies, state, placed = max(runs, key=lambda run: len(run[2]))
-        self._copies, self._state = copies, state
-        return placed
+        self._copies, self.state = copies, state
+        self.placed += placed
 
     def _score(self, state: State, copies: Copies) -> CopyScore:
         return CopyScore(state, self._guest, self._terms, copies, self._first.scope)
+
+    def _filled(self, placed: Sequence[Pair]) -> State:
+        """The state with these copies and no others; many are counted anew, not one by one."""
+        if len(placed) <= _FEW:
+            return self._after(self._empty, placed)
+        cluster = self._empty.frame.cluster
+        names = [node.name for node in cluster.nodes]
+        nodes = (tuple(names[node] for node in pair if node >= 0) for pair in placed)
+        instance = self._guest.instance
+        grown = with_instances(cluster, copies_of(instance, nodes, 1))
+        return load(grown, instance.template, self._kvm_memory)
 
     def _after(self, state: State, placed: Sequence[Pair]) -> State:
         for primary, secondary in placed:
@@ -138,7 +145,7 @@ class _Filling:
         """Place in batches; where one fails the test, a smaller one, down to single copies."""
         assert self._test is not None
         placed: list[Pair] = []
-        state, batch = self._state, _BATCH
+        state, batch = self.state, _BATCH
         while True:
             tried = copies.copy()
             costs = RoomCosts(tried, 1.0) if by_room else self._score(state, tried)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.state import Floats, Ints, Mask
 
 #: How many places are tried at most in making room for two copies in place of one.
-_EFFORT: Final = 20_000
+_EFFORT: Final = 6_000
 
 #: How many nodes are tried as the other end of each of the two.
 _ENDS: Final = 4
@@ -26,13 +26,17 @@ _ENDS: Final = 4
 class Costs(Protocol):
     """What the next copy costs on each node."""
 
-    def firsts(self) -> Floats: ...
+    def firsts(self) -> Floats:
+        """By its primary."""
 
-    def seconds(self) -> Floats: ...
+    def seconds(self) -> Floats:
+        """By its secondary, whatever the primary."""
 
-    def pairs(self, primary: int) -> Floats: ...
+    def pairs(self, primary: int) -> Floats:
+        """By its secondary besides, with this primary."""
 
-    def change(self, pair: Pair) -> None: ...
+    def change(self, pair: Pair) -> None:
+        """A copy was placed there."""
 
 
 class RoomCosts:
@@ -41,18 +45,16 @@ class RoomCosts:
     def __init__(self, copies: Copies, share: float) -> None:
         """``share``: what a place for a primary is worth in places for either role."""
         self._copies, self._share = copies, share
+        self._look()
 
     def firsts(self) -> Floats:
-        heads = self._copies.heads_left()
-        slots = self._slots()
-        left = np.minimum(heads, slots)
-        costs: Floats = -(self._share * left + (1 - self._share) * slots)
+        """The more room for primaries, the cheaper."""
+        costs: Floats = -(self._share * self._heads + (1 - self._share) * self._slots)
         return costs
 
     def seconds(self) -> Floats:
-        slots = self._slots()
-        heads = np.minimum(self._copies.heads_left(), slots)
-        costs: Floats = self._share * heads - slots
+        """The more room beyond that for primaries, the cheaper."""
+        costs: Floats = self._share * self._heads - self._slots
         return costs
 
     def pairs(self, primary: int) -> Floats:
@@ -62,14 +64,15 @@ class RoomCosts:
         return costs
 
     def change(self, pair: Pair) -> None:
-        """Everything is read off the copies."""
+        """A copy was placed."""
+        self._look()
 
-    def _slots(self) -> Ints:
+    def _look(self) -> None:
         copies = self._copies
-        left = copies.slots - copies.taken
+        heads = copies.heads_left()
         # Room without end is all the same.
-        most: Ints = np.minimum(left, 1 + int(copies.heads_left().sum()))
-        return most
+        self._slots: Ints = np.minimum(copies.slots - copies.taken, 1 + int(heads.sum()))
+        self._heads: Ints = np.minimum(heads, self._slots)
 
 
 def greedy(copies: Copies, costs: Costs, limit: int | None = None) -> list[Pair]:
@@ -167,7 +170,7 @@ def _ends(copies: Copies, nodes: Mask, last: int) -> Iterable[int]:
 
 
 #: Shares for which placing by room is tried.
-SHARES: Final = (0.5, 0.0, 1.0)
+SHARES: Final = (1.0, 0.5)
 
 
 def most_copies(copies: Copies, costs: Costs) -> tuple[Copies, list[Pair]]:

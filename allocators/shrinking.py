@@ -53,8 +53,23 @@ class _Shrinking:
         if item.group_name is None:
             self._open = [g for g in self._open if groups[g].alloc_policy != "unallocable"]
         self._bounds = [pair.min for g in self._open for pair in groups[g].policy.minmax]
+        self._tested = False
 
     def found(self) -> dict[str, int]:
+        """Without the capacity test, which costs most, as long as what comes out passes it."""
+        hints = self._hints()
+        if self._last.test is None or not hints or self._passes(hints):
+            return hints
+        self._tested = True
+        return self._hints()
+
+    def _passes(self, hints: dict[str, int]) -> bool:
+        instance = self._item.instance
+        for resource, wanted in hints.items():
+            instance = lowered(instance, resource, steps_to(instance, resource, wanted))
+        return self._placed(self._item._replace(instance=instance))
+
+    def _hints(self) -> dict[str, int]:
         order = [_REMEDIES[rule] for rule in limits(self._last) if rule in _REMEDIES]
         order = list(dict.fromkeys([*order, *STEPS]))
         for resource in order:
@@ -110,6 +125,8 @@ class _Shrinking:
         if paired:
             nodes = np.flatnonzero(firsts).tolist()
             fits = any(copies.row(node, seconds).any() for node in nodes)
-        if not fits or last.test is None:
-            return fits
+        return self._placed(item) if fits and self._tested else fits
+
+    def _placed(self, item: Allocate) -> bool:
+        last = self._last
         return self._placer.place(last.state, item, item.group_name, last.terms).chosen is not None

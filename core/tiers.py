@@ -48,7 +48,7 @@ class Usage(NamedTuple):
 
 
 def usage(cluster: Cluster) -> Usage:
-    """What the instances take: of memory, of disk, and of the CPUs times the vcpu-ratio."""
+    """What is taken of memory (by instances), of disk, and of the CPUs times the vcpu-ratio."""
     policies = {group.uuid: group.policy for group in cluster.groups}
     instances = [instance for instance in cluster.instances if not instance.forthcoming]
     disk = sum(node.total_disk for node in cluster.nodes)
@@ -59,7 +59,8 @@ def usage(cluster: Cluster) -> Usage:
         ),
         disk=_share(disk - sum(node.free_disk for node in cluster.nodes), disk),
         vcpus=_share(
-            sum(instance.vcpus for instance in instances if instance.counts_vcpus),
+            sum(instance.vcpus for instance in instances if instance.counts_vcpus)
+            + sum(node.reserved_cpus for node in cluster.nodes),
             sum(node.total_cpus * policies[node.group].vcpu_ratio for node in cluster.nodes),
         ),
     )

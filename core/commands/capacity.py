@@ -220,9 +220,9 @@ def as_text(cluster: Cluster, runs: Sequence[Run], options: argparse.Namespace) 
     """A line for each size, then what is in use before and after."""
     headings = ("Mode", "Template", "Memory", "Disk", "VCPUs", "Fit", "Runs out first", "Nodes")
     rows = [_row(run.mode, step, options) for run in runs for step in run.filling.steps]
-    before = usage(cluster)
+    used = [usage(cluster), *(usage(run.filling.cluster) for run in runs)]
     shares = [
-        (name, *_percent(before, at), *(_percent(usage(run.filling.cluster), at)[0] for run in runs))
+        (name, *(f"{100 * share[at]:.2f}%" for share in used))
         for at, name in enumerate(Usage._fields)
     ]
     modes = [f"after {run.mode} ({run.filling.count})" for run in runs]
@@ -253,13 +253,7 @@ def _places(placements: Sequence[Sequence[str]], *, all_of_them: bool) -> str:
     return " ".join(["/".join(nodes) for nodes in shown] + ([f"and {left} more"] if left else []))
 
 
-def _percent(shares: Usage, at: int) -> tuple[str]:
-    return (f"{100 * shares[at]:.2f}%",)
-
-
-def _nodes(
-    cluster: Cluster, runs: Sequence[Run]
-) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+def _nodes(cluster: Cluster, runs: Sequence[Run]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """What is free on each node now and after each run (MiB)."""
     headings = ["Node", "Free memory", "Free disk"]
     for run in runs:

@@ -197,3 +197,20 @@ def test_steward_allocate_secondary(example: tuple[Ask, Ask]) -> None:
     message["nodes"]["node2.lab"]["drained"] = True
     message["nodes"]["node1.lab"]["drained"] = True
     assert "twins: the twin node2.lab of node3.lab is not usable; balanced: " in ask(message).info
+
+
+def test_steward_capacity(example: tuple[Ask, Ask]) -> None:
+    """No more instances tagged ``licensed`` than there are licences."""
+    ask, plain = example
+    message = capture("allocate-diskless")
+    message["request"]["type"] = "capacity"
+    message["request"]["tags"] = ["licensed"]
+    assert ask(message) == plain(message)
+    assert result(plain(message))["count"] > 0
+    old = next(iter(capture("relocate-drbd")["instances"].values()))
+    for name in ("old1.lab", "old2.lab"):
+        message["instances"][name] = old | {"tags": ["licensed"]}
+    assert ask(message).info == "all 2 licences are in use"
+    assert result(ask(message)) == {"count": 0, "placements": [], "limited_by": "licences (2)"}
+    message["request"]["tags"] = []
+    assert ask(message) == plain(message)

@@ -186,3 +186,52 @@ def test_unknown_members(site: Site, capture: Capture, name: str, fault: str) ->
     assert site.refused(capture("allocate-diskless")) == fault
     site.configure("rules", more=chain("allocate", name, "balanced"))
     assert site.place(capture("allocate-diskless")) == balanced
+
+
+def test_capacity(site: Site, capture: Capture) -> None:
+    """A request Ganeti does not make, only the command."""
+    message = capture("allocate-diskless")
+    message["request"]["type"] = "capacity"
+    site.plugin(
+        "full",
+        """
+        @hookimpl
+        def steward_capacity(request, cluster):
+            if request.item.instance.memory > 1000:
+                return None
+            nodes = [["node1.lab"], ["node1.lab"]]
+            return Answer({"count": 2, "placements": nodes, "limited_by": "taste"}, "two")
+        """,
+    )
+    site.configure("full", more=chain("capacity", "full", "balanced"))
+    message["request"]["memory"] = 1000
+    outcome = site.ask(message)
+    assert isinstance(outcome, Answer)
+    assert outcome.info == "two"
+    message["request"]["memory"] = 1004
+    outcome = site.ask(message)
+    assert isinstance(outcome, Answer)
+    assert " more fit, limited by " in outcome.info
+
+
+@pytest.mark.parametrize(
+    "returns",
+    [
+        "{'count': 2, 'placements': [['node1.lab']], 'limited_by': ''}",
+        "{'count': 1, 'placements': [['nosuch']], 'limited_by': ''}",
+        "{'count': 1, 'placements': [['node1.lab', 'node2.lab']], 'limited_by': ''}",
+        "{'count': 0, 'placements': [], 'limited_by': None}",
+        "{'count': 0}",
+    ],
+)
+def test_no_answer_to_capacity(site: Site, capture: Capture, returns: str) -> None:
+    message = capture("allocate-diskless")
+    message["request"]["type"] = "capacity"
+    source = f"""
+        @hookimpl
+        def steward_capacity():
+            return Answer({returns}, "")
+    """
+    site.plugin("odd", source)
+    site.configure("odd", more=chain("capacity", "odd"))
+    assert "which is no answer to this request on this cluster" in site.refused(message)
