@@ -1,0 +1,232 @@
+"""``gnt-steward place``: where a new instance would go."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import clusters
+import pytest
+from daemons import luxid, rapi
+from front import Front, capture
+from live import Ganeti
+
+from ganeti_steward.core.text_format import write_text
+from ganeti_steward.core.wire import read_cluster
+
+Message = dict[str, Any]
+
+
+def cluster(*more: str) -> Message:
+    return clusters.generate(
+        "--nodes=8", "--groups=2", "--mix=drbd=1", "--seed=5", "--networks=2", "--fill=.4", *more
+    )
+
+
+def request(**changes: Any) -> Message:
+    """What Ganeti would ask for ``-t drbd -m 4g -c 2 --disk 0:size=20g``."""
+    return {
+        "type": "allocate",
+        "name": "web1.lab",
+        "memory": 4096,
+        "vcpus": 2,
+        "spindle_use": 1,
+        "disk_template": "drbd",
+        "disks": [{"size": 20480}],
+        "disk_space_total": 20480 + 128,
+        "nics": [{"mode": "bridged"}],
+        "tags": [],
+        "required_nodes": 2,
+        **changes,
+    }
+
+
+WANTED = ("-t", "drbd", "-m", "4g", "-c", "2", "--disk", "0:size=20g", "web1.lab")
+
+
+def explained(front: Front, told: Message, wanted: Message) -> Message:
+    """What ``explain`` says to Ganeti's own request."""
+    done = front("explain", "--json", front.message(told | {"request": wanted}, "asked.json"))
+    answer: Message = json.loads(done.out)
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        (WANTED, {}),
+        (("-t", "drbd", "-B", "memory=4g,vcpus=2", "-s", "20g", "web1.lab"), {}),
+        (("-t", "drbd", "-B", "maxmem=4096,minmem=9,vcpus=2", "-s", "20480m", "web1.lab"), {}),
+        ((*WANTED, "-B", "spindle_use=3,memory=1g"), {"spindle_use": 3}),
+        (
+            (*WANTED, "--disk", "1:size=1g,spindles=2,mode=ro"),
+            {
+                "disks": [{"size": 20480}, {"size": 1024, "spindles": 2}],
+                "disk_space_total": 20480 + 1024 + 256,
+            },
+        ),
+        ((*WANTED, "--tags", "a,b"), {"tags": ["a", "b"]}),
+        ((*WANTED, "-g", "group01"), {"group_name": "group01"}),
+        (
+            ("-t", "plain", "-m", "4g", "-c", "2", "-s", "1g", "web1.lab"),
+            {
+                "disk_template": "plain",
+                "required_nodes": 1,
+                "disks": [{"size": 1024}],
+                "disk_space_total": 1024,
+            },
+        ),
+        (
+            ("-t", "diskless", "-m", "4g", "-c", "2", "web1.lab"),
+            {"disk_template": "diskless", "required_nodes": 1, "disks": [], "disk_space_total": 0},
+        ),
+    ],
+    ids=["letters", "backend", "range", "both", "disks", "tags", "group", "plain", "diskless"],
+)
+def test_asks_what_ganeti_would_ask(
+    front: Front, options: tuple[str, ...], wanted: Message
+) -> None:
+    told = cluster("--mix=drbd=3,plain=1")
+    done = front("place", *options, "--json", "--file", front.message(told))
+    assert done.status == 0
+    assert json.loads(done.out) == explained(front, told, request(**wanted))
+
+
+def test_networks(front: Front) -> None:
+    told = cluster()
+    (uuid,) = next(iter(told["nodegroups"].values()))["networks"][:1]
+    done = front(
+        "place", *WANTED, "--net", f"0:network={uuid}", "--json", "--file", front.message(told)
+    )
+    wanted = request(nics=[{"mode": "bridged", "network": uuid}])
+    assert json.loads(done.out) == explained(front, told, wanted)
+    assert "is not connected" in json.loads(done.out)["info"]
+    none = front(
+        "place", *WANTED, "--net", "0:mode=routed", "--json", "--file", front.message(told)
+    )
+    assert json.loads(none.out) == explained(front, told, request())
+
+
+def test_only_some_nodes(front: Front) -> None:
+    told = cluster()
+    done = front("place", *WANTED, "--json", "--file", front.message(told))
+    chosen: list[str] = json.loads(done.out)["result"]
+    names = [name for name in told["nodes"] if name not in chosen]
+    short = ",".join(name.partition(".")[0] for name in names)
+    done = front("place", *WANTED, "-n", short, "--json", "--file", front.message(told))
+    wanted = request(**{"restrict-to-nodes": names})
+    assert json.loads(done.out) == explained(front, told, wanted)
+    assert set(json.loads(done.out)["result"]) <= {*names}
+
+
+def test_text(front: Front) -> None:
+    done = front("place", *WANTED, "--file", front.message(cluster()))
+    assert done.status == 0
+    assert done.out.startswith("Request successful: Selected group: ")
+    assert "\nInstance web1.lab: drbd, 4096 MiB memory, 2 vcpus, 20608 MiB disk" in done.out
+    assert "\nBest places " in done.out
+
+
+def test_no_place(front: Front) -> None:
+    done = front("place", "-t", "diskless", "-m", "1t", "--file", front.message(cluster()))
+    assert done.status == 1
+    assert done.out.startswith("Request failed: group group00: 0/4 nodes fit: 4 instance policy")
+
+
+def test_option_for_the_allocator(front: Front) -> None:
+    # It fits on node6 alone, and could never leave it again.
+    told = capture("allocate-ext")
+    for name in ("node4.lab", "node5.lab"):
+        told["nodes"][name].update(total_memory=2048, free_memory=512)
+    options = ("place", "-t", "ext", "-m", "1g", "-s", "1g", "-g", "rack2")
+    options = (*options, "--file", front.message(told))
+    refused = front(*options)
+    assert refused.status == 1
+    assert "1 capacity (e.g. " in refused.out
+    assert front(*options, "-O=--no-capacity-checks").status == 0
+    assert front(*options, "-O=--static-kvm-node-memory=x").status == 1
+
+
+def test_every_source_gives_the_same(front: Front, tmp_path: Path) -> None:
+    told = cluster("--offline=1")
+    for instance in told["instances"].values():
+        sizes = [disk["size"] for disk in instance["disks"]]
+        instance["disk_space_total"] = sum(sizes) + 128 * len(sizes)
+    ganeti = Ganeti(told)
+    # What only a live cluster tells must not lead elsewhere than Ganeti would go.
+    ganeti.nodes[1]["ndparams"]["cpu_speed"] = 3
+    for instance in ganeti.instances[::2]:
+        instance["beparams"]["auto_balance"] = False
+    text = tmp_path / "cluster.data"
+    text.write_text(write_text(read_cluster(told)))
+    options = ("place", *WANTED, "--json")
+    expected = front(*options, "--file", front.message(told))
+    assert expected.status == 0
+    with luxid(tmp_path, ganeti.luxi) as daemon:
+        assert front(*options, "--luxi-socket", daemon.path) == expected
+    with rapi(ganeti.rapi) as server:
+        assert front(*options, "--rapi", server.host, "--rapi-insecure") == expected
+    assert front(*options, "--text-data", str(text)) == expected
+
+
+def test_defaults_of_a_live_cluster(front: Front, tmp_path: Path) -> None:
+    ganeti = Ganeti(cluster())
+    network = ganeti.networks[0]
+    options = ("-t", "diskless", "--net", f"0:network={network['name']}", "--luxi-socket")
+    with luxid(tmp_path, ganeti.luxi) as daemon:
+        done = front("place", *options, daemon.path)
+    assert "\nInstance new.instance: diskless, 640 MiB memory, 3 vcpus, 0 MiB disk" in done.out
+    assert f"is not connected to network {network['uuid']}" in done.out
+
+
+def test_notes_are_told(front: Front, tmp_path: Path) -> None:
+    ganeti = Ganeti(cluster())
+    ganeti.nodes[0]["mfree"] = None
+    name = ganeti.nodes[0]["name"]
+    with luxid(tmp_path, ganeti.luxi) as daemon:
+        done = front("place", *WANTED, "--luxi-socket", daemon.path)
+    assert done.err == f"Note: {name} does not tell its figures and counts as unusable\n"
+    assert f"{name} primary" in done.out
+    assert "silent" in done.out
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (("-t", "floppy"), "unknown disk template 'floppy' (known: blockdev, diskless, drbd"),
+        (("-t", "plain"), "a plain instance needs a disk (--disk 0:size=SIZE)"),
+        (("-t", "diskless", "-s", "1g"), "a diskless instance has no disks"),
+        (("-t", "plain", "-s", "1g", "--disk", "0:size=1g"), "--disk and -s exclude each other"),
+        (("-t", "plain", "--disk", "size=1g"), "--disk size=1g: a number of its own and a colon"),
+        (
+            ("-t", "plain", "--disk", "1:size=1g"),
+            "--disk: the numbers start at 0 and leave nothing",
+        ),
+        (
+            ("-t", "plain", "--disk", "0:size=1g", "--disk", "0:size=1g"),
+            "--disk 0:size=1g: a number of its own",
+        ),
+        (("-t", "plain", "--disk", "0:mode=rw"), "--disk mode=rw: the size is missing"),
+        (("-t", "plain", "--disk", "0:big"), "--disk big: KEY=VALUE is expected, found 'big'"),
+        (("-t", "plain", "--disk", "0:size=1g,spindles=x"), "spindles: a number is expected"),
+        (("-t", "plain", "-s", "1q"), "a size such as 512, 4g or 1.5t is expected, found '1q'"),
+        (("-t", "diskless", "-m", "x"), "a size such as 512, 4g or 1.5t is expected, found 'x'"),
+        (("-t", "diskless", "-c", "x"), "vcpus: a number is expected, found 'x'"),
+        (("-t", "diskless", "-B", "mem=1"), "-B: unknown key 'mem' (known: memory, maxmem"),
+        (("-t", "diskless", "-g", "nope"), "no node group is named 'nope' (known: group00, group"),
+        (("-t", "diskless", "-n", "nope"), "no node is named 'nope'"),
+        (("-t", "diskless", "-n", "node001,"), "no node is named ''"),
+        (
+            ("-t", "diskless", "--net", "0:network=nope"),
+            "has no network 'nope' (known: net-0, net-1",
+        ),
+        (("-t", "diskless", "inst00001.example.com"), "has an instance inst00001.example.com alre"),
+    ],
+)
+def test_faults(front: Front, options: tuple[str, ...], fault: str) -> None:
+    done = front("place", *options, "--file", front.message(cluster()))
+    assert done.status == 1
+    assert done.out == ""
+    assert done.err.startswith("gnt-steward place: ")
+    assert fault in done.err
