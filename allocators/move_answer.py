@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ganeti_steward.allocators.evacuation import Found
+    from ganeti_steward.allocators.planning import Plan
     from ganeti_steward.allocators.state import State
     from ganeti_steward.core.context import Context
+    from ganeti_steward.core.explanation import Explanation
     from ganeti_steward.core.operations import Job
 
 #: How a way is called in a reason, by how often it copies the disks.
@@ -51,7 +53,7 @@ def move_all(state: State, tasks: Sequence[Task], context: Context) -> Outcome:
         moved.append((tasks[at].name, groups[found.group].name, names))
         jobs.append(job(tasks[at].mover, found.way, names[0], names[-1]))
     failed = [
-        (task.name, task.fault or _reason(_looked(plan.state, task, None, seeker)))
+        (task.name, task.fault or _reason(looked_at(plan.state, task, None, seeker)))
         for at, task in enumerate(tasks)
         if at not in plan.found
     ]
@@ -60,8 +62,17 @@ def move_all(state: State, tasks: Sequence[Task], context: Context) -> Outcome:
     return Answer(
         moves_result(moved, failed, jobs),
         info + _disk_note(state, tasks),
-        (),
+        _explained(state, tasks, plan, seeker) if context.explain else (),
     )
+
+
+def _explained(
+    state: State, tasks: Sequence[Task], plan: Plan, seeker: Seeker
+) -> tuple[Explanation, ...]:
+    # Not on Ganeti's path.
+    from ganeti_steward.allocators.move_explaining import explain_plan
+
+    return explain_plan(state, tasks, plan, seeker)
 
 
 def _disk_note(state: State, tasks: Sequence[Task]) -> str:
@@ -69,7 +80,8 @@ def _disk_note(state: State, tasks: Sequence[Task]) -> str:
     return max((disk_note(refused(state, m.guest, "", m.terms)) for m in movers), default="")
 
 
-def _looked(state: State, task: Task, found: Found | None, seeker: Seeker) -> Looked:
+def looked_at(state: State, task: Task, found: Found | None, seeker: Seeker) -> Looked:
+    """Look once more for all ways of moving one instance, which is still where it was."""
     left = state.removed(resident_of(state, task, None))
     return Looked(task, left, seeker.trials(left, task), found)
 
@@ -107,17 +119,22 @@ def _refusal(looked: Looked, trial: Trial) -> str:
         return trial.judgement.gate
     if not trial.judgement.told:
         return "its secondary is in another node group"
-    shown = _group_trial(looked, trial)
-    return group_refusal(_placement(looked, (shown,)), shown)
+    shown = group_trial(looked, trial)
+    if not shown.members.any():
+        return "every other node of the group is being left, too"
+    return group_refusal(placement_of(looked, (shown,)), shown)
 
 
-def _group_trial(looked: Looked, trial: Trial) -> GroupTrial:
+def group_trial(looked: Looked, trial: Trial) -> GroupTrial:
+    """One way into one group as it is told to people."""
     members = looked.task.targets & (looked.left.frame.group == trial.group)
     return GroupTrial(trial.group, trial.judgement.gate, members, trial.judgement.told)
 
 
-def _placement(looked: Looked, trials: tuple[GroupTrial, ...]) -> Placement:
-    scope = looked.left.frame.group == trials[0].group
+def placement_of(looked: Looked, trials: tuple[GroupTrial, ...]) -> Placement:
+    """The instance with what was tried for it, as it is told to people."""
+    group = looked.task.groups[0] if looked.task.groups else -1
+    scope = looked.left.frame.group == (trials[0].group if trials else group)
     mover = looked.task.mover
     return Placement(
         mover.guest, trials, "", None, looked.left, scope, mover.terms, dedicated=False, test=None

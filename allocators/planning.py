@@ -22,18 +22,21 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.state import State
 
 #: Ways looked at to lower the score, times the nodes of the cluster ...
-_IMPROVING: Final = 8000
+_IMPROVING: Final = 6000
 #: ... and to find places for those that are left over.
 _FITTING: Final = 12000
 
 #: How often each instance is looked at in any case.
-_AT_LEAST: Final = 2
+_AT_LEAST: Final = 1
 
 #: Orders tried besides those with a reason.
 _SHUFFLES: Final = 12
 
 #: Places of a left-over instance for which another one is asked to give way.
 _ALTERNATIVES: Final = 3
+
+#: How many may have to go elsewhere, one for the other, so that one has a place.
+_GIVING_WAY: Final = 2
 
 #: A score must fall by this much to count as lower.
 _GAIN: Final = 1e-9
@@ -57,6 +60,11 @@ class Plan:
         """The state with one instance taken off, wherever it is."""
         return self.state.removed(resident_of(self.state, task, self.found.get(at)))
 
+    def take_off(self, at: int, task: Task) -> Found:
+        """Take one instance off its new nodes; its move is not made."""
+        self.state = self.without(at, task)
+        return self.found.pop(at)
+
     def move(self, at: int, task: Task, left: State, found: Found) -> None:
         """Make (or make anew) one move; ``left`` is the state without the instance."""
         self.found.pop(at, None)
@@ -75,12 +83,13 @@ class Planner:
         self._scopes = [frame.group == group for group in sorted(concerned)]
         self._movable = [at for at, task in enumerate(tasks) if not task.fault]
         self._limit = 0.0
+        self._kept: frozenset[int] = frozenset()
 
     def plan(self) -> Plan:
         """The best plan found."""
         best = self._in_order(self._movable)
-        left_over = self._left_over(best)
-        if left_over:
+        self._kept = frozenset(best.found)
+        if self._left_over(best):
             best = self._fit(best)
         better = best.copy()
         self._improve(better)
@@ -99,10 +108,14 @@ class Planner:
     def _spent(self) -> bool:
         return self._seeker.work >= self._limit
 
-    def _rank(self, plan: Plan) -> tuple[int, int, int, float]:
-        """Fewest left over, then fewest copies, preferred groups, the lowest score."""
+    def _rank(self, plan: Plan) -> tuple[int, int, int, int, float]:
+        """Fewest left over, then fewest copies, preferred groups, the lowest score.
+
+        Nobody is left over who has a place in the order of the request.
+        """
         found = plan.found.values()
         return (
+            len(self._kept - plan.found.keys()),
             len(self._movable) - len(plan.found),
             sum(one.copies for one in found),
             sum(one.policy for one in found),
@@ -173,27 +186,34 @@ class Planner:
         """Place left-over instances where a planned one can go elsewhere instead."""
         plan = plan.copy()
         inserted = [
-            at for at in self._left_over(plan) if at not in hopeless and self._insert(plan, at)
+            at
+            for at in self._left_over(plan)
+            if at not in hopeless and self._insert(plan, at, _GIVING_WAY, frozenset())
         ]
         if not inserted:
             return plan
         # What was exchanged without looking at the steps between must still be legal.
         return self._in_order([*plan.found, *self._left_over(plan)], plan.found)
 
-    def _insert(self, plan: Plan, at: int) -> bool:
+    def _insert(self, plan: Plan, at: int, depth: int, settled: frozenset[int]) -> bool:
+        """Place one; so many others may have to go elsewhere for it, but none of ``settled``."""
         task = self._tasks[at]
-        for other in list(plan.found):
-            if self._spent:
-                return False
-            second = self._tasks[other]
-            without = plan.without(other, second)
-            left = without.removed(resident_of(without, task, None))
+        left = plan.without(at, task)
+        found = self._seeker.best(left, task)
+        if found is not None:
+            plan.move(at, task, left, found)
+            return True
+        for other in list(plan.found) if depth else ():
+            if other in settled or self._spent:
+                continue
+            without = plan.copy()
+            without.take_off(other, self._tasks[other])
+            left = without.without(at, task)
             for found in self._seeker.alternatives(left, task, _ALTERNATIVES):
-                after = left.placed(task.mover.guest, found.primary, found.secondary)
-                elsewhere = self._seeker.best(after, second)
-                if elsewhere is not None:
-                    plan.move(at, task, left, found)
-                    plan.move(other, second, plan.state, elsewhere)
+                trial = without.copy()
+                trial.move(at, task, left, found)
+                if self._insert(trial, other, depth - 1, settled | {at}):
+                    plan.state, plan.found = trial.state, trial.found
                     return True
         return False
 
@@ -232,8 +252,7 @@ class Planner:
         trial = plan.copy()
         copies = policy = 0
         for at in moved:
-            trial.state = trial.without(at, self._tasks[at])
-            before = trial.found.pop(at)
+            before = trial.take_off(at, self._tasks[at])
             copies, policy = copies - before.copies, policy - before.policy
         for at in moved:
             found = self._seeker.best(trial.state, self._tasks[at])
