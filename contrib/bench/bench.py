@@ -12,11 +12,12 @@ import json
 import os
 import platform
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,13 +61,28 @@ class Bench:
             yield row
 
     def _row(self, case: Case, nodes: int) -> Row:
-        file = self.folder / "input.json"
-        make_input(file, [*case.options, "--nodes", str(nodes)])
-        skipped = case.why_no_hail(nodes, self.slow) if self.hail else "left out"
-        programs = [self.steward] if skipped or not self.hail else [self.hail, self.steward]
-        *hail, steward = alternate(programs, str(file), self.times, self.warm_up)
-        no_hail = Series(skipped=skipped)
-        return Row(case.name, nodes, count_instances(file), hail[0] if hail else no_hail, steward)
+        file, text = self.folder / "input.json", self.folder / "input.data"
+        make_input(file, [*case.options, "--nodes", str(nodes)], text)
+        steward, hail = self._programs(case)
+        skipped = case.why_no_hail(nodes, self.slow) if hail else "left out"
+        programs = [steward] if skipped or not hail else [hail, steward]
+        asked = str(text if case.tool else file)
+        *first, last = alternate(programs, asked, self.times, self.warm_up)
+        other = case.tool.program if case.tool else "hail"
+        series = first[0] if first else Series(skipped=skipped)
+        return Row(case.name, nodes, count_instances(file), series, last, other)
+
+    def _programs(self, case: Case) -> tuple[Program, Program | None]:
+        """Steward's program and the one it is compared with, None where that is not there."""
+        if case.tool is None:
+            return self.steward, self.hail
+        front = str(Path(self.steward.command[0]).with_name("gnt-steward"))
+        steward = replace(self.steward, command=[front, *case.tool.command], answers=False)
+        path = shutil.which(case.tool.program)
+        if self.hail is None or path is None:
+            return steward, None
+        command = [path, *case.tool.options]
+        return steward, replace(self.hail, name=case.tool.program, command=command, answers=False)
 
     def starts(self) -> list[Start]:
         file = self.folder / "input.json"
@@ -74,13 +90,15 @@ class Bench:
         return measure_starts(self.steward, str(file), self.folder, self.times)
 
 
-def make_input(file: Path, options: Sequence[str]) -> None:
-    """Write a cluster and request.
+def make_input(file: Path, options: Sequence[str], text: Path | None = None) -> None:
+    """Write a cluster and request; the cluster alone in htools' format, too.
 
     A process of its own does it: a child's peak memory as the kernel tells it is never
     below that of the process that started it, so this one has to stay small.
     """
-    subprocess.run([sys.executable, str(GENERATOR), *options, "--json", str(file)], check=True)
+    also = [] if text is None else ["--text", str(text)]
+    command = [sys.executable, str(GENERATOR), *options, "--json", str(file), *also]
+    subprocess.run(command, check=True)
 
 
 def count_instances(file: Path) -> int:

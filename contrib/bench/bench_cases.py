@@ -15,8 +15,22 @@ QUICK_SIZES: Final = (10, 20)
 
 
 @dataclass(frozen=True, slots=True)
+class Tool:
+    """A program of htools, compared with a command of Steward on a file in htools' format."""
+
+    program: str
+    options: Sequence[str]
+    """its own; the file's name follows"""
+    command: Sequence[str]
+    """gnt-steward's command with options; the file's name follows"""
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
-    """One kind of request on clusters of growing size, 10 instances per node."""
+    """One kind of request on clusters of growing size, 10 instances per node.
+
+    What is said of hail holds for the tool where there is one.
+    """
 
     name: str
     options: Sequence[str]
@@ -26,6 +40,8 @@ class Case:
     """nodes; above it hail would take all memory of an ordinary machine, or hours"""
     hail_quick_up_to: int
     """nodes; above it hail takes minutes and is run with --slow only"""
+    tool: Tool | None = None
+    """what is compared where it is not hail and an allocator's answer"""
 
     def why_no_hail(self, nodes: int, slow: bool) -> str:
         """The reason to leave hail out at this size; empty where it is run."""
@@ -71,5 +87,17 @@ CASES: Final[Sequence[Case]] = (
         sizes=(100,),
         hail_up_to=100,
         hail_quick_up_to=100,
+    ),
+    Case(
+        "capacity-drbd",
+        (*DRBD_ONLY, "--request", "none"),
+        sizes=(10, 40, 100, 300),
+        hail_up_to=300,
+        hail_quick_up_to=100,
+        tool=Tool(
+            "hspace",
+            ("--disk-template", "drbd", "--machine-readable", "-t"),
+            ("capacity", "--disk-template", "drbd", "--json", "-t"),
+        ),
     ),
 )

@@ -36,6 +36,8 @@ class Row:
     instances: int
     hail: Series
     steward: Series
+    other: str = "hail"
+    """the program in hail's place"""
 
     @property
     def ratio(self) -> float | None:
@@ -59,12 +61,14 @@ def result_table(rows: Sequence[Row], floor: int) -> list[str]:
         cells.append(_cells(row, before.get(row.case), floor))
         notes += _notes(row)
         before[row.case] = row
+    others = {row.case: row.other for row in rows if row.other != "hail"}
+    notes[:0] = [f"{case}: {other} is in hail's place" for case, other in others.items()]
     return [*layout(cells), *([""] if notes else []), *notes]
 
 
 def progress(row: Row) -> str:
     hail, steward = cpu_seconds(row.hail), cpu_seconds(row.steward)
-    return f"{row.case}, {row.nodes} nodes: hail {hail}, Steward {steward} (CPU s)"
+    return f"{row.case}, {row.nodes} nodes: {row.other} {hail}, Steward {steward} (CPU s)"
 
 
 def _cells(row: Row, before: Row | None, floor: int) -> tuple[str, ...]:
@@ -113,12 +117,12 @@ def _success(row: Row) -> str:
         return {True: "yes", False: "no", None: NONE}[row.steward.success]
     if row.agreed:
         return "both" if row.steward.success else "neither"
-    return "STEWARD ONLY" if row.steward.success else "HAIL ONLY"
+    return "STEWARD ONLY" if row.steward.success else f"{row.other.upper()} ONLY"
 
 
 def _notes(row: Row) -> Iterator[str]:
     where = f"{row.case} at {row.nodes} nodes"
-    for name, series in (("hail", row.hail), ("Steward", row.steward)):
+    for name, series in ((row.other, row.hail), ("Steward", row.steward)):
         if series.fault:
             yield f"{where}: {name} failed: {series.fault}"
         elif series.skipped:
