@@ -52,6 +52,11 @@ class Shadow(NamedTuple):
     time_limit: float = 120
     """seconds for each"""
 
+    @property
+    def wanted(self) -> bool:
+        """Whether there is any."""
+        return any(names for names in self if isinstance(names, tuple))
+
 
 class Plugins(NamedTuple):
     """[plugins]: what else is loaded."""

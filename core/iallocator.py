@@ -106,7 +106,7 @@ def run() -> int:
         done = _failed(f"the request cannot be answered: {type(err).__name__}: {text}")
     done = _write(answer_to, done)
     _keep(config, Call(started, os.getpid(), options, done.status), raw, done.output)
-    if done.status == EXIT_OK and any(config.shadow[:-1]):
+    if done.status == EXIT_OK and config.shadow.wanted:
         from ganeti_steward.core import shadow  # only where there is one
 
         shadow.start(config, raw, parse_options(options), done.output)
