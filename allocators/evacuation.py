@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 #: What a capacity test costs, in ways looked at.
-_TEST: Final = 10
+_TEST: Final = 5
 
 
 class Task(NamedTuple):
@@ -105,8 +105,10 @@ class Trial(NamedTuple):
 class Seeker:
     """Tries the ways of instances on the states of one plan."""
 
-    def __init__(self, settled: Settled) -> None:
+    def __init__(self, settled: Settled, *, whole: bool = False) -> None:
+        """``whole``: places are compared by the score of the whole cluster, not of groups."""
         self.settled = settled
+        self._whole = whole
         self.work = 0.0
         """what has been done so far, in ways looked at"""
 
@@ -165,7 +167,8 @@ class Seeker:
         for group in task.groups:
             members = frame.group == group
             policy = ALLOC_POLICIES.index(groups[group].alloc_policy) if len(groups) > 1 else 0
-            scorer = self.settled.scorer(departure.left, members)
+            scope = np.ones_like(members) if self._whole else members
+            scorer = self.settled.scorer(departure.left, scope)
             before = scorer.score
             for way in ways:
                 self.work += 1

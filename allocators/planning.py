@@ -91,12 +91,19 @@ class Planner:
         self._kept = frozenset(best.found)
         if self._left_over(best):
             best = self._fit(best)
-        better = best.copy()
+        plans = [best]
+        if any(len(task.groups) > 1 for task in self._tasks) and len(self._movable) > 1:
+            # What suits the cluster first may suit the groups better in the end.
+            whole = Seeker(self._seeker.settled, whole=True)
+            plans.append(self._in_order(self._movable, seeker=whole))
+        return min([*plans, *map(self._improved, plans)], key=self._rank)
+
+    def _improved(self, plan: Plan) -> Plan:
+        better = plan.copy()
         self._improve(better)
-        if list(better.found.items()) != list(best.found.items()):
-            again = self._in_order([*better.found, *self._left_over(better)], better.found)
-            best = min(best, again, key=self._rank)
-        return best
+        if better.found == plan.found:
+            return plan
+        return self._in_order([*better.found, *self._left_over(better)], better.found)
 
     def _allow(self, amount: int) -> None:
         """Set how much more work may be done."""
@@ -136,15 +143,17 @@ class Planner:
         wanted: Mapping[int, Found] | None = None,
         *,
         any_copies: bool = False,
+        seeker: Seeker | None = None,
     ) -> Plan:
         """Each in turn to the place ``wanted`` if that is legal, else to the best there is."""
         plan = Plan(self._start)
+        seeker = seeker or self._seeker
         for at in order:
             task = self._tasks[at]
             left = plan.without(at, task)
             found = wanted.get(at) if wanted else None
-            if found is None or not self._seeker.confirms(left, task, found):
-                found = self._seeker.best(left, task, any_copies=any_copies)
+            if found is None or not seeker.confirms(left, task, found):
+                found = seeker.best(left, task, any_copies=any_copies)
             if found is not None:
                 plan.move(at, task, left, found)
         return plan

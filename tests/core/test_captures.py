@@ -53,3 +53,18 @@ def test_batch_that_fits_in_part() -> None:
         True,
         [[["m3.lab", ["node6.lab"]]], ["m4.lab"]],
     )
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_moves(name: str) -> None:
+    raw, hail, options = _capture(name)
+    answer = messages.answer(raw, *options)
+    assert answer["success"] == hail["success"] is True
+    (moved, failed, jobs), (theirs, their_failed, their_jobs) = answer["result"], hail["result"]
+    assert [name for name, _ in failed] == [name for name, _ in their_failed]
+    assert all(f"{name}: {reason}" in answer["info"] for name, reason in failed)
+    if name == "node-evacuate-primary-diskless":
+        # Two empty nodes are equal; hail's order of the nodes decides, ours is by name.
+        assert [(name, group) for name, group, _ in moved] == [(n, g) for n, g, _ in theirs]
+    else:
+        assert (moved, jobs) == (theirs, their_jobs)
