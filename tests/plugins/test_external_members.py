@@ -74,6 +74,22 @@ def test_hail_refuses_and_balanced_answers(site: Site, seed: int) -> None:
     assert site.run(message) == {"success": False, "info": reason, "result": []}
 
 
+def test_the_log_tells_who_was_passed_over(site: Site) -> None:
+    """A refusal and a fault; nothing where the first one answers."""
+    site.log = str(site.path / "steward.log")
+    passed_over = f"allocator=command:{need_hail()} gave no full answer, the next is asked: "
+    for seed, more, reason in ((1, "", "Group group00 (pref"), (0, " --frob", "ended with exit")):
+        site.configure(more=chain("allocate", command(HAIL + more), "balanced"))
+        site.run(cluster(seed, "allocate-pair", nodes=6))
+        log = Path(site.log).read_text()
+        assert passed_over.replace(" gave", f"{more} gave") in log
+        assert reason in log
+    Path(site.log).unlink()
+    site.configure(more=chain("allocate", command(HAIL), "balanced"))
+    site.run(cluster(0, "allocate-pair", nodes=6))
+    assert "gave no full answer" not in Path(site.log).read_text()
+
+
 def test_both_refuse(site: Site, capture: Capture) -> None:
     message = capture("allocate-refused-memory")
     site.configure(more=chain("allocate", command(need_hail()), "balanced"))
