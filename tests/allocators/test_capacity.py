@@ -339,3 +339,26 @@ def test_a_smaller_one_fits() -> None:
         placer = Placer(load(snapshot, "drbd", 4096), context)
         found = placer.place(state, wanted, None, placer.terms(wanted))
         assert (found.chosen is not None) == fits
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_counted_anew(case: str) -> None:
+    """A cluster with the copies on it is read as the state the copies were put on one by one."""
+    options, template, _ = CASES[case]
+    message = cluster("--seed=5", *options, template=template)
+    snapshot, item, context = read(message, with_test=False)
+    state = load(snapshot, template, 4096)
+    terms = Placer(state, context).terms(item)
+    guest = state.frame.tag_rules.guest(item.instance)
+    copies = Copies(state, guest, terms, paired=template == "drbd")
+    everywhere = np.ones(state.frame.size, np.bool_)
+    placed = greedy(copies, CopyScore(state, guest, terms, copies, everywhere), 15)
+    assert placed
+    names = [node.name for node in snapshot.nodes]
+    nodes = [tuple(names[node] for node in pair if node >= 0) for pair in placed]
+    for pair in placed:
+        state = state.placed(guest, *pair)
+    anew = load(with_instances(snapshot, copies_of(item.instance, nodes, 1)), template, 4096)
+    assert (anew.now == state.now).all()
+    assert (anew.peers.reserved == state.peers.reserved).all()
+    assert (anew.peers.key == state.peers.key).all()

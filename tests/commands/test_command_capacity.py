@@ -1,0 +1,216 @@
+"""``gnt-steward capacity``: sizes, tiers, what is told, and what cannot be asked."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from cluster_text import to_text
+from clusters import generate
+
+if TYPE_CHECKING:
+    from front import Front, Message
+
+SMALL: Final = ("--nodes=6", "--per-node=5", "--request=none")
+
+
+@pytest.fixture
+def small() -> Message:
+    return generate(*SMALL, "--mix=drbd=1")
+
+
+@pytest.fixture
+def told(front: Front, small: Message, tmp_path: Path) -> Any:
+    """Asks with ``--json`` about the small cluster, as it is by then."""
+    front.configure()
+
+    def ask(*options: str) -> Any:
+        file = tmp_path / "cluster.data"
+        file.write_text(to_text(small))
+        done = front("capacity", "-t", str(file), "--json", *options)
+        assert (done.status, done.err) == (0, "")
+        return json.loads(done.out)
+
+    return ask
+
+
+def test_both_counts(told: Any) -> None:
+    """The standard size alone, and tiers from the largest down, each from the same start."""
+    answer = told()
+    tiered, standard = answer["runs"]
+    assert (tiered["mode"], standard["mode"]) == ("tiered", "standard")
+    (size,) = standard["sizes"]
+    assert (size["memory"], size["disk"], size["vcpus"]) == (2048, 20480, 2)
+    assert size["disk_template"] == "drbd"
+    assert size["count"] == len(size["placements"]) == standard["count"] > 0
+    first = tiered["sizes"][0]
+    assert (first["memory"], first["disk"], first["vcpus"]) == (32768, 1048576, 16)
+    assert tiered["count"] == sum(size["count"] for size in tiered["sizes"])
+    keys = ("memory", "disk", "vcpus")
+    for large, less in zip(tiered["sizes"], tiered["sizes"][1:], strict=False):
+        assert all(less[key] <= large[key] for key in keys)
+        assert any(less[key] < large[key] for key in keys)
+    before, after = answer["usage"], standard["usage"]
+    assert all(0 < before[key] < after[key] < 1 for key in keys)
+
+
+def test_steps_of_the_tiers(told: Any) -> None:
+    """hspace's units: 64 MiB of memory, 256 MiB of each disk."""
+    for template in ("drbd", "diskless"):
+        run = told("--only", "tiered", f"--disk-template={template}")["runs"][0]
+        sizes = run["sizes"]
+        assert len(sizes) > 1
+        for large, less in pairwise(sizes):
+            assert (large["memory"] - less["memory"]) % 64 == 0
+            assert (large["disk"] - less["disk"]) % 256 == 0
+        key = "memory" if template == "diskless" else "disk"
+        assert sizes[-1][key] < sizes[0][key]
+
+
+def test_one_size(told: Any) -> None:
+    """By gnt-instance's options; a drbd disk takes its metadata besides."""
+    options = ("--memory=4g", "--vcpus=1", "--disk=0:size=10g", "--disk-template=drbd")
+    (run,) = told(*options)["runs"]
+    (size,) = run["sizes"]
+    assert run["mode"] == "asked for"
+    assert (size["memory"], size["disk"], size["vcpus"]) == (4096, 10240 + 128, 1)
+
+
+def test_sizes_by_option(told: Any) -> None:
+    """hspace's way to write them."""
+    tiered, standard = told("--tiered-alloc=50g,8g,2", "--standard-alloc=10240,1024,1")["runs"]
+    sizes = [run["sizes"][0] for run in (tiered, standard)]
+    assert [(size["disk"], size["memory"], size["vcpus"]) for size in sizes] == [
+        (51200, 8192, 2),
+        (10240, 1024, 1),
+    ]
+
+
+@pytest.mark.parametrize("template", ["plain", "ext", "diskless"])
+def test_one_node(told: Any, template: str) -> None:
+    (run,) = told("--only=standard", f"--disk-template={template}")["runs"]
+    (size,) = run["sizes"]
+    assert size["disk_template"] == template
+    assert all(len(nodes) == 1 for nodes in size["placements"])
+    assert size["count"] > 0
+
+
+def test_options_for_the_allocator(told: Any, small: Message) -> None:
+    """On two nodes neither may take so much that it could not be emptied."""
+    names = list(small["nodes"])[:2]
+    options = ("--only=standard", "--disk-template=ext", f"--nodes={','.join(names)}")
+    free = told(*options, "--no-capacity-checks")["runs"][0]["count"]
+    assert free == told(*options, "-O=--no-capacity-checks")["runs"][0]["count"]
+    assert 0 < told(*options)["runs"][0]["count"] <= free
+
+
+def test_several_policies(told: Any, small: Message) -> None:
+    """Where the groups differ each size is counted; a named group has its own alone."""
+    (old,) = small["nodegroups"].values()
+    other = json.loads(json.dumps(old)) | {"name": "other"}
+    other["ipolicy"]["std"]["memory-size"] = 1024
+    small["nodegroups"]["other-uuid"] = other
+    for name in list(small["nodes"])[:3]:
+        small["nodes"][name]["group"] = "other-uuid"
+    small["instances"] = {}
+    tiered, *standard = told()["runs"]
+    assert tiered["mode"] == "tiered"
+    assert [run["sizes"][0]["memory"] for run in standard] == [2048, 1024]
+    _, alone = told("--node-group=other")["runs"]
+    assert alone["sizes"][0]["memory"] == 1024
+    nodes = {node for nodes in alone["sizes"][0]["placements"] for node in nodes}
+    assert nodes <= set(list(small["nodes"])[:3])
+
+
+def test_no_room(told: Any) -> None:
+    """Nothing is an answer too."""
+    (run,) = told("--memory=32g", "--disk=0:size=1023g", "--vcpus=16", "-O=-v")["runs"]
+    assert run["count"] == len(run["sizes"][0]["placements"])
+    (run,) = told("--standard-alloc=100t,1g,1", "--only=standard")["runs"]
+    assert (run["count"], run["sizes"][0]["limited_by"]) == (0, "instance policy (6 nodes)")
+
+
+def test_text(front: Front, small: Message) -> None:
+    front.configure()
+    done = front("capacity", "--file", front.message(small), "--only", "standard")
+    headings, line, empty, used, memory, *_ = done.out.splitlines()
+    assert headings.split()[:6] == ["Mode", "Template", "Memory", "Disk", "VCPUs", "Fit"]
+    mode, template, size, disk, vcpus, count, *rest = line.split()
+    assert (mode, template, size, disk, vcpus) == ("standard", "drbd", "2048", "20480", "2")
+    assert rest[-3:] == ["and", str(int(count) - 3), "more"]
+    assert empty == ""
+    assert used.split()[:3] == ["In", "use", "now"]
+    assert f"after standard ({count})" in used
+    assert memory.startswith("memory ")
+    done = front("capacity", front.message(small), "--only=standard", "--placements", "-p")
+    _, line, *rest = done.out.splitlines()
+    assert line.count("/") == int(count)
+    table = rest[rest.index("", 1) + 1 :]
+    assert table[0].startswith("Node ")
+    assert len(table) == 7
+    copies = [int(row.split()[-1]) for row in table[1:]]
+    assert sum(copies) == 2 * int(count)
+
+
+def test_separator(front: Front, small: Message) -> None:
+    front.configure()
+    options = ("--only=standard", "--separator=;", "--no-headers")
+    done = front("capacity", front.message(small), *options)
+    assert done.out.startswith("standard;drbd;2048;20480;2;")
+
+
+def test_another_allocator(front: Front, small: Message) -> None:
+    """Whoever is configured is asked; without its hint the tiers end after the first size."""
+    front.plugin(
+        "mine",
+        """
+        from ganeti_steward.core import hookimpl
+        from ganeti_steward.core.answer import Answer
+
+        @hookimpl
+        def steward_capacity(request, cluster):
+            nodes = [[node.name for node in cluster.nodes[:2]]]
+            return Answer({"count": 1, "placements": nodes, "limited_by": "taste"}, "")
+        """,
+    )
+    front.configure('[plugins]\nload = ["mine"]\n[allocators]\ncapacity = ["mine"]')
+    done = front("capacity", front.message(small), "--json")
+    runs = json.loads(done.out)["runs"]
+    assert [run["count"] for run in runs] == [1, 1]
+    assert {size["limited_by"] for run in runs for size in run["sizes"]} == {"taste"}
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (("--disk-template=nosuch",), "unknown disk template 'nosuch'"),
+        (("--node-group=nosuch",), "no node group is named 'nosuch' (known: group00)"),
+        (("--standard-alloc=1,2",), "DISK,MEMORY,VCPUS is expected, found '1,2'"),
+        (("--tiered-alloc=1,2,x",), "DISK,MEMORY,VCPUS is expected, found '1,2,x'"),
+        (("--standard-alloc=a,2,1",), "a size such as 512, 4g or 1.5t is expected, found 'a'"),
+        (("--memory=4g", "--disk-template=drbd"), "a drbd instance needs a disk"),
+        (("--net=0:network=nosuch",), "has no network 'nosuch'"),
+        (("--nodes=nosuch",), "no node is named 'nosuch'"),
+    ],
+)
+def test_faults(front: Front, small: Message, options: tuple[str, ...], fault: str) -> None:
+    front.configure()
+    done = front("capacity", front.message(small), *options)
+    assert done.status == 1
+    assert fault in done.err
+
+
+def test_nothing_takes_instances(front: Front, small: Message) -> None:
+    front.configure()
+    (group,) = small["nodegroups"].values()
+    group["alloc_policy"] = "unallocable"
+    done = front("capacity", front.message(small))
+    assert "no node group takes new instances by itself" in done.err
+    done = front("capacity", front.message(small), "--node-group=group00", "--only=standard")
+    assert done.status == 0
+    group["ipolicy"]["disk-templates"] = []
+    done = front("capacity", front.message(small), "--node-group=group00")
+    assert "the policies allow no disk template in all groups" in done.err
