@@ -1,0 +1,212 @@
+"""The same cluster through luxid, through RAPI, and as the message Ganeti sends."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ganeti_steward.core.model import Cluster
+from ganeti_steward.core.wire import read_cluster
+
+from .cluster import DEFAULT_GROUP, DRBD, Lab
+from .live import STEWARD, Ways, read, ways
+
+PROBE = "gnt-debug iallocator --dir=out -I steward -m allocate --os-type noop --vcpus 1 --mem 512"
+
+
+@pytest.fixture(scope="module")
+def to(lab: Lab) -> Ways:
+    return ways(lab)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _all_sorts(lab: Lab) -> Iterator[None]:
+    """Nodes and instances in every state there is, tags, a network, and policies."""
+    lab.ok("gnt-node modify -D yes node6.lab")
+    lab.ok("gnt-node modify -O yes node7.lab")
+    lab.ok("gnt-node modify --node-parameters spindle_count=3,cpu_speed=1.5 node2.lab")
+    lab.ok("gnt-node add-tags node2.lab rack:a")
+    lab.ok("gnt-cluster add-tags htools:nlocation:rack")
+    lab.ok("gnt-network add --network 10.99.0.0/24 blue")
+    lab.ok("gnt-network connect --nic-parameters mode=bridged,link=lab0 blue default")
+    lab.ok("gnt-group modify --alloc-policy=last_resort rack2")
+    add = "gnt-instance add --no-ip-check --no-name-check -o noop"
+    lab.ok(
+        f"{add} -t file --disk 0:size=1G --disk 1:size=300 -n node2.lab --tags web "
+        "-B minmem=256,maxmem=700,vcpus=3,auto_balance=false,spindle_use=2 "
+        "--net 0:network=blue,ip=pool web.lab"
+    )
+    lab.ok(f"{add} -t diskless -n node1.lab -B memory=512 --no-start --no-nics down.lab")
+    # A volume group of another size than the file storage has.
+    for node in range(1, 8):
+        etc = lab.directory / f"nodes/node{node}.lab/etc-ganeti"
+        (etc / "lab-vg-size").write_text(f"{500000 + node}\n")
+        (etc / "lab-vg-free").write_text(f"{400000 + node}\n")
+    yield
+    lab.remove("web.lab")
+    lab.remove("down.lab")
+    lab.ok("gnt-group modify --alloc-policy=preferred rack2")
+    lab.ok("gnt-network disconnect blue default")
+    lab.ok("gnt-network remove blue")
+    lab.ok("gnt-cluster remove-tags htools:nlocation:rack")
+    lab.ok("gnt-node remove-tags node2.lab rack:a")
+    lab.ok("gnt-node modify --node-parameters spindle_count=default,cpu_speed=default node2.lab")
+    lab.ok("gnt-node modify -f -O no node7.lab")
+    lab.ok("gnt-node modify -D no node6.lab")
+    for node in range(1, 8):
+        for name in ("lab-vg-size", "lab-vg-free"):
+            (lab.directory / f"nodes/node{node}.lab/etc-ganeti" / name).unlink()
+
+
+def message(lab: Lab, template: str) -> dict[str, Any]:
+    """What Ganeti sends for a new instance."""
+    disks = "" if template == "diskless" else "--disks 1024"
+    return lab.run(f"{PROBE} -t {template} {disks} probe.lab").call.message
+
+
+def parts(cluster: Cluster) -> list[tuple[Any, ...]]:
+    """Everything, without what messages do not carry."""
+    return [
+        cluster.groups,
+        tuple(node._replace(cpu_speed=1.0) for node in cluster.nodes),
+        tuple(i._replace(auto_balance=True, networks=()) for i in cluster.instances),
+        cluster.tags,
+        cluster.hypervisors,
+    ]
+
+
+@pytest.mark.parametrize("template", ["drbd", "file", "diskless"])
+def test_snapshots(lab: Lab, to: Ways, template: str) -> None:
+    told = read_cluster(message(lab, template))
+    luxi, rapi = read(lab, to.luxi, template), read(lab, to.rapi, template, node=2)
+    assert parts(luxi) == parts(rapi) == parts(told)
+    # Each template has figures of its own.
+    disk = {"drbd": 500001, "file": 1048576, "diskless": 0}[template]
+    assert luxi.nodes[0].total_disk == disk
+
+
+def test_what_messages_do_not_carry(lab: Lab, to: Ways) -> None:
+    for options in (to.luxi, to.rapi):
+        cluster = read(lab, options)
+        web = cluster.instances[cluster.instance_index["web.lab"]]
+        assert web.auto_balance is False
+        (group,) = [group for group in cluster.groups if group.name == "default"]
+        assert {*web.networks} == group.networks
+        speeds = {node.name: node.cpu_speed for node in cluster.nodes}
+        assert (speeds["node1.lab"], speeds["node2.lab"]) == (1.0, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "template"),
+    [
+        ("-t drbd -m 1g -c 2 --disk 0:size=2g --disk 1:size=1g", "drbd"),
+        ("-t file -B memory=512,vcpus=1 -s 1g --tags web", "file"),
+        ("-t diskless -m 1g -g rack2", "diskless"),
+    ],
+    ids=["drbd", "file", "diskless"],
+)
+def test_place(lab: Lab, to: Ways, options: str, template: str) -> None:
+    """The same place, for the same reasons, whatever the cluster is read from."""
+    file = lab.directory / "message.json"
+    file.write_text(json.dumps(message(lab, template)))
+    command = f"{STEWARD} place {options} --json"
+    expected = lab.ok(f"{command} --file {file}").text
+    assert json.loads(expected)["success"] is True
+    assert lab.ok(f"{command} {to.luxi}").text == expected
+    assert lab.ok(f"{command} {to.rapi}").text == expected
+    assert lab.ok(f"-n 2 {command} {to.rapi}").text == expected
+    # On the master nothing need be said.
+    assert lab.ok(command).text == expected
+
+
+def test_place_is_where_ganeti_puts_it(lab: Lab, to: Ways) -> None:
+    wanted = "-t diskless -B memory=512,vcpus=1"
+    told = json.loads(lab.ok(f"{STEWARD} place {wanted} --json {to.rapi} placed.lab").text)
+    done = lab.add("-t diskless", "placed.lab")
+    assert told["result"] == done.call.nodes
+    assert f"Request successful: {told['info']}" == done.call.info
+    lab.remove("placed.lab")
+
+
+def test_networks_by_name(lab: Lab, to: Ways) -> None:
+    """The other group lacks the network, even when all its nodes were free."""
+    for options in (to.luxi, to.rapi):
+        command = f"{STEWARD} place -t diskless -m 512 --net 0:network=blue {options}"
+        done = lab.ok(command)
+        assert "group rack2 is not connected to network " in done.text
+        unknown = lab.fails(command.replace("=blue", "=red"))
+        assert "no network 'red' (known: blue)" in unknown.text
+
+
+def test_a_node_that_does_not_answer(lab: Lab, to: Ways) -> None:
+    lab.ok("-n 3 /usr/lib/ganeti/daemon-util stop ganeti-noded")
+    try:
+        for options in (to.luxi, to.rapi):
+            done = lab.ok(f"{STEWARD} place -t drbd -m 512 -s 1g -g default {options}")
+            assert "Note: node3.lab does not tell its figures and counts as unusable" in done.text
+            assert "Chosen: node1.lab/node2.lab\n" in done.text or (
+                "Chosen: node2.lab/node1.lab\n" in done.text
+            )
+            (line,) = [one for one in done.text.splitlines() if one.startswith("node3.lab primary")]
+            assert line.endswith("the node is silent")
+    finally:
+        lab.ok("-n 3 /usr/lib/ganeti/daemon-util start ganeti-noded")
+
+
+def test_disk_figures_of_a_template_that_is_not_the_first(lab: Lab, to: Ways) -> None:
+    """Nodes then have to be asked by a job; Ganeti asks them for its own message."""
+    lab.ok("gnt-cluster modify --enabled-disk-templates file,drbd,plain,diskless,sharedfile,ext")
+    try:
+        told = read_cluster(message(lab, "drbd"))
+        assert told.nodes[0].total_disk == 500001
+        assert parts(read(lab, to.luxi, "drbd")) == parts(told)
+        assert parts(read(lab, to.rapi, "drbd")) == parts(told)
+        # Without a template: the one of the instances whose space counts, which all are DRBD's.
+        assert parts(read(lab, to.luxi)) == parts(told)
+        assert {*DRBD} <= told.instance_index.keys()
+    finally:
+        lab.ok(
+            "gnt-cluster modify --enabled-disk-templates drbd,plain,file,diskless,sharedfile,ext"
+        )
+
+
+def test_text_format(lab: Lab) -> None:
+    """What hbal saves of a live cluster can be read here."""
+    saved = lab.directory / "saved"
+    lab.ok(f"hbal -L -S {saved} -l 0 -G default")
+    text = shlex.quote(str(saved) + ".original")
+    done = lab.ok(f"{STEWARD} place -t drbd -m 512 -s 1g -g default --json --text-data {text}")
+    assert set(json.loads(done.text)["result"]) < {*DEFAULT_GROUP}
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ("--rapi cluster.lab", "the certificate is not trusted; name the cluster's own with"),
+        ("--rapi cluster.lab --rapi-insecure", "user and password are needed"),
+        ("--rapi cluster.lab:5081 --rapi-insecure", "RAPI at https://cluster.lab:5081: Connection"),
+        ("--rapi nosuch.lab", "RAPI at https://nosuch.lab:5080: Name or service not known"),
+        ("--luxi-socket /nosuch", "there is no socket /nosuch: luxid runs on the master only"),
+    ],
+)
+def test_faults(lab: Lab, options: str, fault: str) -> None:
+    done = lab.fails(f"{STEWARD} place -t diskless {options}")
+    assert done.text.startswith("gnt-steward place: ")
+    assert fault in done.text
+    assert done.text.count("\n") == 1
+
+
+def test_another_certificate_is_not_taken(lab: Lab) -> None:
+    """Every Ganeti certificate has the same name in it; only the very same one will do."""
+    other = lab.directory / "nodes/node1.lab/var-lib-ganeti/server.pem"
+    done = lab.fails(f"{STEWARD} place -t diskless --rapi cluster.lab --rapi-ca {other}")
+    assert "the certificate is not trusted" in done.text
+
+
+def test_not_on_the_master(lab: Lab) -> None:
+    done = lab.fails(f"-n 2 {STEWARD} place -t diskless")
+    assert "no cluster is named, and there is no luxid here" in done.text
