@@ -7,7 +7,7 @@ the last step is an ``allocate`` that is refused, whose reasons are what limits 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 #: Copies placed at first before the capacity test looks at them together.
 _BATCH: Final = 32
+
+#: Copies tried together where one more fails the test.
+_LEAPS: Final = (2, 3, 5, 8, 13)
 
 #: Up to so many copies are put on a state one by one.
 _FEW: Final = 64
@@ -111,8 +114,9 @@ class _Filling:
         copies, placed = most_copies(self._copies, self._score(self.state, self._copies))
         state = self._filled([*self.placed, *placed])
         if self._test is not None and not self._passes(state, placed):
-            runs = [self._tested(start.copy(), by_room=by_room) for by_room in (False, True)]
-            copies, state, placed = max(runs, key=lambda run: len(run[2]))
+            empty = _Tested(start, self.state, [])
+            runs = [self._tested(empty, by_room=by_room) for by_room in (False, True)]
+            copies, state, placed = max(runs, key=lambda run: len(run.placed))
         self._copies, self.state = copies, state
         self.placed += placed
 
@@ -136,30 +140,69 @@ class _Filling:
         return state
 
     def _passes(self, state: State, placed: Sequence[Pair]) -> bool:
-        """The capacity test; as room only shrinks, one at the end is one for each copy."""
+        """The capacity test with all these copies in place."""
         assert self._test is not None
         changed = {node for pair in placed for node in pair if node >= 0}
         return not self._test.newly_stuck(state, tuple(sorted(changed)))
 
-    def _tested(self, copies: Copies, *, by_room: bool) -> tuple[Copies, State, list[Pair]]:
-        """Place in batches; where one fails the test, a smaller one, down to single copies."""
-        assert self._test is not None
-        placed: list[Pair] = []
-        state, batch = self.state, _BATCH
+    def _tested(self, found: _Tested, *, by_room: bool) -> _Tested:
+        """Place in batches; where one fails the test, a smaller one, down to single copies.
+
+        What moves off a node goes where the score wants it, so that a few copies more may
+        pass where one does not; larger batches get a last chance, as hspace gives them.
+        """
+        batch = _BATCH
         while True:
-            tried = copies.copy()
-            costs = RoomCosts(tried, 1.0) if by_room else self._score(state, tried)
-            more = greedy(tried, costs, batch)
-            if not more:
-                return copies, state, placed
-            after = self._after(state, more)
-            if self._passes(after, more):
-                copies, state, batch = tried, after, 2 * len(more)
-                placed += more
-            elif len(more) > 1:
-                batch = max(len(more) // 4, 1)
+            more = self._batch(found, batch, by_room=by_room)
+            if more is None:
+                return found
+            if more.passed:
+                found, batch = more.found, 2 * len(more.pairs)
+            elif len(more.pairs) > 1:
+                batch = max(len(more.pairs) // 4, 1)
             else:
-                (pair,) = more
-                trial = PlaceFilter(self._test, state, self._guest)
-                trial.passes(Place(0.0, *pair))
-                copies.bar(pair, trial.blamed)
+                found = self._leapt(found, by_room=by_room) or self._barred(found, more.pairs[0])
+
+    def _batch(self, found: _Tested, size: int, *, by_room: bool) -> _Batch | None:
+        """So many copies more; None where none fits."""
+        copies = found.copies.copy()
+        costs = RoomCosts(copies, 1.0) if by_room else self._score(found.state, copies)
+        pairs = greedy(copies, costs, size)
+        if not pairs:
+            return None
+        after = _Tested(copies, self._after(found.state, pairs), [*found.placed, *pairs])
+        return _Batch(pairs, after, passed=self._passes(after.state, after.placed))
+
+    def _leapt(self, found: _Tested, *, by_room: bool) -> _Tested | None:
+        for size in _LEAPS:
+            more = self._batch(found, size, by_room=by_room)
+            if more is None or len(more.pairs) < size:
+                return None
+            if more.passed:
+                return more.found
+        return None
+
+    def _barred(self, found: _Tested, pair: Pair) -> _Tested:
+        """Without the place, or the node, that fails the test alone."""
+        assert self._test is not None
+        trial = PlaceFilter(self._test, found.state, self._guest)
+        trial.passes(Place(0.0, *pair))
+        copies = found.copies.copy()
+        copies.bar(pair, trial.blamed)
+        return found._replace(copies=copies)
+
+
+class _Tested(NamedTuple):
+    """Copies that pass the capacity test."""
+
+    copies: Copies
+    state: State
+    placed: list[Pair]
+
+
+class _Batch(NamedTuple):
+    """Some copies more, and whether they pass."""
+
+    pairs: list[Pair]
+    found: _Tested
+    passed: bool

@@ -70,7 +70,18 @@ class Copies:
         """The same again, to try something on."""
         other = Copies.__new__(Copies)
         other.__dict__.update(self.__dict__)
-        for name in ("primaries", "taken", "free", "_free_f", "reserved", "_fails", "kept"):
+        for name in (
+            "primaries",
+            "taken",
+            "free",
+            "_free_f",
+            "reserved",
+            "_fails",
+            "kept",
+            "_barred",
+            "_barred_second",
+            "_barred_pairs",
+        ):
             setattr(other, name, getattr(self, name).copy())
         return other
 
