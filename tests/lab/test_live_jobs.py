@@ -1,0 +1,139 @@
+"""Running jobs: ``group-evacuate`` through luxid and RAPI, failing, and interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from .cluster import DEFAULT_GROUP, Lab
+from .live import STEWARD, Running, Ways, ways
+
+NAMES = ("moved1.lab", "moved2.lab")
+#: Holds every job that comes later.
+PAUSE = """--predicates='[["jobid", [">", "id", "watermark"]]]' --action PAUSE"""
+
+
+@pytest.fixture(scope="module")
+def to(lab: Lab) -> Ways:
+    return ways(lab)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _rack3(lab: Lab) -> Iterator[None]:
+    """A group of one node, whose two instances cannot leave it in one set of jobs."""
+    lab.ok("gnt-group add rack3")
+    lab.ok("gnt-group assign-nodes --force rack3 node7.lab")
+    for name in NAMES:
+        lab.ok(
+            "gnt-instance add --no-ip-check --no-name-check -o noop -B memory=256 "
+            f"-t sharedfile --disk 0:size=1G -n node7.lab {name}"
+        )
+    yield
+    for name in NAMES:
+        lab.remove(name)
+    lab.ok("gnt-group assign-nodes --force rack2 node7.lab")
+    lab.ok("gnt-group remove rack3")
+
+
+@pytest.fixture(autouse=True)
+def _back(lab: Lab) -> Iterator[None]:
+    """Whatever a test moves is moved back."""
+    yield
+    for uuid in lab.query("gnt-filter list -o uuid"):
+        lab.ok(f"gnt-filter delete {uuid}")
+    for name in NAMES:
+        if lab.nodes_of(name) != ["node7.lab"]:
+            lab.ok(f"gnt-instance migrate -f -n node7.lab {name}")
+
+
+def moved(lab: Lab) -> list[str]:
+    return [name for name in NAMES if lab.nodes_of(name) != ["node7.lab"]]
+
+
+@pytest.mark.parametrize("way", ["luxi", "rapi"])
+def test_jobs_run(lab: Lab, to: Ways, way: str) -> None:
+    options = getattr(to, way)
+    node = 1 if way == "luxi" else 2
+    plan = f"-n {node} {STEWARD} group-evacuate rack3 --to default {options}"
+    rows = dict(line.split()[::3] for line in lab.ok(plan).text.splitlines()[2:])
+    assert moved(lab) == []
+
+    done = lab.ok(f"{plan} -X")
+
+    assert "Note: drbd4.lab stays: its primary node6.lab is in another group" in done.text
+    assert sorted(rows) == sorted(NAMES)
+    assert {name: lab.nodes_of(name) for name in NAMES} == {k: [v] for k, v in rows.items()}
+    assert {*rows.values()} <= {*DEFAULT_GROUP}
+    assert done.text.endswith("\n2 jobs done\n")
+    for number, name in enumerate(sorted(NAMES, key=done.text.index), 1):
+        for state in ("queued", "success"):
+            assert f"set {number}/2 job " in done.text
+            assert f" {name}: migrate to {rows[name]}: {state}\n" in done.text
+    # The job queue tells who did it and why.
+    (trail,) = lab.query("gnt-job list -o ops")[-1:]
+    assert "group-evacuate rack3" in trail
+
+
+def test_printed_commands_work(lab: Lab) -> None:
+    command = f"{STEWARD} group-evacuate rack3 --to default -C"
+    lines = [line for line in lab.ok(command).text.splitlines() if line.startswith("gnt-")]
+    assert len(lines) == 2
+    assert moved(lab) == []
+    for line in lines:
+        lab.ok(line)
+    assert moved(lab) == [*NAMES]
+
+
+@pytest.mark.parametrize("way", ["luxi", "rapi"])
+def test_a_failing_job_stops_the_run(lab: Lab, to: Ways, way: str) -> None:
+    """Without DRBD in the kernel its disks cannot be replaced; the second one is left alone."""
+    before = len(lab.query("gnt-job list -o id"))
+
+    done = lab.fails(f"{STEWARD} group-evacuate rack2 --to default -X {getattr(to, way)}")
+
+    assert "/proc/drbd cannot be opened" in done.text
+    assert "0 jobs done, 1 failed, 1 not begun\n" in done.text
+    assert "\nfailed: drbd" in done.text
+    assert "\nnot begun: drbd" in done.text
+    assert len(lab.query("gnt-job list -o id")) - before == (1 if way == "luxi" else 3)
+
+
+def test_an_interrupt_stops_between_sets(lab: Lab) -> None:
+    lab.ok(f"gnt-filter add {PAUSE}")
+    running = Running(lab, f"{STEWARD} group-evacuate rack3 --to default -X")
+    running.until(": queued")
+    running.interrupt()
+    running.until("interrupted: the running set is waited for; once more leaves it alone")
+    (uuid,) = lab.query("gnt-filter list -o uuid")
+    lab.ok(f"gnt-filter delete {uuid}")
+
+    status, text = running.end()
+
+    assert status == 1
+    assert "\n1 job done, 1 not begun\n" in text
+    (name,) = moved(lab)
+    (other,) = {*NAMES} - {name}
+    assert f"\nnot begun: {other}: migrate to " in text
+    assert f" {name}: migrate to {lab.nodes_of(name)[0]}: success\n" in text
+
+
+def test_a_second_interrupt_leaves_at_once(lab: Lab) -> None:
+    lab.ok(f"gnt-filter add {PAUSE}")
+    running = Running(lab, f"{STEWARD} group-evacuate rack3 --to default -X")
+    running.until(": queued")
+    running.interrupt()
+    running.until("once more leaves it alone")
+    running.interrupt()
+
+    status, text = running.end()
+
+    assert status == 1
+    assert "0 jobs done, 1 not begun\n" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("goes on: job ")]
+    number, name = line.split()[3].rstrip(","), line.split()[4].rstrip(":")
+    assert lab.query(f"gnt-job list -o status {number}") == ["queued"]
+    (uuid,) = lab.query("gnt-filter list -o uuid")
+    lab.ok(f"gnt-filter delete {uuid}")
+    lab.ok(f"gnt-job watch {number}")
+    assert moved(lab) == [name]
