@@ -44,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_options(parser, short=False, positional=False)
 
 
-def add_instance_options(parser: argparse.ArgumentParser, *, short: bool = True) -> None:
+def add_instance_options(
+    parser: argparse.ArgumentParser | argparse._ArgumentGroup, *, short: bool = True
+) -> None:
     """What the instance is like and where it may go; ``short`` False: by long options only."""
 
     def names(letter: str, name: str) -> tuple[str, ...]:
