@@ -20,6 +20,7 @@ from ganeti_steward.core.site import PRIMARY, SECONDARY
 if TYPE_CHECKING:
     from ganeti_steward.allocators.candidates import Terms
     from ganeti_steward.allocators.guest import Guest
+    from ganeti_steward.allocators.rules import Check
     from ganeti_steward.allocators.state import Floats, Ints, Mask, State
 
 #: What a resource that is not asked for at all can hold.
@@ -103,7 +104,7 @@ class Copies:
 
     def firsts(self) -> Mask:
         """Nodes that can be primary of one more copy."""
-        good = self._allowed & self._scope & ~self._barred
+        good: Mask = self._allowed & self._scope & ~self._barred
         good &= (self.primaries < self._heads) & (self.taken < self._slots_first)
         if self._counted and not self._forced:
             good &= self._fails | (self.free - self.use > self.reserved)
@@ -111,7 +112,7 @@ class Copies:
 
     def seconds(self) -> Mask:
         """Nodes that can be secondary of one more copy, as far as the primary does not matter."""
-        good = self._allowed_second & self._scope & ~self._barred_second
+        good: Mask = self._allowed_second & self._scope & ~self._barred_second
         good &= (self.taken < self.slots) & (self._free_f > self.reserve)
         if self._counted:
             good &= self.free > self.reserve
@@ -120,7 +121,7 @@ class Copies:
 
     def row(self, primary: int, seconds: Mask) -> Mask:
         """Which of ``seconds`` can go with this primary."""
-        good = seconds & (self.group == self.group[primary])
+        good: Mask = seconds & (self.group == self.group[primary])
         good[primary] = False
         if self._counted:
             good &= self._fails | (self.free > self.kept[primary] + self.reserve)
@@ -131,7 +132,7 @@ class Copies:
 
     def column(self, secondary: int, firsts: Mask) -> Mask:
         """Which of ``firsts`` can go with this secondary, which fits by itself."""
-        good = firsts & (self.group == self.group[secondary])
+        good: Mask = firsts & (self.group == self.group[secondary])
         good[secondary] = False
         if self._counted and not self._fails[secondary]:
             good &= self.free[secondary] > self.kept[:, secondary] + self.reserve
@@ -195,10 +196,10 @@ def _pairs_bound(heads: Ints, seconds: Ints, either: Ints) -> int:
     return most
 
 
-def _allowed(state: State, terms: Terms, role: str, more: list[object]) -> Mask:
+def _allowed(state: State, terms: Terms, role: str, more: list[Check]) -> Mask:
     """Nodes that no rule forbids that has nothing to do with amounts."""
     checks = [*entry_checks(state.frame, terms), *terms.bans[role], *more]
-    allowed: Mask = first_failing(checks, state.frame.size) == 0  # type: ignore[arg-type]
+    allowed: Mask = first_failing(checks, state.frame.size) == 0
     return allowed
 
 

@@ -54,7 +54,7 @@ class RoomCosts:
 
     def seconds(self) -> Floats:
         """The more room beyond that for primaries, the cheaper."""
-        costs: Floats = self._share * self._heads - self._slots
+        costs: Floats = np.subtract(self._share * self._heads, self._slots, dtype=np.float64)
         return costs
 
     def pairs(self, primary: int) -> Floats:

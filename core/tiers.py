@@ -34,7 +34,7 @@ class Filling(NamedTuple):
     """with all copies in place"""
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         """All copies of all sizes."""
         return sum(len(step.placements) for step in self.steps)
 

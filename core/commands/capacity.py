@@ -71,10 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an option as Ganeti would pass it to an allocator",
     )
     add_table_options(parser)
-    group = parser.add_argument_group(
-        "instance", "With any of --memory, --vcpus, -B, --disk, --os-size: this size alone."
-    )
-    add_instance_options(group, short=False)
+    add_instance_options(parser, short=False)
     add_source_options(parser)
 
 
@@ -138,10 +135,10 @@ def _groups(cluster: Cluster, name: str | None) -> list[Group]:
 def _usual_template(groups: Sequence[Group]) -> str:
     """drbd, then plain, then the first by name, of what all policies allow."""
     allowed = frozenset[str].intersection(*(group.policy.templates for group in groups))
-    usual = [template for template in _USUAL if template in allowed] or sorted(allowed)
-    if not usual:
-        raise StewardError("the policies allow no disk template in all groups: name one")
-    return usual[0]
+    for template in (*_USUAL, *sorted(allowed)):
+        if template in allowed:
+            return template
+    raise StewardError("the policies allow no disk template in all groups: name one")
 
 
 def _own_size(options: argparse.Namespace) -> bool:
@@ -225,7 +222,7 @@ def as_text(cluster: Cluster, runs: Sequence[Run], options: argparse.Namespace) 
         (name, *(f"{100 * share[at]:.2f}%" for share in used))
         for at, name in enumerate(Usage._fields)
     ]
-    modes = [f"after {run.mode} ({run.filling.count})" for run in runs]
+    modes = [f"after {run.mode} ({run.filling.total})" for run in runs]
     style = {"separator": options.separator, "no_headers": options.no_headers}
     parts = [table(headings, rows, **style), table(("In use", "now", *modes), shares, **style)]
     if options.print_nodes:
@@ -277,7 +274,7 @@ def as_json(cluster: Cluster, runs: Sequence[Run]) -> bytes:
         "runs": [
             {
                 "mode": run.mode,
-                "count": run.filling.count,
+                "count": run.filling.total,
                 "usage": usage(run.filling.cluster)._asdict(),
                 "sizes": [_size(step) for step in run.filling.steps],
             }
