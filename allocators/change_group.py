@@ -19,7 +19,6 @@ from ganeti_steward.allocators.capacity_check import CapacityTest
 from ganeti_steward.allocators.evacuation import Task
 from ganeti_steward.allocators.load import load
 from ganeti_steward.allocators.move_answer import move_all
-from ganeti_steward.allocators.rules import Check
 from ganeti_steward.core.model import NOT_MIRRORED
 
 if TYPE_CHECKING:
@@ -65,28 +64,27 @@ def _task(
     twice = (moves.TWO_COPIES, moves.TWO_COPIES_FIRST_OVER)
     template = guest.instance.template
     fault = f"Instances of type {template} cannot be relocated" if template in NOT_MIRRORED else ""
+    closed = _closed(frame, guest, groups)
     return Task(
         mover=moves.Mover(guest, primary, secondary, terms),
         tiers=(twice if guest.drbd else (moves.MOVE,),),
-        groups=groups,
+        groups=tuple(group for group in groups if group not in closed),
         targets=np.isin(frame.group, groups),
         fault=fault,
-        also=(*_closed_groups(frame, guest), policy_check(frame, guest)),
+        closed=closed,
+        also=(policy_check(frame, guest),),
         test=test,
     )
 
 
-def _closed_groups(frame: Frame, guest: Guest) -> list[Check]:
+def _closed(frame: Frame, guest: Guest, groups: tuple[int, ...]) -> dict[int, str]:
     """Groups that take nothing, and those without a network of the instance."""
-    groups = frame.cluster.groups
-    closed: dict[int, str] = {}
-    for at, group in enumerate(groups):
+    closed = {}
+    for at in groups:
+        group = frame.cluster.groups[at]
         missing = [n for n in guest.instance.networks if n not in group.networks]
         if group.alloc_policy == "unallocable":
             closed[at] = "the group is unallocable"
         elif missing:
-            closed[at] = f"the group is not connected to network {missing[0]}"
-    if not closed:
-        return []
-    failing = np.isin(frame.group, list(closed))
-    return [Check("group", "", True, failing, lambda i: closed[int(frame.group[i])])]
+            closed[at] = f"is not connected to network {missing[0]}"
+    return closed

@@ -13,7 +13,7 @@ from ganeti_steward.core.model import ALLOC_POLICIES
 from ganeti_steward.core.site import PRIMARY, SECONDARY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ganeti_steward.allocators.capacity_check import CapacityTest
     from ganeti_steward.allocators.moves import Judgement, Mover
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 #: What a capacity test costs, in ways looked at.
-_TEST: Final = 5
+_TEST: Final = 20
 
 
 class Task(NamedTuple):
@@ -34,11 +34,13 @@ class Task(NamedTuple):
     tiers: tuple[tuple[str, ...], ...]
     """ways of moving, those that copy less first; the next only where none of these goes"""
     groups: tuple[int, ...]
-    """the node groups it may go to"""
+    """the node groups to look at"""
     targets: Mask
     """the nodes it may go to"""
     fault: str = ""
     """why it can never be moved as asked; empty when it can"""
+    closed: Mapping[int, str] = {}
+    """node groups it may not go to, and why"""
     also: tuple[Check, ...] = ()
     """more that is asked of a new primary"""
     test: CapacityTest | None = None

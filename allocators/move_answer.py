@@ -88,17 +88,15 @@ def looked_at(state: State, task: Task, found: Found | None, seeker: Seeker) -> 
 
 def _reason(looked: Looked) -> str:
     """Why an instance has no place: of each number of copies what its first way met."""
-    if not looked.trials:
+    reasons = dict(looked.task.closed)
+    for group in looked.task.groups:
+        reasons[group] = _group_reason(looked, [t for t in looked.trials if t.group == group])
+    if not reasons:
         return "there is no other node group it may go to"
+    if len(reasons) == 1 and not looked.task.closed:
+        return next(iter(reasons.values()))
     groups = looked.left.frame.cluster.groups
-    tried = dict.fromkeys(trial.group for trial in looked.trials)
-    texts = [
-        (groups[group].name, _group_reason(looked, [t for t in looked.trials if t.group == group]))
-        for group in tried
-    ]
-    if len(texts) == 1:
-        return texts[0][1]
-    return "; ".join(f"group {name}: {text}" for name, text in texts)
+    return "; ".join(f"group {groups[at].name}: {reasons[at]}" for at in sorted(reasons))
 
 
 def _group_reason(looked: Looked, trials: list[Trial]) -> str:
@@ -128,7 +126,13 @@ def _refusal(looked: Looked, trial: Trial) -> str:
 def group_trial(looked: Looked, trial: Trial) -> GroupTrial:
     """One way into one group as it is told to people."""
     members = looked.task.targets & (looked.left.frame.group == trial.group)
-    return GroupTrial(trial.group, trial.judgement.gate, members, trial.judgement.told)
+    told = GroupTrial(trial.group, trial.judgement.gate, members, trial.judgement.told)
+    first = next(trial.places.best_first(), None) if trial.places is not None else None
+    if looked.task.test is None or first is None:
+        return told
+    after = looked.left.placed(looked.task.mover.guest, first.primary, first.secondary)
+    stuck = looked.task.test.newly_stuck(after, (first.primary, first.secondary))
+    return told._replace(stuck=tuple(stuck))
 
 
 def placement_of(looked: Looked, trials: tuple[GroupTrial, ...]) -> Placement:

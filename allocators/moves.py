@@ -122,7 +122,7 @@ class Departure:
         checks = [*self._entry, *self._terms.bans[SECONDARY], *self._first_copy]
         second = self._judged(SECONDARY, checks, self._forced(self.mover.secondary))
         return Judgement(
-            self._stay_gate, (self._only(PRIMARY, self.mover.primary), second), (second,)
+            self._source_gate, (self._only(PRIMARY, self.mover.primary), second), (second,)
         )
 
     def _replace_fail_over(self) -> Judgement:
@@ -228,18 +228,23 @@ class Departure:
         return self._back_fault(self.mover.secondary, -1, self._terms.forced)
 
     @cached_property
-    def _stay_gate(self) -> str:
-        """Why the primary cannot be taken off and put back, which hard rules may forbid."""
-        fault = self._fault(_in_force(self._primary_checks, forced=True), self.mover.primary)
-        return fault and f"its primary {self._name(self.mover.primary)} cannot keep it: {fault}"
+    def _source_gate(self) -> str:
+        """Why nothing can be copied off the primary while it stays the primary.
+
+        It is taken off and put back, which hard rules may forbid.
+        """
+        primary = self.mover.primary
+        name, offline = self._name(primary), self._frame.cluster.nodes[primary].offline
+        if offline and not self._guest.instance.forthcoming:
+            return f"its disks cannot be copied: its primary {name} is offline"
+        fault = self._fault(_in_force(self._primary_checks, forced=True), primary)
+        return fault and f"its primary {name} cannot keep it: {fault}"
 
     @cached_property
     def _copy_gate(self) -> str:
-        """Why nothing can be copied off the primary, or it could not become secondary."""
+        """The same, or why it could not be the secondary afterwards."""
         source = self.mover.primary
-        if self._frame.cluster.nodes[source].offline:
-            return f"its disks cannot be copied: its primary {self._name(source)} is offline"
-        return self._stay_gate or self._back_fault(source, -1, self._forced(source))
+        return self._source_gate or self._back_fault(source, -1, self._forced(source))
 
     def _back_fault(self, node: int, primary: int, forced: bool) -> str:
         """Why a node that was primary cannot be secondary (of ``primary``, -1: of anyone)."""

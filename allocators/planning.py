@@ -108,7 +108,7 @@ class Planner:
     def _allow(self, amount: int) -> None:
         """Set how much more work may be done."""
         ways = sum(len(self._tasks[at].tiers[0]) for at in self._movable)
-        allowed = max(amount / self._start.frame.size, _AT_LEAST * ways)
+        allowed = max(amount / max(self._start.frame.size, 1), _AT_LEAST * ways)
         self._limit = self._seeker.work + allowed
 
     @property

@@ -70,6 +70,8 @@ _FITTING: dict[str, tuple[Any, ...]] = {
     "alloc_policy": ("preferred", "last_resort", "unallocable"),
     "admin_state": ("up", "down", "offline", "strange", None, 5),
     "type": ("allocate", "relocate", "allocate-secondary", "multi-allocate", "node-evacuate"),
+    "evac_mode": ("primary-only", "secondary-only", "all"),
+    "target_groups": ([], ["uuid-0"], ["group-uuid-1", "uuid-2"], ["nowhere"]),
     "required_nodes": (0, 1, 2, 3, -1),
     "enabled_hypervisors": (["kvm"], [], ["xen-pvm", "kvm"], ["fake"]),
     "forthcoming": (True, False, None),
@@ -108,7 +110,8 @@ def random_message(rng: random.Random) -> Json:
     exclusive = rng.random() < 0.2
     instances = {f"i{i}": _guest(rng, nodes) for i in range(rng.randint(0, 9) if nodes else 0)}
     name = rng.choice([*instances, "new"])
-    kind = rng.choice(("allocate", "multi-allocate", "relocate", "allocate-secondary"))
+    kinds = ("allocate", "multi-allocate", "relocate", "allocate-secondary")
+    kind = rng.choice((*kinds, "node-evacuate", "node-evacuate", "change-group"))
     request: Json = {"type": kind, "name": name}
     if kind == "allocate":
         request |= _wanted(rng, nodes)
@@ -119,6 +122,10 @@ def random_message(rng: random.Random) -> Json:
     elif kind == "relocate":
         known = instances.get(name, {"nodes": nodes})["nodes"]
         request |= {"required_nodes": 1, "relocate_from": known[-1:]}
+    elif kind in ("node-evacuate", "change-group"):
+        request["instances"] = rng.sample(list(instances), rng.randint(0, len(instances)))
+        request["evac_mode"] = rng.choice(("primary-only", "secondary-only", "all"))
+        request["target_groups"] = rng.choice(([], groups, groups[:1]))
     return {
         "cluster_tags": rng.choice(([], ["htools:iextags:s", "htools:nlocation:r"])),
         "enabled_hypervisors": [rng.choice(("kvm", "xen-pvm"))],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from typing import Any
 
 import mutation
 import pytest
@@ -18,7 +19,15 @@ from ganeti_steward.core.dispatch import answer_message
 from ganeti_steward.core.errors import BadInput
 from ganeti_steward.core.model import Cluster
 from ganeti_steward.core.options import parse_options
-from ganeti_steward.core.request import Allocate, AllocateSecondary, MultiAllocate, Request
+from ganeti_steward.core.request import (
+    Allocate,
+    AllocateSecondary,
+    ChangeGroup,
+    MultiAllocate,
+    NodeEvacuate,
+    Relocate,
+    Request,
+)
 from ganeti_steward.core.wire import read_message, write_answer
 
 SEEDS = int(os.environ.get("STEWARD_FUZZ", "3000"))
@@ -63,15 +72,36 @@ def _judge(seed: int) -> str:
 def _fits(result: object, request: Request, cluster: Cluster) -> bool:
     if isinstance(request, AllocateSecondary):
         return _are_usable([result], 1, cluster)
-    if not isinstance(request, MultiAllocate):
+    if isinstance(request, Allocate | Relocate):
         return _are_usable(result, request.required_nodes, cluster)
     assert isinstance(result, list)
+    if isinstance(request, NodeEvacuate | ChangeGroup):
+        return _are_moved(result, request, cluster)
+    assert isinstance(request, MultiAllocate)
     placed, failed = result
     names = [item.instance.name for item in request.items]
     return Counter([*(name for name, _ in placed), *failed]) == Counter(names) and all(
         _are_usable(nodes, len(nodes), cluster)
         and any(_asks(item, name, len(nodes)) for item in request.items)
         for name, nodes in placed
+    )
+
+
+def _are_moved(result: list[Any], request: NodeEvacuate | ChangeGroup, cluster: Cluster) -> bool:
+    """Whether each instance is moved to usable nodes, or named with a reason."""
+    moved, failed, jobs = result
+    names = [*(name for name, _, _ in moved), *(name for name, _ in failed)]
+    return (
+        Counter(names) == Counter(request.instances)
+        and len(jobs) == len(moved)
+        and all(reason for _, reason in failed)
+        and all(
+            _are_usable(
+                [n for n in nodes if n not in old], len(nodes) - len(set(nodes) & set(old)), cluster
+            )
+            for name, _, nodes in moved
+            for old in [cluster.instances[cluster.instance_index[name]].nodes]
+        )
     )
 
 

@@ -9,7 +9,12 @@ import make_cluster
 
 Message = dict[str, Any]
 
-KINDS = ("allocate-one", "allocate-pair", "multi-allocate", "relocate", "allocate-secondary")
+#: Requests that move what is there.
+MOVING = ("primary-only", "secondary-only", "all", "change-group")
+KINDS = (
+    *("allocate-one", "allocate-pair", "multi-allocate", "relocate", "allocate-secondary"),
+    *MOVING,
+)
 
 _MIXES = (
     "drbd=1",
@@ -54,7 +59,9 @@ def _offers(mix: str, kind: str) -> bool:
     """Whether a cluster of this mix has something the request can be about."""
     if kind == "allocate-secondary":
         return "plain" in mix
-    return kind != "relocate" or "drbd" in mix or "ext" in mix
+    if kind in ("relocate", "change-group"):
+        return "drbd" in mix or "ext" in mix
+    return kind != "secondary-only" or "drbd" in mix
 
 
 def _features(rng: random.Random) -> list[str]:
@@ -87,4 +94,8 @@ def _request(rng: random.Random, kind: str) -> list[str]:
     if kind == "multi-allocate":
         mix = rng.choice(["drbd=1", "plain=1", "drbd=2,plain=1,ext=1"])
         return ["--request=multi-allocate", "--count=5", f"--new-mix={mix}"]
+    if kind == "change-group":
+        return ["--request=change-group", f"--count={rng.choice([1, 3, 6])}"]
+    if kind in MOVING:
+        return ["--request=node-evacuate", f"--evac-mode={kind}"]
     return [f"--request={kind}"]
