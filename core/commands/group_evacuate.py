@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     sets = job_sets(cluster, jobs)
     if options.print_commands:
         sys.stdout.write(script(sets) if options.partial or not failed else "")
-    else:
+    elif moved:
         sys.stdout.write(_plan(moved, jobs, cluster, options))
     for name, reason in failed:
         print(f"{name} cannot be moved: {reason or 'no reason was given'}", file=sys.stderr)

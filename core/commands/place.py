@@ -107,7 +107,7 @@ def _as_told_to_allocators(cluster: Cluster) -> Cluster:
     return Cluster(
         cluster.groups,
         (node._replace(cpu_speed=1.0) for node in cluster.nodes),
-        (instance._replace(auto_balance=True) for instance in cluster.instances),
+        (one._replace(auto_balance=True, forthcoming=False) for one in cluster.instances),
         cluster.tags,
         cluster.hypervisors,
     )

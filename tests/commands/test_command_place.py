@@ -149,7 +149,7 @@ def test_option_for_the_allocator(front: Front) -> None:
 
 
 def test_every_source_gives_the_same(front: Front, tmp_path: Path) -> None:
-    told = cluster("--offline=1")
+    told = cluster("--offline=1", "--down=.3")
     for instance in told["instances"].values():
         sizes = [disk["size"] for disk in instance["disks"]]
         instance["disk_space_total"] = sum(sizes) + 128 * len(sizes)
@@ -158,6 +158,8 @@ def test_every_source_gives_the_same(front: Front, tmp_path: Path) -> None:
     ganeti.nodes[1]["ndparams"]["cpu_speed"] = 3
     for instance in ganeti.instances[::2]:
         instance["beparams"]["auto_balance"] = False
+    for instance in ganeti.instances:
+        instance["forthcoming"] = instance["admin_state"] == "down"
     text = tmp_path / "cluster.data"
     text.write_text(write_text(read_cluster(told)))
     options = ("place", *WANTED, "--json")
