@@ -32,6 +32,10 @@ _UNKNOWN: Final = 1
 _NORMAL: Final = 0
 
 
+class Refused(StewardError):
+    """An answer that says no: nothing was done."""
+
+
 class Luxi:
     """Calls to one luxid; raises StewardError naming socket and method."""
 
@@ -62,7 +66,7 @@ class Luxi:
         except (ValueError, TypeError, KeyError):
             raise self._error(method, "the answer is not what luxid answers") from None
         if not good:
-            raise self._error(method, error_text(result))
+            raise Refused(f"{self.where}, {method}: {error_text(result)}")
         return result
 
     def _exchange(self, method: str, request: bytes) -> bytes:
@@ -160,9 +164,13 @@ class Luxi:
             [{**operation, "reason": [*operation.get("reason", ()), *trail]} for operation in job]
             for job in jobs
         ]
+        try:
+            results = self.call("SubmitManyJobs", told)
+        except Refused as err:
+            return [Submitted((), str(err)) for _ in jobs]
         return [
             Submitted((result,)) if good else Submitted((), error_text(result))
-            for good, result in self.call("SubmitManyJobs", told)
+            for good, result in results
         ]
 
     def states(self, numbers: Sequence[int]) -> list[JobState]:

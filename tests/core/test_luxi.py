@@ -107,6 +107,20 @@ def test_submit(tmp_path: Path) -> None:
     assert second["reason"] == [["gnt:user", "mine", 3], trail]
 
 
+def test_a_submission_that_is_refused_as_a_whole(tmp_path: Path) -> None:
+    """It is known that nothing was taken, unlike after a broken connection."""
+    drained = refused(["JobQueueDrainError", ["Job queue is drained"]])
+    with luxid(tmp_path, lambda method, arguments: drained) as daemon:
+        done = Luxi(daemon.path).submit([[migrate("a")], [migrate("b")]], "x")
+    fault = f"luxid at {daemon.path}, SubmitManyJobs: Job queue is drained"
+    assert done == [Submitted((), fault)] * 2
+    with (
+        luxid(tmp_path, lambda method, arguments: None) as daemon,
+        pytest.raises(StewardError, match="SubmitManyJobs: the connection was closed"),
+    ):
+        Luxi(daemon.path).submit([[migrate("a")]], "x")
+
+
 def test_states(tmp_path: Path) -> None:
     failed = ["OpExecError", ["Disk\n is gone"]]
     rows = [
