@@ -214,3 +214,40 @@ def test_steward_capacity(example: tuple[Ask, Ask]) -> None:
     assert result(ask(message)) == {"count": 0, "placements": [], "limited_by": "licences (2)"}
     message["request"]["tags"] = []
     assert ask(message) == plain(message)
+
+
+def test_steward_node_evacuate(example: tuple[Ask, Ask]) -> None:
+    """Instances without disks go to the standby node of their group."""
+    ask, plain = example
+    message = capture("node-evacuate-primary-diskless")
+    assert ask(message) == plain(message)
+    (name,) = message["request"]["instances"]
+    (source,) = message["instances"][name]["nodes"]
+    home = message["nodes"][source]["group"]
+    mates = [n for n, node in message["nodes"].items() if node["group"] == home and n != source]
+    for node in mates:
+        message["nodes"][node]["tags"] = ["standby"]
+        ((_, _, nodes),), failed, _ = result(ask(message))
+        assert (nodes, failed) == ([node], [])
+        message["nodes"][node]["tags"] = []
+    message["nodes"][source]["tags"] = ["standby"]
+    assert result(ask(message)) == result(plain(message))
+
+
+def test_steward_change_group(example: tuple[Ask, Ask]) -> None:
+    """Instances without disks go where most memory is free."""
+    ask, plain = example
+    message = capture("change-group-sharedfile-named-group")
+    assert ask(message) == plain(message)
+    (name,) = message["request"]["instances"]
+    message["instances"][name]["disk_template"] = "diskless"
+    (target,) = message["request"]["target_groups"]
+    mates = [n for n, node in message["nodes"].items() if node["group"] == target]
+    for node in mates:
+        message["nodes"][node]["free_memory"] += 200_000
+        ((_, _, nodes),), _, _ = result(ask(message))
+        assert nodes == [node]
+        message["nodes"][node]["free_memory"] -= 200_000
+    for node in mates:
+        message["nodes"][node]["free_memory"] = 1
+    assert ask(message) == plain(message)

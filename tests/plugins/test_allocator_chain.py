@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from ganeti_steward.core.answer import Answer
+from ganeti_steward.core.operations import migrate, moves_result
 
 if TYPE_CHECKING:
     from sites import Capture, Site
@@ -24,6 +25,16 @@ TYPES: Final = {
         "steward_allocate_secondary",
         "allocate-secondary-plain-to-drbd",
         "node6.lab",
+    ),
+    "node-evacuate": (
+        "steward_node_evacuate",
+        "node-evacuate-primary-diskless",
+        moves_result([("inst1.lab", "rack2", ["node6.lab"])], [], [[migrate("inst1.lab")]]),
+    ),
+    "change-group": (
+        "steward_change_group",
+        "change-group-sharedfile-named-group",
+        moves_result([("inst3.lab", "rack2", ["node6.lab"])], [], [[migrate("inst3.lab")]]),
     ),
 }
 
