@@ -136,7 +136,8 @@ def _luxi(path: str, template: str | None) -> Source:
 
 
 def _rapi(options: argparse.Namespace, template: str | None) -> Source:
-    from ganeti_steward.core.ganeti.rapi import Rapi, read_credentials
+    from ganeti_steward.core.ganeti.rapi import Rapi
+    from ganeti_steward.core.ganeti.rapi_access import read_credentials
 
     if options.rapi_insecure and options.rapi_ca is not None:
         raise StewardError("--rapi-ca and --rapi-insecure exclude each other")

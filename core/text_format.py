@@ -1,4 +1,4 @@
-"""htools' text format (allocation 12): a cluster as hbal, hspace and hcheck read and write it.
+"""htools' text format (allocation 12), read as hbal, hspace and hcheck read it.
 
 Five sections, each ended by one empty line: groups, nodes, instances, cluster tags, and
 instance policies.  A line of a section is a list of fields separated by ``|``; the last
@@ -11,11 +11,11 @@ judged by the same rules.  What that message cannot carry is put in afterwards.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ganeti_steward.core.errors import BadInput
-from ganeti_steward.core.model import Cluster, Group, Instance, Node, Policy, Spec
+from ganeti_steward.core.model import Cluster
 from ganeti_steward.core.reader import Faults, quoted
 from ganeti_steward.core.wire import read_cluster
 
@@ -97,7 +97,6 @@ _STATES: Final = {
     "ERROR_nodeoffline": "up",
     "ERROR_wrongnode": "up",
 }
-_STATUS: Final = {"up": "running", "down": "ADMIN_down", "offline": "ADMIN_offline"}
 
 _FIGURES: Final = NODE[1:7]
 _NUMBER: Final = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?", re.ASCII)
@@ -310,96 +309,3 @@ class _Reader:
 
 def _list(text: str) -> list[str]:
     return [part for part in text.split(",") if part]
-
-
-def write_text(cluster: Cluster, kvm_memory: int = 0) -> str:
-    """A cluster in the text format.
-
-    What the format cannot say is left out: sizes of single disks, networks of instances, and
-    why a node is unusable.  ``kvm_memory`` MiB, unless 0, are reserved on every node when
-    the first hypervisor is KVM, as hail and hbal do (allocation 2.4).
-    """
-    reserved = kvm_memory if cluster.hypervisors[:1] == ("kvm",) else 0
-    names = [group.name for group in cluster.groups]
-    sections: list[Iterable[str]] = [
-        map(_group_line, cluster.groups),
-        (_node_line(node, reserved) for node in cluster.nodes),
-        map(_instance_line, cluster.instances),
-        cluster.tags,
-        (_policy_line(name, g.policy) for name, g in zip(names, cluster.groups, strict=True)),
-    ]
-    return "\n".join("".join(line + "\n" for line in section) for section in sections)
-
-
-def _line(*fields: object) -> str:
-    return "|".join(str(field) for field in fields)
-
-
-def _yes_no(value: bool) -> str:
-    return "Y" if value else "N"
-
-
-def _group_line(group: Group) -> str:
-    tags, networks = ",".join(group.tags), ",".join(sorted(group.networks))
-    return _line(group.name, group.uuid, group.alloc_policy, tags, networks)
-
-
-def _node_line(node: Node, reserved: int) -> str:
-    figures: tuple[object, ...] = (
-        int(node.total_memory),
-        reserved or node.reserved_memory,
-        node.free_memory,
-        int(node.total_disk),
-        node.free_disk,
-        int(node.total_cpus),
-    )
-    if node.silent:
-        figures = ("?",) * len(figures)
-    return _line(
-        node.name,
-        *figures,
-        _yes_no(not node.usable and not node.silent),
-        node.group,
-        node.spindles,
-        ",".join(node.tags),
-        _yes_no(node.exclusive_storage),
-        node.free_spindles,
-        node.reserved_cpus,
-        node.cpu_speed,
-    )
-
-
-def _instance_line(instance: Instance) -> str:
-    primary, secondary = (*instance.nodes, "")[:2]
-    return _line(
-        instance.name,
-        instance.memory,
-        instance.disk_space,
-        instance.vcpus,
-        _STATUS[instance.state],
-        _yes_no(instance.auto_balance),
-        primary,
-        secondary,
-        instance.template,
-        ",".join(instance.tags),
-        instance.spindle_use,
-        "-" if instance.spindles is None else instance.spindles,
-        _yes_no(instance.forthcoming),
-    )
-
-
-def _policy_line(owner: str, policy: Policy) -> str:
-    limits = (_spec_text(spec) for pair in policy.minmax for spec in (pair.min, pair.max))
-    return _line(
-        owner,
-        _spec_text(policy.std),
-        ";".join(limits),
-        ",".join(sorted(policy.templates)),
-        policy.vcpu_ratio,
-        policy.spindle_ratio,
-    )
-
-
-def _spec_text(spec: Spec) -> str:
-    parts = (spec.memory, spec.vcpus, spec.disk, spec.disks, spec.nics, spec.spindles)
-    return ",".join(map(str, parts))

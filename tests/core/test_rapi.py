@@ -12,7 +12,8 @@ from daemons import Rapid, rapi
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted
-from ganeti_steward.core.ganeti.rapi import Credentials, Rapi, base_url, read_credentials
+from ganeti_steward.core.ganeti.rapi import Rapi
+from ganeti_steward.core.ganeti.rapi_access import Credentials, base_url, read_credentials
 from ganeti_steward.core.operations import migrate, replace_secondary
 
 LAB = Credentials("lab", "secret")

@@ -13,7 +13,8 @@ from live import Ganeti
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import JobState
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.ganeti.rapi import Credentials, Rapi
+from ganeti_steward.core.ganeti.rapi import Rapi
+from ganeti_steward.core.ganeti.rapi_access import Credentials
 from ganeti_steward.core.ganeti.reading import Snapshot, disk_space, read_live
 from ganeti_steward.core.model import Cluster, Node
 from ganeti_steward.core.wire import read_cluster

@@ -15,7 +15,8 @@ import pytest
 
 from ganeti_steward.core.errors import BadInput
 from ganeti_steward.core.model import Cluster, Disk, Instance, Node
-from ganeti_steward.core.text_format import read_text, write_text
+from ganeti_steward.core.text_format import read_text
+from ganeti_steward.core.text_output import write_text
 from ganeti_steward.core.wire import read_cluster
 
 GROUP = "g1|u1|preferred|"

@@ -1,0 +1,104 @@
+"""htools' text format (allocation 12), written; `ganeti_steward.core.text_format` reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from ganeti_steward.core.model import Cluster, Group, Instance, Node, Policy, Spec
+
+#: admin_state -> status.
+_STATUS: Final = {"up": "running", "down": "ADMIN_down", "offline": "ADMIN_offline"}
+
+
+def write_text(cluster: Cluster, kvm_memory: int = 0) -> str:
+    """A cluster in the text format.
+
+    What the format cannot say is left out: sizes of single disks, networks of instances, and
+    why a node is unusable.  ``kvm_memory`` MiB, unless 0, are reserved on every node when
+    the first hypervisor is KVM, as hail and hbal do (allocation 2.4).
+    """
+    reserved = kvm_memory if cluster.hypervisors[:1] == ("kvm",) else 0
+    names = [group.name for group in cluster.groups]
+    sections: list[Iterable[str]] = [
+        map(_group_line, cluster.groups),
+        (_node_line(node, reserved) for node in cluster.nodes),
+        map(_instance_line, cluster.instances),
+        cluster.tags,
+        (_policy_line(name, g.policy) for name, g in zip(names, cluster.groups, strict=True)),
+    ]
+    return "\n".join("".join(line + "\n" for line in section) for section in sections)
+
+
+def _line(*fields: object) -> str:
+    return "|".join(str(field) for field in fields)
+
+
+def _yes_no(value: bool) -> str:
+    return "Y" if value else "N"
+
+
+def _group_line(group: Group) -> str:
+    tags, networks = ",".join(group.tags), ",".join(sorted(group.networks))
+    return _line(group.name, group.uuid, group.alloc_policy, tags, networks)
+
+
+def _node_line(node: Node, reserved: int) -> str:
+    figures: tuple[object, ...] = (
+        int(node.total_memory),
+        reserved or node.reserved_memory,
+        node.free_memory,
+        int(node.total_disk),
+        node.free_disk,
+        int(node.total_cpus),
+    )
+    if node.silent:
+        figures = ("?",) * len(figures)
+    return _line(
+        node.name,
+        *figures,
+        _yes_no(not node.usable and not node.silent),
+        node.group,
+        node.spindles,
+        ",".join(node.tags),
+        _yes_no(node.exclusive_storage),
+        node.free_spindles,
+        node.reserved_cpus,
+        node.cpu_speed,
+    )
+
+
+def _instance_line(instance: Instance) -> str:
+    primary, secondary = (*instance.nodes, "")[:2]
+    return _line(
+        instance.name,
+        instance.memory,
+        instance.disk_space,
+        instance.vcpus,
+        _STATUS[instance.state],
+        _yes_no(instance.auto_balance),
+        primary,
+        secondary,
+        instance.template,
+        ",".join(instance.tags),
+        instance.spindle_use,
+        "-" if instance.spindles is None else instance.spindles,
+        _yes_no(instance.forthcoming),
+    )
+
+
+def _policy_line(owner: str, policy: Policy) -> str:
+    limits = (_spec_text(spec) for pair in policy.minmax for spec in (pair.min, pair.max))
+    return _line(
+        owner,
+        _spec_text(policy.std),
+        ";".join(limits),
+        ",".join(sorted(policy.templates)),
+        policy.vcpu_ratio,
+        policy.spindle_ratio,
+    )
+
+
+def _spec_text(spec: Spec) -> str:
+    parts = (spec.memory, spec.vcpus, spec.disk, spec.disks, spec.nics, spec.spindles)
+    return ",".join(map(str, parts))
