@@ -27,11 +27,15 @@ if TYPE_CHECKING:
 _TEST: Final = 20
 
 
+#: Ways of moving, in the order in which they are tried.
+Tiers = tuple[tuple[str, ...], ...]
+
+
 class Task(NamedTuple):
     """One instance to be moved, and how that may be done."""
 
     mover: Mover
-    tiers: tuple[tuple[str, ...], ...]
+    tiers: Tiers
     """ways of moving, those that copy less first; the next only where none of these goes"""
     groups: tuple[int, ...]
     """the node groups to look at"""
@@ -114,23 +118,21 @@ class Seeker:
         self.work = 0.0
         """what has been done so far, in ways looked at"""
 
-    def best(self, left: State, task: Task, *, any_copies: bool = False) -> Found | None:
+    def best(self, left: State, task: Task, tiers: Tiers | None = None) -> Found | None:
         """The best way on a state without the instance; None when there is none.
 
-        ``any_copies``: whatever has the best score, however often it copies.
+        ``tiers``: only these ways instead of the task's.
         """
-        tiers = (tuple(way for tier in task.tiers for way in tier),) if any_copies else task.tiers
         departure = self._departure(left, task)
-        for tier in tiers:
+        for tier in task.tiers if tiers is None else tiers:
             found = [
                 one
                 for trial in self._trials(departure, task, tier)
-                for one in (self._first(departure, task, trial),)
-                if one is not None
+                for one in self._passing(departure, task, trial, 1)
             ]
             if found:
-                # Among ways of equal copies the score decides.
-                return min(found, key=lambda one: one[1 if any_copies else 0 :])
+                # Within a tier the score decides, not the copies.
+                return min(found, key=lambda one: one[1:])
         return None
 
     def alternatives(self, left: State, task: Task, limit: int) -> list[Found]:
@@ -188,9 +190,6 @@ class Seeker:
                         self.settled, scorer, departure.left, guest, (first, second), members, terms
                     )
                 yield Trial(way, group, judgement, places, before, policy)
-
-    def _first(self, departure: Departure, task: Task, trial: Trial) -> Found | None:
-        return next(iter(self._passing(departure, task, trial, 1)), None)
 
     def _passing(self, departure: Departure, task: Task, trial: Trial, limit: int) -> list[Found]:
         """The best places of one trial that pass the capacity test, if there is one."""

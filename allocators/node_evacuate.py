@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ganeti_steward.allocators import moves
 from ganeti_steward.allocators.candidates import terms_of
-from ganeti_steward.allocators.evacuation import Task
+from ganeti_steward.allocators.evacuation import Task, Tiers
 from ganeti_steward.allocators.load import load
 from ganeti_steward.allocators.move_answer import move_all
 from ganeti_steward.core.model import NOT_MIRRORED
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ganeti_steward.core.context import Context
     from ganeti_steward.core.model import Cluster
     from ganeti_steward.core.request import NodeEvacuate
-
-_Tiers = tuple[tuple[str, ...], ...]
 
 
 def node_evacuate(request: NodeEvacuate, cluster: Cluster, context: Context) -> Outcome:
@@ -94,7 +92,7 @@ def _fault(resident: Resident, mode: str) -> str:
     return ""
 
 
-def _tiers(resident: Resident, mode: str, left: frozenset[int]) -> _Tiers:
+def _tiers(resident: Resident, mode: str, left: frozenset[int]) -> Tiers:
     """The ways of leaving, those that copy the disks less often first."""
     if not resident.guest.drbd:
         return ((moves.MOVE,),)

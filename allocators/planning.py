@@ -13,10 +13,11 @@ the same answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from ganeti_steward.allocators.evacuation import Found, Seeker, Task, resident_of
+from ganeti_steward.allocators.evacuation import Found, Seeker, Task, Tiers, resident_of
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state import State
@@ -40,6 +41,11 @@ _GIVING_WAY: Final = 2
 
 #: A score must fall by this much to count as lower.
 _GAIN: Final = 1e-9
+
+
+def _however_often(task: Task) -> Tiers:
+    """All ways at once: the score alone decides, however often disks are copied."""
+    return (tuple(way for tier in task.tiers for way in tier),)
 
 
 class Plan:
@@ -87,16 +93,21 @@ class Planner:
 
     def plan(self) -> Plan:
         """The best plan found."""
-        best = self._in_order(self._movable)
-        self._kept = frozenset(best.found)
+        # Copies are only made for those that cannot do without when the others have moved.
+        first = self._in_order(self._movable, tiers=lambda task: task.tiers[:1])
+        self._kept = frozenset(first.found)
+        starts = [first]
+        if self._left_over(first):
+            more = self._in_order([*first.found, *self._left_over(first)], first.found)
+            starts = [more, self._in_order(self._movable)]
+        best = min(starts, key=self._rank)
         if self._left_over(best):
-            best = self._fit(best)
-        plans = [best]
+            starts = [self._fit(best)]
         if any(len(task.groups) > 1 for task in self._tasks) and len(self._movable) > 1:
             # What suits the cluster first may suit the groups better in the end.
             whole = Seeker(self._seeker.settled, whole=True)
-            plans.append(self._in_order(self._movable, seeker=whole))
-        return min([*plans, *map(self._improved, plans)], key=self._rank)
+            starts.append(self._in_order(self._movable, seeker=whole))
+        return min([*starts, *map(self._improved, starts)], key=self._rank)
 
     def _improved(self, plan: Plan) -> Plan:
         better = plan.copy()
@@ -142,7 +153,7 @@ class Planner:
         order: Sequence[int],
         wanted: Mapping[int, Found] | None = None,
         *,
-        any_copies: bool = False,
+        tiers: Callable[[Task], Tiers] = attrgetter("tiers"),
         seeker: Seeker | None = None,
     ) -> Plan:
         """Each in turn to the place ``wanted`` if that is legal, else to the best there is."""
@@ -153,7 +164,7 @@ class Planner:
             left = plan.without(at, task)
             found = wanted.get(at) if wanted else None
             if found is None or not seeker.confirms(left, task, found):
-                found = seeker.best(left, task, any_copies=any_copies)
+                found = seeker.best(left, task, tiers(task))
             if found is not None:
                 plan.move(at, task, left, found)
         return plan
@@ -171,7 +182,7 @@ class Planner:
             other = self._in_order(sorted(self._movable, key=key))
             best = min(best, other, self._gives_way(other, hopeless), key=self._rank)
         if len(self._left_over(best)) > len(hopeless):
-            other = self._in_order(self._movable, any_copies=True)
+            other = self._in_order(self._movable, tiers=_however_often)
             best = min(best, other, key=self._rank)
         return best
 
