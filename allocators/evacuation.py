@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from ganeti_steward.allocators.capacity_check import PlaceFilter
-from ganeti_steward.allocators.moves import MOVE, REPLACE, Departure
+from ganeti_steward.allocators.departure import Departure
+from ganeti_steward.allocators.moves import MOVE, REPLACE
 from ganeti_steward.allocators.settled import SettledPairs, SettledSingles
 from ganeti_steward.core.model import ALLOC_POLICIES
 from ganeti_steward.core.site import PRIMARY, SECONDARY
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ganeti_steward.allocators.capacity_check import CapacityTest
-    from ganeti_steward.allocators.moves import Judgement, Mover
+    from ganeti_steward.allocators.departure import Judgement
+    from ganeti_steward.allocators.moves import Mover
     from ganeti_steward.allocators.rules import Check
     from ganeti_steward.allocators.search import Place
     from ganeti_steward.allocators.settled import Settled
