@@ -76,6 +76,12 @@ class CapacityTest:
                     return sorted(worse)
         return []
 
+    def stuck(self) -> list[Stuck]:
+        """All instances that could not leave their node as it is now."""
+        every = tuple(range(self._before.frame.size))
+        unsure = np.flatnonzero(self._unsure(self._before, every) & self._nodes)
+        return sorted(one for node in unsure.tolist() for one in self._stuck_before(node))
+
     def _stuck_before(self, node: int) -> frozenset[Stuck]:
         if node not in self._stuck:
             self._stuck[node] = evacuate(self._before, node)

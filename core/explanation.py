@@ -56,3 +56,60 @@ class Explanation:
     score_before: float
     groups: tuple[GroupVerdict, ...]
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One job of a balancing plan."""
+
+    instance: str
+    before: tuple[str, ...]
+    """its nodes, primary first"""
+    after: tuple[str, ...]
+    copied: int
+    """MiB of disk that are copied"""
+    score: float
+    """the group's score when it is done"""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHealth:
+    """What is wrong in one node group; names, and nothing where nothing is."""
+
+    n1_nodes: tuple[str, ...]
+    """usable nodes that lack the memory for what they are secondary of (allocation 3.3)"""
+    clashing: tuple[str, ...]
+    """nodes with two primaries that share an exclusion tag (allocation 3.5)"""
+    primaries: tuple[str, ...]
+    """instances whose primary is unusable"""
+    secondaries: tuple[str, ...]
+    """instances whose secondary is unusable"""
+    stuck: tuple[tuple[str, str], ...] | None
+    """instances that could not leave their node, with this node (allocation 8); None where
+    nobody looked"""
+
+    @property
+    def well(self) -> bool:
+        """Whether nothing is wrong."""
+        wrong = (self.n1_nodes, self.clashing, self.primaries, self.secondaries, self.stuck)
+        return not any(wrong)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBalance:
+    """What balancing does for one node group."""
+
+    group: str
+    score_before: float
+    score_after: float
+    bound: float
+    """no placement of these instances has a lower score (allocation 5)"""
+    moves: tuple[Move, ...]
+    """in the order in which they must be done"""
+    notes: tuple[str, ...] = ()
+    health_before: GroupHealth | None = None
+    """None where the allocator does not look for what is wrong"""
+    health_after: GroupHealth | None = None
+
+
+Told = Explanation | GroupBalance

@@ -5,19 +5,37 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
-from ganeti_steward.core.ganeti.job_sets import counted, describe
+from ganeti_steward.core.ganeti.job_sets import counted, describe, script
 from ganeti_steward.core.ganeti.run_jobs import Interrupts, Result, Run, run_job_sets
 from ganeti_steward.core.operations import Job
 from ganeti_steward.core.sources import Source
 
+#: The value of ``-C`` without a file.
+PRINTED: Final = "-"
 
-def add_running_options(parser: argparse.ArgumentParser) -> None:
-    """hbal's two options; without either nothing but a plan is shown."""
-    parser.add_argument(
-        "-C", "--print-commands", action="store_true", help="print the moves as gnt-* commands"
-    )
+
+def add_running_options(parser: argparse.ArgumentParser, *, to_file: bool = False) -> None:
+    """hbal's two options; without either nothing but a plan is shown.
+
+    ``to_file``: ``-C`` may be followed by the name of a file.
+    """
+    if to_file:
+        parser.add_argument(
+            "-C",
+            "--print-commands",
+            nargs="?",
+            const=PRINTED,
+            metavar="FILE",
+            help="print the moves as gnt-* commands instead of the plan; with FILE: write them "
+            "there as a shell script",
+        )
+    else:
+        parser.add_argument(
+            "-C", "--print-commands", action="store_true", help="print the moves as gnt-* commands"
+        )
     parser.add_argument(
         "-X",
         "--exec",
@@ -31,6 +49,15 @@ def check_can_run(options: argparse.Namespace, source: Source) -> None:
     """Raise StewardError when jobs are to be run where none can be."""
     if options.exec and source.jobs is None:
         raise StewardError(f"-X runs jobs on a live cluster, not on {source.where}")
+
+
+def write_script(path: str, sets: Sequence[Sequence[Job]]) -> None:
+    """Write the moves as a script that stops at the first failure; raises StewardError."""
+    try:
+        with open(path, "w") as file:
+            file.write("#!/bin/sh\nset -e\n" + script(sets))
+    except (OSError, ValueError) as err:
+        raise StewardError(f"{path}: {getattr(err, 'strerror', None) or err}") from None
 
 
 def run_moves(source: Source, sets: Sequence[Sequence[Job]], reason: str) -> int:

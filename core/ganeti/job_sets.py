@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from ganeti_steward.core.model import Cluster
 from ganeti_steward.core.operations import FAILOVER, MIGRATE, REPLACE_DISKS, Job, Operation
@@ -42,6 +42,33 @@ def _nodes_after(nodes: tuple[str, ...], operation: Operation) -> tuple[str, ...
         return (nodes[0], operation["remote_node"])
     target = operation.get("target_node")
     return nodes[::-1] if target is None else (target,)
+
+
+class Step(NamedTuple):
+    """What one job does to one instance."""
+
+    instance: str
+    before: tuple[str, ...]
+    """its nodes, primary first"""
+    after: tuple[str, ...]
+    copied: int
+    """MiB of disk that are copied"""
+
+
+def steps(cluster: Cluster, jobs: Sequence[Job]) -> list[Step]:
+    """What the jobs do, in their order."""
+    nodes = {instance.name: instance.nodes for instance in cluster.instances}
+    found = []
+    for job in jobs:
+        for name in dict.fromkeys(operation["instance_name"] for operation in job):
+            instance = cluster.instances[cluster.instance_index[name]]
+            before, copied = nodes[name], 0
+            for operation in job:
+                if operation["instance_name"] == name:
+                    nodes[name] = _nodes_after(nodes[name], operation)
+                    copied += instance.disk_space * (operation["OP_ID"] == REPLACE_DISKS)
+            found.append(Step(name, before, nodes[name], copied))
+    return found
 
 
 def commands(job: Job) -> list[str]:
