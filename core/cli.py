@@ -17,7 +17,9 @@ from ganeti_steward.core.version import VERSION
 
 #: Command -> what it does.  Its module has the same name, dashes as underscores.
 COMMANDS: Final = {
+    "balance": "show, or make, the moves that even out each node group",
     "capacity": "count how many more instances fit, and where",
+    "check": "show what is wrong with a cluster and whether balancing would mend it",
     "check-config": "check the configuration file and the plugins it names",
     "explain": "show why a request is (or was) answered the way it is",
     "group-evacuate": "move the instances of a node group to other groups",

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import orjson
 
-from ganeti_steward.core.commands.balancing import (
-    Plan,
-    add_balance_options,
-    ask,
+from ganeti_steward.core.commands.balancing import Plan, add_balance_options, ask
+from ganeti_steward.core.commands.plan_text import (
+    BALANCED,
+    HEADINGS,
     gib,
+    group_as_data,
+    group_text,
+    move_rows,
     totals,
-    way,
 )
 from ganeti_steward.core.commands.running import (
     PRINTED,
@@ -26,8 +28,7 @@ from ganeti_steward.core.commands.running import (
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
 from ganeti_steward.core.config import config_path, load_config
 from ganeti_steward.core.errors import EXIT_OK, StewardError
-from ganeti_steward.core.explanation import GroupBalance, Move
-from ganeti_steward.core.ganeti.job_sets import Step, counted, job_sets, script, steps
+from ganeti_steward.core.ganeti.job_sets import counted, job_sets, script, steps
 from ganeti_steward.core.operations import Job
 from ganeti_steward.core.sources import add_source_options, read_source
 
@@ -70,18 +71,18 @@ def run(options: argparse.Namespace) -> int:
 def as_text(plan: Plan, sets: JobSets, options: argparse.Namespace) -> str:
     """The moves of each group with its scores, and what all come to."""
     if options.separator is not None:
-        rows = [row for group in plan.groups for row in _rows(group.moves, group.group)]
-        rows = rows if plan.groups else _rows(steps(plan.cluster, plan.jobs), "")
-        headings = ("Group", *_HEADINGS)
+        rows = [row for group in plan.groups for row in move_rows(group.moves, group.group)]
+        rows = rows if plan.groups else move_rows(steps(plan.cluster, plan.jobs), "")
+        headings = ("Group", *HEADINGS)
         return table(headings, rows, separator=options.separator, no_headers=options.no_headers)
     if not plan.groups:
         return _unexplained(plan, sets, options)
     moves, copied = totals(plan.groups)
     limit = options.max_length
-    nothing = "Balanced: no allowed move lowers the score."
+    nothing = BALANCED
     if limit is not None and moves >= limit:
         nothing = f"No moves: there are no more than {limit} in all."
-    parts = [_group(group, nothing, no_headers=options.no_headers) for group in plan.groups]
+    parts = [group_text(group, nothing, no_headers=options.no_headers) for group in plan.groups]
     if len(parts) > 1 or sets:
         parts.append(_total(moves, copied, sets))
     return "\n".join(parts)
@@ -92,53 +93,14 @@ def _unexplained(plan: Plan, sets: JobSets, options: argparse.Namespace) -> str:
     found = steps(plan.cluster, plan.jobs)
     if not found:
         return f"No moves: {plan.info}\n"
-    rows = [row[1:-1] for row in _rows(found, "")]
-    moves = table(_HEADINGS[:-1], rows, no_headers=options.no_headers)
+    rows = [row[1:-1] for row in move_rows(found, "")]
+    moves = table(HEADINGS[:-1], rows, no_headers=options.no_headers)
     return f"{moves}\n{_total(len(found), sum(one.copied for one in found), sets)}"
 
 
 def _total(moves: int, copied: int, sets: JobSets) -> str:
     number = counted(len(sets), "job set")
     return f"{counted(moves, 'move')}, {gib(copied)} GiB to be copied, {number}\n"
-
-
-_HEADINGS = ("#", "Instance", "From", "To", "GiB", "Score")
-
-
-def _rows(moves: Iterable[Move | Step], group: str) -> list[tuple[str, ...]]:
-    return [
-        (
-            group,
-            str(number),
-            move.instance,
-            "/".join(move.before),
-            "/".join(move.after),
-            gib(move.copied),
-            f"{move.score:.8f}" if isinstance(move, Move) else "",
-        )
-        for number, move in enumerate(moves, 1)
-    ]
-
-
-def _group(group: GroupBalance, nothing: str, *, no_headers: bool) -> str:
-    """One group's story; ``nothing`` says why there are no moves."""
-    bound = f"no plan gets below {group.bound:.8f}"
-    lines = [f"Group {group.group}: score {group.score_before:.8f}, {bound}\n"]
-    if group.moves:
-        rows = [row[1:] for row in _rows(group.moves, "")]
-        lines.append(table(_HEADINGS, rows, no_headers=no_headers))
-        lines.append(f"{_outcome(group)}\n")
-    else:
-        lines.append(f"{nothing}\n")
-    return "".join(lines + [f"Note: {note}\n" for note in group.notes])
-
-
-def _outcome(group: GroupBalance) -> str:
-    moves, copied = totals([group])
-    share = way(group)
-    gone = "" if share is None else f" ({100 * share:.1f} % of the way to the bound)"
-    amount = f"{counted(moves, 'move')}, {gib(copied)} GiB"
-    return f"Score {group.score_before:.8f} -> {group.score_after:.8f}{gone}, {amount}"
 
 
 def as_json(plan: Plan, sets: JobSets) -> bytes:
@@ -153,16 +115,3 @@ def as_json(plan: Plan, sets: JobSets) -> bytes:
         "job_sets": sets,
     }
     return orjson.dumps(told, option=orjson.OPT_INDENT_2) + b"\n"
-
-
-def group_as_data(group: GroupBalance) -> dict[str, object]:
-    """One group for JSON."""
-    return {
-        "group": group.group,
-        "score_before": group.score_before,
-        "score_after": group.score_after,
-        "bound": group.bound,
-        "way": way(group),
-        "moves": group.moves,
-        "notes": group.notes,
-    }

@@ -1,4 +1,4 @@
-"""What ``balance`` and ``check`` have in common: hbal's options, and asking for a plan."""
+"""hbal's options, which ``balance`` and ``check`` have in common, and asking for a plan."""
 
 from __future__ import annotations
 
@@ -17,9 +17,6 @@ from ganeti_steward.core.operations import Job
 from ganeti_steward.core.options import parse_options
 from ganeti_steward.core.request import Balance
 from ganeti_steward.core.selecting import Names, with_offline
-
-#: MiB in a GiB.
-GIB = 1024
 
 
 class Plan(NamedTuple):
@@ -167,21 +164,3 @@ def ask(
     result: Any = outcome.result
     told = tuple(one for one in outcome.explanations if isinstance(one, GroupBalance))
     return Plan(cluster, told, result[2], outcome.info)
-
-
-def totals(groups: Sequence[GroupBalance]) -> tuple[int, int]:
-    """Moves, and MiB to be copied."""
-    moves = [move for group in groups for move in group.moves]
-    return len(moves), sum(move.copied for move in moves)
-
-
-def way(group: GroupBalance) -> float | None:
-    """The share of the way to the bound that the plan goes; None at the bound already."""
-    whole = group.score_before - group.bound
-    # Sums of the same values in another order differ by as little as this.
-    return (group.score_before - group.score_after) / whole if whole > 1e-9 else None
-
-
-def gib(mebibytes: int) -> str:
-    """An amount of disk for a table."""
-    return f"{mebibytes / GIB:.1f}"

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from ganeti_steward.core.commands.balance import group_as_data
-from ganeti_steward.core.commands.balancing import Plan, add_balance_options, ask, gib, totals
+from ganeti_steward.core.commands.balancing import Plan, add_balance_options, ask
+from ganeti_steward.core.commands.plan_text import gib, group_as_data, totals
 from ganeti_steward.core.commands.tables import print_notes, table
 from ganeti_steward.core.config import config_path, load_config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError

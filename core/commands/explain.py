@@ -10,11 +10,12 @@ import orjson
 
 from ganeti_steward.core import history
 from ganeti_steward.core.answer import Answer, Outcome
+from ganeti_steward.core.commands.plan_text import group_text
 from ganeti_steward.core.commands.tables import table
 from ganeti_steward.core.config import config_path, load_config
 from ganeti_steward.core.dispatch import answer_message
 from ganeti_steward.core.errors import EXIT_OK, StewardError
-from ganeti_steward.core.explanation import Explanation, GroupVerdict, NodeVerdict, Place
+from ganeti_steward.core.explanation import Explanation, GroupVerdict, NodeVerdict, Place, Told
 from ganeti_steward.core.options import parse_options
 from ganeti_steward.core.site import ROLES
 
@@ -78,8 +79,12 @@ def as_text(outcome: Outcome) -> str:
     """The outcome and its explanations for people."""
     word = "successful" if isinstance(outcome, Answer) else "failed"
     parts = [f"Request {word}: {outcome.info}\n"]
-    parts += [_explanation(explanation) for explanation in outcome.explanations]
+    parts += [_told(one) for one in outcome.explanations]
     return "\n".join(parts)
+
+
+def _told(told: Told) -> str:
+    return _explanation(told) if isinstance(told, Explanation) else group_text(told)
 
 
 def _explanation(told: Explanation) -> str:

@@ -1,0 +1,69 @@
+"""A balancing allocator for tests that always answers the same plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from front import Front
+
+Message = dict[str, Any]
+
+#: Swaps the nodes of the first drbd instance, then gives it and the second another secondary.
+PLUGIN: Final = """\
+from ganeti_steward.core import hookimpl
+from ganeti_steward.core.answer import Answer, Refusal
+from ganeti_steward.core.explanation import GroupBalance, GroupHealth, Move
+from ganeti_steward.core.operations import migrate, moves_result, replace_secondary
+
+EXPLAINS, REFUSES, HEALTH = {explains}, {refuses!r}, {health}
+asked = []
+
+
+def health(*, primaries=(), stuck=()):
+    return GroupHealth((), (), primaries, (), stuck)
+
+
+@hookimpl
+def steward_balance(request, cluster, context):
+    asked.append((request, cluster, context.options))
+    if REFUSES:
+        return Refusal(REFUSES)
+    drbd = [instance for instance in cluster.instances if instance.template == "drbd"]
+    jobs, moves, moved, score = [], [], {{}}, 10.5
+    nodes = {{instance.name: instance.nodes for instance in drbd}}
+    for at, instance in enumerate((drbd[0], drbd[0], drbd[1])[: request.max_moves]):
+        before = nodes[instance.name]
+        spare = [node.name for node in cluster.nodes if node.name not in before][at]
+        after = (before[0], spare) if at else before[::-1]
+        operation = replace_secondary(instance.name, spare) if at else migrate(instance.name)
+        jobs.append([operation])
+        score -= 2.5
+        copied = instance.disk_space if at else 0
+        moves.append(Move(instance.name, before, after, copied, score))
+        nodes[instance.name] = moved[instance.name] = after
+    (name, *others) = [group.name for group in cluster.groups]
+    wrong = health(primaries=(drbd[0].name,), stuck=((drbd[1].name, drbd[1].nodes[0]),))
+    well = health()
+    told = [
+        GroupBalance(name, 10.5, score, 0.5, tuple(moves), (), *((wrong, well) if HEALTH else ())),
+        *(GroupBalance(other, 1.25, 1.25, 1.25, (), ("small",), *((well,) * 2 * HEALTH))
+          for other in others),
+    ]
+    result = moves_result([(one, name, to) for one, to in moved.items()], (), jobs)
+    return Answer(result, "as always", tuple(told) if EXPLAINS else ())
+"""
+
+
+def install(front: Front, *, explains: bool = True, refuses: str = "", health: bool = True) -> None:
+    """Write the plugin and make it the one that answers."""
+    front.plugin("fixed", PLUGIN.format(explains=explains, refuses=refuses, health=health))
+    front.configure('[plugins]\nload = ["fixed"]\n[allocators]\nbalance = ["fixed"]\n')
+
+
+def asked() -> list[Any]:
+    """What the plugin was asked: request, cluster, options."""
+    import fixed  # type: ignore[import-not-found]
+
+    found: list[Any] = fixed.asked
+    return found

@@ -1,0 +1,315 @@
+"""``gnt-steward balance``: the plan, its commands, and running it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import clusters
+import pytest
+from daemons import luxid
+from fixed_plan import asked, install
+from live import Ganeti
+
+from ganeti_steward.core.request import Balance
+
+if TYPE_CHECKING:
+    from front import Front
+
+Message = dict[str, Any]
+
+
+def cluster(*more: str) -> Message:
+    return clusters.generate(
+        "--nodes=8", "--groups=2", "--mix=drbd=1", "--seed=7", "--per-node=3", "--fill=.3", *more
+    )
+
+
+def first_two(told: Message) -> tuple[str, str]:
+    """The instances the fixed plan moves."""
+    one, other, *_ = sorted(told["instances"])
+    return one, other
+
+
+def test_plan(front: Front) -> None:
+    told = cluster()
+    install(front)
+    done = front("balance", "--file", front.message(told))
+    assert (done.status, done.err) == (0, "")
+    first, second = first_two(told)
+    a, b = told["instances"][first]["nodes"]
+    sizes = [told["instances"][name]["disk_space_total"] / 1024 for name in (first, second)]
+    lines = done.out.splitlines()
+    assert lines[0] == "Group group00: score 10.50000000, no plan gets below 0.50000000"
+    assert lines[1].split() == ["#", "Instance", "From", "To", "GiB", "Score"]
+    assert lines[2].split() == ["1", first, f"{a}/{b}", f"{b}/{a}", "0.0", "8.00000000"]
+    rows = [line.split() for line in lines[3:5]]
+    assert [row[:2] for row in rows] == [["2", first], ["3", second]]
+    assert [row[4:] for row in rows] == [
+        [f"{sizes[0]:.1f}", "5.50000000"],
+        [f"{sizes[1]:.1f}", "3.00000000"],
+    ]
+    assert rows[0][2] == f"{b}/{a}"
+    copied = f"{sum(sizes):.1f} GiB"
+    way = "75.0 % of the way to the bound"
+    assert lines[5] == f"Score 10.50000000 -> 3.00000000 ({way}), 3 moves, {copied}"
+    assert lines[6:] == [
+        "",
+        "Group group01: score 1.25000000, no plan gets below 1.25000000",
+        "Balanced: no allowed move lowers the score.",
+        "Note: small",
+        "",
+        f"3 moves, {copied} to be copied, {sets(front, told)} job sets",
+    ]
+
+
+def sets(front: Front, told: Message) -> int:
+    found: int = len(plan(front, told)["job_sets"])
+    assert found > 1  # the first two moves are of one instance
+    return found
+
+
+def plan(front: Front, told: Message, *options: str) -> Any:
+    done = front("balance", "--json", *options, "--file", front.message(told))
+    assert (done.status, done.err) == (0, "")
+    return json.loads(done.out)
+
+
+def test_json(front: Front) -> None:
+    told = cluster()
+    install(front)
+    data = plan(front, told)
+    first, second = first_two(told)
+    assert [move["instance"] for move in data["groups"][0]["moves"]] == [first, first, second]
+    assert [group["way"] for group in data["groups"]] == [0.75, None]
+    moves = [
+        {key: value for key, value in move.items() if key != "score"}
+        for move in data["groups"][0]["moves"]
+    ]
+    # What the jobs do is read off them, and it is what the allocator says.
+    assert data["steps"] == moves
+    assert data["moves"] == 3
+    assert data["copied"] == sum(move["copied"] for move in moves) > 0
+    names = [job[0]["instance_name"] for jobs in data["job_sets"] for job in jobs]
+    assert names == [first, first, second]
+
+
+def test_an_allocator_that_explains_nothing(front: Front) -> None:
+    told = cluster()
+    install(front, explains=False)
+    done = front("balance", "--file", front.message(told))
+    assert done.status == 0
+    lines = done.out.splitlines()
+    assert lines[0].split() == ["#", "Instance", "From", "To", "GiB"]
+    assert [line.split()[1] for line in lines[1:4]] == [first_two(told)[at] for at in (0, 0, 1)]
+    assert lines[-1].startswith("3 moves, ")
+    assert plan(front, told)["groups"] == []
+    none = front("balance", "-l", "0", "--file", front.message(told))
+    assert (none.status, none.out) == (0, "No moves: as always\n")
+
+
+@pytest.mark.parametrize("explains", [True, False])
+def test_table_for_scripts(front: Front, *, explains: bool) -> None:
+    told = cluster()
+    install(front, explains=explains)
+    done = front("balance", "--separator=|", "--no-headers", "--file", front.message(told))
+    rows = [line.split("|") for line in done.out.splitlines()]
+    assert [row[1] for row in rows] == ["1", "2", "3"]
+    assert {row[0] for row in rows} == ({"group00"} if explains else {""})
+    assert [bool(row[6]) for row in rows] == [explains] * 3
+    headed = front("balance", "--separator=|", "--file", front.message(told))
+    assert headed.out == f"Group|#|Instance|From|To|GiB|Score\n{done.out}"
+
+
+def test_limit_reached(front: Front) -> None:
+    install(front)
+    done = front("balance", "-l", "2", "--file", front.message(cluster()))
+    assert "Balanced" not in done.out
+    assert "No moves: there are no more than 2 in all.\n" in done.out
+
+
+def test_commands(front: Front, tmp_path: Path) -> None:
+    told = cluster()
+    install(front)
+    printed = front("balance", "-C", "--file", front.message(told)).out
+    first, second = first_two(told)
+    commands = [line for line in printed.splitlines() if not line.startswith("#")]
+    assert commands[0].startswith("gnt-instance migrate -f ")
+    assert [line.split()[-1] for line in commands] == [first, first, second]
+    file = tmp_path / "plan.sh"
+    done = front("balance", f"-C{file}", "--file", front.message(told))
+    assert done.out.startswith("Group group00: ")
+    assert file.read_text() == f"#!/bin/sh\nset -e\n{printed}"
+    # As a script it runs these commands, and stops at the first that fails.
+    program = tmp_path / "gnt-instance"
+    program.write_text('#!/bin/sh\necho "gnt-instance $*"\ntest "$1" != replace-disks\n')
+    program.chmod(0o755)
+    ran = subprocess.run(
+        ["sh", file],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+    )
+    assert (ran.stdout.splitlines(), ran.returncode) == (commands[:2], 1)
+
+
+def test_options_become_a_request(front: Front) -> None:
+    told = cluster()
+    install(front)
+    first, second = first_two(told)
+    uuids = {one["name"]: uuid for uuid, one in told["nodegroups"].items()}
+    node = sorted(told["nodes"])[3]
+    file = front.message(told)
+    assert front("balance", "--file", file).status == 0
+    options = (
+        *("-l", "2", "-G", "group01", "--group", uuids["group00"], "-E", "-g", "0.5", "-O", node),
+        *("--no-disk-moves", "--no-instance-moves", "--restricted-migration"),
+        *(f"--select-instances={first},{second}", f"--exclude-instances={second}"),
+        *("--avoid-disk-moves=3", "--option=--ignore-soft-errors"),
+    )
+    assert front("balance", *options, "--file", file).status == 0
+    (usual, plain, _), (request, changed, arguments) = asked()
+    assert usual == Balance()
+    assert request == Balance(
+        max_moves=2,
+        groups=(uuids["group00"], uuids["group01"]),
+        evacuate=True,
+        disk_moves=False,
+        instance_moves=False,
+        restricted_migration=True,
+        select=frozenset({first, second}),
+        exclude=frozenset({second}),
+        min_gain=0.5,
+        disk_factor=3.0,
+    )
+    assert arguments.ignore_soft_errors is True
+    at = plain.node_index[node]
+    assert [one.offline for one in changed.nodes] == [number == at for number in range(8)]
+    # Nothing else differs.
+    assert changed.nodes[at] == plain.nodes[at]._replace(offline=True)
+    assert changed.nodes[:at] == plain.nodes[:at]
+    assert (changed.instances, changed.groups) == (plain.instances, plain.groups)
+
+
+def test_names_without_a_domain(front: Front) -> None:
+    text = json.dumps(cluster())
+    for name in sorted(cluster()["nodes"]):
+        text = text.replace(f'"{name}"', f'"{name}.example.com"')
+    install(front)
+    node = sorted(cluster()["nodes"])[0]
+    assert front("balance", "-O", node, "--file", front.message(json.loads(text))).status == 0
+    ((_, changed, _),) = asked()
+    assert changed.nodes[0].offline
+    assert changed.nodes[0].name == f"{node}.example.com"
+
+
+def test_unknown_names_are_told_at_once(front: Front) -> None:
+    install(front)
+    options = ("-O", "n1", "-G", "g1", "--select-instances=i1,i2", "--exclude-instances=i3")
+    done = front("balance", *options, "--file", front.message(cluster()))
+    assert (done.status, done.out) == (1, "")
+    assert done.err == (
+        "gnt-steward balance: no node is named 'n1'; no node group is named 'g1' (known: group00, "
+        "group01); no instance is named 'i1'; no instance is named 'i2'; no instance is named "
+        "'i3'\n"
+    )
+    assert asked() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (("-l", "-1"), "expected"),
+        (("-l", "few"), "-l/--max-length: a number is expected, found 'few'"),
+        (("-g", "nan"), "-g/--min-gain: a number that is not below 0 is expected, found 'nan'"),
+        (("--avoid-disk-moves=0.5",), "a number that is not below 1 is expected, found '0.5'"),
+    ],
+)
+def test_unusable_command_line(front: Front, options: tuple[str, ...], fault: str) -> None:
+    done = front("balance", *options, "--file", front.message(cluster()))
+    assert (done.status, done.out) == (2, "")
+    assert fault in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (("-X",), "-X runs jobs on a live cluster, not on the file "),
+        (("-X", "--json"), "--json excludes -X, and -C without a file"),
+        (("-C", "--json"), "--json excludes -X, and -C without a file"),
+        (("-C/nosuch/plan",), "/nosuch/plan: No such file or directory"),
+    ],
+)
+def test_faults(front: Front, options: tuple[str, ...], fault: str) -> None:
+    install(front)
+    done = front("balance", *options, "--file", front.message(cluster()))
+    assert done.status == 1
+    assert done.err.startswith(f"gnt-steward balance: {fault}")
+
+
+def test_refusal(front: Front) -> None:
+    install(front, refuses="not today")
+    done = front("balance", "--file", front.message(cluster()))
+    assert (done.status, done.out, done.err) == (1, "", "gnt-steward balance: not today\n")
+
+
+class Queue(Ganeti):
+    """A cluster that takes jobs; the one with this number fails."""
+
+    def __init__(self, told: Message, failing: int = -1) -> None:
+        super().__init__(told)
+        self.failing = failing
+        self.jobs: list[list[Message]] = []
+
+    def luxi(self, method: str, arguments: list[Any]) -> Any:
+        if method == "SubmitManyJobs":
+            begin = len(self.jobs)
+            self.jobs += arguments[0]
+            return [[True, begin + at] for at in range(len(arguments[0]))]
+        if method != "QueryJobs":
+            return super().luxi(method, arguments)
+        words = ["error" if number == self.failing else "success" for number in arguments[0]]
+        errors = [["OpExecError", ["no room"]]]
+        return [[n, word, [word], errors] for n, word in zip(arguments[0], words, strict=True)]
+
+
+def test_running(front: Front, tmp_path: Path) -> None:
+    told = cluster()
+    install(front)
+    queue = Queue(told)
+    with luxid(tmp_path, queue.luxi) as daemon:
+        done = front("balance", "-X", "--luxi-socket", daemon.path)
+    assert (done.status, done.err) == (0, "")
+    planned = [job for jobs in plan(front, told)["job_sets"] for job in jobs]
+    ran = [
+        [{key: value for key, value in op.items() if key != "reason"} for op in job]
+        for job in queue.jobs
+    ]
+    assert ran == planned
+    assert {op["reason"][0][1] for job in queue.jobs for op in job} == {"balance"}
+    # The plan is told before the first job.
+    assert done.out.index("job sets\n") < done.out.index("set 1/")
+    assert done.out.endswith("\n3 jobs done\n")
+
+
+def test_a_failing_job_stops_the_run(front: Front, tmp_path: Path) -> None:
+    install(front)
+    queue = Queue(cluster(), failing=0)
+    with luxid(tmp_path, queue.luxi) as daemon:
+        done = front("balance", "-X", "--luxi-socket", daemon.path)
+    assert done.status == 1
+    assert len(queue.jobs) == 1
+    assert "error (no room)" in done.out
+    assert "0 jobs done, 1 failed, 2 not begun\n" in done.out
+
+
+def test_nothing_to_run(front: Front, tmp_path: Path) -> None:
+    install(front)
+    queue = Queue(cluster())
+    with luxid(tmp_path, queue.luxi) as daemon:
+        done = front("balance", "-X", "-l0", "--luxi-socket", daemon.path)
+    assert (done.status, queue.jobs) == (0, [])
