@@ -32,6 +32,8 @@ def allocate_secondary(
     state = load(cluster, None, context.options.kvm_memory)
     resident = state.resident(request.name)
     terms = terms_of(state.frame, instance, context.site)
+    if terms.fault:
+        return Refusal(terms.fault)
     primary, left = resident.primary, state.removed(resident)
     guest = state.frame.tag_rules.guest(instance._replace(template="drbd", nodes=()))
     judged = (

@@ -15,7 +15,7 @@ from ganeti_steward.allocators.rules import (
     primary_checks,
     secondary_checks,
 )
-from ganeti_steward.core.site import PRIMARY, ROLES, SECONDARY
+from ganeti_steward.core.site import PRIMARY, ROLES, SECONDARY, NoPlace
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.guest import Guest
@@ -34,6 +34,8 @@ class Terms(NamedTuple):
     restricted: Check | None = None
     forced: bool = False
     """drop the soft rules of the primary (--ignore-soft-errors)"""
+    fault: str = ""
+    """why a plugin lets no node serve at all; every node is banned then, too"""
 
 
 class Judged(NamedTuple):
@@ -76,15 +78,23 @@ def terms_of(
     cluster = frame.cluster
     bans: dict[str, list[Check]] = {role: [] for role in ROLES}
     by_rule: dict[tuple[str, str], dict[int, str]] = {}
+    faults: list[str] = []
     for ban in site.bans(cluster, instance):
+        if isinstance(ban, NoPlace):
+            faults.append(ban.reason)
+            continue
         node = cluster.node_index[ban.node]
         by_rule.setdefault((ban.role, ban.rule), {}).setdefault(node, ban.reason)
+    fault = "; ".join(faults)
+    if fault:
+        everywhere = dict.fromkeys(range(frame.size), fault)
+        by_rule = {(role, "no place allowed"): everywhere for role in ROLES}
     for (role, rule), reasons in by_rule.items():
         bans[role].append(_told_check(rule, "FailTags", reasons, frame.size))
     costs = {role: np.zeros(frame.size) for role in ROLES}
     for (name, role), cost in site.costs(cluster, instance).items():
         costs[role][cluster.node_index[name]] += cost
-    return Terms(bans, costs, _restriction(frame, restrict_to), forced)
+    return Terms(bans, costs, _restriction(frame, restrict_to), forced, fault)
 
 
 def _told_check(rule: str, failure: str, reasons: Mapping[int, str], size: int) -> Check:

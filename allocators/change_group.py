@@ -70,7 +70,7 @@ def _task(
         tiers=(twice if guest.drbd else (moves.MOVE,),),
         groups=tuple(group for group in groups if group not in closed),
         targets=np.isin(frame.group, groups),
-        fault=fault,
+        fault=fault or terms.fault,
         closed=closed,
         also=(policy_check(frame, guest),),
         test=test,

@@ -78,7 +78,7 @@ def _task(
         tiers=_tiers(resident, mode, left),
         groups=(group,),
         targets=targets,
-        fault=_fault(resident, mode),
+        fault=_fault(resident, mode) or terms.fault,
     )
 
 

@@ -119,6 +119,8 @@ class Placer:
         required = item.required_nodes
         groups = state.frame.cluster.groups
         guest = state.frame.tag_rules.guest(item.instance)
+        if terms.fault:
+            return refused(state, guest, terms.fault, terms)
         named = None if group_name is None else state.frame.cluster.groups_named(group_name)
         if required not in (1, 2):
             fault = "Unsupported number of nodes, only one or two supported"

@@ -31,6 +31,8 @@ def relocate(
         return Refusal(fault)
     forced = context.options.ignore_soft_errors
     terms = terms_of(state.frame, instance, context.site, forced=forced)
+    if terms.fault:
+        return Refusal(terms.fault)
     leave = _leave_secondary if resident.guest.drbd else _leave_primary
     placement = leave(state, resident, terms, kind)
     told = explained(context, placement)

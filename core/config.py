@@ -7,7 +7,7 @@ where there is one: an allocator's start should not pay for it.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -66,6 +66,35 @@ class Plugins(NamedTuple):
     """seconds for loading one, and for one call of a constrain or weigh hook"""
 
 
+class Aggregates(NamedTuple):
+    """[aggregates]: what the tags below ``steward:`` can say, and how they are read.
+
+    Both sources are united.  Names and expressions are checked by the plugin.
+    """
+
+    default_forbidden_prefixes: tuple[str, ...] = ()
+    required_prefixes: tuple[str, ...] = ()
+    unclaimable: tuple[str, ...] = ()
+    combine: str = "union"
+    """one of COMBINE"""
+    on_evacuation: str = "strict"
+    """one of ON_EVACUATION"""
+    groups: Mapping[str, Sequence[str]] = _NOTHING
+    """name or uuid of a node group -> its aggregates"""
+    nodes: Mapping[str, Sequence[str]] = _NOTHING
+    units: Mapping[str, Mapping[str, Sequence[str]]] = _NOTHING
+    """node -> unit -> its aggregates"""
+    pools: Mapping[str, Sequence[str]] = _NOTHING
+    instances: Mapping[str, Sequence[str]] = _NOTHING
+    """instance -> what it asks"""
+
+
+#: Whether a node has its group's aggregates besides its own, or one of both must do alone.
+COMBINE: Final = ("union", "placement")
+#: What an evacuation does when no node complies: fail, or take the best other one.
+ON_EVACUATION: Final = ("strict", "prefer")
+
+
 class History(NamedTuple):
     """[history]: the last requests and answers, for explain --last and replay."""
 
@@ -86,6 +115,7 @@ class Config(NamedTuple):
     allocators: Allocators = Allocators()
     shadow: Shadow = Shadow()
     plugins: Plugins = Plugins()
+    aggregates: Aggregates = Aggregates()
     history: History = History()
     log: Log = Log()
     weigh: Mapping[str, float] = _NOTHING

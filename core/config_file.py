@@ -11,7 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.config import (
+    COMBINE,
     DEFAULT_PATH,
+    ON_EVACUATION,
+    Aggregates,
     Allocators,
     Config,
     History,
@@ -53,10 +56,13 @@ def _path(value: Any) -> str:
     return "" if value == "" or value.startswith("/") else f"{quoted(value)} is no absolute path"
 
 
-def _word(value: Any) -> str:
-    if value in LOG_LEVELS:
-        return ""
-    return f"one of {', '.join(LOG_LEVELS)} is expected, found {describe(value)}"
+def _word(known: tuple[str, ...]) -> _Check:
+    def check(value: Any) -> str:
+        if value in known:
+            return ""
+        return f"one of {', '.join(known)} is expected, found {describe(value)}"
+
+    return check
 
 
 def _names(value: Any) -> str:
@@ -79,6 +85,22 @@ def _twice(names: list[str]) -> str:
 def _shown(name: str) -> str:
     """A name as it is, unless that would spoil the sentence."""
     return name if name.isprintable() and 0 < len(name) <= 80 else quoted(name)
+
+
+def _lists(value: Any) -> str:
+    return _table(value, _names)
+
+
+def _tables_of_lists(value: Any) -> str:
+    return _table(value, _lists)
+
+
+def _table(value: Any, check: _Check) -> str:
+    """What is wrong with a section of the file that is one key of another."""
+    if not isinstance(value, dict):
+        return f"a section is expected, found {describe(value)}"
+    faults = ((name, check(item)) for name, item in value.items())
+    return next((f"{_shown(name)}: {fault}" for name, fault in faults if fault), "")
 
 
 class Key(NamedTuple):
@@ -135,6 +157,33 @@ SCHEMA: Final[Mapping[str, Mapping[str, Key]]] = {
             "Seconds loading a plugin, or one call of a constrain or weigh hook, may take.",
         ),
     },
+    "aggregates": {
+        "default-forbidden-prefixes": Key(
+            _names,
+            "Aggregates whose names begin so are closed to instances that do not ask for one.",
+        ),
+        "required-prefixes": Key(
+            _names, "A tag of an instance that begins so asks for the aggregate of that name."
+        ),
+        "unclaimable": Key(_names, "Aggregates no instance may ask for."),
+        "combine": Key(
+            _word(COMBINE),
+            "With union a node has its group's aggregates too; with placement one of both must "
+            "be in all that is asked for.",
+        ),
+        "on-evacuation": Key(
+            _word(ON_EVACUATION),
+            "Where no node complies: with strict an evacuation fails, with prefer it takes the "
+            "best other one.",
+        ),
+        "groups": Key(_lists, 'Node groups: a list of aggregates for each, "rack1" = ["room1"].'),
+        "nodes": Key(_lists, "The same for nodes."),
+        "units": Key(_tables_of_lists, "The same for units, one table for each node."),
+        "pools": Key(_lists, "The same for storage pools."),
+        "instances": Key(
+            _lists, 'What instances ask: "web1" = ["!in:a,b", "member_of_primary=c"].'
+        ),
+    },
     "history": {
         "keep": Key(_whole(0, 10000), "How many are kept; 0 keeps none."),
         "directory": Key(_path, "Where; made readable for root only."),
@@ -144,7 +193,7 @@ SCHEMA: Final[Mapping[str, Mapping[str, Key]]] = {
             _path,
             "The log file; empty for none. It is skipped where its directory is missing.",
         ),
-        "level": Key(_word, "Least level written: debug, info, warning, error."),
+        "level": Key(_word(LOG_LEVELS), "Least level written: debug, info, warning, error."),
     },
 }
 
@@ -152,6 +201,7 @@ _SECTIONS: Final[Mapping[str, type]] = {
     "allocators": Allocators,
     "shadow": Shadow,
     "plugins": Plugins,
+    "aggregates": Aggregates,
     "history": History,
     "log": Log,
 }
@@ -252,6 +302,8 @@ def sample_config() -> str:
 
 
 def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{}"
     if isinstance(value, tuple):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
     return f'"{value}"' if isinstance(value, str) else str(value)

@@ -65,13 +65,24 @@ def dispatch(
 
         cluster, note = measured(cluster, options)
     try:
-        plugins = Plugins(config)
+        plugins = Plugins(config, request)
     except PluginError as err:
         outcome: Outcome = _failed(err)
     else:
         context = Context(options, plugins, explain)
         outcome = _ask_chain(Question(request, cluster, context, plugins, raw), config, started)
+        outcome = _noted(outcome, plugins, cluster)
     return outcome._replace(info=f"{outcome.info} ({note})") if note else outcome
+
+
+def _noted(outcome: Outcome, plugins: Plugins, cluster: Cluster) -> Outcome:
+    """With what the program's own rules have to say besides; that never spoils an answer."""
+    try:
+        notes = plugins.notes(cluster, outcome)
+    except PluginError as err:
+        _log.error("%s", err, exc_info=err.__cause__)
+        return outcome
+    return outcome._replace(info=f"{outcome.info} ({'; '.join(notes)})") if notes else outcome
 
 
 def _ask_chain(question: Question, config: Config, started: float) -> Outcome:

@@ -16,19 +16,28 @@ from typing import TYPE_CHECKING, Any, Final
 import pluggy
 
 from ganeti_steward.core import PROJECT, guard, hookspecs
+from ganeti_steward.core.config import Aggregates
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.reader import LIMIT
-from ganeti_steward.core.site import ROLES, Ban, Cost
+from ganeti_steward.core.site import ROLES, TAG_PREFIX, Ban, Cost, NoPlace
 
 if TYPE_CHECKING:
+    from ganeti_steward.core.answer import Outcome
     from ganeti_steward.core.config import Config
     from ganeti_steward.core.model import Cluster, Instance
+    from ganeti_steward.core.request import Request
 
 #: Name -> module of the allocators that come with the program.
 BUILT_IN: Final[Mapping[str, str]] = {
     "balanced": "ganeti_steward.allocators.balanced",
     "dedicated": "ganeti_steward.allocators.dedicated_storage",
     "packed": "ganeti_steward.allocators.packed",
+}
+
+#: Name -> module of the rules that come with the program; their ``plugin`` makes the plugin.
+#: They are only loaded where a tag of the program's own or their section speaks of them.
+RULES: Final[Mapping[str, str]] = {
+    "aggregates": "ganeti_steward.plugins.aggregates.constraint",
 }
 
 #: Every hook there is.
@@ -40,9 +49,13 @@ _log = logging.getLogger(__name__)
 class Plugins:
     """The plugins of one run."""
 
-    def __init__(self, config: Config) -> None:
-        """Load what the configuration names; raises PluginError naming the plugin."""
-        self._config = config
+    def __init__(self, config: Config, request: Request | None = None) -> None:
+        """Load what the configuration names; raises PluginError naming the plugin.
+
+        ``request``: what the plugins are loaded for; None where nothing is to be answered.
+        """
+        self._config, self._request = config, request
+        self._speaking: tuple[Cluster, bool] | None = None
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(hookspecs)
         for name in config.plugins.load:
@@ -51,6 +64,9 @@ class Plugins:
     def _load(self, name: str) -> object:
         limit = self._config.plugins.time_limit
         plugin = guard.call(name, limit, load_plugin, name=name)
+        if name in RULES:
+            make = getattr(plugin, "plugin")  # noqa: B009 - only these modules have it
+            plugin = make(self._config.aggregates, self._request)
         guard.call(name, limit, self._register, name=name, plugin=plugin)
         configure = getattr(plugin, "configure", None)
         if configure is not None:
@@ -79,7 +95,7 @@ class Plugins:
 
     def _plugin(self, name: str) -> object:
         plugin = self._manager.get_plugin(name)
-        if plugin is None and name in BUILT_IN:
+        if plugin is None and (name in BUILT_IN or name in RULES):
             plugin = self._load(name)
         if plugin is None:
             known = ", ".join(dict.fromkeys([*BUILT_IN, *self._config.plugins.load]))
@@ -107,10 +123,14 @@ class Plugins:
         _log.debug("plugin=%s hook=%s done", implementation.plugin_name, _hook(implementation))
         return result
 
-    def bans(self, cluster: Cluster, instance: Instance) -> tuple[Ban, ...]:
+    def bans(self, cluster: Cluster, instance: Instance) -> tuple[Ban | NoPlace, ...]:
         """What the constrain hooks say; raises PluginError, also for unusable answers."""
-        found: list[Ban] = []
+        found: list[Ban | NoPlace] = []
         for name, ban in self._ask("steward_constrain", cluster, instance):
+            if isinstance(ban, NoPlace):
+                _check_text(name, f"the reason against {instance.name}", ban.reason)
+                found.append(ban)
+                continue
             if not isinstance(ban, Ban):
                 raise PluginError(name, f"steward_constrain must give bans, not {guard.shown(ban)}")
             _check_place(name, ban.node, ban.role, cluster)
@@ -131,8 +151,32 @@ class Plugins:
             total[place] = total.get(place, 0.0) + weight * _checked_cost(name, cost)
         return total
 
+    def notes(self, cluster: Cluster, outcome: Outcome) -> list[str]:
+        """What the program's own rules say of an answer besides; raises PluginError."""
+        self._engage(cluster)
+        found: list[str] = []
+        for name in RULES:
+            rule: Any = self._manager.get_plugin(name)
+            if rule is not None:
+                limit = self._config.plugins.time_limit
+                found += guard.call(name, limit, rule.notes, cluster=cluster, outcome=outcome)
+        return found
+
+    def _engage(self, cluster: Cluster, instance: Instance | None = None) -> None:
+        """Load the program's own rules where something speaks of them."""
+        for name in RULES:
+            if self._manager.get_plugin(name) is None and self._spoken_of(cluster, instance):
+                self._load(name)
+
+    def _spoken_of(self, cluster: Cluster, instance: Instance | None) -> bool:
+        """Whether the configuration or a tag that matters says anything."""
+        if self._speaking is None or self._speaking[0] is not cluster:
+            self._speaking = cluster, self._config.aggregates != Aggregates() or _tagged(cluster)
+        return self._speaking[1] or (instance is not None and _ours(instance.tags))
+
     def _ask(self, hook: str, cluster: Cluster, instance: Instance) -> Iterator[tuple[str, object]]:
         limit = self._config.plugins.time_limit
+        self._engage(cluster, instance)
         for implementation in self.implementations(hook):
             name = implementation.plugin_name
             given = self.call(implementation, limit, cluster=cluster, instance=instance)
@@ -151,6 +195,17 @@ def _check_heard(name: str, plugin: object, hooks: Collection[str]) -> None:
             raise PluginError(name, f"{hook} is not marked with @hookimpl")
     if not hooks:
         raise PluginError(name, "implements no hook")
+
+
+def _tagged(cluster: Cluster) -> bool:
+    """Whether the cluster, a group or a node has a tag of the program's own."""
+    if _ours(cluster.tags) or any(_ours(group.tags) for group in cluster.groups):
+        return True
+    return any(_ours(node.tags) for node in cluster.nodes)
+
+
+def _ours(tags: tuple[str, ...]) -> bool:
+    return any(tag.startswith(TAG_PREFIX) for tag in tags)
 
 
 def _hook(implementation: pluggy.HookImpl) -> str:
@@ -189,11 +244,20 @@ def _checked_cost(name: str, cost: Cost) -> float:
     return float(cost.cost)
 
 
+def rule_faults(config: Config) -> list[str]:
+    """What the program's own rules find wrong with their section; raises PluginError."""
+    found: list[str] = []
+    for name in RULES if config.aggregates != Aggregates() else ():
+        rule: Any = load_plugin(name)
+        found += rule.faults(config.aggregates)
+    return found
+
+
 def load_plugin(name: str) -> object:
     """Import a plugin by module path or entry point; raises PluginError."""
     try:
         try:
-            return importlib.import_module(BUILT_IN.get(name, name))
+            return importlib.import_module(BUILT_IN.get(name) or RULES.get(name, name))
         except ModuleNotFoundError as err:
             if err.name is None or not (name == err.name or name.startswith(err.name + ".")):
                 raise

@@ -109,7 +109,7 @@ def compare(config: Config, raw: bytes, options: Options, answer: bytes) -> Iter
         from ganeti_steward.core.measuring import measured
 
         cluster, _ = measured(cluster, options)
-    plugins = Plugins(config)
+    plugins = Plugins(config, request)
     question = Question(request, cluster, Context(options, plugins), plugins, raw)
     ours = _read_answer(answer)
     for name in config.shadows(request_type(request)):

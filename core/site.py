@@ -12,6 +12,9 @@ PRIMARY: Final = "primary"
 SECONDARY: Final = "secondary"
 ROLES: Final = (PRIMARY, SECONDARY)
 
+#: What every tag begins with that is meant for the program itself.
+TAG_PREFIX: Final = "steward:"
+
 
 class Ban(NamedTuple):
     """One node may not serve an instance in one role, and why.
@@ -26,6 +29,12 @@ class Ban(NamedTuple):
     reason: str
 
 
+class NoPlace(NamedTuple):
+    """No node may serve the instance, whatever the role, and why: a sentence."""
+
+    reason: str
+
+
 class Cost(NamedTuple):
     """What having the instance on a node in a role costs, before the configured weight."""
 
@@ -37,7 +46,7 @@ class Cost(NamedTuple):
 class Site(Protocol):
     """How an allocator asks for a site's rules; see `ganeti_steward.core.plugins`."""
 
-    def bans(self, cluster: Cluster, instance: Instance) -> tuple[Ban, ...]:
+    def bans(self, cluster: Cluster, instance: Instance) -> tuple[Ban | NoPlace, ...]:
         """Nodes that may not serve; raises PluginError."""
 
     def costs(self, cluster: Cluster, instance: Instance) -> Mapping[tuple[str, str], float]:
@@ -47,7 +56,7 @@ class Site(Protocol):
 class NoSite:
     """A site without rules of its own."""
 
-    def bans(self, cluster: Cluster, instance: Instance) -> tuple[Ban, ...]:
+    def bans(self, cluster: Cluster, instance: Instance) -> tuple[Ban | NoPlace, ...]:
         """None."""
         return ()
 

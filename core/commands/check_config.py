@@ -16,7 +16,7 @@ from ganeti_steward.core.errors import (
     PluginError,
 )
 from ganeti_steward.core.external import command_of
-from ganeti_steward.core.plugins import Plugins
+from ganeti_steward.core.plugins import Plugins, rule_faults
 from ganeti_steward.core.request import HOOKS
 
 
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
         for fault in err.faults:
             print(f"{path}: {fault}")
         return EXIT_FAILURE
-    faults = plugin_faults(config)
+    faults = [*rule_faults(config), *plugin_faults(config)]
     for fault in faults:
         print(f"{path}: {fault}")
     if not faults:

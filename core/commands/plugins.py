@@ -9,7 +9,7 @@ from ganeti_steward.core.commands.tables import add_table_options, table
 from ganeti_steward.core.config import Config, config_path, load_config
 from ganeti_steward.core.errors import COMMAND_PREFIX, EXIT_FAILURE, EXIT_OK, PluginError
 from ganeti_steward.core.external import command_of
-from ganeti_steward.core.plugins import BUILT_IN, Plugins, entry_points
+from ganeti_steward.core.plugins import BUILT_IN, RULES, Plugins, entry_points
 from ganeti_steward.core.request import HOOKS
 
 
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """One line per plugin; status 1 when one cannot be loaded."""
     config = load_config(config_path())
-    loaded = [*BUILT_IN, *config.plugins.load]
+    loaded = [*BUILT_IN, *RULES, *config.plugins.load]
     installed = {point.name for point in entry_points()}
     rows, status = [], EXIT_OK
     for name in dict.fromkeys([*loaded, *sorted(installed)]):
@@ -30,7 +30,11 @@ def run(options: argparse.Namespace) -> int:
         except PluginError as err:
             found, status = f"error: {err}", EXIT_FAILURE
         source = (
-            "built-in" if name in BUILT_IN else "entry point" if name in installed else "module"
+            "built-in"
+            if name in (*BUILT_IN, *RULES)
+            else "entry point"
+            if name in installed
+            else "module"
         )
         rows.append((name, source, "yes" if name in loaded else "no", found))
     for name, hooks in _commands(config).items():

@@ -84,7 +84,7 @@ def test_every_value(tmp_path: Path) -> None:
 _BAD = [
     (
         "bogus = 1",
-        "bogus: no such section (known: allocators, shadow, plugins, history, log, weigh, ",
+        "bogus: no such section (known: allocators, shadow, plugins, aggregates, history, log, ",
     ),
     ('"a\\nb" = 1', r"'a\nb': no such section"),
     ("log = 1", "log: a section is expected, found the number 1"),
@@ -113,6 +113,13 @@ _BAD = [
     ),
     ("[log]\nlevel = 'loud'", "log.level: one of debug, info, warning, error is expected, found "),
     ("[log]\nlevel = ['info']", "is expected, found a list"),
+    ("[aggregates]\ncombine = 'or'", "aggregates.combine: one of union, placement is expected"),
+    ("[aggregates]\non-evacuation = 1", "one of strict, prefer is expected, found the number 1"),
+    ("[aggregates]\nunclaimable = 'a'", "aggregates.unclaimable: a list of names is expected"),
+    ("[aggregates]\ngroups = []", "aggregates.groups: a section is expected, found a list"),
+    ("[aggregates.nodes]\nn1 = 'a'", "aggregates.nodes: n1: a list of names is expected"),
+    ("[aggregates.units]\nn1 = ['a']", "aggregates.units: n1: a section is expected"),
+    ("[aggregates.units.n1]\nu = 1", "aggregates.units: n1: u: a list of names is expected"),
     ("[weigh]\nx = -1", "weigh.x: -1 is not between 0 and 1e+06"),
     ("[weigh]\nx = 'y'", "weigh.x: a number is expected, found the text 'y'"),
 ]

@@ -1,0 +1,295 @@
+"""Who is in which aggregate, and the settings: read from a cluster's tags and the configuration.
+
+Nothing is raised here: all faults are kept, and what is done about one depends on where it is
+(aggregates 6.7).  A fault of the cluster or the configuration closes everything, because a lost
+prefix would open the reserved nodes; one of a node or a group closes that thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ganeti_steward.core.site import TAG_PREFIX
+from ganeti_steward.plugins.aggregates.expression import (
+    ExpressionError,
+    Term,
+    checked_name,
+    checked_prefix,
+    parse_text,
+)
+from ganeti_steward.plugins.aggregates.tags import (
+    AGGREGATE,
+    CLUSTER,
+    FORBIDDEN_PREFIX,
+    GROUP,
+    NODE,
+    POOL,
+    REQUIRED_PREFIX,
+    UNCLAIMABLE,
+    UNIT,
+    Declared,
+    Fault,
+    checked_part,
+    read_tag,
+)
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.config import Aggregates
+    from ganeti_steward.core.model import Cluster
+
+CONFIGURATION: Final = "configuration"
+
+Names = frozenset[str]
+_NONE: Final[Names] = frozenset()
+
+
+class Membership(NamedTuple):
+    """What everything itself was put into; what is in nothing is left out."""
+
+    groups: Mapping[str, Names]
+    """by uuid"""
+    nodes: Mapping[str, Names]
+    units: Mapping[str, Mapping[str, Names]]
+    """node -> unit -> aggregates"""
+    pools: Mapping[str, Names]
+
+    def names(self) -> Names:
+        """Every aggregate there is: those that have a member."""
+        units = (names for owned in self.units.values() for names in owned.values())
+        plain = (self.groups, self.nodes, self.pools)
+        return _NONE.union(*(names for part in plain for names in part.values()), *units)
+
+
+class Settings(NamedTuple):
+    """How instances and aggregates are read."""
+
+    forbidden: tuple[str, ...] = ()
+    """prefixes of aggregates closed to those that do not ask for one"""
+    required: tuple[str, ...] = ()
+    """prefixes of instance tags that ask for an aggregate"""
+    unclaimable: Names = _NONE
+    combine: str = "union"
+    on_evacuation: str = "strict"
+
+
+class Rules(NamedTuple):
+    """All that holds for every instance, with everything that could not be understood."""
+
+    membership: Membership
+    settings: Settings
+    faults: tuple[Fault, ...] = ()
+    """of the cluster, groups, nodes and the configuration"""
+    notes: tuple[str, ...] = ()
+    """entries of the configuration about things the cluster does not have"""
+    wishes: Mapping[str, tuple[Term, ...]] = {}
+    """instance -> what the configuration says it asks"""
+
+    def closing(self) -> tuple[Fault, ...]:
+        """The faults that close everything."""
+        return tuple(fault for fault in self.faults if fault.kind in (CLUSTER, CONFIGURATION))
+
+    def closed(self) -> Mapping[tuple[str, str], Fault]:
+        """(kind, name) of each node and group with a fault -> its first one."""
+        found: dict[tuple[str, str], Fault] = {}
+        for fault in self.faults:
+            found.setdefault((fault.kind, fault.name), fault)
+        return found
+
+
+def read_rules(cluster: Cluster, config: Aggregates) -> Rules:
+    """Read all that is declared, by tags and in the configuration's section."""
+    reader = _Reader(cluster)
+    reader.read_config(config)
+    for tag in _ours(cluster.tags):
+        reader.declare(CLUSTER, "", tag, None)
+    for group in cluster.groups:
+        for tag in _ours(group.tags):
+            reader.declare(GROUP, group.name, tag, group.uuid)
+    for node in cluster.nodes:
+        for tag in _ours(node.tags):
+            reader.declare(NODE, node.name, tag, node.name)
+    return reader.rules(config)
+
+
+def config_faults(config: Aggregates) -> list[Fault]:
+    """What is wrong with the configuration's section, whatever the cluster."""
+    reader = _Reader(None)
+    reader.read_config(config)
+    return reader.faults
+
+
+def _ours(tags: Sequence[str]) -> list[str]:
+    return [tag for tag in tags if tag.startswith(TAG_PREFIX)]
+
+
+class _Reader:
+    """Collects what is declared."""
+
+    def __init__(self, cluster: Cluster | None) -> None:
+        """Without a cluster nothing is said of things that do not exist."""
+        self._cluster = cluster
+        self.faults: list[Fault] = []
+        self._notes: list[str] = []
+        self._groups: dict[str, set[str]] = {}
+        self._nodes: dict[str, set[str]] = {}
+        self._units: dict[str, dict[str, set[str]]] = {}
+        self._pools: dict[str, set[str]] = {}
+        self._settings: dict[str, set[str]] = {
+            FORBIDDEN_PREFIX: set(),
+            REQUIRED_PREFIX: set(),
+            UNCLAIMABLE: set(),
+        }
+        self._wishes: dict[str, tuple[Term, ...]] = {}
+
+    def rules(self, config: Aggregates) -> Rules:
+        """All that was read."""
+        settings = Settings(
+            forbidden=tuple(sorted(self._settings[FORBIDDEN_PREFIX])),
+            required=tuple(sorted(self._settings[REQUIRED_PREFIX])),
+            unclaimable=frozenset(self._settings[UNCLAIMABLE]),
+            combine=config.combine,
+            on_evacuation=config.on_evacuation,
+        )
+        membership = Membership(
+            _frozen(self._groups),
+            _frozen(self._nodes),
+            {node: _frozen(units) for node, units in self._units.items()},
+            _frozen(self._pools),
+        )
+        return Rules(membership, settings, tuple(self.faults), tuple(self._notes), self._wishes)
+
+    # -- tags
+
+    def declare(self, kind: str, name: str, tag: str, key: str | None) -> None:
+        """One tag; ``key``: what the object is known by."""
+        try:
+            declared = read_tag(kind, tag)
+        except ExpressionError as err:
+            self.faults.append(Fault(kind, name, tag, str(err)))
+            return
+        assert isinstance(declared, Declared)
+        if declared.key == AGGREGATE:
+            members = self._groups if kind == GROUP else self._nodes
+            members.setdefault(key or "", set()).add(declared.name)
+        elif declared.key == UNIT:
+            units = self._units.setdefault(key or "", {})
+            units.setdefault(declared.owner, set()).add(declared.name)
+        elif declared.key == POOL:
+            self._pools.setdefault(declared.owner, set()).add(declared.name)
+        else:
+            self._settings[declared.key].add(declared.name)
+
+    # -- the configuration
+
+    def read_config(self, config: Aggregates) -> None:
+        """The section ``[aggregates]``."""
+        for key, prefixes in (
+            (FORBIDDEN_PREFIX, config.default_forbidden_prefixes),
+            (REQUIRED_PREFIX, config.required_prefixes),
+        ):
+            self._settings[key].update(self._checked(f"{key}es", prefixes, prefix=True))
+        names = self._checked("unclaimable", config.unclaimable)
+        self._settings[UNCLAIMABLE].update(names)
+        self._read_groups(config.groups)
+        for node, given in config.nodes.items():
+            if self._exists(f"nodes.{node}", self._cluster and self._cluster.node_index, node):
+                self._nodes.setdefault(node, set()).update(self._checked(f"nodes.{node}", given))
+        for node, units in config.units.items():
+            if self._exists(f"units.{node}", self._cluster and self._cluster.node_index, node):
+                self._units[node] = self._owned(f"units.{node}", units, UNIT)
+        self._pools = self._owned("pools", config.pools, POOL)
+        for instance, values in config.instances.items():
+            self._wishes[instance] = tuple(self._terms(f"instances.{instance}", values))
+
+    def _read_groups(self, groups: Mapping[str, Sequence[str]]) -> None:
+        for name, given in groups.items():
+            names = self._checked(f"groups.{name}", given)
+            if self._cluster is None:
+                continue
+            found = self._cluster.groups_named(name)
+            self._exists(f"groups.{name}", {name} if found else (), name)
+            for at in found:
+                uuid = self._cluster.groups[at].uuid
+                self._groups.setdefault(uuid, set()).update(names)
+
+    def _exists(self, path: str, known: object, name: str) -> bool:
+        if self._cluster is None or (isinstance(known, Iterable) and name in known):
+            return True
+        self._notes.append(f"configuration aggregates.{path}: the cluster has no {name}")
+        return False
+
+    def _owned(
+        self, path: str, given: Mapping[str, Sequence[str]], kind: str
+    ) -> dict[str, set[str]]:
+        owned: dict[str, set[str]] = {}
+        for name, names in given.items():
+            try:
+                checked_part(name, kind)
+            except ExpressionError as err:
+                self._config_fault(path, name, err)
+            owned[name] = set(self._checked(f"{path}.{name}", names))
+        return owned
+
+    def _checked(self, path: str, given: Iterable[str], *, prefix: bool = False) -> Iterator[str]:
+        for name in given:
+            try:
+                yield checked_prefix(name) if prefix else checked_name(name)
+            except ExpressionError as err:
+                self._config_fault(path, name, err)
+
+    def _terms(self, path: str, values: Iterable[str]) -> Iterator[Term]:
+        for value in values:
+            try:
+                yield parse_text(value)
+            except ExpressionError as err:
+                self._config_fault(path, value, err)
+
+    def _config_fault(self, path: str, value: str, err: ExpressionError) -> None:
+        self.faults.append(Fault(CONFIGURATION, f"aggregates.{path}", value, str(err)))
+
+
+def _frozen(members: Mapping[str, set[str]]) -> dict[str, Names]:
+    return {name: frozenset(names) for name, names in members.items() if names}
+
+
+class Members(NamedTuple):
+    """Who is in one aggregate."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    """uuids"""
+    nodes: tuple[str, ...] = ()
+    units: tuple[tuple[str, str], ...] = ()
+    """node and unit"""
+    pools: tuple[str, ...] = ()
+
+
+def aggregates(membership: Membership) -> dict[str, Members]:
+    """Every aggregate with its members, all sorted by name."""
+    return {name: _members(membership, name) for name in sorted(membership.names())}
+
+
+def _members(membership: Membership, name: str) -> Members:
+    return Members(
+        name,
+        _with(membership.groups, name),
+        _with(membership.nodes, name),
+        tuple(
+            (node, unit)
+            for node, units in sorted(membership.units.items())
+            for unit in _with(units, name)
+        ),
+        _with(membership.pools, name),
+    )
+
+
+def _with(members: Mapping[str, Names], name: str) -> tuple[str, ...]:
+    return tuple(sorted(one for one, names in members.items() if name in names))
+
+
+def aggregates_of(rules: Rules, cluster: Cluster, node: str) -> tuple[Names, Names]:
+    """The aggregates of a node itself, and those of its group."""
+    group = cluster.nodes[cluster.node_index[node]].group
+    membership = rules.membership
+    return membership.nodes.get(node, _NONE), membership.groups.get(group, _NONE)

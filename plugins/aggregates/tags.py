@@ -1,0 +1,157 @@
+"""The spelling on Ganeti's objects: what each tag below ``steward:`` says.
+
+===========  ===============================================================
+on           tags, each below ``steward:``
+===========  ===============================================================
+node group   ``aggregate:NAME``
+node         ``aggregate:NAME``, ``unit:UNIT:aggregate:NAME``
+cluster      ``pool:POOL:aggregate:NAME``, ``default-forbidden-prefix:PREFIX``,
+             ``required-prefix:PREFIX``, ``unclaimable:NAME``
+instance     ``member-of:...``, ``member-of.ROLE:...``, ``pool:POOL``
+===========  ===============================================================
+
+Any other tag below it is a fault: a slip must not open a reserved host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from ganeti_steward.core.site import TAG_PREFIX
+from ganeti_steward.plugins.aggregates.expression import (
+    TAG,
+    ExpressionError,
+    Term,
+    checked_name,
+    checked_prefix,
+    checked_suffix,
+    parse_value,
+    value_text,
+)
+
+CLUSTER: Final = "cluster"
+GROUP: Final = "group"
+NODE: Final = "node"
+INSTANCE: Final = "instance"
+
+AGGREGATE: Final = "aggregate"
+UNIT: Final = "unit"
+POOL: Final = "pool"
+FORBIDDEN_PREFIX: Final = "default-forbidden-prefix"
+REQUIRED_PREFIX: Final = "required-prefix"
+UNCLAIMABLE: Final = "unclaimable"
+MEMBER_OF: Final = "member-of"
+
+#: Kind of object -> what may stand there.
+KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    CLUSTER: (POOL, FORBIDDEN_PREFIX, REQUIRED_PREFIX, UNCLAIMABLE),
+    GROUP: (AGGREGATE,),
+    NODE: (AGGREGATE, UNIT),
+    INSTANCE: (MEMBER_OF, POOL),
+}
+
+#: What is said of a key on an object it does not belong on.
+_MISPLACED: Final[Mapping[tuple[str, str], str]] = {
+    (CLUSTER, AGGREGATE): "the whole cluster cannot be in an aggregate; tag its groups or nodes",
+    (INSTANCE, AGGREGATE): f"an instance is in no aggregate; it asks with {MEMBER_OF}:",
+    (GROUP, UNIT): "units are declared on their node",
+}
+
+_PART: Final = re.compile(r"[A-Za-z0-9_./@-]{1,64}")
+
+
+class Fault(NamedTuple):
+    """A tag, or an entry of the configuration, that cannot be understood."""
+
+    kind: str
+    """the kind of object: cluster, group, node, instance or configuration"""
+    name: str
+    """the object; of the configuration the path of the key"""
+    tag: str
+    """the whole tag, or the value in the configuration"""
+    text: str
+    """what is wrong, and perhaps what was meant"""
+
+    @property
+    def sentence(self) -> str:
+        """All of it."""
+        what = f"{self.kind} {self.name}" if self.name else f"the {self.kind}"
+        word = "tag " if self.kind != "configuration" else ""
+        return f"{what}: {word}{self.tag!a}: {self.text}"
+
+
+class Declared(NamedTuple):
+    """What a tag says that is no expression."""
+
+    key: str
+    name: str
+    """the aggregate, or the prefix"""
+    owner: str = ""
+    """the unit or the pool"""
+
+
+@lru_cache(maxsize=8192)
+def read_tag(kind: str, tag: str) -> Declared | Term:
+    """What a tag below the prefix says on a kind of object; raises ExpressionError."""
+    key, colon, rest = tag.removeprefix(TAG_PREFIX).partition(":")
+    word, dot, suffix = key.partition(".")
+    if word == MEMBER_OF and kind == INSTANCE:
+        return _term(dot, suffix, colon, rest)
+    if key not in KEYS[kind]:
+        raise ExpressionError(_unknown(kind, key))
+    if key in (FORBIDDEN_PREFIX, REQUIRED_PREFIX):
+        return Declared(key, checked_prefix(rest))
+    if key == POOL and kind == INSTANCE:
+        return Declared(key, "", checked_part(rest, POOL))
+    if key in (UNIT, POOL):
+        return _owned(key, rest)
+    return Declared(key, checked_name(rest, TAG))
+
+
+def _term(dot: str, suffix: str, colon: str, rest: str) -> Term:
+    role = checked_suffix(suffix) if dot else ""
+    if not colon:
+        raise ExpressionError(f"names no aggregate (meant: {MEMBER_OF}:NAME ?)")
+    return parse_value(rest, TAG, role)
+
+
+def _owned(key: str, rest: str) -> Declared:
+    owner, _, tail = rest.partition(":")
+    word, colon, name = tail.partition(":")
+    if word != AGGREGATE or not colon:
+        raise ExpressionError(f"meant: {TAG_PREFIX}{key}:{owner or key.upper()}:{AGGREGATE}:NAME ?")
+    return Declared(key, checked_name(name, TAG), checked_part(owner, key))
+
+
+def checked_part(name: str, key: str) -> str:
+    """The name of a unit or a pool; raises ExpressionError."""
+    if not _PART.fullmatch(name):
+        raise ExpressionError(
+            f"{name!a} is no name of a {key} (1 to 64 ASCII letters, digits and _ - . / @)"
+        )
+    return name
+
+
+def _unknown(kind: str, key: str) -> str:
+    word = key.partition(".")[0]
+    if (kind, word) in _MISPLACED:
+        return _MISPLACED[kind, word]
+    known = ", ".join(f"{TAG_PREFIX}{name}:" for name in KEYS[kind])
+    owners = [other for other, keys in KEYS.items() if word in keys]
+    if owners:
+        return f"{key} belongs on a {' or '.join(owners)} (known here: {known})"
+    return f"unknown key {key!a} (known here: {known})"
+
+
+def aggregate_tag(name: str) -> str:
+    """The tag of a node or node group that is in an aggregate; raises ExpressionError."""
+    return f"{TAG_PREFIX}{AGGREGATE}:{checked_name(name, TAG)}"
+
+
+def term_tag(term: Term) -> str:
+    """The tag of an instance that says what a value says."""
+    role = f".{term.role}" if term.role else ""
+    return f"{TAG_PREFIX}{MEMBER_OF}{role}:{value_text(term, TAG)}"

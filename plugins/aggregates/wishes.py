@@ -1,0 +1,167 @@
+"""What an instance asks of its hosts: its tags and what the configuration says of it.
+
+A tag that begins with a required prefix (``reservation:r1``) asks for the aggregate of that
+name.  Aggregates under a default-forbidden prefix are banned unless one of that prefix is
+asked for (aggregates 6.5): each prefix by itself, and only by a positive mention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ganeti_steward.core.site import PRIMARY, SECONDARY, TAG_PREFIX
+from ganeti_steward.plugins.aggregates.expression import (
+    TAG,
+    Expression,
+    ExpressionError,
+    Term,
+    checked_name,
+    combined,
+    term_text,
+)
+from ganeti_steward.plugins.aggregates.membership import CONFIGURATION, Names, Rules
+from ganeti_steward.plugins.aggregates.tags import (
+    INSTANCE,
+    Declared,
+    Fault,
+    read_tag,
+    term_tag,
+)
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.model import Instance
+
+STORAGE: Final = "storage"
+UNIT: Final = "unit"
+#: The roles a value may be for.
+ROLES: Final = (PRIMARY, SECONDARY, STORAGE, UNIT)
+
+
+class Wishes(NamedTuple):
+    """What one instance asks; the same for all that ask the same, so a key of caches."""
+
+    plain: Expression = Expression()
+    """of all its nodes"""
+    roles: tuple[tuple[str, Expression], ...] = ()
+    """role -> what is asked of whoever serves in it, by itself"""
+    closed: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """role -> the default-forbidden prefixes that hold in it"""
+    pool: str = ""
+    """the storage pool its disks are in, where it says so"""
+
+    def role(self, role: str) -> Expression | None:
+        """What is asked of whoever serves in a role, if anything is."""
+        return dict(self.roles).get(role)
+
+    def prefixes(self, role: str) -> tuple[str, ...]:
+        """The default-forbidden prefixes that hold in a role."""
+        return dict(self.closed).get(role, ())
+
+    @property
+    def wanted(self) -> Names:
+        """Every aggregate mentioned positively, in whatever role."""
+        return self.plain.wanted.union(*(expression.wanted for _, expression in self.roles))
+
+
+class Asked(NamedTuple):
+    """The wishes of an instance with what could not be understood."""
+
+    wishes: Wishes
+    faults: tuple[Fault, ...] = ()
+    """each forbids to place the instance at all"""
+    terms: tuple[Term, ...] = ()
+    """as they were given"""
+
+
+def read_wishes(rules: Rules, instance: Instance) -> Asked:
+    """What an instance asks under these rules."""
+    faults: list[Fault] = []
+    terms: list[Term] = list(_configured(rules, instance.name, faults))
+    pools: dict[str, str] = {}
+    for tag in instance.tags:
+        try:
+            said = _said(tag, rules.settings.required)
+        except ExpressionError as err:
+            faults.append(Fault(INSTANCE, instance.name, tag, str(err)))
+            continue
+        if isinstance(said, Declared):
+            pools[said.owner] = tag
+        elif said is not None:
+            terms.append(said)
+    if len(pools) > 1:
+        text = f"names a second storage pool ({', '.join(sorted(pools))})"
+        faults.append(Fault(INSTANCE, instance.name, max(pools.values()), text))
+    wishes = _wishes(rules, terms, min(pools, default=""))
+    faults += _unclaimable(rules, instance, terms)
+    return Asked(wishes, tuple(faults), tuple(terms))
+
+
+def _configured(rules: Rules, name: str, faults: list[Fault]) -> Iterator[Term]:
+    for term in rules.wishes.get(name, ()):
+        fault = _role_fault(term)
+        if fault:
+            path = f"aggregates.instances.{name}"
+            faults.append(Fault(CONFIGURATION, path, term_text(term), fault))
+        else:
+            yield term
+
+
+def _said(tag: str, required: Iterable[str]) -> Term | Declared | None:
+    """What one tag says; raises ExpressionError."""
+    if not tag.startswith(TAG_PREFIX):
+        if not any(tag.startswith(prefix) for prefix in required):
+            return None
+        return Term((checked_name(tag, TAG),))
+    said = read_tag(INSTANCE, tag)
+    if isinstance(said, Term) and (fault := _role_fault(said)):
+        raise ExpressionError(fault)
+    return said
+
+
+def _role_fault(term: Term) -> str:
+    if not term.role or term.role in ROLES:
+        return ""
+    return f"unknown role {term.role!a} (known: {', '.join(ROLES)})"
+
+
+def _wishes(rules: Rules, terms: list[Term], pool: str) -> Wishes:
+    by_role = {
+        role: combined(term for term in terms if term.role == role)
+        for role in dict.fromkeys(term.role for term in terms)
+    }
+    plain = by_role.pop("", Expression())
+    return Wishes(
+        plain,
+        tuple(sorted(by_role.items())),
+        tuple((role, _closed(rules, plain, by_role.get(role))) for role in ROLES),
+        pool,
+    )
+
+
+def _closed(rules: Rules, plain: Expression, own: Expression | None) -> tuple[str, ...]:
+    """The prefixes nothing was asked of, in one role."""
+    if not rules.settings.forbidden:
+        return ()
+    wanted = plain.wanted | (own.wanted if own else frozenset())
+    return tuple(
+        prefix
+        for prefix in rules.settings.forbidden
+        if not any(name.startswith(prefix) for name in wanted)
+    )
+
+
+def _unclaimable(rules: Rules, instance: Instance, terms: list[Term]) -> Iterator[Fault]:
+    for term in terms:
+        if term.negative:
+            continue
+        for name in term.names:
+            if name in rules.settings.unclaimable:
+                text = f"no instance may ask for aggregate {name}"
+                yield Fault(INSTANCE, instance.name, _tag_of(instance, term), text)
+
+
+def _tag_of(instance: Instance, term: Term) -> str:
+    """How the instance said it."""
+    tag = term_tag(term)
+    return tag if tag in instance.tags else next(iter(term.names))
