@@ -207,7 +207,7 @@ def _named(group: Checked) -> Iterator[tuple[str, Sequence[str]]]:
     yield "Tag conflicts", health.clashing
     yield "Primary unusable", health.primaries
     yield "Secondary unusable", health.secondaries
-    yield "Cannot leave", [f"{instance} {node}" for instance, node in health.stuck or ()]
+    yield "Cannot move away", [f"{instance} on {node}" for instance, node in health.stuck or ()]
 
 
 def _listed(names: Sequence[str], *, all_of_them: bool) -> str:

@@ -313,3 +313,36 @@ def test_nothing_to_run(front: Front, tmp_path: Path) -> None:
     with luxid(tmp_path, queue.luxi) as daemon:
         done = front("balance", "-X", "-l0", "--luxi-socket", daemon.path)
     assert (done.status, queue.jobs) == (0, [])
+
+
+def test_explained(front: Front) -> None:
+    """``explain`` tells of a balance request what ``balance`` does."""
+    told = cluster()
+    install(front)
+    groups = front("balance", "--file", front.message(told)).out.rpartition("\n\n")[0]
+    done = front("explain", front.message(told | {"request": {"type": "balance"}}))
+    assert done.out == f"Request successful: as always\n\n{groups}\n"
+
+
+@pytest.mark.parametrize("option", [(), ("--no-disk-moves",), ("-l", "3"), ("-G", "group01")])
+def test_the_real_allocator(front: Front, option: tuple[str, ...]) -> None:
+    """Scores fall, each group by itself, and the jobs are what the table says."""
+    told = cluster("--offline=1")
+    data = plan(front, told, *option)
+    assert data["moves"] > 0
+    before = {name: one["nodes"] for name, one in told["instances"].items()}
+    moves = [move for group in data["groups"] for move in group["moves"]]
+    for move, step in zip(moves, data["steps"], strict=True):
+        assert step == {key: value for key, value in move.items() if key != "score"}
+        assert before[move["instance"]] == move["before"]
+        before[move["instance"]] = move["after"]
+    for group in data["groups"]:
+        last = group["moves"][-1]["score"] if group["moves"] else group["score_before"]
+        assert last == pytest.approx(group["score_after"], abs=1e-9)
+        assert group["bound"] <= group["score_after"] <= group["score_before"]
+    if option == ("--no-disk-moves",):
+        assert data["copied"] == 0
+    if option == ("-l", "3"):
+        assert data["moves"] <= 3
+    if option == ("-G", "group01"):
+        assert [group["group"] for group in data["groups"]] == ["group01"]

@@ -1,0 +1,261 @@
+"""``gnt-steward check``: what is wrong, beside the real hcheck."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import clusters
+import pytest
+from fixed_plan import asked, install
+
+from ganeti_steward.core.text_format import read_text
+from ganeti_steward.core.text_output import write_text
+from ganeti_steward.core.wire import read_cluster
+
+if TYPE_CHECKING:
+    from front import Front
+
+Message = dict[str, Any]
+PREFIX = "GNT_STEWARD_CHECK_"
+
+
+def hcheck() -> str:
+    """Where it is; skips the test where it cannot be had."""
+    path = shutil.which("hcheck")
+    if path is None:
+        reason = "hcheck is not installed (Debian package ganeti-htools)"
+        if sys.platform == "linux" and os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return path
+
+
+def cluster(*more: str) -> Message:
+    return clusters.generate(
+        "--nodes=8", "--groups=2", "--mix=drbd=1", "--seed=7", "--per-node=3", "--fill=.3", *more
+    )
+
+
+def ill(seed: int) -> Message:
+    """A cluster of any sort on which a lot is wrong."""
+    rng = random.Random(seed)
+    told = clusters.cluster(seed, rng.choice(clusters.KINDS))
+    told["cluster_tags"].append("htools:iextags:web")
+    for node in told["nodes"].values():
+        if "free_memory" in node and rng.random() < 0.3:
+            node["free_memory"] = rng.choice([0, 100, 2000, 5000])
+    for instance in told["instances"].values():
+        if rng.random() < 0.2:
+            instance["tags"] = [*instance["tags"], "web:" + rng.choice("ab")]
+    return told
+
+
+def variables(text: str, prefix: str) -> dict[str, str]:
+    """``NAME=value`` lines without the prefix."""
+    lines = [line.partition("=") for line in text.splitlines()]
+    assert all(name.startswith(prefix) for name, _, _ in lines)
+    return {name[len(prefix) :]: value for name, _, value in lines}
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_beside_hcheck(front: Front, tmp_path: Path, seed: int) -> None:
+    """Its counts, but for instances with an unusable secondary: it counts nodes there."""
+    text = tmp_path / "cluster.text"
+    text.write_text(write_text(read_cluster(ill(seed)), kvm_memory=4096))
+    options = ("--no-simulation", "--machine-readable")
+    his = variables(
+        subprocess.run(
+            [hcheck(), "-t", text, *options], capture_output=True, check=True, text=True
+        ).stdout,
+        "HCHECK_",
+    )
+    mine = variables(front("check", "-t", str(text), *options).out, PREFIX)
+    assert mine["OK"] == "1"
+    of_group = {mine[name]: name[-1] for name in mine if name.startswith("GROUP_UUID_")}
+    groups = [name for name in his if name.startswith("GROUP_UUID_")]
+    for name in groups:
+        at = of_group[his[name]]
+        for count in ("N1_FAIL", "CONFLICT_TAGS", "OFFLINE_PRI", "GN1_FAIL", "SCORE"):
+            key = f"INIT_GROUP_{name[-1]}_{count}"
+            assert float(mine[f"INIT_GROUP_{at}_{count}"]) == pytest.approx(
+                float(his[key]), abs=2e-8
+            ), key
+    for count in ("N1_FAIL", "CONFLICT_TAGS", "OFFLINE_PRI", "GN1_FAIL"):
+        assert mine[f"INIT_CLUSTER_{count}"] == his[f"INIT_CLUSTER_{count}"]
+    cluster = read_text(text.read_text())
+    unusable = {node.name for node in cluster.nodes if not node.usable}
+    assert int(his["INIT_CLUSTER_OFFLINE_SEC"]) == len(unusable)
+    secondaries = [one for one in cluster.instances if not unusable.isdisjoint(one.nodes[1:])]
+    real = [one for one in secondaries if not one.forthcoming]
+    assert int(mine["INIT_CLUSTER_OFFLINE_SEC"]) == len(real)
+
+
+def test_the_clusters_have_every_fault(front: Front) -> None:
+    """Else the comparison above would show little."""
+    total = dict.fromkeys(("n1_nodes", "clashing", "primaries", "secondaries", "stuck"), 0)
+    for seed in range(25):
+        file = front.message(ill(seed))
+        data = json.loads(front("check", "--no-simulation", "--json", "-I", file).out)
+        for group in data["groups"]:
+            for key in total:
+                total[key] += len(group["before"][key])
+    assert min(total.values()) > 20
+
+
+def test_text(front: Front) -> None:
+    told = cluster("--offline=1")
+    install(front)
+    done = front("check", "-I", front.message(told))
+    assert (done.status, done.err) == (1, "")
+    first, second = sorted(told["instances"])[:2]
+    blocks = [block.splitlines() for block in done.out.split("\n\n")]
+    assert blocks[0] == ["Something is wrong; balancing would mend all of it."]
+    rows = {line.rsplit(None, 2)[0]: line.split()[-2:] for line in blocks[1]}
+    assert rows["Group group00"] == ["now", "balanced"]
+    assert rows["nodes that fail N+1"] == ["0", "0"]
+    assert rows["instances with an unusable primary"] == ["1", "0"]
+    assert rows["nodes that could not be emptied"] == ["1", "0"]
+    assert rows["score (never below 0.50000000)"] == ["10.50000000", "3.00000000"]
+    assert f"Primary unusable: {first}" in blocks[1]
+    node = told["instances"][second]["nodes"][0]
+    assert f"Cannot move away: {second} on {node}" in blocks[1]
+    assert "Secondary unusable" not in done.out
+    assert blocks[2][-1] == "Note: small"
+    (down,) = [name for name, node in told["nodes"].items() if node["offline"]]
+    assert done.out.count(f"\nUnusable: {down} (offline)\n") == 1
+    assert blocks[3][0].split() == ["All", "groups", "now", "balanced"]
+    assert blocks[4][0].startswith("Balancing would be 3 moves, ")
+
+
+def test_nothing_is_wrong(front: Front) -> None:
+    done = front("check", "-I", front.message(cluster()))
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("Nothing is wrong.\n")
+    # Uneven, however.
+    assert "Balancing would be " in done.out
+
+
+def test_balancing_cannot_mend_everything(front: Front) -> None:
+    """Plain instances cannot leave a node that is offline."""
+    told = clusters.generate(
+        "--nodes=6", "--mix=drbd=1,plain=1", "--seed=3", "--per-node=3", "--fill=.3", "--offline=1"
+    )
+    done = front("check", "-I", front.message(told))
+    assert done.status == 1
+    assert done.out.startswith("Something is wrong; balancing would mend not all of it.\n")
+    none = front("check", "-I", front.message(told), "--no-instance-moves", "--no-disk-moves")
+    assert none.out.startswith("Something is wrong that balancing would not mend.\n")
+    assert none.out.endswith("\nBalancing would move nothing.\n")
+    plain = front("check", "--no-simulation", "-I", front.message(told))
+    assert plain.status == 1
+    assert plain.out.startswith("Something is wrong.\n")
+    assert "balanc" not in plain.out
+
+
+def test_without_simulation_no_moves_are_asked_for(front: Front) -> None:
+    install(front)
+    file = front.message(cluster())
+    for option in ("--no-simulation", "-l5"):
+        front("check", option, "-I", file)
+    assert [request.max_moves for request, _, _ in asked()] == [0, 5]
+
+
+def test_what_balancing_gains_is_what_it_does(front: Front) -> None:
+    """The figures after balancing are those of the same plan by ``balance``."""
+    file = front.message(ill(4))
+    told = json.loads(front("check", "--json", "-I", file).out)
+    plan = json.loads(front("balance", "--json", "-I", file).out)
+    assert (told["moves"], told["copied"]) == (plan["moves"], plan["copied"])
+    assert plan["moves"] > 0
+    for one, other in zip(told["groups"], plan["groups"], strict=True):
+        assert one["score_after"] == other["score_after"]
+        assert one["moves"] == other["moves"]
+
+
+def test_a_node_taken_as_offline(front: Front) -> None:
+    told = cluster()
+    name = sorted(told["nodes"])[0]
+    data = json.loads(front("check", "--json", "-O", name, "-I", front.message(told)).out)
+    on = {one: told["instances"][one]["nodes"] for one in sorted(told["instances"])}
+    before = data["groups"][0]["before"]
+    assert before["primaries"] == [one for one, nodes in on.items() if nodes[0] == name]
+    assert before["secondaries"] == [one for one, nodes in on.items() if nodes[1] == name]
+    assert data["groups"][0]["unusable"] == {name: "offline"}
+    assert data["well"] is False
+    after = data["groups"][0]["after"]
+    assert (after["primaries"], after["secondaries"]) == ([], [])
+
+
+def test_without_capacity_checks(front: Front) -> None:
+    file = front.message(ill(2))
+    usual = json.loads(front("check", "--json", "-I", file).out)
+    assert any(group["before"]["stuck"] for group in usual["groups"])
+    without = ("--no-capacity-checks", "-I", file)
+    data = json.loads(front("check", "--json", *without).out)
+    assert [group["before"]["stuck"] for group in data["groups"]] == [None] * len(data["groups"])
+    text = front("check", *without).out
+    assert "Cannot move away" not in text
+    assert "could not be emptied" not in text.split("\n\n")[1]
+
+
+def test_many_names(front: Front) -> None:
+    told = cluster()
+    name = max(told["nodes"], key=lambda node: sum(
+        one["nodes"][0] == node for one in told["instances"].values()
+    ))  # fmt: skip
+    for number in range(20):
+        (instance, *_) = [one for one in told["instances"].values() if one["nodes"][0] == name]
+        told["instances"][f"more{number:02}"] = {**instance, "memory": 1}
+    options = ("check", "-O", name, "--no-simulation", "-I", front.message(told))
+    few = front(*options).out
+    assert " more\n" in few
+    assert "more19" not in few
+    assert "more19" in front(*options, "-v").out
+
+
+def test_variables_are_for_a_shell(front: Front, tmp_path: Path) -> None:
+    install(front)
+    done = front("check", "--machine-readable", "-I", front.message(cluster()))
+    script = f'{done.out}echo "$GNT_STEWARD_CHECK_FINAL_GROUP_0_SCORE $GNT_STEWARD_CHECK_MOVES"\n'
+    shell = subprocess.run(["sh", "-euc", script], capture_output=True, check=True, text=True)
+    assert shell.stdout == "3.00000000 3\n"
+    found = variables(done.out, PREFIX)
+    assert found["INIT_CLUSTER_NEED_REBALANCE"] == "1"
+    assert found["FINAL_CLUSTER_NEED_REBALANCE"] == "0"
+    assert found["INIT_GROUP_0_GN1_FAIL"] == "1"
+    assert found["GROUP_0_BOUND"] == "0.50000000"
+    off = front("check", "--machine-readable=no", "-I", front.message(cluster()))
+    assert off.out.startswith("Something is wrong")
+
+
+@pytest.mark.parametrize("faults", [{"explains": False}, {"health": False}])
+def test_an_allocator_that_does_not_tell(front: Front, faults: dict[str, bool]) -> None:
+    install(front, **faults)  # type: ignore[arg-type]
+    done = front("check", "-I", front.message(cluster()))
+    assert (done.status, done.out) == (1, "")
+    assert done.err.startswith(
+        "gnt-steward check: the allocator that answered the balance request does not tell"
+    )
+
+
+def test_unknown_names(front: Front) -> None:
+    done = front("check", "-O", "n1", "-G", "g1", "-I", front.message(cluster()))
+    assert (done.status, done.out) == (1, "")
+    assert "no node is named 'n1'; no node group is named 'g1'" in done.err
+
+
+def test_hcheck_says_the_same_of_a_healthy_cluster(front: Front, tmp_path: Path) -> None:
+    """Both leave an uneven cluster alone that has no faults."""
+    told = cluster()
+    text = tmp_path / "cluster.text"
+    text.write_text(write_text(read_cluster(told)))
+    his = subprocess.run([hcheck(), "-t", text], capture_output=True, check=False)
+    assert his.returncode == 0
+    assert front("check", "-t", str(text)).status == 0

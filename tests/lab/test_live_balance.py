@@ -1,0 +1,117 @@
+"""``balance`` and ``check`` on the lab's cluster; every planning command by every way to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from .cluster import DEFAULT_GROUP, Lab
+from .live import STEWARD, Ways, ways
+
+#: All on one node by hand, so that its group is uneven.
+UNEVEN = tuple(f"uneven{number}.lab" for number in range(1, 7))
+PROBE = (
+    "gnt-debug iallocator --dir=out -I steward -m allocate --os-type noop --vcpus 1 --mem 512 "
+    "-t drbd --disks 1024 probe.lab"
+)
+PLANS = (
+    "place -t drbd -m 512 -c 1 -s 1g --json",
+    "check --json",
+    "check --no-simulation --machine-readable",
+    "capacity --disk-template drbd --memory 1g --disk 0:size=2g --vcpus 1 --json",
+    "balance --json",
+    "balance --no-disk-moves -G default",
+)
+
+
+@pytest.fixture(scope="module")
+def to(lab: Lab) -> Ways:
+    return ways(lab)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _instances(lab: Lab) -> Iterator[None]:
+    for number, name in enumerate(UNEVEN):
+        template = "-t diskless" if number % 2 else "-t sharedfile --disk 0:size=512m"
+        lab.ok(
+            "gnt-instance add --no-ip-check --no-name-check --no-nics -o noop "
+            f"-B memory=256,vcpus=1 {template} -n node1.lab {name}"
+        )
+    yield
+    for name in UNEVEN:
+        lab.remove(name)
+
+
+@pytest.fixture
+def _back(lab: Lab) -> Iterator[None]:
+    """Whatever a test moves is moved back."""
+    yield
+    for name in UNEVEN:
+        if lab.nodes_of(name) != ["node1.lab"]:
+            lab.ok(f"gnt-instance migrate -f -n node1.lab {name}")
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: " ".join(plan.split()[:2]))
+def test_every_way_to_the_cluster_leads_to_the_same(lab: Lab, to: Ways, plan: str) -> None:
+    file = lab.directory / "message.json"
+    file.write_text(json.dumps(lab.run(PROBE).call.message))
+    command = f"{STEWARD} {plan}"
+    expected = lab.run(f"{command} --file {file}")
+    assert len(expected.text) > 100, str(expected)
+    for node, options in ((1, to.luxi), (1, to.rapi), (2, to.rapi)):
+        done = lab.run(f"-n {node} {command} {options}")
+        assert (done.status, done.text) == (expected.status, expected.text)
+
+
+@pytest.mark.usefixtures("_back")
+@pytest.mark.parametrize("way", ["luxi", "rapi"])
+def test_a_plan_runs(lab: Lab, to: Ways, way: str) -> None:
+    """Migrations only; the disks of drbd instances cannot be copied here."""
+    options = f"--no-disk-moves --select-instances={','.join(UNEVEN)} {getattr(to, way)}"
+    before = plan(lab, options)
+    assert before["moves"] > 2
+    expected = {name: ["node1.lab"] for name in UNEVEN}
+    expected |= {step["instance"]: step["after"] for step in before["steps"]}
+    assert {name: lab.nodes_of(name) for name in UNEVEN} == dict.fromkeys(UNEVEN, ["node1.lab"])
+
+    done = lab.ok(f"{STEWARD} balance {options} -X")
+
+    assert done.text.endswith(f"\n{before['moves']} jobs done\n")
+    sets = len(before["job_sets"])
+    assert f"set {sets}/{sets} job " in done.text
+    assert {name: lab.nodes_of(name) for name in UNEVEN} == expected
+    assert {nodes[0] for nodes in expected.values()} == {*DEFAULT_GROUP}
+    (trail,) = lab.query("gnt-job list -o ops")[-1:]
+    assert "balance" in trail
+    # What was planned is what came of it, and it was all there is to do.
+    after = plan(lab, options)
+    assert after["moves"] == 0
+    for one, other in zip(before["groups"], after["groups"], strict=True):
+        assert other["score_before"] == pytest.approx(one["score_after"], abs=1e-3)
+
+
+def plan(lab: Lab, options: str) -> Any:
+    return json.loads(lab.ok(f"{STEWARD} balance --json {options}").text)
+
+
+@pytest.mark.usefixtures("_back")
+def test_printed_commands_work(lab: Lab) -> None:
+    file = lab.directory / "plan.sh"
+    options = f"--no-disk-moves --select-instances={','.join(UNEVEN)} -l 2"
+    lab.ok(f"{STEWARD} balance {options} -C{file}")
+    lab.ok(f"sh {file}")
+    moved = [name for name in UNEVEN if lab.nodes_of(name) != ["node1.lab"]]
+    assert len(moved) == 2
+
+
+def test_a_node_that_is_to_be_left(lab: Lab) -> None:
+    """``-O`` and ``--evac-mode``: what would have to leave a node, without touching it."""
+    found = plan(lab, f"-O node1 -E --select-instances={','.join(UNEVEN)}")
+    assert {step["instance"] for step in found["steps"]} == {*UNEVEN}
+    assert all(step["after"][0] != "node1.lab" for step in found["steps"])
+    done = lab.fails(f"{STEWARD} check -O node1 -v")
+    assert "Something is wrong" in done.text
+    assert "node1.lab (offline)" in done.text
