@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ganeti_steward.core.request import (
         Allocate,
         AllocateSecondary,
+        Balance,
         Capacity,
         ChangeGroup,
         MultiAllocate,
@@ -80,3 +81,11 @@ def steward_capacity(request: Capacity, cluster: Cluster, context: Context) -> O
     from ganeti_steward.allocators.capacity import capacity
 
     return capacity(request, cluster, context)
+
+
+@hookimpl
+def steward_balance(request: Balance, cluster: Cluster, context: Context) -> Outcome:
+    """Make each group more even."""
+    from ganeti_steward.allocators.balance import balance
+
+    return balance(request, cluster, context)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from ganeti_steward.core.explanation import Explanation
+    from ganeti_steward.core.explanation import Told
 
 #: Node names; one node name; ``[placed, failed]`` of a batch; ``[moved, failed, jobs]`` (allocation
 #: 10); or the count and the placements of ``capacity``.
@@ -18,14 +18,14 @@ class Answer(NamedTuple):
 
     result: Result
     info: str
-    explanations: tuple[Explanation, ...] = ()
+    explanations: tuple[Told, ...] = ()
 
 
 class Refusal(NamedTuple):
     """No placement. ``info`` is shown to the user behind "Request failed: "."""
 
     info: str
-    explanations: tuple[Explanation, ...] = ()
+    explanations: tuple[Told, ...] = ()
 
 
 Outcome = Answer | Refusal

@@ -194,6 +194,6 @@ def _fault(outcome: object, request: Request, cluster: Cluster) -> str:
 
 
 def _are_explanations(told: object) -> bool:
-    from ganeti_steward.core.explanation import Explanation  # not on Ganeti's path
+    from ganeti_steward.core.explanation import Told  # not on Ganeti's path
 
-    return isinstance(told, tuple) and all(isinstance(one, Explanation) for one in told)
+    return isinstance(told, tuple) and all(isinstance(one, Told) for one in told)

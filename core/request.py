@@ -83,8 +83,8 @@ class Balance(NamedTuple):
     """only these instances"""
     exclude: frozenset[str] = frozenset()
     """not these instances"""
-    min_gain: float = 1e-9
-    """a plan that lowers the score by less is not worth a move"""
+    min_gain: float = 1e-4
+    """what a move, or an exchange of two instances, must lower a group's score by"""
     disk_factor: float = 1.0
     """how many times more a move that copies disks must gain (--avoid-disk-moves)"""
 
