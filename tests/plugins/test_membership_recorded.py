@@ -1,0 +1,190 @@
+"""What a real Placement service answered, answered with the constraint's own verdict."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from membership_clusters import make_cluster, make_instance
+from placement_service import Service, filled, read_query, recorded, spelled
+
+from ganeti_steward.core.config import Aggregates
+from ganeti_steward.plugins.aggregates.expression import (
+    ExpressionError,
+    combined,
+    parse_text,
+    term_text,
+    value_text,
+)
+from ganeti_steward.plugins.aggregates.membership import read_rules
+from ganeti_steward.plugins.aggregates.tags import INSTANCE, aggregate_tag, read_tag, term_tag
+from ganeti_steward.plugins.aggregates.verdict import Judge
+from ganeti_steward.plugins.aggregates.wishes import Term, read_wishes
+
+DATA: Final[Any] = json.loads(
+    (Path(__file__).parents[1] / "data" / "membership" / "placement.json").read_text()
+)
+
+#: Cases that are only about the service's own protocol, and why they say nothing here.
+_UUID = "the service takes UUIDs only; here aggregates have names, and this is one"
+_FORM = "another spelling of a UUID, which names do not have; braces are no part of a name"
+_VERSION = "what an older microversion refuses; there is one version of the language"
+_POLICY = "the service's group_policy; the roles of an instance are always isolated"
+_ORPHAN = "an expression without resources; an instance always asks its nodes for something"
+_TRAITS = "traits, not aggregates"
+NOT_APPLICABLE: Final = {
+    **dict.fromkeys(
+        ("err-name", "err-not-name", "err-in-name", "err-rp-name", "err-gran-name"), _UUID
+    ),
+    "uuid-braced": _FORM,
+    "mv-131-not-bad": _UUID,
+    **dict.fromkeys(
+        (
+            *("mv-120", "mv-121-repeat", "mv-123-repeat", "mv-124-numbered", "mv-124-not"),
+            *("mv-131-not", "mv-131-notin", "mv-131-numbered-not", "mv-rp-12"),
+            *("mv-rp-123-repeat", "mv-rp-131-not", "gran-name-suffix-132"),
+        ),
+        _VERSION,
+    ),
+    **dict.fromkeys(("gran-two-nopolicy", "gran-bad-policy", "gran-policy-empty"), _POLICY),
+    **dict.fromkeys(
+        (
+            *("orphan-plain", "orphan-plain-135", "orphan-numbered", "orphan-numbered-135"),
+            *("orphan-numbered-not-135", "orphan-plain-beside-numbered"),
+            "orphan-plain-beside-numbered-135",
+        ),
+        _ORPHAN,
+    ),
+    "rp-numbered": "the service lists providers without roles",
+    "contrast-traits": _TRAITS,
+}
+
+CASES: Final = {case["id"]: case for case in DATA["cases"]}
+JUDGED: Final = [name for name in CASES if name not in NOT_APPLICABLE]
+
+
+def test_what_is_left_out_exists() -> None:
+    assert set(NOT_APPLICABLE) <= set(CASES)
+    refused = [name for name in CASES if CASES[name]["expected"]["status"] == 400]
+    assert set(NOT_APPLICABLE) - set(refused) == {"uuid-braced"}
+    assert len(JUDGED) == len(CASES) - len(NOT_APPLICABLE)
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_recorded(name: str) -> None:
+    case = CASES[name]
+    expected = case.get("expected_all_anchors", case["expected"])
+    service = Service(DATA["topologies"][case["topology"]])
+    if expected["status"] == 400:
+        assert "member_of" in expected["detail"]
+        with pytest.raises(ExpressionError) as caught:
+            read_query(case["params"])
+        assert str(caught.value)
+        return
+    query = read_query(case["params"])
+    if case["endpoint"] == "resource_providers":
+        assert service.list_providers(query) == sorted(expected["providers"])
+        return
+    found = service.candidates(query)
+    if not all("mappings" in one for one in expected["candidates"]):
+        # Older microversions only tell what is taken from whom.
+        found = {(taken, frozenset()) for taken, _ in found}
+    assert found == recorded(expected["candidates"])
+
+
+def plain_only(case: dict[str, Any]) -> bool:
+    """Whether a case asks one thing of one provider, as an instance asks it of a node."""
+    keys = [key for key, _ in case["params"]]
+    resources = dict(case["params"]).get("resources", ",")
+    return (
+        set(keys) <= {"resources", "member_of"}
+        and "," not in resources
+        and case["endpoint"] == "allocation_candidates"
+        and case["expected"]["status"] == 200
+    )
+
+
+NODES: Final = [name for name in JUDGED if plain_only(CASES[name])]
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_recorded_on_a_cluster(name: str) -> None:
+    """The same by tags: roots are node groups, their children nodes, the others apart."""
+    case = CASES[name]
+    providers = DATA["topologies"][case["topology"]]
+    roots = {p["name"]: p for p in providers if not p["parent"]}
+    nodes = {p["name"]: p for p in providers if p["parent"] in roots}
+    cluster = make_cluster(
+        {name: tags_of(p) for name, p in roots.items()},
+        {name: (p["parent"], tags_of(p)) for name, p in nodes.items()},
+    )
+    tags = [term_tag(parse_text(filled(v))) for k, v in case["params"] if k == "member_of"]
+    rules = read_rules(cluster, Aggregates(combine="placement"))
+    asked = read_wishes(rules, make_instance(*tags))
+    assert not rules.faults
+    assert not asked.faults
+    judge = Judge(rules, cluster)
+    (kind,) = (value.partition(":")[0] for key, value in case["params"] if key == "resources")
+    offered = [node for node in cluster.nodes if nodes[node.name]["inventory"].get(kind)]
+    for role in ("primary", "secondary"):
+        free = [n.name for n in offered if judge.node(asked.wishes, "drbd", n, role) is None]
+        takers = {taker for one in case["expected"]["candidates"] for taker in one["allocations"]}
+        assert set(free) == takers & set(nodes)
+
+
+def test_nodes_are_judged_at_all() -> None:
+    assert len(NODES) > 50
+    assert sum(CASES[name]["topology"] in ("spec-units", "groups") for name in NODES) > 20
+
+
+def tags_of(provider: dict[str, Any]) -> list[str]:
+    return [aggregate_tag(spelled(name)) for name in provider["aggregates"]]
+
+
+ENCODING: Final = DATA["tag_encoding"]
+GOOD: Final = [case for case in ENCODING if "means" in case]
+BAD: Final = [case for case in ENCODING if "error" in case]
+
+
+def ours(tag: str) -> str:
+    """A tag with the program's own prefix."""
+    return tag.replace("p:", "steward:", 1)
+
+
+def meant(term: Term) -> dict[str, Any]:
+    need, ban = combined([term])
+    return {"group": term.role, "need": [sorted(names) for names in need], "ban": sorted(ban)}
+
+
+@pytest.mark.parametrize("case", GOOD, ids=lambda case: case["tag"])
+def test_tag_and_text_mean_the_same(case: dict[str, Any]) -> None:
+    from_tag, from_text = read_tag(INSTANCE, ours(case["tag"])), parse_text(case["member_of"])
+    assert from_tag == from_text
+    assert isinstance(from_tag, Term)
+    assert meant(from_tag) == case["means"]
+    assert term_tag(from_text) == ours(case["tag"])
+    assert term_text(from_tag) == case["member_of"]
+
+
+@pytest.mark.parametrize("case", BAD, ids=lambda case: ascii(case["tag"]))
+def test_every_fault_has_its_twin(case: dict[str, Any]) -> None:
+    with pytest.raises(ExpressionError):
+        read_tag(INSTANCE, ours(case["tag"]))
+    if not case["member_of"].startswith("(") and case["legal_in_ganeti"]:
+        with pytest.raises(ExpressionError):
+            parse_text(case["member_of"])
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_expressions_survive_both_spellings(name: str) -> None:
+    """Whatever was asked of the service can be written as tags and read again."""
+    case = CASES[name]
+    if case["expected"]["status"] == 400:
+        return
+    for key, raw in case["params"]:
+        if key.startswith("member_of"):
+            term = parse_text(filled(raw))
+            assert read_tag(INSTANCE, term_tag(term)) == term
+            assert value_text(term) == filled(raw)
