@@ -95,7 +95,7 @@ def parse_value(text: str, spelling: Spelling, role: str = "") -> Term:
     if not listed:
         if spelling.separator in rest:
             raise ExpressionError(
-                f'a list needs "in:" (meant: {_head(negative, spelling)}in:{rest} ?)'
+                f'a list needs "in:" (meant: {_head(negative, spelling) + "in:" + rest!a} ?)'
             )
         return Term((checked_name(rest, spelling),), negative, False, role)
     names = rest.removeprefix("in:").split(spelling.separator)
@@ -109,8 +109,7 @@ def _head(negative: bool, spelling: Spelling) -> str:
 def _listed_name(name: str, spelling: Spelling) -> str:
     if name.startswith(spelling.negation):
         raise ExpressionError(
-            f'"{spelling.negation}" cannot stand inside a list (meant: '
-            f"{spelling.negation}{name.removeprefix(spelling.negation)} as a value of its own?)"
+            f'"{spelling.negation}" cannot stand inside a list (meant: a value {name!a} besides?)'
         )
     if name.startswith("in:"):
         raise ExpressionError('"in:" stands there twice')
@@ -124,9 +123,7 @@ def checked_name(name: str, spelling: Spelling = TEXT) -> str:
     for word in ("in:", "not:"):
         if name.lower().startswith(word):
             meant = "in:" if word == "in:" else spelling.negation
-            raise ExpressionError(
-                f'the name {name!a} begins with "{name[: len(word)]}" (meant: {meant} ?)'
-            )
+            raise ExpressionError(f'the name {name!a} begins like "{word}" (meant: {meant} ?)')
     if not _NAME.fullmatch(name):
         raise ExpressionError(f"{name!a} is no name of an aggregate ({NAME_CHARACTERS})")
     if name.startswith(":") or name.endswith(":"):

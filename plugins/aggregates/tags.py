@@ -122,7 +122,8 @@ def _owned(key: str, rest: str) -> Declared:
     owner, _, tail = rest.partition(":")
     word, colon, name = tail.partition(":")
     if word != AGGREGATE or not colon:
-        raise ExpressionError(f"meant: {TAG_PREFIX}{key}:{owner or key.upper()}:{AGGREGATE}:NAME ?")
+        meant = f"{TAG_PREFIX}{key}:{owner or key.upper()}:{AGGREGATE}:NAME"
+        raise ExpressionError(f"names no aggregate (meant: {meant!a} ?)")
     return Declared(key, checked_name(name, TAG), checked_part(owner, key))
 
 
@@ -142,7 +143,7 @@ def _unknown(kind: str, key: str) -> str:
     known = ", ".join(f"{TAG_PREFIX}{name}:" for name in KEYS[kind])
     owners = [other for other, keys in KEYS.items() if word in keys]
     if owners:
-        return f"{key} belongs on a {' or '.join(owners)} (known here: {known})"
+        return f"{word} belongs on a {' or '.join(owners)} (known here: {known})"
     return f"unknown key {key!a} (known here: {known})"
 
 
