@@ -49,7 +49,7 @@ def test_table(front: Front) -> None:
     assert (done.status, done.err) == (0, "")
     headings, balanced = done.out.splitlines()[:2]
     assert headings.split() == ["Plugin", "Source", "Loaded", "Hooks"]
-    assert balanced == f"balanced  built-in yes    {BALANCED}"
+    assert balanced == f"balanced   built-in yes    {BALANCED}"
     assert headings.index("Hooks") == balanced.index("steward_allocate")
 
 
@@ -83,7 +83,7 @@ def test_entry_points(front: Front) -> None:
     fault = "error: plugin bad: cannot be loaded: ValueError: no such rack"
     assert found["bad"] == ["entry point", "no", fault]
     assert found["lost"][2].startswith("error: plugin lost: cannot be loaded: AttributeError: ")
-    assert list(found)[:4] == ["balanced", "dedicated", "packed", "good"]
+    assert list(found)[:5] == ["balanced", "dedicated", "packed", "aggregates", "good"]
     assert front("plugins").status == 1
 
 
