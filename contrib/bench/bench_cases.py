@@ -82,6 +82,13 @@ CASES: Final[Sequence[Case]] = (
         hail_quick_up_to=60,
     ),
     Case(
+        "aggregates-alloc-drbd",
+        (*DRBD_ONLY, "--request", "allocate", "--aggregates", "200"),
+        sizes=(100, 1000),
+        hail_up_to=1000,
+        hail_quick_up_to=100,
+    ),
+    Case(
         "multi-100",
         (*DRBD_ONLY, "--request", "multi-allocate", *BATCH),
         sizes=(100,),

@@ -7,7 +7,7 @@ give the same cluster.  The order of the draws is therefore part of what this mo
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -23,8 +23,10 @@ from cluster_parts import (
     Json,
     Node,
     Shape,
+    aggregate,
     disk_space,
     instance_entry,
+    keeping_out,
     node_entry,
     parse_mix,
     pick_weighted,
@@ -57,6 +59,7 @@ class ClusterOptions(Protocol):
     desired_location: float
     migration_tags: bool
     racks: int
+    aggregates: int
     exclusive_storage: bool
     missing_mem: int
     policies: str
@@ -83,6 +86,7 @@ def build(args: ClusterOptions) -> Json:
     _take_out_of_service(args, rng, nodes)
     instances = _Placer(args, rng, mix, nodes, list(groups)).place_all()
     _forget_forthcoming(instances, nodes)
+    _put_into_aggregates(args, nodes, instances)
     return {
         "version": 2,
         "cluster_name": f"cluster.{args.domain}",
@@ -145,9 +149,29 @@ def _cluster_tags(args: ClusterOptions) -> list[str]:
         tags.append("htools:desiredlocation:power")
         if not args.location_tags:
             tags.append("htools:nlocation:power")
+    if args.aggregates:
+        tags.append("steward:default-forbidden-prefix:reservation:")
     if args.migration_tags:
         tags += ["htools:migration:hv", "htools:allowmigration:hv:1::hv:2"]
     return tags
+
+
+def _put_into_aggregates(
+    args: ClusterOptions, nodes: Sequence[Node], instances: Mapping[str, Json]
+) -> None:
+    """Tags for the nodes and what is there, drawn by themselves: nothing else changes."""
+    if not args.aggregates:
+        return
+    rng = random.Random(f"{args.seed}-aggregates")
+    reservations = range(2, args.aggregates, 3)
+    tenants = [at for at in range(args.aggregates) if at not in reservations]
+    for node in nodes:
+        chosen = rng.sample(tenants, 2)
+        if rng.random() < 0.2:
+            chosen.append(rng.choice(reservations))
+        node.tags += [f"steward:aggregate:{aggregate(at)}" for at in chosen]
+    for instance in instances.values():
+        instance["tags"].append(keeping_out(args.aggregates, rng))
 
 
 def _make_nodes(args: ClusterOptions, rng: random.Random, groups: Sequence[str]) -> list[Node]:

@@ -218,3 +218,13 @@ def _runtime_figures(node: Node) -> Json:
         "i_pri_memory": node.mem_planned,
         "i_pri_up_memory": node.mem_up,
     }
+
+
+def aggregate(at: int) -> str:
+    """The name of an aggregate; every third one is a reservation."""
+    return f"reservation:r{at}" if at % 3 == 2 else f"tenant{at}"
+
+
+def keeping_out(aggregates: int, rng: random.Random) -> str:
+    """The tag of an instance that must not be in one of them."""
+    return f"steward:member-of:not:{aggregate(rng.randrange(aggregates))}"

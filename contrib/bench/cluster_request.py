@@ -14,6 +14,7 @@ from cluster_parts import (
     SERVICE_TAG,
     Json,
     disk_space,
+    keeping_out,
     make_nic,
     parse_mix,
     pick_weighted,
@@ -40,6 +41,7 @@ class RequestOptions(Protocol):
     excl_tags: float
     desired_location: float
     racks: int
+    aggregates: int
     exclusive_storage: bool
     hypervisor: str
     domain: str
@@ -90,6 +92,8 @@ def _new_tags(args: RequestOptions, rng: random.Random) -> list[str]:
         tags.append(f"{SERVICE_TAG}s{rng.randrange(5)}")
     if args.desired_location and rng.random() < 0.5:
         tags.append(f"power:rack{rng.randrange(args.racks)}")
+    if args.aggregates:
+        tags.append(keeping_out(args.aggregates, random.Random(args.seed)))
     return tags
 
 

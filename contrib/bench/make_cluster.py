@@ -77,6 +77,13 @@ def _add_nodes(to: argparse.ArgumentParser) -> None:
     )
     add("--location-tags", action="store_true", help="tag the nodes with their rack")
     add("--racks", type=int, default=4)
+    add(
+        "--aggregates",
+        type=int,
+        default=0,
+        help="number of aggregates; every node is in two, every third one is a reservation, "
+        "and instances keep out of one",
+    )
     add("--migration-tags", action="store_true", help="two hypervisor versions")
 
 
