@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,6 +56,8 @@ class Plugins:
         """
         self._config, self._request = config, request
         self._speaking: tuple[Cluster, bool] | None = None
+        self._checked: dict[str, tuple[Cluster, tuple[Any, ...]]] = {}
+        """plugin -> the last bans that were looked at, and for which cluster"""
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(hookspecs)
         for name in config.plugins.load:
@@ -125,30 +127,29 @@ class Plugins:
 
     def bans(self, cluster: Cluster, instance: Instance) -> tuple[Ban | NoPlace, ...]:
         """What the constrain hooks say; raises PluginError, also for unusable answers."""
-        found: list[Ban | NoPlace] = []
-        for name, ban in self._ask("steward_constrain", cluster, instance):
-            if isinstance(ban, NoPlace):
-                _check_text(name, f"the reason against {instance.name}", ban.reason)
-                found.append(ban)
-                continue
-            if not isinstance(ban, Ban):
-                raise PluginError(name, f"steward_constrain must give bans, not {guard.shown(ban)}")
-            _check_place(name, ban.node, ban.role, cluster)
-            _check_text(name, f"the rule for {ban.node}", ban.rule)
-            _check_text(name, f"the reason for {ban.node}", ban.reason)
-            found.append(ban)
-        return tuple(found)
+        found: tuple[Ban | NoPlace, ...] = ()
+        for name, given in self._ask("steward_constrain", cluster, instance):
+            # The same value again, as for instances that ask the same, needs no other look.
+            bans, last = tuple(given), self._checked.get(name)
+            if last is None or last[0] is not cluster or last[1] is not bans:
+                for ban in bans:
+                    _check_ban(name, ban, cluster)
+                self._checked[name] = cluster, bans
+            found = (*found, *bans) if found else bans
+        return found
 
     def costs(self, cluster: Cluster, instance: Instance) -> Mapping[tuple[str, str], float]:
         """What the weigh hooks say, weighted and added up; raises PluginError."""
         total: dict[tuple[str, str], float] = {}
-        for name, cost in self._ask("steward_weigh", cluster, instance):
-            if not isinstance(cost, Cost):
-                raise PluginError(name, f"steward_weigh must give costs, not {guard.shown(cost)}")
-            _check_place(name, cost.node, cost.role, cluster)
-            place = (cost.node, cost.role)
+        for name, given in self._ask("steward_weigh", cluster, instance):
             weight = self._config.weigh.get(name, 1.0)
-            total[place] = total.get(place, 0.0) + weight * _checked_cost(name, cost)
+            for cost in given:
+                if not isinstance(cost, Cost):
+                    fault = f"steward_weigh must give costs, not {guard.shown(cost)}"
+                    raise PluginError(name, fault)
+                _check_place(name, cost.node, cost.role, cluster)
+                place = (cost.node, cost.role)
+                total[place] = total.get(place, 0.0) + weight * _checked_cost(name, cost)
         return total
 
     def notes(self, cluster: Cluster, outcome: Outcome) -> list[str]:
@@ -174,7 +175,9 @@ class Plugins:
             self._speaking = cluster, self._config.aggregates != Aggregates() or _tagged(cluster)
         return self._speaking[1] or (instance is not None and _ours(instance.tags))
 
-    def _ask(self, hook: str, cluster: Cluster, instance: Instance) -> Iterator[tuple[str, object]]:
+    def _ask(
+        self, hook: str, cluster: Cluster, instance: Instance
+    ) -> Iterator[tuple[str, Sequence[Any]]]:
         limit = self._config.plugins.time_limit
         self._engage(cluster, instance)
         for implementation in self.implementations(hook):
@@ -184,8 +187,7 @@ class Plugins:
                 continue
             if type(given) not in (list, tuple):
                 raise PluginError(name, f"{hook} must give a list, not {guard.shown(given)}")
-            for item in given:
-                yield name, item
+            yield name, given
 
 
 def _check_heard(name: str, plugin: object, hooks: Collection[str]) -> None:
@@ -220,6 +222,17 @@ def _collected(implementation: pluggy.HookImpl) -> Any:
         return list(result) if isinstance(result, Iterator) else result
 
     return function
+
+
+def _check_ban(name: str, ban: object, cluster: Cluster) -> None:
+    if isinstance(ban, NoPlace):
+        _check_text(name, "the reason for no place", ban.reason)
+        return
+    if not isinstance(ban, Ban):
+        raise PluginError(name, f"steward_constrain must give bans, not {guard.shown(ban)}")
+    _check_place(name, ban.node, ban.role, cluster)
+    _check_text(name, f"the rule for {ban.node}", ban.rule)
+    _check_text(name, f"the reason for {ban.node}", ban.reason)
 
 
 def _check_place(name: str, node: object, role: object, cluster: Cluster) -> None:

@@ -26,7 +26,7 @@ from ganeti_steward.core.site import PRIMARY, SECONDARY, Ban, Cost, NoPlace
 from ganeti_steward.plugins.aggregates.membership import Rules, config_faults, read_rules
 from ganeti_steward.plugins.aggregates.tags import GROUP, NODE
 from ganeti_steward.plugins.aggregates.verdict import FAULTY, Judge
-from ganeti_steward.plugins.aggregates.wishes import STORAGE, read_wishes
+from ganeti_steward.plugins.aggregates.wishes import STORAGE, Wishes, read_wishes
 
 if TYPE_CHECKING:
     from ganeti_steward.core.answer import Outcome
@@ -57,28 +57,41 @@ class Constraint:
     def __init__(self, settings: Aggregates, request: Request | None) -> None:
         self._settings, self._request = settings, request
         self._read: tuple[Cluster, Rules, Judge] | None = None
+        self._told: dict[tuple[Wishes, str], tuple[Ban, ...]] = {}
 
     def _rules(self, cluster: Cluster) -> tuple[Rules, Judge]:
         if self._read is None or self._read[0] is not cluster:
             rules = read_rules(cluster, self._settings)
-            self._read = cluster, rules, Judge(rules, cluster)
+            self._read, self._told = (cluster, rules, Judge(rules, cluster)), {}
         return self._read[1:]
 
     @hookimpl
-    def steward_constrain(self, cluster: Cluster, instance: Instance) -> list[Ban | NoPlace]:
+    def steward_constrain(self, cluster: Cluster, instance: Instance) -> tuple[Ban | NoPlace, ...]:
         """What is forbidden to the instance."""
         rules, judge = self._rules(cluster)
         asked = read_wishes(rules, instance)
         wrong = (*rules.closing(), *asked.faults)
         if wrong:
-            return [NoPlace(join_faults([fault.sentence for fault in wrong]))]
-        kept = instance.nodes if isinstance(self._request, NodeEvacuate) else ()
-        lenient = self._lenient(cluster)
-        return [
-            Ban(node.name, role, reason.rule, reason.text)
-            for node, role, reason in judge.all(asked.wishes, instance.template)
-            if node.name not in kept and not (lenient and reason.rule != FAULTY)
-        ]
+            return (NoPlace(join_faults([fault.sentence for fault in wrong])),)
+        bans = self._bans(cluster, judge, asked.wishes, instance.template)
+        if isinstance(self._request, NodeEvacuate):
+            return tuple(ban for ban in bans if ban.node not in instance.nodes)
+        return bans
+
+    def _bans(
+        self, cluster: Cluster, judge: Judge, wishes: Wishes, template: str
+    ) -> tuple[Ban, ...]:
+        """The same for all that ask the same."""
+        bans = self._told.get((wishes, template))
+        if bans is None:
+            lenient = self._lenient(cluster)
+            bans = tuple(
+                Ban(node.name, role, reason.rule, reason.text)
+                for node, role, reason in judge.all(wishes, template)
+                if not lenient or reason.rule == FAULTY
+            )
+            self._told[wishes, template] = bans
+        return bans
 
     @hookimpl
     def steward_weigh(self, cluster: Cluster, instance: Instance) -> list[Cost]:

@@ -126,18 +126,22 @@ class Judge:
 
         ``template``: the instance's disk template, which says where its disks are.
         """
-        closed = self._closed_nodes.get(node.name) or self._closed_groups.get(node.group)
-        if closed:
-            return closed
-        return self._asking(wishes, template).node(node, role)
+        return self._closed(node) or self._asking(wishes, template).node(node, role)
 
     def all(self, wishes: Wishes, template: str) -> Iterator[tuple[Node, str, Reason]]:
         """Every node that may not serve, with the role and the reason."""
+        asking = self._asking(wishes, template)
         for role in (PRIMARY, SECONDARY):
             for node in self._cluster.nodes:
-                reason = self.node(wishes, template, node, role)
+                reason = self._closed(node) or asking.node(node, role)
                 if reason is not None:
                     yield node, role, reason
+
+    def _closed(self, node: Node) -> Reason | None:
+        """Why the node takes nothing, whoever asks."""
+        if not self._closed_nodes and not self._closed_groups:
+            return None
+        return self._closed_nodes.get(node.name) or self._closed_groups.get(node.group)
 
     def _asking(self, wishes: Wishes, template: str) -> _Asking:
         asking = self._asked.get((wishes, template))
@@ -185,6 +189,9 @@ class _Asking:
         self._own = {role: wishes.role(role) for role in (PRIMARY, SECONDARY)}
         self._found: dict[tuple[str, Names, Names], Reason | None] = {}
         self._pools: dict[str, Reason | None] = {}
+        roles = dict(wishes.roles)
+        self._simple = not (UNIT in roles or STORAGE in roles or rules.membership.pools)
+        """whether only the node itself and its group matter"""
 
     def _with_implied(self, role: str) -> Expression:
         plain = self._wishes.plain
@@ -196,7 +203,10 @@ class _Asking:
         key = role, own, root
         if key not in self._found:
             self._found[key] = self._judged(own, root, role)
-        return self._found[key] or self._unit(node, root) or self._storage(node.group, own, root)
+        reason = self._found[key]
+        if reason is not None or self._simple:
+            return reason
+        return self._unit(node, root) or self._storage(node.group, own, root)
 
     def _judged(self, own: Names, root: Names, role: str) -> Reason | None:
         """Plain expression with the group spanning, then the role's without (6.4)."""
