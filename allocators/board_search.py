@@ -15,7 +15,7 @@ from ganeti_steward.allocators.board_pairs import PairFinder, Pairs
 from ganeti_steward.allocators.board_swaps import Swaps
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.board_moves import Moves
+    from ganeti_steward.allocators.board_moves import Best, Moves
     from ganeti_steward.allocators.state import Floats, Ints, Mask
 
 #: A score must fall by this much to count as lower.
@@ -23,6 +23,9 @@ GAIN: Final = 1e-9
 
 #: Exchanges estimated at once; what counts is the memory it takes.
 _ESTIMATED: Final = 1_000_000
+
+#: How much of a gain the largest disk costs when the next move is chosen.
+_SMALLER: Final = 0.005
 
 #: How many of them are judged by the real formulas.
 _JUDGED: Final = 256
@@ -44,6 +47,8 @@ class Search:
         board = moves.board
         self._home = (board.primary.copy(), board.secondary.copy())
         self._everyone = np.arange(len(board.residents))
+        disk = board.figures.disk
+        self._ease = 1.0 - _SMALLER * disk / max(float(disk.max(initial=0)), 1.0)
         self._budget = np.inf
         self.order: dict[int, None] = {}
         """the guests that were moved at some time, in the order in which they first were"""
@@ -57,11 +62,11 @@ class Search:
 
     def run(self) -> None:
         """Descend until neither a move nor an exchange lowers the score."""
-        self._descend_all()
-        if self._limit is not None:
-            self._budget = self.copied()
-        while self._exchange_all() and self._limit is None and self._descend_all():
-            pass
+        while self._descend_all():
+            if self._limit is not None:
+                self._budget = self.copied()
+            if not self._exchange_all():
+                return
 
     def copied(self) -> float:
         """MiB to be copied to get here from the start."""
@@ -92,7 +97,7 @@ class Search:
         while True:
             known = np.full(len(self._everyone), -np.inf)
             which = self._everyone[self._movable()]
-            known[which] = self._moves.best(which).rank
+            known[which] = self._ranked(which, self._moves.best(which))
             found = self._descend(known)
             made += found
             if not found:
@@ -108,14 +113,20 @@ class Search:
             if not len(top):
                 return made
             found = self._moves.best(top)
-            known[top] = found.rank
-            at = int(found.rank.argmax())
-            if found.rank[at] <= self._least or known.max() > found.rank[at]:
+            rank = self._ranked(top, found)
+            known[top] = rank
+            at = int(rank.argmax())
+            if rank[at] <= self._least or known.max() > rank[at]:
                 continue
             guest = int(top[at])
             self._board.move(guest, int(found.primary[at]), int(found.secondary[at]))
             self.order[guest] = None
             made += 1
+
+    def _ranked(self, guests: Ints, best: Best) -> Floats:
+        """Gains in the order in which they are taken: of two alike the smaller disk first."""
+        ranked: Floats = best.rank * self._ease[guests]
+        return ranked
 
     # -- exchanges
 

@@ -1,0 +1,178 @@
+"""Boards: their numbers are those of states, their rules those with sentences."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Final
+
+import numpy as np
+import orjson
+import pytest
+from clusters import generate
+
+from ganeti_steward.allocators import moves as ways
+from ganeti_steward.allocators.balance import movable
+from ganeti_steward.allocators.board import Board
+from ganeti_steward.allocators.board_moves import Moves
+from ganeti_steward.allocators.board_pairs import PairFinder
+from ganeti_steward.allocators.board_rules import FAILOVER, Leave
+from ganeti_steward.allocators.board_swaps import Swaps
+from ganeti_steward.allocators.candidates import terms_of
+from ganeti_steward.allocators.departure import Departure
+from ganeti_steward.allocators.load import load
+from ganeti_steward.allocators.moves import Mover
+from ganeti_steward.allocators.score import Scorer
+from ganeti_steward.allocators.state import State
+from ganeti_steward.core.request import Balance
+from ganeti_steward.core.site import NoSite
+from ganeti_steward.core.wire import read_message
+
+WAYS: Final = (
+    ways.REPLACE,
+    ways.REPLACE_FAIL_OVER,
+    ways.FAIL_OVER_REPLACE,
+    ways.FAIL_OVER_REPLACE_BACK,
+    ways.FAIL_OVER,
+)
+FEATURES: Final = (
+    ("--offline=1",),
+    ("--drained=1",),
+    ("--excl-tags=.3",),
+    ("--location-tags",),
+    ("--desired-location=.3",),
+    ("--migration-tags",),
+    ("--exclusive-storage",),
+    ("--missing-mem=2000",),
+    ("--forthcoming=.1",),
+    ("--down=.2", "--admin-offline=.1"),
+    ("--hypervisor=kvm",),
+    ("--fill=.9", "--per-node=14"),
+    ("--excl-tags=.3", "--location-tags", "--forthcoming=.1"),
+    ("--desired-location=.3", "--drained=1"),
+    (),
+)
+MIXES: Final = ("drbd=1", "drbd=7,plain=2,ext=1", "drbd=5,ext=5")
+
+
+class Case:
+    """One group of a generated cluster, as a state and as a board."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        message: Any = generate(
+            f"--nodes={self.rng.choice([3, 5, 8, 12])}",
+            f"--mix={self.rng.choice(MIXES)}",
+            "--request=none",
+            f"--choices={self.rng.choice([1, 3])}",
+            f"--seed={seed}",
+            "--per-node=8",
+            *FEATURES[seed % len(FEATURES)],
+        )
+        message["request"] = {"type": "balance"}
+        cluster, _ = read_message(orjson.dumps(message))
+        self.state = load(cluster, None, 4096)
+        self.members = self.state.frame.group == 0
+        self.nodes = np.flatnonzero(self.members)
+        self.residents = movable(self.state, self.members, Balance())
+        self.board = Board(self.state, self.nodes, self.residents)
+        self.moves = Moves(self.board, Leave(), {})
+
+    def score(self, state: State) -> float:
+        return Scorer(state, self.members).score
+
+    def cluster_nodes(self, primary: int, secondary: int) -> tuple[int, int]:
+        return int(self.nodes[primary]), int(self.nodes[secondary]) if secondary >= 0 else -1
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_moves_gain_what_they_say(seed: int) -> None:
+    case = Case(seed)
+    before = case.board.score
+    assert before == pytest.approx(case.score(case.state), abs=1e-8)
+    found = case.moves.best(np.arange(len(case.residents)))
+    for guest in np.argsort(-found.gain)[:6].tolist():
+        if found.gain[guest] == -np.inf:
+            continue
+        place = int(found.primary[guest]), int(found.secondary[guest])
+        home = int(case.board.primary[guest]), int(case.board.secondary[guest])
+        resident = case.residents[guest]
+        there = case.state.removed(resident).placed(resident.guest, *case.cluster_nodes(*place))
+        score = case.score(there)
+        assert before - found.gain[guest] == pytest.approx(score, abs=1e-8)
+        case.board.move(guest, *place)
+        assert case.board.score == pytest.approx(score, abs=1e-8)
+        case.board.move(guest, *home)
+        assert case.board.score == pytest.approx(before, abs=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_a_board_allows_the_rules_allow(seed: int) -> None:
+    """And the other way round, but for what a board sees more narrowly."""
+    case = Case(seed)
+    usable = case.members & case.state.frame.usable
+    allowed = refused = 0
+    paired = np.flatnonzero(case.board.figures.drbd)
+    for guest in case.rng.sample(paired.tolist(), min(8, len(paired))):
+        resident = case.residents[guest]
+        terms = terms_of(case.state.frame, resident.guest.instance, NoSite())
+        mover = Mover(resident.guest, resident.primary, resident.secondary, terms)
+        departure = Departure(case.state.removed(resident), mover, usable)
+        everywhere = np.arange(len(case.nodes))
+        for kind, way in enumerate(WAYS):
+            targets = everywhere if kind != FAILOVER else case.board.secondary[[guest]]
+            legal = np.broadcast_to(
+                case.moves.rules.drbd(kind, np.full(len(targets), guest), targets), len(targets)
+            )
+            judgement = departure.judge(way)
+            for target, mine in zip(targets.tolist(), legal.tolist(), strict=True):
+                node = int(case.nodes[target])
+                new = 1 if way in (ways.REPLACE, ways.FAIL_OVER_REPLACE) else 0
+                fits = not judgement.gate and bool(judgement.judged[new].fits[node])
+                if mine:
+                    assert fits, (way, judgement.gate)
+                    allowed += 1
+                else:
+                    refused += not fits
+    assert allowed + refused > 0 or not len(paired)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_exchanges_gain_what_they_say(seed: int) -> None:
+    case = Case(seed)
+    if case.board.tags.carried:
+        # Two guests that carry the same exclusion tag are judged when they are exchanged.
+        return
+    swaps, before = Swaps(case.moves), case.board.score
+    everyone = np.arange(len(case.residents))
+    for kind in swaps.kinds():
+        for guest in case.rng.sample(everyone.tolist(), min(4, len(everyone))):
+            gains = swaps.gains(kind, np.full(len(everyone), guest), everyone)
+            possible = np.flatnonzero(np.isfinite(gains)).tolist()
+            for other in case.rng.sample(possible, min(4, len(possible))):
+                pair = (guest, other)
+                home = [(int(case.board.primary[g]), int(case.board.secondary[g])) for g in pair]
+                for one, place in zip(pair, swaps.places(kind, guest, other), strict=True):
+                    case.board.move(one, *place)
+                assert case.board.score == pytest.approx(before - gains[other], abs=1e-8)
+                for one, place in zip(pair, home, strict=True):
+                    case.board.move(one, *place)
+
+
+def test_estimates_find_good_exchanges() -> None:
+    """Where an exchange gains anything the estimate finds one, mostly the very best."""
+    tried = hits = 0
+    for seed in range(14, 75, 15):
+        case = Case(seed)
+        swaps, finder = Swaps(case.moves), PairFinder(case.board)
+        everyone = np.arange(len(case.residents))
+        for kind in swaps.kinds():
+            first, second = (axis.ravel() for axis in np.meshgrid(everyone, everyone))
+            gains = swaps.gains(kind, first, second)
+            if gains.max() <= 0:
+                continue
+            found = finder.best(kind, 64, everyone, everyone)
+            best = swaps.gains(kind, found.guests, found.others).max()
+            assert best > 0
+            tried += 1
+            hits += best >= gains.max() - 1e-9
+    assert hits > tried / 2 > 3
