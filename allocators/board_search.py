@@ -25,7 +25,7 @@ GAIN: Final = 1e-9
 _ESTIMATED: Final = 1_000_000
 
 #: How much of a gain the largest disk costs when the next move is chosen.
-_SMALLER: Final = 0.005
+_SMALLER: Final = 0.01
 
 #: How many of them are judged by the real formulas.
 _JUDGED: Final = 256

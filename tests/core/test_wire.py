@@ -17,7 +17,10 @@ from ganeti_steward.core.errors import BadInput
 from ganeti_steward.core.wire import read_message, write_answer
 
 _TEMPLATES = "blockdev, diskless, drbd, ext, file, gluster, plain, rbd, sharedfile"
-_TYPES = "allocate, multi-allocate, relocate, allocate-secondary"
+_TYPES = (
+    "allocate, multi-allocate, relocate, allocate-secondary, node-evacuate, change-group, "
+    "balance, capacity"
+)
 _BAD_JSON = "the message is not valid JSON: "
 
 

@@ -251,3 +251,23 @@ def test_steward_change_group(example: tuple[Ask, Ask]) -> None:
     for node in mates:
         message["nodes"][node]["free_memory"] = 1
     assert ask(message) == plain(message)
+
+
+def test_steward_balance(example: tuple[Ask, Ask]) -> None:
+    """Instances go back to the node they are tagged with."""
+    ask, plain = example
+    message = capture("relocate-drbd")
+    message["request"] = {"type": "balance"}
+    assert ask(message) == plain(message)
+    name = next(n for n, i in message["instances"].items() if i["disk_template"] == "drbd")
+    instance = message["instances"][name]
+    primary, secondary = instance["nodes"]
+    instance["tags"] = [f"home:{secondary}"]
+    ((moved, _, nodes),), failed, jobs = result(ask(message))
+    assert (moved, nodes, failed) == (name, [secondary, primary], [])
+    assert [operation["OP_ID"] for job in jobs for operation in job] == ["OP_INSTANCE_MIGRATE"]
+    message["request"]["max_moves"] = 0
+    assert ask(message) == plain(message)
+    del message["request"]["max_moves"]
+    message["nodes"][secondary]["drained"] = True
+    assert ask(message) == plain(message)

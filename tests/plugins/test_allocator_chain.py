@@ -246,3 +246,28 @@ def test_no_answer_to_capacity(site: Site, capture: Capture, returns: str) -> No
     site.plugin("odd", source)
     site.configure("odd", more=chain("capacity", "odd"))
     assert "which is no answer to this request on this cluster" in site.refused(message)
+
+
+def test_balance(site: Site, capture: Capture) -> None:
+    message = capture("node-evacuate-primary-diskless")
+    (name,) = message["request"]["instances"]
+    message["request"] = {"type": "balance", "max_moves": 1}
+    source = f"""
+        @hookimpl
+        def steward_balance(request, cluster):
+            moved = [["{name}", "rack2", ["node6.lab"]]]
+            return Answer([moved, [], [[{{"OP_ID": "OP_INSTANCE_MIGRATE",
+                          "instance_name": "{name}"}}]] * LENGTH], "one")
+    """
+    site.plugin("one", source.replace("LENGTH", "1"))
+    site.plugin("two", source.replace("LENGTH", "2"))
+    site.configure("one", more=chain("balance", "one"))
+    outcome = site.ask(message)
+    assert isinstance(outcome, Answer)
+    assert outcome.info == "one"
+    site.configure("two", more=chain("balance", "two"))
+    assert "which is no answer to this request" in site.refused(message)
+    site.configure("two", more=chain("balance", "two", "balanced"))
+    outcome = site.ask(message)
+    assert isinstance(outcome, Answer)
+    assert outcome.info.startswith("group ")
