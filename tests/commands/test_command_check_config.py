@@ -249,3 +249,35 @@ def test_faulty_configuration_stops_every_command(front: Front) -> None:
         done = front(*command)
         assert (done.status, done.out) == (1, "")
         assert "history.keep: -1 is not between 0 and 10000; log.level: one of" in done.err
+
+
+def test_aggregates(front: Front) -> None:
+    """Names and expressions are looked at as the allocator would."""
+    front.configure(
+        """
+        [aggregates]
+        default-forbidden-prefixes = ["reservation:", "in:"]
+        unclaimable = ["a b"]
+        [aggregates.groups]
+        rack1 = ["a", "!b"]
+        [aggregates.units.node1]
+        "numa:0" = ["a"]
+        [aggregates.pools]
+        nas = ["a,b"]
+        [aggregates.instances]
+        web1 = ["in:a,b", "a,b", "member_of_primary=!!a", "member=a"]
+        """
+    )
+    told = faults(front)
+    for fault in (
+        "aggregates.default-forbidden-prefixes: 'in:': ",
+        "aggregates.unclaimable: 'a b': ",
+        "aggregates.groups.rack1: '!b': ",
+        "aggregates.units.node1: 'numa:0': ",
+        "aggregates.pools.nas: 'a,b': ",
+        "aggregates.instances.web1: 'a,b': a list needs",
+        "aggregates.instances.web1: 'member_of_primary=!!a': \"!\" stands there twice",
+        "aggregates.instances.web1: 'member=a': unknown key 'member'",
+    ):
+        assert sum(line.startswith(fault) for line in told) == 1, fault
+    assert len(told) == 8

@@ -7,7 +7,9 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import clusters
 import pytest
+from ask import need_hail
 
 from ganeti_steward.core.answer import Answer
 
@@ -270,6 +272,39 @@ def test_capacity(site: Site, capture: Capture) -> None:
     none = site.place(message)
     assert none["count"] == 0
     assert none["limited_by"] == "not in aggregate nobody (nobody is) (6 nodes)"
+
+
+def test_balance(site: Site) -> None:
+    """Nothing is moved to where it must not be, and what is reserved fills up no more."""
+    message = clusters.generate("--nodes=8", "--mix=drbd=1", "--choices=1", "--seed=3")
+    message["request"] = {"type": "balance"}
+    reserved = sorted(message["nodes"])[::2]
+
+    def new_places() -> set[str]:
+        return {
+            node
+            for name, _, nodes in site.place(message)[0]
+            for node, old in zip(nodes, message["instances"][name]["nodes"], strict=True)
+            if node != old
+        }
+
+    assert new_places() & set(reserved)
+    message["cluster_tags"].extend(RESERVING)
+    put(message, "reservation:r1", *reserved)
+    assert new_places()
+    assert not new_places() & set(reserved)
+
+
+def test_hail_is_found_out(site: Site, capture: Capture) -> None:
+    """It does not know the rules; what it does against them is told."""
+    site.configure(more=f'[allocators]\nallocate = ["command:{need_hail()}"]\n')
+    message = capture("allocate-diskless")
+    put(message, "old", *DEFAULT, *RACK2)
+    ask_for(message, "steward:member-of:not:old")
+    (node,) = site.place(message)
+    name = message["request"]["name"]
+    told = f"{name} is placed on {node} as primary, against the rules: it is in aggregate old"
+    assert told in site.ask(message).info
 
 
 # -- reservations

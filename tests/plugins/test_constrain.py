@@ -194,6 +194,45 @@ def test_several_plugins_add_up(backup: Site, capture: Capture) -> None:
     assert set(outcome) == {"node1.lab", "node3.lab"}
 
 
+FROZEN = """
+@hookimpl
+def steward_constrain(instance):
+    return [NoPlace(f"{instance.name} is frozen")] if "frozen" in instance.tags else []
+"""
+
+
+def test_no_place_at_all(site: Site, capture: Capture) -> None:
+    """The reason alone is told; of several only that instance fails."""
+    site.plugin("frozen", "from ganeti_steward.core.site import NoPlace\n" + FROZEN)
+    site.configure("frozen")
+    for name in ("allocate-drbd", "relocate-drbd", "allocate-secondary-plain-to-drbd"):
+        message = capture(name)
+        assert site.place(message)
+        asked = message["request"]["name"]
+        message["request"]["tags"] = ["frozen"]
+        message["instances"].get(asked, {})["tags"] = ["frozen"]
+        refusal = site.refused(message)
+        assert refusal == f"{asked} is frozen"
+    message = capture("node-evacuate-secondary-drbd")
+    first, *others = message["request"]["instances"]
+    message["instances"][first]["tags"] = ["frozen"]
+    moved, failed, _ = site.place(message)
+    assert failed == [[first, f"{first} is frozen"]]
+    assert sorted(name for name, _, _ in moved) == sorted(others)
+    message = capture("change-group-drbd")
+    (name,) = message["request"]["instances"]
+    message["instances"][name]["tags"] = ["frozen"]
+    assert site.place(message)[1] == [[name, f"{name} is frozen"]]
+
+
+def test_no_place_without_a_reason(site: Site, capture: Capture) -> None:
+    silent = "@hookimpl\ndef steward_constrain():\n    return [NoPlace('')]\n"
+    site.plugin("silent", "from ganeti_steward.core.site import NoPlace\n" + silent)
+    site.configure("silent")
+    refusal = site.refused(capture("allocate-drbd"))
+    assert refusal == "plugin silent: the reason for no place is '', not a text"
+
+
 @pytest.mark.parametrize("nothing", ["return", "return []", "return ()", "yield from ()"])
 def test_nothing_to_say(site: Site, capture: Capture, nothing: str) -> None:
     site.plugin("silent", f"@hookimpl\ndef steward_constrain(cluster):\n    {nothing}\n")

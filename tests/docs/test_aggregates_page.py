@@ -1,0 +1,158 @@
+"""The manual's examples: run line by line, each instance may go where the page says."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from ganeti_steward.core.answer import Answer
+from ganeti_steward.core.config import Config
+from ganeti_steward.core.config_file import parse_config
+from ganeti_steward.core.dispatch import dispatch
+from ganeti_steward.core.options import Options
+from ganeti_steward.core.plugins import Plugins, rule_faults
+from ganeti_steward.core.request import Allocate
+from ganeti_steward.core.site import ROLES, NoPlace
+from ganeti_steward.core.wire import read_message
+
+ROOT: Final = Path(__file__).parents[2]
+PAGE: Final = (ROOT / "docs" / "aggregates.md").read_text()
+CAPTURES: Final = ROOT / "tests" / "data" / "captures"
+
+Message = dict[str, Any]
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+EXAMPLES: Final = blocks("")
+
+
+@dataclass
+class Told:
+    """One instance of an example and what the page says of it, by role."""
+
+    message: Message
+    name: str
+    allowed: dict[str, set[str]] = field(default_factory=dict)
+
+
+def told(example: str) -> Iterator[Told]:
+    """The page's lines, done to a recorded request."""
+    cluster = read("allocate-diskless")
+    current: Told | None = None
+    for line in example.splitlines():
+        if line.startswith("#"):
+            assert current is not None
+            role, colon, nodes = line[1:].strip().rpartition(":")
+            current.allowed[role if colon else "primary"] = set(nodes.split())
+            continue
+        if current is not None:
+            yield current
+            current = None
+        command, action, *rest = shlex.split(line)
+        if command == "gnt-instance":
+            current = added(cluster, rest)
+            continue
+        assert action in ("add-tags", "remove-tags")
+        tags = tags_of(cluster, command, rest)
+        for tag in rest if command == "gnt-cluster" else rest[1:]:
+            if action == "add-tags":
+                tags.append(tag)
+            else:
+                tags.remove(tag)
+    assert current is not None
+    yield current
+
+
+def read(name: str) -> Message:
+    message: Message = json.loads((CAPTURES / f"{name}.in.json").read_text())
+    return message
+
+
+def tags_of(cluster: Message, command: str, rest: list[str]) -> list[str]:
+    """The list of tags a command changes."""
+    if command == "gnt-cluster":
+        return cluster["cluster_tags"]  # type: ignore[no-any-return]
+    if command == "gnt-node":
+        return cluster["nodes"][rest[0]]["tags"]  # type: ignore[no-any-return]
+    assert command == "gnt-group"
+    (group,) = [g for g in cluster["nodegroups"].values() if g["name"] == rest[0]]
+    return group["tags"]  # type: ignore[no-any-return]
+
+
+def added(cluster: Message, rest: list[str]) -> Told:
+    """``gnt-instance add`` as a request on the cluster as it is then."""
+    template = rest[rest.index("-t") + 1]
+    message: Message = json.loads(json.dumps(cluster))
+    captured = {"diskless": "allocate-diskless", "drbd": "allocate-drbd", "ext": "allocate-ext"}
+    message["request"] = read(captured[template])["request"]
+    tags = rest[rest.index("--tags") + 1].split(",") if "--tags" in rest else []
+    message["request"].update(name=rest[-1], tags=tags)
+    return Told(message, rest[-1])
+
+
+def allowed(message: Message) -> dict[str, set[str]]:
+    """Where the program lets it go."""
+    cluster, request = read_message(json.dumps(message).encode())
+    assert isinstance(request, Allocate)
+    bans = Plugins(Config(), request).bans(cluster, request.instance)
+    everywhere = {node.name for node in cluster.nodes}
+    if any(isinstance(ban, NoPlace) for ban in bans):
+        return {role: set() for role in ROLES}
+    return {
+        role: everywhere
+        - {ban.node for ban in bans if not isinstance(ban, NoPlace) and ban.role == role}
+        for role in ROLES
+    }
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_example(number: int) -> None:
+    for one in told(EXAMPLES[number]):
+        found = allowed(one.message)
+        assert one.allowed, f"the page says nothing of {one.name}"
+        for role, nodes in one.allowed.items():
+            assert found[role] == nodes, one.name
+        cluster, request = read_message(json.dumps(one.message).encode())
+        outcome = dispatch(request, cluster, Config(), Options(), explain=False)
+        if not one.allowed["primary"]:
+            assert not isinstance(outcome, Answer)
+        elif isinstance(outcome, Answer):
+            result: Any = outcome.result
+            for role, node in zip(ROLES, result, strict=False):
+                assert node in found[role]
+
+
+def test_examples_are_there() -> None:
+    assert len(EXAMPLES) == 7
+    assert sum(len(list(told(example))) for example in EXAMPLES) >= 14
+
+
+def test_the_configuration_shown() -> None:
+    (text,) = blocks("toml")
+    config = parse_config("steward.toml", text.encode())
+    assert rule_faults(config) == []
+    assert config.aggregates.nodes["node2.lab"] == ["reservation:r1", "ssd"]
+    broken = text.replace('"!reservation:r2"', '"in:a,!b"')
+    (fault,) = rule_faults(parse_config("steward.toml", broken.encode()))
+    assert fault.startswith("aggregates.instances.web1.lab: 'in:a,!b': ")
+
+
+def test_links() -> None:
+    for target in re.findall(r"\]\(([^)#]+)", PAGE):
+        assert (ROOT / "docs" / target).is_file()
+    for anchor in re.findall(r"\]\(#([^)]+)\)", PAGE):
+        titles = [
+            re.sub(r"[^a-z -]", "", t.lower()).replace(" ", "-")
+            for t in re.findall(r"^## (.*)$", PAGE, re.M)
+        ]
+        assert anchor in titles
