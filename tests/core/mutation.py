@@ -69,7 +69,7 @@ _FITTING: dict[str, tuple[Any, ...]] = {
     "disk_template": ("drbd", "plain", "ext", "file", "diskless", "rbd", "gluster", "sharedfile"),
     "alloc_policy": ("preferred", "last_resort", "unallocable"),
     "admin_state": ("up", "down", "offline", "strange", None, 5),
-    "type": ("allocate", "relocate", "allocate-secondary", "multi-allocate", "node-evacuate"),
+    "type": ("allocate", "relocate", "multi-allocate", "node-evacuate", "balance", "capacity"),
     "evac_mode": ("primary-only", "secondary-only", "all"),
     "target_groups": ([], ["uuid-0"], ["group-uuid-1", "uuid-2"], ["nowhere"]),
     "required_nodes": (0, 1, 2, 3, -1),
