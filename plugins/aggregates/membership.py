@@ -193,11 +193,13 @@ class _Reader:
         self._settings[UNCLAIMABLE].update(names)
         self._read_groups(config.groups)
         for node, given in config.nodes.items():
-            if self._exists(f"nodes.{node}", self._cluster and self._cluster.node_index, node):
-                self._nodes.setdefault(node, set()).update(self._checked(f"nodes.{node}", given))
+            checked = self._checked(f"nodes.{node}", given)
+            if self._is_node("nodes", node):
+                self._nodes[node] = set(checked)
         for node, units in config.units.items():
-            if self._exists(f"units.{node}", self._cluster and self._cluster.node_index, node):
-                self._units[node] = self._owned(f"units.{node}", units, UNIT)
+            owned = self._owned(f"units.{node}", units, UNIT)
+            if self._is_node("units", node):
+                self._units[node] = owned
         self._pools = self._owned("pools", config.pools, POOL)
         for instance, values in config.instances.items():
             self._wishes[instance] = tuple(self._terms(f"instances.{instance}", values))
@@ -208,15 +210,16 @@ class _Reader:
             if self._cluster is None:
                 continue
             found = self._cluster.groups_named(name)
-            self._exists(f"groups.{name}", {name} if found else (), name)
+            if not found:
+                self._notes.append(_unknown("groups", name))
             for at in found:
                 uuid = self._cluster.groups[at].uuid
                 self._groups.setdefault(uuid, set()).update(names)
 
-    def _exists(self, path: str, known: object, name: str) -> bool:
-        if self._cluster is None or (isinstance(known, Iterable) and name in known):
+    def _is_node(self, key: str, name: str) -> bool:
+        if self._cluster is None or name in self._cluster.node_index:
             return True
-        self._notes.append(f"configuration aggregates.{path}: the cluster has no {name}")
+        self._notes.append(_unknown(key, name))
         return False
 
     def _owned(
@@ -231,12 +234,15 @@ class _Reader:
             owned[name] = set(self._checked(f"{path}.{name}", names))
         return owned
 
-    def _checked(self, path: str, given: Iterable[str], *, prefix: bool = False) -> Iterator[str]:
+    def _checked(self, path: str, given: Iterable[str], *, prefix: bool = False) -> list[str]:
+        """The good ones; the faults of the others are kept."""
+        good = []
         for name in given:
             try:
-                yield checked_prefix(name) if prefix else checked_name(name)
+                good.append(checked_prefix(name) if prefix else checked_name(name))
             except ExpressionError as err:
                 self._config_fault(path, name, err)
+        return good
 
     def _terms(self, path: str, values: Iterable[str]) -> Iterator[Term]:
         for value in values:
@@ -247,6 +253,10 @@ class _Reader:
 
     def _config_fault(self, path: str, value: str, err: ExpressionError) -> None:
         self.faults.append(Fault(CONFIGURATION, f"aggregates.{path}", value, str(err)))
+
+
+def _unknown(key: str, name: str) -> str:
+    return f"configuration aggregates.{key}.{name}: the cluster has no {name}"
 
 
 def _frozen(members: Mapping[str, set[str]]) -> dict[str, Names]:
