@@ -1,8 +1,13 @@
 """Reserved and licensed hosts: aggregates, who must and must not be in them, reservations.
 
 An aggregate is a named set of node groups, nodes, units of nodes and storage pools.  Modules,
-each using those before it: `expression` (the language), `tags` (its spelling on Ganeti's
-objects), `membership` (who is in what, and the settings), `wishes` (what an instance asks),
-`verdict` (allowed, or why not), `reservations` (free pool and reservations), `constraint` (the
-plugin).
+each using those before it:
+
+* `expression`: the language; `tags`: its spelling on Ganeti's objects;
+* `membership`: `read_rules(cluster, config.aggregates)` reads who is in what and the settings,
+  with all faults; `members`: the aggregates there are;
+* `wishes`: `read_wishes(rules, instance)` reads what an instance asks, with all faults;
+* `verdict`: allowed, or why not; `judge`: `Judge(rules, cluster).node(asked.wishes,
+  instance.template, node, role)` says that of a node;
+* `reservations`: free pool and reservations; `constraint`: the plugin.
 """

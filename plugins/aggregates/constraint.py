@@ -23,9 +23,9 @@ from ganeti_steward.core.request import (
     Relocate,
 )
 from ganeti_steward.core.site import PRIMARY, SECONDARY, Ban, Cost, NoPlace
+from ganeti_steward.plugins.aggregates.judge import FAULTY, Judge
 from ganeti_steward.plugins.aggregates.membership import Rules, config_faults, read_rules
 from ganeti_steward.plugins.aggregates.tags import GROUP, NODE
-from ganeti_steward.plugins.aggregates.verdict import FAULTY, Judge
 from ganeti_steward.plugins.aggregates.wishes import STORAGE, Wishes, read_wishes
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ganeti_steward.plugins.aggregates.membership import Members, Rules, aggregates
+from ganeti_steward.plugins.aggregates.members import Members, aggregates
+from ganeti_steward.plugins.aggregates.membership import Rules
 
 #: What the free pool is called behind the prefix.
 FREE: Final = "free"

@@ -22,14 +22,15 @@ from ganeti_steward.plugins.aggregates.expression import (
     parse_value,
     term_text,
 )
-from ganeti_steward.plugins.aggregates.membership import aggregates, read_rules
+from ganeti_steward.plugins.aggregates.judge import Judge
+from ganeti_steward.plugins.aggregates.members import aggregates
+from ganeti_steward.plugins.aggregates.membership import read_rules
 from ganeti_steward.plugins.aggregates.tags import (
     KEYS,
     aggregate_tag,
     read_tag,
     term_tag,
 )
-from ganeti_steward.plugins.aggregates.verdict import Judge
 from ganeti_steward.plugins.aggregates.wishes import ROLES, read_wishes
 
 NAMES: Final = ("a", "b", "c", "d", "lic:1", "lic:2")

@@ -18,9 +18,9 @@ from ganeti_steward.plugins.aggregates.expression import (
     term_text,
     value_text,
 )
+from ganeti_steward.plugins.aggregates.judge import Judge
 from ganeti_steward.plugins.aggregates.membership import read_rules
 from ganeti_steward.plugins.aggregates.tags import INSTANCE, aggregate_tag, read_tag, term_tag
-from ganeti_steward.plugins.aggregates.verdict import Judge
 from ganeti_steward.plugins.aggregates.wishes import Term, read_wishes
 
 DATA: Final[Any] = json.loads(
