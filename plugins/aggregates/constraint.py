@@ -25,7 +25,7 @@ from ganeti_steward.core.request import (
 from ganeti_steward.core.site import PRIMARY, SECONDARY, Ban, Cost, NoPlace
 from ganeti_steward.plugins.aggregates.judge import FAULTY, Judge
 from ganeti_steward.plugins.aggregates.membership import Rules, config_faults, read_rules
-from ganeti_steward.plugins.aggregates.tags import GROUP, NODE
+from ganeti_steward.plugins.aggregates.tags import GROUP, NODE, printable
 from ganeti_steward.plugins.aggregates.wishes import STORAGE, Wishes, read_wishes
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def plugin(settings: Aggregates, request: Request | None) -> Constraint:
 
 def faults(settings: Aggregates) -> list[str]:
     """What is wrong with the configuration's section: path, value and fault."""
-    return [f"{fault.name}: {fault.tag!a}: {fault.text}" for fault in config_faults(settings)]
+    return [
+        f"{printable(fault.name)}: {fault.tag!a}: {fault.text}" for fault in config_faults(settings)
+    ]
 
 
 class Constraint:

@@ -31,6 +31,7 @@ from ganeti_steward.plugins.aggregates.tags import (
     Declared,
     Fault,
     checked_part,
+    printable,
     read_tag,
 )
 
@@ -256,7 +257,8 @@ class _Reader:
 
 
 def _unknown(key: str, name: str) -> str:
-    return f"configuration aggregates.{key}.{name}: the cluster has no {name}"
+    shown = printable(name)
+    return f"configuration aggregates.{key}.{shown}: the cluster has no {shown}"
 
 
 def _frozen(members: Mapping[str, set[str]]) -> dict[str, Names]:

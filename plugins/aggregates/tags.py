@@ -78,9 +78,14 @@ class Fault(NamedTuple):
     @property
     def sentence(self) -> str:
         """All of it."""
-        what = f"{self.kind} {self.name}" if self.name else f"the {self.kind}"
+        what = f"{self.kind} {printable(self.name)}" if self.name else f"the {self.kind}"
         word = "tag " if self.kind != "configuration" else ""
         return f"{what}: {word}{self.tag!a}: {self.text}"
+
+
+def printable(name: str) -> str:
+    """A name as it is, unless that would spoil the sentence."""
+    return name if name.isprintable() else ascii(name)
 
 
 class Declared(NamedTuple):

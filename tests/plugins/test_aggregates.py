@@ -600,6 +600,22 @@ def test_explained(site: Site, capture: Capture) -> None:
     assert told["node4.lab", "secondary"].reason == "it is in aggregate old, which is forbidden"
 
 
+def test_real_process(site: Site, capture: Capture) -> None:
+    message = capture("allocate-drbd")
+    put(message, "ssd", "node4.lab", "node6.lab")
+    ask_for(message, "steward:member-of:ssd")
+    assert set(site.run(message)["result"]) == {"node4.lab", "node6.lab"}
+    ask_for(message, "steward:member-of:ssd\n", "steward:member-of:\u00e4")
+    answer = site.run(message)
+    assert (answer["success"], answer["result"]) == (False, [])
+    name = message["request"]["name"]
+    head = (
+        f"Request failed: instance {name}: tag 'steward:member-of:ssd\\n': 'ssd\\n' is no name of "
+    )
+    assert answer["info"].startswith(head)
+    assert f"; instance {name}: tag 'steward:member-of:\\xe4': " in answer["info"]
+
+
 LOADED = """
 import sys
 from ganeti_steward.core.config import config_path, load_config
