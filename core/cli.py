@@ -17,6 +17,7 @@ from ganeti_steward.core.version import VERSION
 
 #: Command -> what it does.  Its module has the same name, dashes as underscores.
 COMMANDS: Final = {
+    "aggregate": "show who is in which aggregate and who may go where; add and remove members",
     "balance": "show, or make, the moves that even out each node group",
     "capacity": "count how many more instances fit, and where",
     "check": "show what is wrong with a cluster and whether balancing would mend it",
@@ -27,6 +28,14 @@ COMMANDS: Final = {
     "place": "show where a new instance would go, and why",
     "plugins": "list the plugins, loaded and installed",
     "replay": "answer a kept request again and compare",
+    "reserve": "reserve nodes of the free pool, release them, list reservations",
+}
+
+#: Where the modules are; a room brings its own commands, imported by name like a plugin.
+_HERE: Final = "ganeti_steward.core.commands"
+_ROOMS: Final = {
+    "aggregate": "ganeti_steward.plugins.commands",
+    "reserve": "ganeti_steward.plugins.commands",
 }
 
 
@@ -47,7 +56,7 @@ def parser(command: str | None = None) -> argparse.ArgumentParser:
 
 
 class _Command(Protocol):
-    """What a module of ``core/commands`` has."""
+    """What the module of a command has."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
@@ -55,9 +64,8 @@ class _Command(Protocol):
 
 
 def _module(command: str) -> _Command:
-    module: object = importlib.import_module(
-        f"ganeti_steward.core.commands.{command.replace('-', '_')}"
-    )
+    room = _ROOMS.get(command, _HERE)
+    module: object = importlib.import_module(f"{room}.{command.replace('-', '_')}")
     return cast("_Command", module)
 
 

@@ -16,6 +16,11 @@ REPLACE_DISKS: Final = "OP_INSTANCE_REPLACE_DISKS"
 #: The only operations Ganeti takes from an allocator (facts, 3).
 MOVES: Final = (MIGRATE, FAILOVER, REPLACE_DISKS)
 
+SET_TAGS: Final = "OP_TAGS_SET"
+REMOVE_TAGS: Final = "OP_TAGS_DEL"
+#: What has tags, in Ganeti's words.
+TAGGED: Final = ("cluster", "nodegroup", "node", "instance")
+
 
 def migrate(instance: str, target: str | None = None) -> Operation:
     """Swap primary and secondary, or go to ``target`` (without a secondary only)."""
@@ -59,6 +64,16 @@ def replace_secondary(instance: str, node: str) -> Operation:
         "disks": [],
         "remote_node": node,
     }
+
+
+def set_tags(kind: str, name: str, tags: Sequence[str]) -> Operation:
+    """Put tags on an object; those it has already stay.  ``name`` of the cluster: empty."""
+    return {"OP_ID": SET_TAGS, "kind": kind, "name": name or None, "tags": list(tags)}
+
+
+def remove_tags(kind: str, name: str, tags: Sequence[str]) -> Operation:
+    """Take tags off an object; fails, and takes none, when one is not there."""
+    return {"OP_ID": REMOVE_TAGS, "kind": kind, "name": name or None, "tags": list(tags)}
 
 
 def moves_result(

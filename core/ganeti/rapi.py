@@ -22,7 +22,15 @@ from ganeti_steward.core.ganeti.rapi_access import (
     base_url,
     own_fingerprint,
 )
-from ganeti_steward.core.operations import FAILOVER, MIGRATE, REPLACE_DISKS, Job
+from ganeti_steward.core.operations import (
+    FAILOVER,
+    MIGRATE,
+    REMOVE_TAGS,
+    REPLACE_DISKS,
+    SET_TAGS,
+    Job,
+    Operation,
+)
 
 #: Seconds until the connection stands.
 _CONNECT_LIMIT: Final = 10.0
@@ -32,6 +40,10 @@ _RESOURCES: Final = {
     FAILOVER: ("PUT", "failover"),
     REPLACE_DISKS: ("POST", "replace-disks"),
 }
+#: Operation -> method of the resource that holds an object's tags.
+_TAG_METHODS: Final = {SET_TAGS: "PUT", REMOVE_TAGS: "DELETE"}
+#: Kind of object -> the resource of all of its kind; of the cluster there is one.
+_TAGGED: Final = {"nodegroup": "groups", "node": "nodes", "instance": "instances"}
 _DENIED: Final = (401, 403)
 
 
@@ -73,7 +85,7 @@ class Rapi:
         self,
         method: str,
         path: str,
-        query: Mapping[str, str] | None = None,
+        query: Mapping[str, str | Sequence[str]] | None = None,
         body: dict[str, Any] | None = None,
     ) -> Any:
         """The answer of one resource; ``path`` starts behind ``/2/``."""
@@ -168,7 +180,7 @@ class Rapi:
     def refusal(self, job: Job) -> str:
         """Why a job cannot be run this way; empty when it can."""
         for operation in job:
-            if operation["OP_ID"] not in _RESOURCES:
+            if operation["OP_ID"] not in (*_RESOURCES, *_TAG_METHODS):
                 return f"RAPI offers no {operation['OP_ID']}; luxid on the master does"
         return ""
 
@@ -179,13 +191,12 @@ class Rapi:
     def _submit(self, job: Job, reason: str) -> Submitted:
         numbers: list[int] = []
         for operation in job:
-            method, resource = _RESOURCES[operation["OP_ID"]]
-            body = {k: v for k, v in operation.items() if k not in ("OP_ID", "instance_name")}
+            method, path, query, body = _resource(operation)
             if numbers:
                 body["depends"] = [[numbers[-1], ["success"]]]
-            path = f"instances/{quote(operation['instance_name'])}/{resource}"
             try:
-                numbers.append(int(self.call(method, path, {"reason": reason}, body)))
+                number = self.call(method, path, {**query, "reason": reason}, body or None)
+                numbers.append(int(number))
             except StewardError as err:
                 return Submitted(tuple(numbers), str(err))
         return Submitted(tuple(numbers))
@@ -218,6 +229,20 @@ class _Denied(StewardError):
     def __init__(self, status: int, text: str) -> None:
         self.status = status
         super().__init__(text)
+
+
+def _resource(
+    operation: Operation,
+) -> tuple[str, str, Mapping[str, Sequence[str]], dict[str, Any]]:
+    """Method, path, query and body that stand for an operation."""
+    name = operation["OP_ID"]
+    if name in _TAG_METHODS:
+        kind = operation["kind"]
+        path = f"{_TAGGED[kind]}/{quote(operation['name'])}/tags" if kind in _TAGGED else "tags"
+        return _TAG_METHODS[name], path, {"tag": operation["tags"]}, {}
+    method, resource = _RESOURCES[name]
+    body = {k: v for k, v in operation.items() if k not in ("OP_ID", "instance_name")}
+    return method, f"instances/{quote(operation['instance_name'])}/{resource}", {}, body
 
 
 def _innermost(err: BaseException) -> str:

@@ -1,0 +1,1 @@
+"""The commands of the built-in policies; `ganeti_steward.core.cli` finds them by name."""

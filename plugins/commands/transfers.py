@@ -1,0 +1,142 @@
+"""Nodes taken from one aggregate into another under a closed prefix: all of them, or none.
+
+Nothing keeps two commands from running at the same time, and Ganeti changes one object at a
+time.  Two things help: Ganeti refuses to take off a tag that is not there, so only one of two
+commands gets a node out of the free pool; and before that the node gets a *guard*, an aggregate
+of the command's own under the same prefix, so that it is closed at every moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.jobs import Jobs
+from ganeti_steward.core.site import TAG_PREFIX
+from ganeti_steward.plugins.aggregates.tags import AGGREGATE, aggregate_tag
+from ganeti_steward.plugins.commands.tagging import (
+    NODE,
+    Change,
+    complaint,
+    run_stages,
+    succeeded,
+)
+
+#: What guards are called behind the prefix; a random word follows.
+GUARD: Final = "moving-"
+
+#: Node -> its tags.
+Tags = Mapping[str, Collection[str]]
+
+
+class Live(Jobs, Protocol):
+    """A cluster that runs jobs and tells its tags: luxid or RAPI."""
+
+    def rows(self, what: str, fields: Sequence[str]) -> list[dict[str, Any]]:
+        """All objects of one kind."""
+
+
+class Transfer(NamedTuple):
+    """What is to be done."""
+
+    prefix: str
+    nodes: tuple[str, ...]
+    source: str
+    target: str
+    """an aggregate; empty: none, the nodes stay in what else they are in"""
+    word: str
+    """makes the guard the command's own"""
+
+    @property
+    def guard(self) -> str:
+        """The aggregate the nodes are in meanwhile."""
+        return f"{self.prefix}{GUARD}{self.word}"
+
+    def changes(self, aggregate: str, *, removed: bool) -> list[Change]:
+        """One aggregate for every node."""
+        tag = (aggregate_tag(aggregate),)
+        return [Change(NODE, node, tag, removed) for node in self.nodes]
+
+    @property
+    def stages(self) -> list[list[Change]]:
+        """Guard, leave, enter, guard off."""
+        return [
+            self.changes(self.guard, removed=False),
+            self.changes(self.source, removed=True),
+            self.changes(self.target, removed=False) if self.target else [],
+            self.changes(self.guard, removed=True),
+        ]
+
+
+def node_tags(live: Live) -> Tags:
+    """The tags of all nodes at this moment; raises StewardError."""
+    return {row["name"]: row["tags"] for row in live.rows("node", ("name", "tags"))}
+
+
+def run_transfer(
+    live: Live, transfer: Transfer, reason: str, interrupts: Callable[[], int] = lambda: 0
+) -> None:
+    """Do it; raises StewardError when it cannot be done, after undoing what was done."""
+    result = run_stages(live, transfer.stages, reason, interrupts)
+    if result.complete:
+        return
+    faults = complaint(result)
+    if not result.running:
+        entered = {
+            c.name for c in succeeded(result, transfer.changes(transfer.target, removed=False))
+        }
+        back = recovery(transfer, node_tags(live), entered)
+        if run_stages(live, back, f"{reason}: undone").complete:
+            raise StewardError(f"{faults}; nothing is changed")
+    raise StewardError(f"{faults}; {_left(transfer, live)}")
+
+
+def recovery(transfer: Transfer, tags: Tags, entered: Collection[str]) -> list[list[Change]]:
+    """What takes everything back.
+
+    ``tags``: as they are now; ``entered``: the nodes this command put into the target.  A
+    node that left the source is put back; one that somebody else took is under the prefix by
+    another aggregate, and is left to him.
+    """
+    guard, target = aggregate_tag(transfer.guard), ""
+    if transfer.target:
+        target = aggregate_tag(transfer.target)
+    inside = f"{TAG_PREFIX}{AGGREGATE}:{transfer.prefix}"
+    back, leave, open_up = [], [], []
+    for node in transfer.nodes:
+        mine = {guard, target} if node in entered else {guard}
+        others = [tag for tag in tags[node] if tag.startswith(inside) and tag not in mine]
+        if not others:
+            back.append(Change(NODE, node, (aggregate_tag(transfer.source),)))
+        if node in entered and target in tags[node]:
+            leave.append(Change(NODE, node, (target,), removed=True))
+        if guard in tags[node]:
+            open_up.append(Change(NODE, node, (guard,), removed=True))
+    return [back, leave, open_up]
+
+
+def _left(transfer: Transfer, live: Live) -> str:
+    """What an administrator has to know when undoing did not work either."""
+    guarded = [
+        node for node, tags in node_tags(live).items() if aggregate_tag(transfer.guard) in tags
+    ]
+    if not guarded:
+        return f"look at the tags of {', '.join(transfer.nodes)}"
+    return (
+        f"{', '.join(guarded)} stay closed by aggregate {transfer.guard}; when no job goes on, "
+        f"'gnt-steward reserve release {transfer.guard}' ends that"
+    )
+
+
+def strangers(transfer: Transfer, tags: Tags) -> list[str]:
+    """Nodes that came into the target otherwise, or are in another reservation besides."""
+    target = aggregate_tag(transfer.target)
+    inside = f"{TAG_PREFIX}{AGGREGATE}:{transfer.prefix}"
+    passing = f"{inside}{GUARD}"
+    found = {node for node, theirs in tags.items() if target in theirs} - {*transfer.nodes}
+    for node in transfer.nodes:
+        others = [tag for tag in tags.get(node, ()) if tag.startswith(inside) and tag != target]
+        if any(not tag.startswith(passing) for tag in others):
+            found.add(node)
+    return sorted(found)
