@@ -81,8 +81,8 @@ def missing(expression: Expression, mine: Names) -> Reason | None:
         if not need & mine:
             names = ", ".join(sorted(need))
             if len(need) == 1:
-                return Reason(f"not in aggregate {names}", f"is not in aggregate {names}")
-            return Reason(f"in none of {names}", f"is in none of the aggregates {names}")
+                return Reason(f"not in aggregate {names}", f"it is not in aggregate {names}")
+            return Reason(f"in none of {names}", f"it is in none of the aggregates {names}")
     return None
 
 

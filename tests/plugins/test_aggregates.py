@@ -125,7 +125,7 @@ def test_relocate_drbd(site: Site, capture: Capture) -> None:
     assert isinstance(outcome, Answer)
     assert outcome.result == ["node1.lab"]
     told = f"{name} stays on node2.lab as primary, against the rules: it is not in aggregate ssd"
-    assert told.replace("it is", "is") in outcome.info
+    assert told in outcome.info
     ask_for(message, "steward:member-of:not:ssd")
     assert "0/1 nodes fit: 1 in forbidden aggregate ssd" in site.refused(message)
 
@@ -432,6 +432,18 @@ def test_storage_pools(site: Site, capture: Capture) -> None:
     assert site.place(message)
     ask_for(message, "steward:pool:elsewhere", "steward:member-of.storage:slow")
     assert "storage: not in aggregate slow" in site.refused(message)
+
+
+def test_a_group_no_declared_pool_reaches(site: Site, capture: Capture) -> None:
+    """Its disks are in a pool of which nothing is known but that it is in no aggregate."""
+    message = capture("allocate-ext")
+    group_tag(message, "default", "steward:aggregate:room1")
+    put(message, "alpha", "node4.lab")
+    message["cluster_tags"].append("steward:pool:p1:aggregate:room1")
+    ask_for(message, "steward:member-of:alpha", "steward:member-of.storage:not:room1")
+    assert site.place(message) == ["node4.lab"]
+    ask_for(message, "steward:member-of:alpha", "steward:member-of.storage:room2")
+    assert "1 storage: not in aggregate room2" in site.refused(message)
 
 
 def test_storage_on_the_nodes(site: Site, capture: Capture) -> None:
