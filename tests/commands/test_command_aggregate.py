@@ -1,0 +1,320 @@
+"""``gnt-steward aggregate``: who is in what, who may go where, and tags written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from daemons import luxid, rapi
+from front import capture
+from tagged import Tagged
+
+if TYPE_CHECKING:
+    from front import Done, Front
+
+Message = dict[str, Any]
+
+IN = "steward:aggregate:"
+
+
+def instance(nodes: list[str], *tags: str, template: str = "diskless") -> Message:
+    return {
+        "name": "unused",
+        "disk_template": template,
+        "tags": [*tags],
+        "vcpus": 1,
+        "memory": 512,
+        "spindle_use": 1,
+        "disks": [],
+        "disk_space_total": 0,
+        "nics": [],
+        "nodes": nodes,
+        "admin_state": "up",
+    }
+
+
+def site() -> Message:
+    """Two groups of three nodes: r1 on node5, the free pool on node6."""
+    told = capture("allocate-diskless")
+    told["cluster_tags"] = [
+        "steward:default-forbidden-prefix:reservation:",
+        "steward:required-prefix:reservation:",
+        "steward:pool:nas1:aggregate:slow",
+    ]
+    tags = {
+        "node2.lab": ["steward:unit:u1:aggregate:fast"],
+        "node5.lab": [f"{IN}reservation:r1", f"{IN}alpha"],
+        "node6.lab": [f"{IN}reservation:free"],
+    }
+    for name, node in told["nodes"].items():
+        node["tags"] = tags.get(name, [])
+    for group in told["nodegroups"].values():
+        group["tags"] = [f"{IN}zone2"] if group["name"] == "rack2" else []
+    told["instances"] = {
+        "mine.lab": instance(["node5.lab"], "reservation:r1"),
+        "other.lab": instance(["node1.lab"]),
+    }
+    return told
+
+
+def on_file(front: Front, what: str, *arguments: str, told: Message | None = None) -> Done:
+    file = front.message(told or site())
+    return front("aggregate", what, *arguments, "--file", file)
+
+
+def test_list(front: Front) -> None:
+    done = on_file(front, "list")
+    assert (done.status, done.err) == (0, "")
+    assert [line.split() for line in done.out.splitlines()] == [
+        ["Aggregate", "Groups", "Nodes", "Units", "Pools"],
+        ["alpha", "-", "node5.lab", "-", "-"],
+        ["fast", "-", "-", "node2.lab:u1", "-"],
+        ["reservation:free", "-", "node6.lab", "-", "-"],
+        ["reservation:r1", "-", "node5.lab", "-", "-"],
+        ["slow", "-", "-", "-", "nas1"],
+        ["zone2", "rack2", "-", "-", "-"],
+    ]
+
+
+def test_list_of_chosen_fields(front: Front) -> None:
+    options = ("-o", "name,closed,instances,members", "--no-headers", "--separator=|")
+    done = on_file(front, "list", *options)
+    assert "reservation:r1|Y|mine.lab|1\n" in done.out
+    assert "alpha|N|-|1\n" in done.out
+    plus = on_file(front, "list", "-o", "+closed", "--separator=|")
+    assert plus.out.startswith("Aggregate|Groups|Nodes|Units|Pools|Closed\n")
+
+
+def test_an_unknown_field(front: Front) -> None:
+    done = on_file(front, "list", "-o", "name,colour")
+    assert (done.status, done.out) == (1, "")
+    assert "unknown field 'colour' (known: name, groups, nodes," in done.err
+
+
+def test_members_of_the_configuration_are_listed(front: Front) -> None:
+    front.configure('[aggregates.nodes]\n"node1.lab" = ["gold"]\n"node99.lab" = ["gold"]\n')
+    done = on_file(front, "list", "--no-headers", "--separator=|")
+    assert "gold|-|node1.lab|-|-\n" in done.out
+    assert "the cluster has no node99.lab" in done.err
+
+
+def test_show_an_aggregate(front: Front) -> None:
+    done = on_file(front, "show", "reservation:r1")
+    assert done.out.splitlines() == [
+        "Aggregate reservation:r1",
+        "  nodes: node5.lab",
+        "  closed to instances that ask for nothing under reservation:",
+        "  instances ask for it with the tag reservation:r1 or steward:member-of:reservation:r1",
+        "  asked for by: mine.lab",
+    ]
+
+
+def test_show_what_is_asked_for_and_nobody_is_in(front: Front) -> None:
+    told = site()
+    told["instances"]["mine.lab"]["tags"] = ["reservation:r9"]
+    done = on_file(front, "show", "reservation:r9", told=told)
+    assert "has no members: whoever asks for it is placed nowhere" in done.out
+
+
+def test_show_an_unclaimable_one(front: Front) -> None:
+    told = site()
+    told["cluster_tags"].append("steward:unclaimable:reservation:free")
+    done = on_file(front, "show", "reservation:free", told=told)
+    assert "  no instance may ask for it\n" in done.out
+    assert "with the tag" not in done.out
+
+
+def test_show_a_node(front: Front) -> None:
+    done = on_file(front, "show", "node5")
+    lines = done.out.splitlines()
+    assert lines[:4] == [
+        "Node node5.lab",
+        "  in aggregates: alpha, reservation:r1",
+        "  by its node group rack2: zone2",
+        "  as primary, 1 of the instances (2): mine.lab",
+    ]
+    (why,) = lines[4:]
+    assert why.startswith("    not other.lab: it is in aggregate reservation:r1")
+
+
+def test_show_an_instance(front: Front) -> None:
+    done = on_file(front, "show", "mine")
+    lines = done.out.splitlines()
+    assert lines[:2] == ["Instance mine.lab on node5.lab", "  asks for: reservation:r1"]
+    assert "  as primary, 1 of the nodes (6): node5.lab" in lines
+    assert any(line.startswith("    not node1.lab, node2.lab, node3.lab") for line in lines)
+    other = on_file(front, "show", "other.lab").out
+    assert "  as primary closed to it: everything under reservation:\n" in other
+    assert "  as primary, 4 of the nodes (6): node1.lab, node2.lab, node3.lab, node4.lab" in other
+
+
+def test_show_a_group_and_what_else_has_its_name(front: Front) -> None:
+    told = site()
+    told["nodes"]["node4.lab"]["tags"] = [f"{IN}rack2"]
+    done = on_file(front, "show", "rack2", told=told)
+    one, two = done.out.split("\n\n")
+    assert one.startswith("Aggregate rack2\n")
+    assert two.splitlines()[:2] == ["Node group rack2", "  in aggregates: zone2"]
+    assert "  node4.lab: rack2" in two
+
+
+def test_show_nothing(front: Front) -> None:
+    done = on_file(front, "show", "nothing")
+    assert done.status == 1
+    assert "'nothing' is no aggregate with a member, no node, no node group and no" in done.err
+
+
+def test_check_finds_nothing(front: Front) -> None:
+    done = on_file(front, "check")
+    assert (done.status, done.out) == (0, "Nothing is wrong.\n")
+
+
+def test_check(front: Front) -> None:
+    """Each with its sentence: where it stands, its tags, those of the hosts and the cluster."""
+    told = site()
+    told["instances"]["other.lab"]["nodes"] = ["node5.lab"]
+    told["instances"]["slip.lab"] = instance(["node1.lab"], "steward:memberof:a")
+    told["nodes"]["node3.lab"]["tags"] = ["steward:agregate:a"]
+    told["cluster_tags"].append("steward:aggregate:a")
+    done = on_file(front, "check", told=told)
+    assert done.status == 1
+    lines = done.out.splitlines()
+    assert lines[0].startswith("the cluster: tag 'steward:aggregate:a': the whole cluster cannot")
+    assert lines[1].startswith("node node3.lab: tag 'steward:agregate:a': unknown key")
+    assert lines[2].startswith("instance slip.lab: tag 'steward:memberof:a': unknown key")
+    assert lines[3].startswith(
+        "instance other.lab would not be placed on node5.lab as primary today: it is in "
+        "aggregate reservation:r1"
+    )
+    assert len(lines) == 4
+
+
+def test_check_looks_at_secondaries(front: Front) -> None:
+    told = site()
+    tag = "steward:member-of.secondary:not:zone9"
+    told["instances"]["pair.lab"] = instance(["node1.lab", "node2.lab"], tag, template="drbd")
+    assert on_file(front, "check", told=told).status == 0
+    told["nodes"]["node2.lab"]["tags"] = [f"{IN}zone9"]
+    done = on_file(front, "check", told=told)
+    assert "pair.lab would not be placed on node2.lab as secondary today: " in done.out
+
+
+# -- writing
+
+
+def live(front: Front, ganeti: Tagged, *arguments: str, way: str = "luxi") -> Done:
+    if way == "luxi":
+        with luxid(front.path, ganeti.luxi) as daemon:
+            return front("aggregate", *arguments, "--luxi-socket", daemon.path)
+    with rapi(ganeti.rapi) as daemon:
+        return front("aggregate", *arguments, "--rapi", daemon.host, "--rapi-insecure")
+
+
+@pytest.mark.parametrize("way", ["luxi", "rapi"])
+def test_add_and_remove(front: Front, way: str) -> None:
+    ganeti = Tagged(site())
+    members = ("node1", "default", "unit:node2.lab:u1", "pool:nas1", "node:node1.lab")
+    done = live(front, ganeti, "add", "gold", *members, way=way)
+    assert (done.status, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        f"done: '{IN}gold' on node node1.lab",
+        f"done: '{IN}gold' on node group default",
+        "done: 'steward:unit:u1:aggregate:gold' on node node2.lab",
+        "done: 'steward:pool:nas1:aggregate:gold' on the cluster",
+    ]
+    assert f"{IN}gold" in ganeti.tags("node", "node1.lab")
+    assert f"{IN}gold" in ganeti.tags("nodegroup", "default")
+    assert "steward:unit:u1:aggregate:gold" in ganeti.tags("node", "node2.lab")
+    assert "steward:pool:nas1:aggregate:gold" in ganeti.tags("cluster")
+    again = live(front, ganeti, "add", "gold", "node1", way=way)
+    assert again.out == "Nothing to do: all of them are in it already.\n"
+    done = live(front, ganeti, "remove", "gold", *members, way=way)
+    assert done.status == 0
+    fresh = Tagged(site())
+    for kind, name in (("node", "node1.lab"), ("nodegroup", "default"), ("cluster", None)):
+        assert ganeti.tags(kind, name) == fresh.tags(kind, name)
+
+
+def test_a_dry_run_writes_nothing(front: Front) -> None:
+    ganeti = Tagged(site())
+    done = live(front, ganeti, "add", "gold", "node1", "--dry-run")
+    assert done.out == f"would be done: '{IN}gold' on node node1.lab\n"
+    assert ganeti.done == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "faults"),
+    [
+        (("add", "in:x", "node1"), ["the name 'in:x' begins like \"in:\""]),
+        (("add", "a b", "node1"), ["'a b' is no name of an aggregate"]),
+        (
+            ("add", "gold", "node1", "nobody", "unit:node9:u", "pool:a b", "group:no"),
+            [
+                "'nobody' is no node and no node group of the cluster",
+                "the cluster has no node 'node9'",
+                "'a b' is no name of a pool",
+                "the cluster has no node group 'no'",
+            ],
+        ),
+        (
+            ("remove", "alpha", "node5", "node1", "rack2"),
+            [f"node node1.lab has no tag '{IN}alpha'", f"nodegroup rack2 has no tag '{IN}alpha'"],
+        ),
+        (("add", "g" * 64, "pool:" + "p" * 64), ["is longer than 128 characters"]),
+    ],
+)
+def test_all_faults_are_told_and_nothing_is_done(
+    front: Front, arguments: tuple[str, ...], faults: list[str]
+) -> None:
+    ganeti = Tagged(site())
+    done = live(front, ganeti, *arguments)
+    assert (done.status, done.out) == (1, "")
+    for fault in faults:
+        assert fault in done.err
+    assert ganeti.done == []
+
+
+def test_a_node_with_the_name_of_a_group(front: Front) -> None:
+    told = site()
+    for group in told["nodegroups"].values():
+        if group["name"] == "default":
+            group["name"] = "node1.lab"
+    ganeti = Tagged(told)
+    done = live(front, ganeti, "add", "gold", "node1.lab")
+    assert "'node1.lab' is a node and a node group; say node:node1.lab or group:node1" in done.err
+    done = live(front, ganeti, "add", "gold", "group:node1.lab")
+    assert done.out == f"done: '{IN}gold' on node group node1.lab\n"
+
+
+def test_files_are_not_written(front: Front) -> None:
+    file = front.message(site())
+    before = Path(file).read_text()
+    done = front("aggregate", "add", "gold", "node1", "--file", file)
+    assert done.status == 1
+    assert f"tags are written to a live cluster, not to the file {file}" in done.err
+    assert Path(file).read_text() == before
+
+
+@pytest.mark.parametrize("way", ["luxi", "rapi"])
+def test_one_failure_takes_back_the_others(front: Front, way: str) -> None:
+    ganeti = Tagged(site())
+    ganeti.before = lambda operation: "too many tags" if operation["name"] == "node3.lab" else ""
+    done = live(front, ganeti, "add", "gold", "node1", "node2", "node3", "default", way=way)
+    assert (done.status, done.out) == (1, "")
+    assert "node node3.lab: too many tags; nothing is changed" in done.err
+    assert len(ganeti.done) == 6
+    for name in ("node1.lab", "node2.lab"):
+        assert f"{IN}gold" not in ganeti.tags("node", name)
+    assert ganeti.tags("nodegroup", "default") == []
+
+
+def test_what_cannot_be_taken_back_is_told(front: Front) -> None:
+    ganeti = Tagged(site())
+
+    def before(operation: Message) -> str:
+        return "no" if operation["name"] == "node3.lab" or "DEL" in operation["OP_ID"] else ""
+
+    ganeti.before = before
+    done = live(front, ganeti, "add", "gold", "node1", "node3")
+    assert f"node node3.lab: no; could not be taken back: '{IN}gold' on node node1" in done.err
