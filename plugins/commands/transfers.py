@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Jobs
+from ganeti_steward.core.ganeti.run_jobs import Result
 from ganeti_steward.core.site import TAG_PREFIX
 from ganeti_steward.plugins.aggregates.tags import AGGREGATE, aggregate_tag
 from ganeti_steward.plugins.commands.tagging import (
@@ -21,6 +22,7 @@ from ganeti_steward.plugins.commands.tagging import (
     complaint,
     run_stages,
     succeeded,
+    uncertain,
 )
 
 #: What guards are called behind the prefix; a random word follows.
@@ -82,14 +84,19 @@ def run_transfer(
     if result.complete:
         return
     faults = complaint(result)
-    if not result.running:
-        entered = {
-            c.name for c in succeeded(result, transfer.changes(transfer.target, removed=False))
-        }
-        back = recovery(transfer, node_tags(live), entered)
-        if run_stages(live, back, f"{reason}: undone").complete:
-            raise StewardError(f"{faults}; nothing is changed")
-    raise StewardError(f"{faults}; {_left(transfer, live)}")
+    try:
+        undone = not uncertain(result) and _undo(live, transfer, result, reason)
+        ending = "nothing is changed" if undone else _left(transfer, live)
+    except StewardError as err:
+        ending = f"{err}; look at the tags of {', '.join(transfer.nodes)}"
+    raise StewardError(f"{faults}; {ending}")
+
+
+def _undo(live: Live, transfer: Transfer, result: Result, reason: str) -> bool:
+    """Whether everything is as it was."""
+    entered = {change.name for change in succeeded(result, transfer.stages[2])}
+    back = recovery(transfer, node_tags(live), entered)
+    return run_stages(live, back, f"{reason}: undone").complete
 
 
 def recovery(transfer: Transfer, tags: Tags, entered: Collection[str]) -> list[list[Change]]:

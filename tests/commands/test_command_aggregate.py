@@ -318,3 +318,17 @@ def test_what_cannot_be_taken_back_is_told(front: Front) -> None:
     ganeti.before = before
     done = live(front, ganeti, "add", "gold", "node1", "node3")
     assert f"node node3.lab: no; could not be taken back: '{IN}gold' on node node1" in done.err
+
+
+def test_what_may_come_true_later_is_told(front: Front) -> None:
+    ganeti = Tagged(site())
+
+    def answer(method: str, arguments: list[Any]) -> Any:
+        if method == "SubmitManyJobs" and "TAGS" in str(arguments):
+            return None
+        return ganeti.luxi(method, arguments)
+
+    with luxid(front.path, answer) as daemon:
+        done = front("aggregate", "add", "gold", "node1", "--luxi-socket", daemon.path)
+    assert done.status == 1
+    assert done.err.endswith("before the answer; perhaps done later: node node1.lab\n")

@@ -1,0 +1,379 @@
+"""``gnt-steward reserve``: the free pool, reservations, and two of them at the same time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from daemons import luxid, rapi
+from front import capture
+from tagged import Operation, Tagged
+
+from ganeti_steward.plugins.commands.transfers import Transfer, recovery
+
+if TYPE_CHECKING:
+    from front import Done, Front
+
+Message = dict[str, Any]
+
+IN = "steward:aggregate:"
+FREE = f"{IN}reservation:free"
+SETTINGS = (
+    "steward:default-forbidden-prefix:reservation:",
+    "steward:required-prefix:reservation:",
+    "steward:unclaimable:reservation:free",
+)
+
+
+def site(*free: str) -> Message:
+    """Nodes 4 to 6 are rack2; those named are in the free pool."""
+    told = capture("allocate-diskless")
+    told["cluster_tags"] = [*SETTINGS]
+    for name, node in told["nodes"].items():
+        node["tags"] = [FREE] if name.partition(".")[0] in free else []
+    return told
+
+
+def put(told: Message, name: str, node: str, *tags: str) -> None:
+    """An instance without disks."""
+    told["instances"][name] = {
+        "disk_template": "diskless", "tags": [*tags], "vcpus": 1, "memory": 512,
+        "spindle_use": 1, "disks": [], "disk_space_total": 0, "nics": [],
+        "nodes": [node], "admin_state": "up",
+    }  # fmt: skip
+
+
+def live(front: Front, ganeti: Tagged, *arguments: str, way: str = "luxi") -> Done:
+    if way == "luxi":
+        with luxid(front.path, ganeti.luxi) as daemon:
+            return front("reserve", *arguments, "--luxi-socket", daemon.path)
+    with rapi(ganeti.rapi) as daemon:
+        return front("reserve", *arguments, "--rapi", daemon.host, "--rapi-insecure")
+
+
+def inside(ganeti: Tagged) -> dict[str, list[str]]:
+    """Node -> what it is in, of those that are in anything."""
+    found = {row["name"]: [tag.removeprefix(IN) for tag in row["tags"]] for row in ganeti.nodes}
+    return {name.partition(".")[0]: tags for name, tags in sorted(found.items()) if tags}
+
+
+@pytest.mark.parametrize("way", ["luxi", "rapi"])
+def test_create_and_release(front: Front, way: str) -> None:
+    ganeti = Tagged(site("node2", "node4", "node5", "node6"))
+    closed: list[bool] = []
+
+    def before(operation: Operation) -> str:
+        tags = ganeti.tags("node", operation["name"])
+        closed.append(any(tag.startswith(f"{IN}reservation:") for tag in tags))
+        return ""
+
+    ganeti.before = before
+    done = live(front, ganeti, "create", "r1", "-n", "3", way=way)
+    assert (done.status, done.err) == (0, "")
+    assert done.out == (
+        "moved from reservation:free to reservation:r1: node2.lab, node4.lab, node5.lab\n"
+    )
+    r1, free = ["reservation:r1"], ["reservation:free"]
+    assert inside(ganeti) == {"node2": r1, "node4": r1, "node5": r1, "node6": free}
+    done = live(front, ganeti, "release", "reservation:r1", way=way)
+    assert done.out == (
+        "moved from reservation:r1 to reservation:free: node2.lab, node4.lab, node5.lab\n"
+    )
+    assert inside(ganeti) == dict.fromkeys(("node2", "node4", "node5", "node6"), free)
+    # No node was open to everybody at any moment.
+    assert len(closed) == 24
+    assert all(closed)
+
+
+def test_named_nodes_and_the_list(front: Front) -> None:
+    told = site("node4", "node5", "node6")
+    put(told, "mine.lab", "node1.lab", "reservation:r1")
+    put(told, "squatter.lab", "node6.lab")
+    ganeti = Tagged(told)
+    done = live(front, ganeti, "create", "reservation:r1", "node6", "node4.lab", "node6")
+    assert done.status == 0
+    assert done.err == "Note: squatter.lab are on these nodes already and stay there\n"
+    done = live(front, ganeti, "list", "-o", "+instances", "--separator=|")
+    assert done.out.splitlines() == [
+        "Reservation|State|Count|Nodes|Asked for by|Instances there",
+        "reservation:free|free|1|node5.lab|-|-",
+        "reservation:r1|reserved|2|node4.lab,node6.lab|mine.lab|squatter.lab",
+    ]
+
+
+def test_which_are_chosen(front: Front) -> None:
+    """Usable ones of the named groups, and first those that have no instances."""
+    told = site("node1", "node3", "node4", "node5", "node6")
+    told["nodes"]["node4.lab"]["drained"] = True
+    put(told, "one.lab", "node5.lab")
+    ganeti = Tagged(told)
+    done = live(front, ganeti, "create", "r1", "--from", "rack2", "--dry-run")
+    assert done.out == "would be moved from reservation:free to reservation:r1: node6.lab\n"
+    done = live(front, ganeti, "create", "r1", "-n", "2", "--from", "rack2", "--dry-run")
+    assert done.out.endswith(": node5.lab, node6.lab\n")
+    done = live(front, ganeti, "create", "r1", "-n3", "--from=rack2")
+    assert "3 wanted, but the free pool reservation:free has 2 usable nodes in rack2: " in done.err
+    done = live(front, ganeti, "create", "r1", "-n", "4", "--from", "rack2,default", "--dry-run")
+    assert done.out.endswith(": node1.lab, node3.lab, node5.lab, node6.lab\n")
+    assert ganeti.done == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (("create", "free"), "reservation:free is the free pool, not a reservation"),
+        (("create", "in:x"), "reservation:in:x exists already"),
+        (("create", "gone:"), "begins or ends with a colon"),
+        (("create", "a b"), "is no name of an aggregate"),
+        (("create", "gold"), "no instance may ask for reservation:gold (it is unclaimable)"),
+        (("create", "moving-1"), "names that begin so are for nodes on their way"),
+        (("create", "r1", "-n", "0"), "-n is at least 1"),
+        (("create", "r1", "node4", "-n", "1"), "-n and names of nodes exclude each other"),
+        (("create", "r1", "node4", "--from=rack2"), "--from and names of nodes exclude"),
+        (("create", "r1", "--from=rack9"), "the cluster has no node group 'rack9' (known: de"),
+        (
+            ("create", "r1", "node1", "node4", "node9"),
+            "node1.lab is not in the free pool reservation:free; the cluster has no node 'node9'",
+        ),
+        (("create", "r1", "node6"), "node6.lab is not in the free pool reservation:free"),
+        (("create", "r1", "-n", "2"), "2 wanted, but the free pool reservation:free has 1 usable"),
+        (("release", "r1"), "there is no reservation reservation:r1 (known: reservation:in:x)"),
+        (("release", "free"), "reservation:free is the free pool, not a reservation"),
+        (("list", "-o", "x"), "unknown field 'x' (known: name, state,"),
+    ],
+)
+def test_what_cannot_be_done(front: Front, arguments: tuple[str, ...], fault: str) -> None:
+    told = site("node4", "node6")
+    told["cluster_tags"].append("steward:unclaimable:reservation:gold")
+    # In the free pool and in a reservation: not free.
+    told["nodes"]["node6.lab"]["tags"].append(f"{IN}reservation:in:x")
+    ganeti = Tagged(told)
+    done = live(front, ganeti, *arguments)
+    assert (done.status, done.out) == (1, "")
+    assert fault in done.err
+    assert ganeti.done == []
+
+
+def test_without_a_prefix(front: Front) -> None:
+    told = site("node4")
+    told["cluster_tags"] = []
+    done = live(front, Tagged(told), "create", "r1")
+    assert "has no default-forbidden prefix, so nothing can be reserved" in done.err
+    assert live(front, Tagged(told), "list", "--no-headers").out == ""
+
+
+def test_several_prefixes(front: Front) -> None:
+    told = site("node4")
+    told["cluster_tags"].append("steward:default-forbidden-prefix:license:")
+    told["nodes"]["node5.lab"]["tags"] = [f"{IN}license:free"]
+    ganeti = Tagged(told)
+    done = live(front, ganeti, "create", "r1")
+    assert "'r1' could be under any of license:, reservation:; say it with its prefix" in done.err
+    done = live(front, ganeti, "create", "license:r1")
+    assert done.out == "moved from license:free to license:r1: node5.lab\n"
+    assert "license: is no required prefix: the tag license:r1 on an instance asks for" in done.err
+    assert "the cluster tag steward:unclaimable:license:free would prevent that" in done.err
+
+
+def test_settings_that_cannot_be_read(front: Front) -> None:
+    told = site("node4")
+    told["cluster_tags"].append("steward:default-forbiden-prefix:license:")
+    ganeti = Tagged(told)
+    done = live(front, ganeti, "create", "r1")
+    assert "the cluster: tag 'steward:default-forbiden-prefix:license:': unknown key" in done.err
+    assert ganeti.done == []
+
+
+def test_files_are_not_written(front: Front) -> None:
+    file = front.message(site("node4"))
+    done = front("reserve", "create", "r1", "--file", file)
+    assert f"tags are written to a live cluster, not to the file {file}" in done.err
+
+
+def test_a_used_reservation_is_released_by_force_only(front: Front) -> None:
+    told = site()
+    told["nodes"]["node4.lab"]["tags"] = [f"{IN}reservation:r1"]
+    put(told, "there.lab", "node4.lab")
+    put(told, "asking.lab", "node1.lab", "reservation:r1")
+    ganeti = Tagged(told)
+    done = live(front, ganeti, "release", "r1")
+    assert "asking.lab, there.lab ask for reservation:r1 or are on its nodes; --force" in done.err
+    assert ganeti.done == []
+    assert live(front, ganeti, "release", "r1", "--force").status == 0
+    assert inside(ganeti) == {"node4": ["reservation:free"]}
+
+
+def test_a_node_in_two_reservations_stays_in_the_other(front: Front) -> None:
+    told = site()
+    told["nodes"]["node4.lab"]["tags"] = [f"{IN}reservation:r1"]
+    told["nodes"]["node5.lab"]["tags"] = [f"{IN}reservation:r1", f"{IN}reservation:r2"]
+    ganeti = Tagged(told)
+    done = live(front, ganeti, "release", "r1")
+    assert done.out.splitlines() == [
+        "moved from reservation:r1 to reservation:free: node4.lab",
+        "moved from reservation:r1: node5.lab",
+    ]
+    assert inside(ganeti) == {"node4": ["reservation:free"], "node5": ["reservation:r2"]}
+
+
+def test_what_is_no_node_is_not_released(front: Front) -> None:
+    told = site()
+    for group in told["nodegroups"].values():
+        group["tags"] = [f"{IN}reservation:r1"] if group["name"] == "rack2" else []
+    ganeti = Tagged(told)
+    done = live(front, ganeti, "release", "r1")
+    assert "reservation:r1 has members that are no nodes" in done.err
+    front.configure('[aggregates.nodes]\n"node1.lab" = ["reservation:r2"]\n')
+    done = live(front, ganeti, "release", "r2")
+    assert "the configuration, not a tag, puts node1.lab in reservation:r2" in done.err
+
+
+# -- not alone
+
+
+class Meanwhile:
+    """Does something to the cluster once, before the first operation that fits."""
+
+    def __init__(self, ganeti: Tagged, fits: str, act: Any) -> None:
+        self._fits, self._act, self._done = fits, act, False
+        ganeti.before = self
+
+    def __call__(self, operation: Operation) -> str:
+        text = f"{operation['OP_ID']} {operation['name']} {operation['tags'][0]}"
+        if self._fits in text and not self._done:
+            self._done = True
+            return self._act() or ""
+        return ""
+
+
+@pytest.mark.parametrize("way", ["luxi", "rapi"])
+def test_somebody_else_takes_one_of_the_nodes(front: Front, way: str) -> None:
+    """The others are put back; what the other one took is left to him."""
+    ganeti = Tagged(site("node4", "node5", "node6"))
+
+    def act() -> None:
+        ganeti.tags("node", "node5.lab")[:] += [f"{IN}reservation:r2"]
+        ganeti.tags("node", "node5.lab").remove(FREE)
+
+    Meanwhile(ganeti, f"OP_TAGS_DEL node5.lab {FREE}", act)
+    done = live(front, ganeti, "create", "r1", "-n", "3", way=way)
+    assert (done.status, done.out) == (1, "")
+    assert f"node node5.lab: Tag(s) '{FREE}' not found; nothing is changed" in done.err
+    free = ["reservation:free"]
+    assert inside(ganeti) == {"node4": free, "node5": ["reservation:r2"], "node6": free}
+
+
+def test_somebody_else_is_still_at_it(front: Front) -> None:
+    """He has the node out of the pool, and only his guard is on it."""
+    ganeti = Tagged(site("node4", "node5"))
+
+    def act() -> None:
+        ganeti.tags("node", "node5.lab")[:] += [f"{IN}reservation:moving-other"]
+        ganeti.tags("node", "node5.lab").remove(FREE)
+
+    Meanwhile(ganeti, f"OP_TAGS_DEL node5.lab {FREE}", act)
+    assert live(front, ganeti, "create", "r1", "-n", "2").status == 1
+    assert inside(ganeti) == {"node4": ["reservation:free"], "node5": ["reservation:moving-other"]}
+
+
+@pytest.mark.parametrize(
+    "fits",
+    [
+        "OP_TAGS_SET node5.lab steward:aggregate:reservation:moving-",
+        f"OP_TAGS_DEL node4.lab {FREE}",
+        f"OP_TAGS_SET node5.lab {IN}reservation:r1",
+        "OP_TAGS_DEL node4.lab steward:aggregate:reservation:moving-",
+    ],
+)
+def test_whatever_fails_all_is_as_before(front: Front, fits: str) -> None:
+    ganeti = Tagged(site("node4", "node5", "node6"))
+    Meanwhile(ganeti, fits, lambda: "the disk is full")
+    done = live(front, ganeti, "create", "r1", "-n", "3")
+    assert (done.status, done.out) == (1, "")
+    assert done.err.endswith(": the disk is full; nothing is changed\n")
+    free = ["reservation:free"]
+    assert inside(ganeti) == {"node4": free, "node5": free, "node6": free}
+
+
+def test_the_same_name_at_the_same_time(front: Front) -> None:
+    """Both got nodes, but one reservation of both was never asked for."""
+    ganeti = Tagged(site("node4", "node5", "node6"))
+
+    def act() -> None:
+        ganeti.tags("node", "node6.lab")[:] = [f"{IN}reservation:r1"]
+
+    Meanwhile(ganeti, "OP_TAGS_SET node4.lab steward:aggregate:reservation:r1", act)
+    done = live(front, ganeti, "create", "r1", "-n", "2")
+    assert (done.status, done.out) == (1, "")
+    assert "somebody else put node6.lab in a reservation meanwhile, or made reservation:r1" in (
+        done.err
+    )
+    free = ["reservation:free"]
+    assert inside(ganeti) == {"node4": free, "node5": free, "node6": ["reservation:r1"]}
+
+
+def test_what_cannot_be_undone_stays_closed(front: Front) -> None:
+    """And the guard can be released by hand."""
+    ganeti = Tagged(site("node4", "node5"))
+    failing = False
+
+    def before(operation: Operation) -> str:
+        nonlocal failing
+        failing |= operation["tags"][0] == f"{IN}reservation:r1"
+        return "no" if failing else ""
+
+    ganeti.before = before
+    done = live(front, ganeti, "create", "r1", "-n", "2")
+    assert "node4.lab, node5.lab stay closed by aggregate reservation:moving-" in done.err
+    (guard,) = inside(ganeti)["node4"]
+    assert f"'gnt-steward reserve release {guard}' ends that" in done.err
+    ganeti.before = lambda operation: ""
+    listed = live(front, ganeti, "list", "--no-headers", "--separator=|").out
+    assert f"{guard}|moving|2|node4.lab,node5.lab|-\n" in listed
+    assert live(front, ganeti, "release", guard).status == 0
+    assert inside(ganeti) == {"node4": ["reservation:free"], "node5": ["reservation:free"]}
+
+
+def test_nobody_knows_what_became_of_a_job(front: Front) -> None:
+    """Then nothing is undone: it may still come true."""
+    ganeti = Tagged(site("node4"))
+    calls = 0
+
+    def answer(method: str, arguments: list[Any]) -> Any:
+        nonlocal calls
+        if method == "SubmitManyJobs" and "TAGS" in str(arguments):
+            calls += 1
+            if calls == 2:
+                return None
+        return ganeti.luxi(method, arguments)
+
+    with luxid(front.path, answer) as daemon:
+        done = front("reserve", "create", "r1", "--luxi-socket", daemon.path)
+    assert done.status == 1
+    assert "the connection was closed before the answer; node4.lab stay closed by" in done.err
+    assert calls == 2
+
+
+@pytest.mark.parametrize(
+    ("tags", "entered", "stages"),
+    [
+        # Nothing was taken: only the guard goes.
+        (["free", "moving-w"], [], [[], [], ["-moving-w"]]),
+        # It left the pool.
+        (["moving-w"], [], [["+free"], [], ["-moving-w"]]),
+        # It is in the reservation already.
+        (["r1", "moving-w"], ["n"], [["+free"], ["-r1"], ["-moving-w"]]),
+        (["r1"], ["n"], [["+free"], ["-r1"], []]),
+        # Another command of the same name was faster.
+        (["r1", "moving-w"], [], [[], [], ["-moving-w"]]),
+        (["moving-v", "moving-w"], [], [[], [], ["-moving-w"]]),
+    ],
+)
+def test_recovery(tags: list[str], entered: list[str], stages: list[list[str]]) -> None:
+    prefix = "reservation:"
+    transfer = Transfer(prefix, ("n",), f"{prefix}free", f"{prefix}r1", "w")
+    found = recovery(transfer, {"n": [f"{IN}{prefix}{tag}" for tag in tags]}, entered)
+    assert [
+        [f"{'-' if c.removed else '+'}{c.tags[0].removeprefix(IN + prefix)}" for c in stage]
+        for stage in found
+    ] == stages
