@@ -18,8 +18,6 @@ MOVES: Final = (MIGRATE, FAILOVER, REPLACE_DISKS)
 
 SET_TAGS: Final = "OP_TAGS_SET"
 REMOVE_TAGS: Final = "OP_TAGS_DEL"
-#: What has tags, in Ganeti's words.
-TAGGED: Final = ("cluster", "nodegroup", "node", "instance")
 
 
 def migrate(instance: str, target: str | None = None) -> Operation:
@@ -67,7 +65,10 @@ def replace_secondary(instance: str, node: str) -> Operation:
 
 
 def set_tags(kind: str, name: str, tags: Sequence[str]) -> Operation:
-    """Put tags on an object; those it has already stay.  ``name`` of the cluster: empty."""
+    """Put tags on an object; those it has already stay.
+
+    ``kind``: cluster (its name is empty), nodegroup, node or instance.
+    """
     return {"OP_ID": SET_TAGS, "kind": kind, "name": name or None, "tags": list(tags)}
 
 

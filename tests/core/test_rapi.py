@@ -14,7 +14,7 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted
 from ganeti_steward.core.ganeti.rapi import Rapi
 from ganeti_steward.core.ganeti.rapi_access import Credentials, base_url, read_credentials
-from ganeti_steward.core.operations import migrate, replace_secondary
+from ganeti_steward.core.operations import migrate, remove_tags, replace_secondary, set_tags
 
 LAB = Credentials("lab", "secret")
 
@@ -181,6 +181,30 @@ def test_submit() -> None:
     assert third["target_node"] == "n4.lab"
     assert "OP_ID" not in third
     assert "instance_name" not in third
+
+
+def test_tags() -> None:
+    """Tags go into the address; a following job still waits for the one before it."""
+    numbers = iter(range(11, 15))
+    jobs = [
+        [set_tags("node", "n1.lab", ["a:b", "c+d"]), remove_tags("nodegroup", "my group", ["e"])],
+        [set_tags("cluster", "", ["f"])],
+        [remove_tags("instance", "i1.lab", ["g"])],
+    ]
+    with rapi(lambda method, path: (200, str(next(numbers)))) as daemon:
+        assert [client(daemon).refusal(job) for job in jobs] == ["", "", ""]
+        done = client(daemon).submit(jobs, "tidy up")
+    assert done == [Submitted((11, 12)), Submitted((13,)), Submitted((14,))]
+    assert [(one.method, one.path, one.body) for one in daemon.asked] == [
+        ("PUT", "/2/nodes/n1.lab/tags?tag=a%3Ab&tag=c%2Bd&reason=tidy+up", None),
+        (
+            "DELETE",
+            "/2/groups/my%20group/tags?tag=e&reason=tidy+up",
+            {"depends": [[11, ["success"]]]},
+        ),
+        ("PUT", "/2/tags?tag=f&reason=tidy+up", None),
+        ("DELETE", "/2/instances/i1.lab/tags?tag=g&reason=tidy+up", None),
+    ]
 
 
 def test_a_job_taken_in_part() -> None:
