@@ -111,10 +111,13 @@ def random_message(rng: random.Random) -> Json:
     instances = {f"i{i}": _guest(rng, nodes) for i in range(rng.randint(0, 9) if nodes else 0)}
     name = rng.choice([*instances, "new"])
     kinds = ("allocate", "multi-allocate", "relocate", "allocate-secondary")
-    kind = rng.choice((*kinds, "node-evacuate", "node-evacuate", "change-group"))
+    moving = ("node-evacuate", "node-evacuate", "change-group", "balance")
+    kind = rng.choice((*kinds, *moving, "capacity"))
     request: Json = {"type": kind, "name": name}
-    if kind == "allocate":
+    if kind in ("allocate", "capacity"):
         request |= _wanted(rng, nodes)
+    elif kind == "balance":
+        request["max_moves"] = rng.choice((None, 0, 1, 3, -1, "2"))
     elif kind == "multi-allocate":
         request["instances"] = [
             {"name": f"new{i}", **_wanted(rng, nodes)} for i in range(rng.randint(0, 4))

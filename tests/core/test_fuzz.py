@@ -22,6 +22,8 @@ from ganeti_steward.core.options import parse_options
 from ganeti_steward.core.request import (
     Allocate,
     AllocateSecondary,
+    Balance,
+    Capacity,
     ChangeGroup,
     MultiAllocate,
     NodeEvacuate,
@@ -74,9 +76,13 @@ def _fits(result: object, request: Request, cluster: Cluster) -> bool:
         return _are_usable([result], 1, cluster)
     if isinstance(request, Allocate | Relocate):
         return _are_usable(result, request.required_nodes, cluster)
+    if isinstance(request, Capacity):
+        return _are_copies(result, request, cluster)
     assert isinstance(result, list)
     if isinstance(request, NodeEvacuate | ChangeGroup):
         return _are_moved(result, request, cluster)
+    if isinstance(request, Balance):
+        return _is_plan(result, request, cluster)
     assert isinstance(request, MultiAllocate)
     placed, failed = result
     names = [item.instance.name for item in request.items]
@@ -84,6 +90,27 @@ def _fits(result: object, request: Request, cluster: Cluster) -> bool:
         _are_usable(nodes, len(nodes), cluster)
         and any(_asks(item, name, len(nodes)) for item in request.items)
         for name, nodes in placed
+    )
+
+
+def _are_copies(result: object, request: Capacity, cluster: Cluster) -> bool:
+    assert isinstance(result, dict)
+    placements, required = result["placements"], request.item.required_nodes
+    return result["count"] == len(placements) and all(
+        _are_usable(nodes, required, cluster) for nodes in placements
+    )
+
+
+def _is_plan(result: list[Any], request: Balance, cluster: Cluster) -> bool:
+    moved, failed, jobs = result
+    limit = len(jobs) if request.max_moves is None else request.max_moves
+    return (
+        failed == []
+        and len(moved) == len(jobs) <= limit
+        and all(
+            name in cluster.instance_index and {op["instance_name"] for op in job} == {name}
+            for (name, _, _), job in zip(moved, jobs, strict=True)
+        )
     )
 
 
