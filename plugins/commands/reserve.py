@@ -142,7 +142,7 @@ def _notes(site: Site, transfer: Transfer) -> list[str]:
     """What may surprise later."""
     notes, there = [], inhabitants(site, transfer.nodes)
     if there:
-        notes.append(f"{listed(there, every=False)} are on these nodes already and stay there")
+        notes.append(f"instances on these nodes stay there: {listed(there, every=False)}")
     under, _ = resolve(site, transfer.target)
     if not under.claimable:
         notes.append(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ganeti_steward.core.errors import StewardError, join_faults
+from ganeti_steward.core.ganeti.job_sets import counted
 from ganeti_steward.plugins.aggregates.expression import TAG, ExpressionError, checked_name
 from ganeti_steward.plugins.aggregates.reservations import Reservations, reservations
 from ganeti_steward.plugins.aggregates.tags import aggregate_tag
@@ -108,9 +109,10 @@ def _chosen(
     fit = [node for node in nodes if node.usable and (not groups or node.group in groups)]
     if len(fit) < wanted.number:
         where = f" in {', '.join(wanted.groups)}" if groups else ""
+        names = listed([node.name for node in fit]) or "none"
         raise StewardError(
-            f"{wanted.number} wanted, but the free pool {under.free.name} has {len(fit)} usable "
-            f"nodes{where}: {listed([node.name for node in fit]) or 'none'}"
+            f"{wanted.number} wanted, but the free pool {under.free.name} has "
+            f"{counted(len(fit), 'usable node')}{where}: {names}"
         )
     inhabited = {name for instance in cluster.instances for name in instance.nodes}
 
@@ -156,8 +158,8 @@ def release(site: Site, name: str, word: str, *, force: bool) -> list[Transfer]:
     users += [one for one in inhabitants(site, members.nodes) if one not in users]
     if users and not force:
         raise StewardError(
-            f"{listed(users, every=False)} ask for {full} or are on its nodes; --force releases "
-            "it all the same"
+            f"instances ask for {full} or are on its nodes: {listed(users, every=False)}; "
+            "--force releases it all the same"
         )
     other = [one for one in members.nodes if _elsewhere(site, under, one, full)]
     plain = [one for one in members.nodes if one not in other]

@@ -131,7 +131,7 @@ def _left(transfer: Transfer, live: Live) -> str:
     if not guarded:
         return f"look at the tags of {', '.join(transfer.nodes)}"
     return (
-        f"{', '.join(guarded)} stay closed by aggregate {transfer.guard}; when no job goes on, "
+        f"aggregate {transfer.guard} keeps closed: {', '.join(guarded)}; when no job goes on, "
         f"'gnt-steward reserve release {transfer.guard}' ends that"
     )
 

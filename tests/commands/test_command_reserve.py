@@ -92,7 +92,7 @@ def test_named_nodes_and_the_list(front: Front) -> None:
     ganeti = Tagged(told)
     done = live(front, ganeti, "create", "reservation:r1", "node6", "node4.lab", "node6")
     assert done.status == 0
-    assert done.err == "Note: squatter.lab are on these nodes already and stay there\n"
+    assert done.err == "Note: instances on these nodes stay there: squatter.lab\n"
     done = live(front, ganeti, "list", "-o", "+instances", "--separator=|")
     assert done.out.splitlines() == [
         "Reservation|State|Count|Nodes|Asked for by|Instances there",
@@ -136,7 +136,10 @@ def test_which_are_chosen(front: Front) -> None:
             "node1.lab is not in the free pool reservation:free; the cluster has no node 'node9'",
         ),
         (("create", "r1", "node6"), "node6.lab is not in the free pool reservation:free"),
-        (("create", "r1", "-n", "2"), "2 wanted, but the free pool reservation:free has 1 usable"),
+        (
+            ("create", "r1", "-n", "2"),
+            "but the free pool reservation:free has 1 usable node: ",
+        ),
         (("release", "r1"), "there is no reservation reservation:r1 (known: reservation:in:x)"),
         (("release", "free"), "reservation:free is the free pool, not a reservation"),
         (("list", "-o", "x"), "unknown field 'x' (known: name, state,"),
@@ -197,7 +200,7 @@ def test_a_used_reservation_is_released_by_force_only(front: Front) -> None:
     put(told, "asking.lab", "node1.lab", "reservation:r1")
     ganeti = Tagged(told)
     done = live(front, ganeti, "release", "r1")
-    assert "asking.lab, there.lab ask for reservation:r1 or are on its nodes; --force" in done.err
+    assert "or are on its nodes: asking.lab, there.lab; --force releases" in done.err
     assert ganeti.done == []
     assert live(front, ganeti, "release", "r1", "--force").status == 0
     assert inside(ganeti) == {"node4": ["reservation:free"]}
@@ -324,7 +327,7 @@ def test_what_cannot_be_undone_stays_closed(front: Front) -> None:
 
     ganeti.before = before
     done = live(front, ganeti, "create", "r1", "-n", "2")
-    assert "node4.lab, node5.lab stay closed by aggregate reservation:moving-" in done.err
+    assert " keeps closed: node4.lab, node5.lab; when no job goes on, " in done.err
     (guard,) = inside(ganeti)["node4"]
     assert f"'gnt-steward reserve release {guard}' ends that" in done.err
     ganeti.before = lambda operation: ""
@@ -350,7 +353,7 @@ def test_nobody_knows_what_became_of_a_job(front: Front) -> None:
     with luxid(front.path, answer) as daemon:
         done = front("reserve", "create", "r1", "--luxi-socket", daemon.path)
     assert done.status == 1
-    assert "the connection was closed before the answer; node4.lab stay closed by" in done.err
+    assert "the connection was closed before the answer; aggregate reservation:moving-" in done.err
     assert calls == 2
 
 
