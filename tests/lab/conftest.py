@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .cluster import NOT_VM_CAPABLE, Lab
+from .cluster import DRBD, NOT_VM_CAPABLE, PLAIN, Lab
 
 
 def _lacking() -> str:
@@ -38,3 +38,13 @@ def lab() -> Iterator[Lab]:
         yield lab
     finally:
         lab.down()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _as_found(lab: Lab) -> Iterator[None]:
+    """Each file of tests finds the pretended instances only, and no configuration."""
+    lab.configure()
+    yield
+    for name in lab.query("gnt-instance list -o name"):
+        if name not in DRBD | PLAIN:
+            lab.remove(name)
