@@ -57,7 +57,7 @@ def test_hail_cannot_be_asked(lab: Lab) -> None:
     lab.configure(f'[allocators]\nallocate = ["{HAIL} --frob", "balanced"]\n')
     lab.add("-t diskless", "chain2.lab")
     lab.remove("chain2.lab")
-    assert "hail --frob: ended with " in logged(lab, " --frob: ended with exit status 2: ")
+    assert f"{HAIL} --frob: " in logged(lab, " --frob: ended with exit status 2: ")
 
 
 def test_hail_as_shadow(lab: Lab) -> None:
