@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from ganeti_steward.core.config_node import Agent, Diagnose, Nagios
 from ganeti_steward.core.errors import BadConfig
 
 DEFAULT_PATH: Final = "/etc/ganeti/steward.toml"
@@ -116,12 +117,18 @@ class Config(NamedTuple):
     shadow: Shadow = Shadow()
     plugins: Plugins = Plugins()
     aggregates: Aggregates = Aggregates()
+    diagnose: Diagnose = Diagnose()
+    agent: Agent = Agent()
     history: History = History()
     log: Log = Log()
     weigh: Mapping[str, float] = _NOTHING
     """plugin name -> weight of its costs (1 where none is given)"""
     plugin: Mapping[str, Mapping[str, Any]] = _NOTHING
     """plugin name -> its own section, unchecked here"""
+    collector: Mapping[str, Mapping[str, Any]] = _NOTHING
+    """collector -> its thresholds, unchecked here"""
+    nagios: Mapping[str, Nagios] = _NOTHING
+    """source -> the check"""
 
     def chain(self, request_type: str) -> tuple[str, ...]:
         """The allocators for a request type, in order."""

@@ -232,10 +232,11 @@ def test_sample(front: Front) -> None:
 def test_sample_of_plugin_sections(front: Front) -> None:
     """What stands in the sample as an example is right when its marks are taken away."""
     sample = front("check-config", "--sample").out
-    examples = re.sub(r"^# (\[|\")", r"\1", sample, flags=re.MULTILINE)
+    examples = re.sub(r"^# (\[|\"|[a-z-]+ = )", r"\1", sample, flags=re.MULTILINE)
     front.config_file.write_text(examples)
     assert load_config(str(front.config_file)).weigh == {"mysite.rules": 1.0}
     assert load_config(str(front.config_file)).plugin == {"mysite.rules": {}}
+    assert load_config(str(front.config_file)).nagios.keys() == {"raid"}
 
 
 def test_sample_can_be_used(front: Front) -> None:

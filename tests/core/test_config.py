@@ -11,7 +11,9 @@ import pytest
 
 from ganeti_steward.core import config
 from ganeti_steward.core.config import Config, load_config
-from ganeti_steward.core.config_file import SCHEMA, sample_config
+from ganeti_steward.core.config_file import sample_config
+from ganeti_steward.core.config_node import Nagios
+from ganeti_steward.core.config_schema import SCHEMA
 from ganeti_steward.core.errors import BadConfig
 
 
@@ -70,6 +72,15 @@ def test_every_value(tmp_path: Path) -> None:
         "mysite.rules" = 2
         [plugin.mysite]
         colour = "blue"
+        [diagnose]
+        commands = ["raid", "*"]
+        [collector.smart]
+        wear = 90
+        [nagios.raid]
+        command = ["/bin/check_raid", "-q"]
+        critical = "evacuate"
+        [agent]
+        repair = true
     """
     read = _load(tmp_path, text)
     kinds = ("allocate", "multi-allocate", "relocate", "allocate-secondary")
@@ -79,12 +90,15 @@ def test_every_value(tmp_path: Path) -> None:
     assert (read.history.keep, read.history.directory) == (0, "")
     assert (read.log.file, read.log.level) == ("/x/y.log", "debug")
     assert read.plugin == {"mysite": {"colour": "blue"}}
+    assert (read.diagnose.commands, read.agent.repair) == (("raid", "*"), True)
+    assert read.collector == {"smart": {"wear": 90}}
+    assert read.nagios == {"raid": Nagios(("/bin/check_raid", "-q"), critical="evacuate")}
 
 
 _BAD = [
     (
         "bogus = 1",
-        "bogus: no such section (known: allocators, shadow, plugins, aggregates, history, log, ",
+        "bogus: no such section (known: allocators, shadow, plugins, aggregates, diagnose, agent, ",
     ),
     ('"a\\nb" = 1', r"'a\nb': no such section"),
     ("log = 1", "log: a section is expected, found the number 1"),
@@ -120,6 +134,25 @@ _BAD = [
     ("[aggregates.nodes]\nn1 = 'a'", "aggregates.nodes: n1: a list of names is expected"),
     ("[aggregates.units]\nn1 = ['a']", "aggregates.units: n1: a section is expected"),
     ("[aggregates.units.n1]\nu = 1", "aggregates.units: n1: u: a list of names is expected"),
+    ("[diagnose]\ncollectors = ['smrat']", "diagnose.collectors: smrat is not one of smart, md, "),
+    ("[diagnose]\ncommands = ['a.b']", "diagnose.commands: 'a.b' is no name of a command"),
+    ("[diagnose]\nseveral-command = '../x'", "'../x' is no name of a command (letters, digits"),
+    ("[diagnose]\nseveral-status = 'Ok'", "one of live-repair, evacuate, evacuate-failover is"),
+    ("[diagnose]\nappear-after = 0", "diagnose.appear-after: 0 is not between 1 and 1000"),
+    ("[agent]\nport = 70000", "agent.port: 70000 is not between 1 and 65535"),
+    ("[agent]\nrepair = 1", "agent.repair: true or false is expected, found the number 1"),
+    ("[agent]\naddress = 1", "agent.address: a text is expected, found the number 1"),
+    ("nagios = 1", "nagios: a section is expected, found the number 1"),
+    ("[nagios]\nraid = 1", "nagios.raid: a section is expected, found the number 1"),
+    ("[nagios.raid]\nok = 'Ok'", "nagios.raid: has no command"),
+    ("[nagios.raid]\ncommand = '/x'", "nagios.raid.command: a list of words is expected"),
+    ("[nagios.raid]\ncommand = ['x']", "raid.command: the first word must be a program's absolute"),
+    ("[nagios.raid]\ncommand = ['/x']\nbad = 1", "nagios.raid.bad: no such key (known: command, "),
+    (
+        "[nagios.raid]\ncommand = ['/x']\nwarning = 'ok'",
+        "nagios.raid.warning: one of Ok, live-repair, evacuate, evacuate-failover, unknown is ",
+    ),
+    ("[collector]\nsmart = 1", "collector.smart: a section is expected, found the number 1"),
     ("[weigh]\nx = -1", "weigh.x: -1 is not between 0 and 1e+06"),
     ("[weigh]\nx = 'y'", "weigh.x: a number is expected, found the text 'y'"),
 ]

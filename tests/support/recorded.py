@@ -1,0 +1,83 @@
+"""A machine as it was recorded: a directory of files and programs' outputs.
+
+``DIRECTORY/root/...`` holds files by their absolute path; ``DIRECTORY/machine.json`` may hold
+``commands`` (command line -> ``{"status": 0, "output": "...", "errors": "...", "fault": ""}``;
+``output_file`` instead of ``output`` names a file beside it), ``links``, ``space``,
+``temperatures``, ``fans`` and ``kernel_log`` (lists of the values of `core.machine`).
+A program is there when a command begins with its name.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ganeti_steward.core.machine import Reading, Space
+from ganeti_steward.core.program import Ended
+
+
+class RecordedMachine:
+    """Implements `core.machine.Machine`; everything asked is kept in ``asked``."""
+
+    def __init__(self, directory: Path, **changed: Any) -> None:
+        """``changed``: members of machine.json that are other ones in this test."""
+        self.directory = directory
+        self.asked: list[str] = []
+        file = directory / "machine.json"
+        self.recorded: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+        self.recorded |= changed
+
+    def _file(self, path: str) -> Path:
+        assert path.startswith("/"), path
+        return self.directory / "root" / path[1:]
+
+    def read(self, path: str) -> bytes:
+        self.asked.append(path)
+        return self._file(path).read_bytes()
+
+    def listing(self, directory: str) -> Sequence[str]:
+        return sorted(os.listdir(self._file(directory)))
+
+    def target(self, link: str) -> str:
+        if link in self.recorded.get("links", {}):
+            return str(self.recorded["links"][link])
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), link)
+
+    def has(self, program: str) -> bool:
+        return any(line.split()[0] == program for line in self.recorded.get("commands", {}))
+
+    def run(self, *command: str) -> Ended:
+        line = " ".join(command)
+        self.asked.append(line)
+        if not self.has(command[0]):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
+        recorded = self.recorded["commands"][line]
+        output = recorded.get("output", "")
+        if "output_file" in recorded:
+            output = (self.directory / recorded["output_file"]).read_text()
+        return Ended(
+            recorded.get("status", 0),
+            output.encode(),
+            recorded.get("errors", "").encode(),
+            recorded.get("fault", ""),
+        )
+
+    def kernel_log(self) -> Sequence[str]:
+        if "kernel_log" not in self.recorded:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), "/dev/kmsg")
+        return list(self.recorded["kernel_log"])
+
+    def space(self, mount_point: str) -> Space:
+        if mount_point not in self.recorded.get("space", {}):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), mount_point)
+        return Space(**self.recorded["space"][mount_point])
+
+    def temperatures(self) -> Sequence[Reading]:
+        return [Reading(**one) for one in self.recorded.get("temperatures", [])]
+
+    def fans(self) -> Sequence[Reading]:
+        return [Reading(**one) for one in self.recorded.get("fans", [])]
