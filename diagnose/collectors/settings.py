@@ -1,0 +1,67 @@
+"""Reading a collector's thresholds from ``[collector.NAME]``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, TypeVar
+
+from ganeti_steward.core.errors import StewardError, join_faults
+from ganeti_steward.core.finding import STATUSES
+from ganeti_steward.core.reader import describe, quoted
+
+_Settings = TypeVar("_Settings", bound=NamedTuple)
+
+#: Fields whose names end so hold one of the diagnose object's statuses.
+_STATUS: Final = "status"
+
+
+class BadSettings(StewardError):
+    """Thresholds that cannot be used; names every fault."""
+
+    def __init__(self, name: str, faults: list[str]) -> None:
+        self.faults = tuple(f"collector.{name}.{fault}" for fault in faults)
+        super().__init__(join_faults(self.faults))
+
+
+def read_settings(kind: type[_Settings], name: str, given: Mapping[str, Any]) -> _Settings:
+    """The thresholds of a collector; raises BadSettings.
+
+    Keys are the fields of ``kind`` with dashes; a value is of the kind its default is.
+    """
+    defaults, faults = kind._field_defaults, []
+    values: dict[str, Any] = {}
+    for key, value in given.items():
+        field = key.replace("-", "_")
+        if field not in defaults or "_" in key:
+            known = ", ".join(known.replace("_", "-") for known in defaults)
+            faults.append(f"{quoted(key)[1:-1]}: no such key (known: {known})")
+            continue
+        fault = _fault(field, defaults[field], value)
+        if fault:
+            faults.append(f"{key}: {fault}")
+        else:
+            values[field] = tuple(value) if isinstance(value, list) else value
+    if faults:
+        raise BadSettings(name, faults)
+    return kind(**values)
+
+
+def _fault(field: str, default: Any, value: Any) -> str:
+    """What is wrong with a value; empty when nothing is."""
+    if field.endswith(_STATUS):
+        if value in STATUSES:
+            return ""
+        return f"one of {', '.join(STATUSES)} is expected, found {describe(value)}"
+    if isinstance(default, bool):
+        good, wanted = isinstance(value, bool), "true or false"
+    elif isinstance(default, int | float):
+        whole = not isinstance(default, float)
+        number = isinstance(value, int) if whole else isinstance(value, int | float)
+        good = number and not isinstance(value, bool) and value >= 0
+        wanted = "a whole number from 0" if whole else "a number from 0"
+    elif isinstance(default, tuple):
+        good = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        wanted = "a list of texts"
+    else:
+        good, wanted = isinstance(value, str), "a text"
+    return "" if good else f"{wanted} is expected, found {describe(value)}"
