@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.finding import STATUSES
 from ganeti_steward.core.reader import describe, quoted
 
-_Settings = TypeVar("_Settings", bound=NamedTuple)
+_Settings = TypeVar("_Settings", bound=tuple[Any, ...])
 
 #: Fields whose names end so hold one of the diagnose object's statuses.
 _STATUS: Final = "status"
@@ -26,9 +26,11 @@ class BadSettings(StewardError):
 def read_settings(kind: type[_Settings], name: str, given: Mapping[str, Any]) -> _Settings:
     """The thresholds of a collector; raises BadSettings.
 
-    Keys are the fields of ``kind`` with dashes; a value is of the kind its default is.
+    ``kind`` is a NamedTuple with a default for each field.  Keys are its fields with dashes;
+    a value is of the kind its default is.
     """
-    defaults, faults = kind._field_defaults, []
+    defaults: Mapping[str, Any] = vars(kind)["_field_defaults"]
+    faults: list[str] = []
     values: dict[str, Any] = {}
     for key, value in given.items():
         field = key.replace("-", "_")
