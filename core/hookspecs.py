@@ -12,6 +12,8 @@ from ganeti_steward.core import PROJECT
 if TYPE_CHECKING:
     from ganeti_steward.core.answer import Outcome
     from ganeti_steward.core.context import Context
+    from ganeti_steward.core.finding import Said
+    from ganeti_steward.core.machine import Machine
     from ganeti_steward.core.model import Cluster, Instance
     from ganeti_steward.core.request import (
         Allocate,
@@ -145,4 +147,14 @@ def steward_weigh(cluster: Cluster, instance: Instance) -> Iterable[Cost] | None
     :param instance: the instance to be placed or moved
     :return: any number of costs; each is multiplied by the plugin's configured weight and
         added to the cluster score
+    """
+
+
+@hookspec
+def steward_diagnose(machine: Machine) -> Iterable[Said] | None:
+    """Say what is known about this node's hardware.
+
+    :param machine: the node; it is asked for files, programs' outputs and sensors
+    :return: any number of findings, unknowns and things that do not apply; their sources are
+        the plugin's name, or that plus ``:object``.  A failure of the plugin is one unknown.
     """

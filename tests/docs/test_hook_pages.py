@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from recorded import RecordedMachine
 
 from ganeti_steward.core import hookspecs
 from ganeti_steward.core.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.config import load_config
 from ganeti_steward.core.dispatch import answer_message
+from ganeti_steward.core.finding import Finding, NotApplicable, Said, Unknown
 from ganeti_steward.core.options import Options
 from ganeti_steward.core.plugins import Plugins
 
@@ -271,3 +273,39 @@ def test_steward_balance(example: tuple[Ask, Ask]) -> None:
     del message["request"]["max_moves"]
     message["nodes"][secondary]["drained"] = True
     assert ask(message) == plain(message)
+
+
+def test_steward_diagnose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A battery to be replaced is a finding; the program's failure is none."""
+    (settings,), (source,) = (fences("steward_diagnose", kind) for kind in ("toml", "python"))
+    (tmp_path / "acme_raid.py").write_text(source)
+    (tmp_path / "steward.toml").write_text(settings)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = load_config(str(tmp_path / "steward.toml"))
+    assert config.diagnose.load == ("acme_raid",)
+    config = config._replace(plugins=config.plugins._replace(load=config.diagnose.load))
+    plugins = Plugins(config)
+    assert plugins.hooks("acme_raid") == ["steward_diagnose"]
+    (implementation,) = plugins.implementations("steward_diagnose")
+
+    def said(**recorded: Any) -> list[Said]:
+        machine = RecordedMachine(tmp_path, **recorded)
+        return list(plugins.call(implementation, 10, machine=machine))
+
+    good, worn = (
+        {"id": number, "state": state, "serial": f"BBU-{number}"}
+        for number, state in enumerate(("good", "replace"))
+    )
+    output = json.dumps({"batteries": [good, worn]})
+    try:
+        assert said() == [NotApplicable("acme_raid", "there is no acme-raid")]
+        assert said(commands={"acme-raid --json": {"output": output}}) == [
+            Finding("acme_raid:battery0", "Ok"),
+            Finding("acme_raid:battery1", "live-repair", "order-battery", {"serial": "BBU-1"}),
+        ]
+        failed = {"status": 5, "output": output}
+        assert said(commands={"acme-raid --json": failed}) == [
+            Unknown("acme_raid", "acme-raid failed: 5")
+        ]
+    finally:
+        del sys.modules["acme_raid"]

@@ -1,0 +1,53 @@
+"""A plugin's diagnose hook: found, called with the machine, its failure named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from recorded import RecordedMachine
+
+from ganeti_steward.core.config import load_config
+from ganeti_steward.core.errors import PluginError
+from ganeti_steward.core.finding import Finding
+from ganeti_steward.core.plugins import Plugins
+
+if TYPE_CHECKING:
+    from sites import Site
+
+
+def said(site: Site, name: str) -> Any:
+    """What the hook of one plugin says about an empty machine."""
+    plugins = Plugins(load_config(str(site.config_file)))
+    assert plugins.hooks(name) == ["steward_diagnose"]
+    (implementation,) = plugins.implementations("steward_diagnose")
+    return plugins.call(implementation, 10, machine=RecordedMachine(site.path))
+
+
+def test_findings(site: Site) -> None:
+    site.plugin(
+        "fans",
+        """
+        from ganeti_steward.core.finding import Finding
+
+        @hookimpl
+        def steward_diagnose(machine):
+            yield Finding("fans", "live-repair" if machine.fans() else "Ok")
+        """,
+    )
+    site.configure("fans")
+    assert said(site, "fans") == [Finding("fans", "Ok")]
+
+
+def test_failure(site: Site) -> None:
+    site.plugin(
+        "fans",
+        """
+        @hookimpl
+        def steward_diagnose(machine):
+            yield machine.read("/proc/fans")
+        """,
+    )
+    site.configure("fans")
+    with pytest.raises(PluginError, match="plugin fans: failed: FileNotFoundError: "):
+        said(site, "fans")
