@@ -24,7 +24,7 @@ from ganeti_steward.plugins.aggregates.tags import INSTANCE, aggregate_tag, read
 from ganeti_steward.plugins.aggregates.wishes import Term, read_wishes
 
 DATA: Final[Any] = json.loads(
-    (Path(__file__).parents[1] / "data" / "membership" / "placement.json").read_text()
+    (Path(__file__).parents[2] / "data" / "membership" / "placement.json").read_text()
 )
 
 #: Cases that are only about the service's own protocol, and why they say nothing here.

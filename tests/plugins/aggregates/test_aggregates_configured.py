@@ -1,0 +1,57 @@
+"""The section ``[aggregates]`` says the same as tags."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from message_tags import RACK2, ask_for, put
+
+if TYPE_CHECKING:
+    from sites import Capture, Site
+
+CONFIGURED = """
+[aggregates]
+default-forbidden-prefixes = ["reservation:"]
+required-prefixes = ["reservation:"]
+unclaimable = ["reservation:free"]
+[aggregates.groups]
+rack2 = ["room2"]
+[aggregates.nodes]
+"node1.lab" = ["reservation:free"]
+"node2.lab" = ["reservation:r1"]
+[aggregates.units."node3.lab"]
+numa0 = ["fast"]
+[aggregates.pools]
+p1 = ["room2"]
+[aggregates.instances]
+"strict.lab" = ["!in:room2,reservation:r1", "member_of_primary=reservation:r2"]
+"""
+
+
+def test_the_configuration_says_the_same(site: Site, capture: Capture) -> None:
+    site.configure(more=CONFIGURED)
+    message = capture("allocate-diskless")
+    ask_for(message, "reservation:r1")
+    assert site.place(message) == ["node2.lab"]
+    ask_for(message, "steward:member-of:not:room2")
+    assert site.place(message) == ["node3.lab"]
+    ask_for(message, "steward:member-of:room2")
+    assert set(site.place(message)) <= set(RACK2)
+    ask_for(message, "reservation:free")
+    assert "no instance may ask for" in site.refused(message)
+    ask_for(message)
+    message["request"]["name"] = "strict.lab"
+    put(message, "reservation:r2", "node3.lab", "node4.lab")
+    assert site.place(message) == ["node3.lab"]
+    del message["nodes"]["node1.lab"]
+    for name in [n for n, i in message["instances"].items() if "node1.lab" in i["nodes"]]:
+        del message["instances"][name]
+    told = "configuration aggregates.nodes.node1.lab: the cluster has no node1.lab"
+    assert told in site.ask(message).info
+
+
+def test_faults_in_the_configuration_close_everything(site: Site, capture: Capture) -> None:
+    site.configure(more=CONFIGURED.replace('["room2"]', '["room 2"]'))
+    refusal = site.refused(capture("allocate-drbd"))
+    assert "configuration aggregates.groups.rack2: 'room 2': 'room 2' is no name" in refusal
+    assert "configuration aggregates.pools.p1: 'room 2'" in refusal

@@ -1,0 +1,66 @@
+"""Where the disks are, and parts of nodes (aggregates 6.4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from message_tags import DEFAULT, RACK2, ask_for, group_tag, put
+
+if TYPE_CHECKING:
+    from sites import Capture, Site
+
+
+def test_storage_pools(site: Site, capture: Capture) -> None:
+    """The disks go to a pool that reaches the group by an aggregate both are in."""
+    message = capture("allocate-ext")
+    group_tag(message, "default", "steward:aggregate:room1")
+    group_tag(message, "rack2", "steward:aggregate:room2")
+    message["cluster_tags"].extend(
+        f"steward:pool:{pool}:aggregate:{name}"
+        for pool, name in (("p1", "room1"), ("p1", "slow"), ("p2", "room2"))
+    )
+    ask_for(message, "steward:member-of.storage:not:slow")
+    assert set(site.place(message)) <= set(RACK2)
+    ask_for(message, "steward:member-of.storage:slow")
+    assert set(site.place(message)) <= set(DEFAULT)
+    ask_for(message, "steward:pool:p1")
+    assert set(site.place(message)) <= set(DEFAULT)
+    ask_for(message, "steward:pool:p1", "steward:member-of:not:slow")
+    refusal = site.refused(message)
+    assert "storage: no pool will do" in refusal
+    assert "storage: out of reach" in refusal
+    ask_for(message, "steward:pool:elsewhere")
+    assert site.place(message)
+    ask_for(message, "steward:pool:elsewhere", "steward:member-of.storage:slow")
+    assert "storage: not in aggregate slow" in site.refused(message)
+
+
+def test_a_group_no_declared_pool_reaches(site: Site, capture: Capture) -> None:
+    """Its disks are in a pool of which nothing is known but that it is in no aggregate."""
+    message = capture("allocate-ext")
+    group_tag(message, "default", "steward:aggregate:room1")
+    put(message, "alpha", "node4.lab")
+    message["cluster_tags"].append("steward:pool:p1:aggregate:room1")
+    ask_for(message, "steward:member-of:alpha", "steward:member-of.storage:not:room1")
+    assert site.place(message) == ["node4.lab"]
+    ask_for(message, "steward:member-of:alpha", "steward:member-of.storage:room2")
+    assert "1 storage: not in aggregate room2" in site.refused(message)
+
+
+def test_storage_on_the_nodes(site: Site, capture: Capture) -> None:
+    message = capture("allocate-drbd")
+    put(message, "slow", *RACK2, "node1.lab")
+    ask_for(message, "steward:member-of.storage:not:slow")
+    assert set(site.place(message)) == {"node2.lab", "node3.lab"}
+
+
+def test_units(site: Site, capture: Capture) -> None:
+    message = capture("allocate-diskless")
+    message["nodes"]["node3.lab"]["tags"] = ["steward:unit:numa0:aggregate:fast"]
+    message["nodes"]["node4.lab"]["tags"] = ["steward:unit:numa0:aggregate:slow"]
+    ask_for(message, "steward:member-of.unit:fast")
+    assert site.place(message) == ["node3.lab"]
+    ask_for(message, "steward:member-of.unit:not:slow")
+    assert site.place(message) != ["node4.lab"]
+    ask_for(message, "steward:member-of.unit:slow", "steward:member-of:not:slow")
+    assert "unit: none of the node will do" in site.refused(message)
