@@ -54,6 +54,11 @@ class PluginError(StewardError):
         super().__init__(f"{kind}{plugin}: {fault}")
 
 
+def reason_of(err: Exception) -> str:
+    """What an error of the system says, without the file it is about."""
+    return getattr(err, "strerror", None) or str(err)
+
+
 def join_faults(faults: Sequence[str]) -> str:
     """The first ten faults in one sentence, the others counted."""
     shown = "; ".join(faults[:MAX_FAULTS])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
-from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.errors import StewardError, reason_of
 
 if TYPE_CHECKING:
     from ganeti_steward.core.config import History
@@ -72,8 +72,7 @@ def record(config: History, call: Call, request: bytes, answer: bytes) -> None:
         _drop_old(config, call.started)
     except (OSError, ValueError) as err:
         _discard(new)
-        reason = getattr(err, "strerror", None) or str(err)
-        raise StewardError(f"history {config.directory}: {reason}") from None
+        raise StewardError(f"history {config.directory}: {reason_of(err)}") from None
 
 
 def _private(path: str, flags: int) -> int:

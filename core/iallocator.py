@@ -26,7 +26,7 @@ from typing import Final, NamedTuple, NoReturn
 from ganeti_steward.core import log
 from ganeti_steward.core.config import Config, config_path, load_config
 from ganeti_steward.core.dispatch import answer_message
-from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, BadInput, StewardError
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, BadInput, StewardError, reason_of
 from ganeti_steward.core.history import Call, record
 from ganeti_steward.core.options import parse_options
 from ganeti_steward.core.version import VERSION
@@ -141,9 +141,8 @@ def _read(files: Sequence[str]) -> bytes:
         with open(0 if standard else files[0], "rb", closefd=not standard) as file:
             return file.read()
     except (OSError, ValueError) as err:
-        reason = getattr(err, "strerror", None) or str(err)
         name = "standard input" if standard else f"input file {files[0]!r}"
-        raise BadInput([f"{name}: {reason}"]) from None
+        raise BadInput([f"{name}: {reason_of(err)}"]) from None
 
 
 def _answer(raw: bytes, options: Sequence[str], config: Config) -> bytes:

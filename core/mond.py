@@ -19,6 +19,7 @@ from typing import Final
 
 import orjson
 
+from ganeti_steward.core.errors import reason_of
 from ganeti_steward.core.loads import NoLoads
 
 PORT: Final = 1815
@@ -139,4 +140,4 @@ def _fault(err: Exception) -> str:
         return "no complete answer in time"
     if isinstance(err, HTTPException) and not isinstance(err, OSError):
         return f"its answer is not HTTP ({type(err).__name__})"
-    return getattr(err, "strerror", None) or str(err)
+    return reason_of(err)

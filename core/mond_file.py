@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import orjson
 
-from ganeti_steward.core.errors import BadInput
+from ganeti_steward.core.errors import BadInput, reason_of
 from ganeti_steward.core.loads import NoLoads
 from ganeti_steward.core.reader import Faults, Section, describe, quoted
 
@@ -43,8 +43,7 @@ def _entries(path: str) -> dict[str, list[object]]:
     except orjson.JSONDecodeError as err:
         raise NoLoads(f"file {quoted(path)}: not valid JSON: {err}") from None
     except (OSError, ValueError) as err:
-        reason = getattr(err, "strerror", None) or str(err)
-        raise NoLoads(f"file {quoted(path)}: {reason}") from None
+        raise NoLoads(f"file {quoted(path)}: {reason_of(err)}") from None
     if not isinstance(data, list):
         raise NoLoads(f"file {quoted(path)}: a list is expected, found {describe(data)}")
     known: dict[str, list[object]] = {}

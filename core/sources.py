@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ganeti_steward.core.errors import BadInput, StewardError
+from ganeti_steward.core.errors import BadInput, StewardError, reason_of
 from ganeti_steward.core.ganeti.luxi import SOCKET, Luxi
 from ganeti_steward.core.wire import parse, read_cluster
 
@@ -162,7 +162,7 @@ def _live(client: Luxi | Rapi, template: str | None) -> Source:
 
 def _message(path: str) -> Source:
     try:
-        cluster = read_cluster(parse(_read(path)))
+        cluster = read_cluster(parse(read_file(path)))
     except BadInput as err:
         raise StewardError(f"{_file(path)}: {err}") from None
     return Source(cluster, _file(path))
@@ -172,7 +172,7 @@ def _text(path: str) -> Source:
     from ganeti_steward.core.text_format import read_text
 
     try:
-        cluster = read_text(_read(path).decode())
+        cluster = read_text(read_file(path).decode())
     except UnicodeDecodeError as err:
         raise StewardError(f"{_file(path)}: byte {err.start} is not UTF-8") from None
     except BadInput as err:
@@ -184,11 +184,12 @@ def _file(path: str) -> str:
     return "standard input" if path == "-" else f"the file {path}"
 
 
-def _read(path: str) -> bytes:
+def read_file(path: str) -> bytes:
+    """A file named on the command line, ``-`` for standard input; raises StewardError."""
     if path == "-":
         return sys.stdin.buffer.read()
     try:
         with open(path, "rb") as file:
             return file.read()
     except (OSError, ValueError) as err:
-        raise StewardError(f"{path}: {getattr(err, 'strerror', None) or err}") from None
+        raise StewardError(f"{path}: {reason_of(err)}") from None

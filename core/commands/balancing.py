@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ganeti_steward.core.answer import Refusal
+from ganeti_steward.core.commands.passed_options import add_passed_options
 from ganeti_steward.core.config import Config
 from ganeti_steward.core.dispatch import dispatch
 from ganeti_steward.core.errors import StewardError
@@ -64,17 +65,8 @@ def add_balance_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--no-disk-moves", action="store_true", help="copy no disks: migrations only")
     add("--no-instance-moves", action="store_true", help="leave primaries: replace disks only")
-    add(
-        "--restricted-migration",
-        action="store_true",
-        help="migrate only off drained nodes",
-    )
-    add(
-        "--select-instances",
-        action="append",
-        metavar="NAME,...",
-        help="move only these instances",
-    )
+    add("--restricted-migration", action="store_true", help="migrate only off drained nodes")
+    add("--select-instances", action="append", metavar="NAME,...", help="move only these instances")
     add(
         "--exclude-instances",
         action="append",
@@ -97,13 +89,7 @@ def add_balance_options(parser: argparse.ArgumentParser) -> None:
         metavar="FACTOR",
         help="how many times more a step that copies disks must gain; default: %(default)s",
     )
-    add(
-        "--option",
-        action="append",
-        default=[],
-        metavar="OPTION",
-        help="an option as Ganeti would pass it to an allocator, e.g. --option=--mond",
-    )
+    add_passed_options(parser, short=False, example="--mond")
 
 
 def _whole(text: str) -> int:

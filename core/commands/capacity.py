@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from ganeti_steward.core.answer import Refusal
+from ganeti_steward.core.commands.passed_options import add_passed_options
 from ganeti_steward.core.commands.place import (
     NAME,
     add_instance_options,
@@ -62,14 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--placements", action="store_true", help="all places in their order, not the first few")
     add("--no-capacity-checks", action="store_true", help="nodes need not stay evacuable")
     add("--json", action="store_true", help="the same as data, with all places")
-    add(
-        "-O",
-        "--option",
-        action="append",
-        default=[],
-        metavar="OPTION",
-        help="an option as Ganeti would pass it to an allocator",
-    )
+    add_passed_options(parser, example="--ignore-soft-errors")
     add_table_options(parser)
     add_instance_options(parser, short=False)
     add_source_options(parser)

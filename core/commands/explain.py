@@ -10,14 +10,16 @@ import orjson
 
 from ganeti_steward.core import history
 from ganeti_steward.core.answer import Answer, Outcome
+from ganeti_steward.core.commands.passed_options import add_passed_options
 from ganeti_steward.core.commands.plan_text import group_text
 from ganeti_steward.core.commands.tables import table
 from ganeti_steward.core.config import config_path, load_config
 from ganeti_steward.core.dispatch import answer_message
-from ganeti_steward.core.errors import EXIT_OK, StewardError
+from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.explanation import Explanation, GroupVerdict, NodeVerdict, Place, Told
 from ganeti_steward.core.options import parse_options
 from ganeti_steward.core.site import ROLES
+from ganeti_steward.core.sources import read_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,14 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--last", action="store_true", help="the last request Ganeti made")
     which.add_argument("--kept", metavar="NAME", help="a kept request, see gnt-steward replay -l")
     parser.add_argument("--json", action="store_true", help="the same as data")
-    parser.add_argument(
-        "-O",
-        "--option",
-        action="append",
-        default=[],
-        metavar="OPTION",
-        help="an option as Ganeti would pass it, e.g. -O=--no-capacity-checks",
-    )
+    add_passed_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -42,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     config = load_config(config_path())
     arguments: Sequence[str] = options.option
     if options.file:
-        raw = _read(options.file)
+        raw = read_file(options.file)
     else:
         entry = history.entry(config.history, options.kept or "")
         raw, arguments = entry.request, [*entry.call.arguments, *arguments]
@@ -52,16 +47,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         sys.stdout.write(as_text(outcome))
     return EXIT_OK
-
-
-def _read(path: str) -> bytes:
-    if path == "-":
-        return sys.stdin.buffer.read()
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except (OSError, ValueError) as err:
-        raise StewardError(f"{path}: {getattr(err, 'strerror', None) or err}") from None
 
 
 def as_json(outcome: Outcome) -> bytes:

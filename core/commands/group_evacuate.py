@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ganeti_steward.core.answer import Refusal
+from ganeti_steward.core.commands.passed_options import add_passed_options
 from ganeti_steward.core.commands.running import add_running_options, check_can_run, run_moves
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
 from ganeti_steward.core.config import config_path, load_config
@@ -38,13 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with -X or -C: move what can be moved although some cannot",
     )
     add_running_options(parser)
-    parser.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="OPTION",
-        help="an option as Ganeti would pass it, e.g. --option=--no-capacity-checks",
-    )
+    add_passed_options(parser, short=False)
     add_table_options(parser)
     add_source_options(parser, positional=False)
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from ganeti_steward.core.answer import Answer
 from ganeti_steward.core.commands.explain import as_json, as_text
+from ganeti_steward.core.commands.passed_options import add_passed_options
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.config import config_path, load_config
 from ganeti_steward.core.dispatch import dispatch
@@ -33,14 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_instance_options(parser)
     parser.add_argument("--json", action="store_true", help="the same as data")
-    parser.add_argument(
-        "-O",
-        "--option",
-        action="append",
-        default=[],
-        metavar="OPTION",
-        help="an option as Ganeti would pass it to an allocator, e.g. -O=--no-capacity-checks",
-    )
+    add_passed_options(parser)
     add_source_options(parser, short=False, positional=False)
 
 

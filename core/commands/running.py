@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError, reason_of
 from ganeti_steward.core.ganeti.job_sets import counted, describe, script
 from ganeti_steward.core.ganeti.run_jobs import Interrupts, Result, Run, run_job_sets
 from ganeti_steward.core.operations import Job
@@ -57,7 +57,7 @@ def write_script(path: str, sets: Sequence[Sequence[Job]]) -> None:
         with open(path, "w") as file:
             file.write("#!/bin/sh\nset -e\n" + script(sets))
     except (OSError, ValueError) as err:
-        raise StewardError(f"{path}: {getattr(err, 'strerror', None) or err}") from None
+        raise StewardError(f"{path}: {reason_of(err)}") from None
 
 
 def run_moves(source: Source, sets: Sequence[Sequence[Job]], reason: str) -> int:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from requests.adapters import HTTPAdapter
 
-from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.errors import StewardError, reason_of
 
 PORT: Final = 5080
 USER_VARIABLE: Final = "GNT_STEWARD_RAPI_USER"
@@ -47,7 +47,7 @@ def read_credentials(path: str | None, environment: Mapping[str, str]) -> Creden
             mode = os.fstat(file.fileno()).st_mode
             text = file.read()
     except (OSError, ValueError) as err:
-        raise StewardError(f"{path}: {getattr(err, 'strerror', None) or err}") from None
+        raise StewardError(f"{path}: {reason_of(err)}") from None
     if stat.S_ISREG(mode) and mode & (stat.S_IRWXO | stat.S_IWGRP):
         raise StewardError(
             f"{path}: the file is open to others (mode {stat.S_IMODE(mode):04o}); "
