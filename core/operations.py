@@ -22,7 +22,7 @@ REMOVE_TAGS: Final = "OP_TAGS_DEL"
 
 def migrate(instance: str, target: str | None = None) -> Operation:
     """Swap primary and secondary, or go to ``target`` (without a secondary only)."""
-    operation: Operation = {
+    return {
         "OP_ID": MIGRATE,
         "instance_name": instance,
         "allow_runtime_changes": False,
@@ -30,25 +30,25 @@ def migrate(instance: str, target: str | None = None) -> Operation:
         "cleanup": False,
         "allow_failover": True,
         "ignore_hvversions": True,
+        **_to(target),
     }
-    if target is not None:
-        operation["target_node"] = target
-    return operation
 
 
 def failover(instance: str, target: str | None = None) -> Operation:
     """The same for an instance that is only announced."""
-    operation: Operation = {
+    return {
         "OP_ID": FAILOVER,
         "instance_name": instance,
         "shutdown_timeout": 120,
         "ignore_consistency": False,
         "ignore_ipolicy": False,
         "cleanup": False,
+        **_to(target),
     }
-    if target is not None:
-        operation["target_node"] = target
-    return operation
+
+
+def _to(target: str | None) -> Operation:
+    return {} if target is None else {"target_node": target}
 
 
 def replace_secondary(instance: str, node: str) -> Operation:
