@@ -1,0 +1,113 @@
+"""Which node of the cluster this machine is: its name, address and, where it can be known, uuid.
+
+Every node has the files ``ssconf_*``, which name nodes and addresses but no uuids.  Only a
+master candidate can tell its own: ``ssconf_master_candidates_certs`` says which uuid has the
+certificate that lies beside it as ``client.pem``.  Elsewhere a node goes by its full name.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import ipaddress
+import os
+import re
+import socket
+from typing import Final, NamedTuple
+
+from ganeti_steward.core.errors import StewardError
+
+#: Ganeti's data directory.
+DATA: Final = "/var/lib/ganeti"
+
+_CERTIFICATE: Final = re.compile(
+    rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL
+)
+
+
+class ThisNode(NamedTuple):
+    """This machine as Ganeti knows it."""
+
+    name: str
+    """its full name; the host's own where Ganeti does not know it"""
+    uuid: str = ""
+    """empty where it cannot be known"""
+    address: str = ""
+    """the primary address; empty where Ganeti does not know the host"""
+
+    @property
+    def identity(self) -> str:
+        """What a message names this node by: the uuid if it is known, else the name."""
+        return self.uuid or self.name
+
+    def is_called(self, text: str) -> bool:
+        """Whether a message means this node."""
+        return text != "" and text in (self.uuid, self.name)
+
+
+def this_node(data: str = DATA, host: str = "") -> ThisNode:
+    """What the files in Ganeti's data directory say; ``host`` defaults to the host's name."""
+    host = host or socket.gethostname()
+    addresses = dict(
+        line.split(maxsplit=1) for line in _lines(data, "ssconf_node_primary_ips") if " " in line
+    )
+    name = _full_name(host, [*addresses, *_lines(data, "ssconf_node_list")])
+    return ThisNode(name, _uuid(data), addresses.get(name, "").strip())
+
+
+def own_address(node: ThisNode) -> str:
+    """The address others reach this node at; raises StewardError when it cannot be told."""
+    if node.address:
+        return node.address
+    try:
+        found = socket.getaddrinfo(node.name, None, type=socket.SOCK_STREAM)
+    except OSError:
+        found = []
+    for _, _, _, _, place in found:
+        address = str(place[0])
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+        # Debian's installer lets a host's own name lead to 127.0.1.1.
+        if not (parsed.is_loopback or parsed.is_unspecified or parsed.is_link_local):
+            return address
+    raise StewardError(
+        f"the address of this node cannot be told: Ganeti does not know {node.name}, and the "
+        "name leads to no address that others could reach; name one"
+    )
+
+
+def _full_name(host: str, nodes: list[str]) -> str:
+    """The node that the host is; a host's name may lack the domain."""
+    if host in nodes:
+        return host
+    longer = {name for name in nodes if name.startswith(f"{host}.")}
+    if len(longer) == 1:
+        return longer.pop()
+    return socket.getfqdn(host)
+
+
+def _uuid(data: str) -> str:
+    """Whose certificate lies here, among those of the master candidates."""
+    own = _fingerprint(os.path.join(data, "client.pem"))
+    pairs = (line.partition("=") for line in _lines(data, "ssconf_master_candidates_certs"))
+    return next((uuid for uuid, _, digest in pairs if own and digest.strip().upper() == own), "")
+
+
+def _fingerprint(path: str) -> str:
+    """The SHA-1 of a certificate as Ganeti writes it, AA:BB:...; empty when there is none."""
+    try:
+        with open(path, "rb") as file:
+            found = _CERTIFICATE.search(file.read(2**20))
+        content = binascii.a2b_base64(found[1]) if found else b""
+    except (OSError, binascii.Error):
+        return ""
+    digest = hashlib.sha1(content, usedforsecurity=False)
+    return digest.digest().hex(":").upper() if content else ""
+
+
+def _lines(data: str, file: str) -> list[str]:
+    """The lines of a file; none where there is no such file."""
+    try:
+        with open(os.path.join(data, file), encoding="utf-8", errors="replace") as lines:
+            return lines.read(2**24).splitlines()
+    except OSError:
+        return []
