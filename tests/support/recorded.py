@@ -1,9 +1,11 @@
 """A machine as it was recorded: a directory of files and programs' outputs.
 
 ``DIRECTORY/root/...`` holds files by their absolute path; ``DIRECTORY/machine.json`` may hold
+``files`` (absolute path -> text, for the many small ones of sysfs),
 ``commands`` (command line -> ``{"status": 0, "output": "...", "errors": "...", "fault": ""}``;
 ``output_file`` instead of ``output`` names a file beside it), ``links``, ``space``,
-``temperatures``, ``fans`` and ``kernel_log`` (lists of the values of `core.machine`).
+``temperatures``, ``fans`` and ``kernel_log`` (lists of the values of `core.machine`), and
+``refused`` (path -> the name of the error reading it ends with, ``EINVAL``).
 A program is there when a command begins with its name.
 """
 
@@ -33,14 +35,25 @@ class RecordedMachine:
 
     def _file(self, path: str) -> Path:
         assert path.startswith("/"), path
+        if path in self.recorded.get("refused", {}):
+            number = getattr(errno, self.recorded["refused"][path])
+            raise OSError(number, os.strerror(number), path)
         return self.directory / "root" / path[1:]
 
     def read(self, path: str) -> bytes:
         self.asked.append(path)
-        return self._file(path).read_bytes()
+        file = self._file(path)
+        if path in self.recorded.get("files", {}):
+            return str(self.recorded["files"][path]).encode(errors="surrogateescape")
+        return file.read_bytes()
 
     def listing(self, directory: str) -> Sequence[str]:
-        return sorted(os.listdir(self._file(directory)))
+        there, inside = self._file(directory), f"{directory}/"
+        files = self.recorded.get("files", {})
+        names = {path[len(inside) :].split("/")[0] for path in files if path.startswith(inside)}
+        if there.exists() or not names:
+            names.update(os.listdir(there))
+        return sorted(names)
 
     def target(self, link: str) -> str:
         if link in self.recorded.get("links", {}):

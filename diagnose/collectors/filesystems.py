@@ -1,0 +1,155 @@
+"""Local filesystems that fell read-only, recorded errors or are full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward.core import hookimpl
+from ganeti_steward.core.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
+from ganeti_steward.core.machine import Machine
+from ganeti_steward.diagnose.collectors.mounts import (
+    Mount,
+    by_filesystem,
+    read_mounts,
+    writable_in_fstab,
+)
+from ganeti_steward.diagnose.collectors.outcome import (
+    Fault,
+    above,
+    matches,
+    number_of,
+    printable,
+    reason_of,
+    said_of,
+)
+from ganeti_steward.diagnose.collectors.settings import read_settings
+
+NAME: Final = "filesystems"
+
+#: Filesystems on disks of this node.  Not those of a network, where looking can hang, and not
+#: those that can only be read.
+_KINDS: Final = frozenset(
+    (
+        *("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "jfs", "nilfs2", "reiserfs", "bcachefs"),
+        *("zfs", "vfat", "exfat", "ntfs3"),
+    )
+)
+
+#: How the kernel says that a filesystem takes no more writing; ext4 has words of its own
+#: for what it did after an error, and leaves ``rw`` where it was.
+_NOT_WRITABLE: Final = frozenset(("ro", "emergency_ro", "shutdown"))
+
+
+class Settings(NamedTuple):
+    """[collector.filesystems]"""
+
+    blocks_full: float = 98.0
+    """percent of the blocks that are not free for everybody"""
+    inodes_full: float = 98.0
+    """percent of the inodes in use"""
+    margin: float = 1.0
+    """percent below these where nothing new is said"""
+    ignore: tuple[str, ...] = ()
+    """patterns of mount points"""
+    read_only_status: str = LIVE_REPAIR
+    errors_status: str = LIVE_REPAIR
+    full_status: str = LIVE_REPAIR
+    repair: str = ""
+    """the repair command to ask for with live-repair"""
+
+
+class Collector:
+    """Looks at each local filesystem once, however often it is mounted."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = read_settings(Settings, NAME, settings)
+
+    @hookimpl
+    def steward_diagnose(self, machine: Machine) -> Iterator[Said]:
+        """What is known about the local filesystems."""
+        try:
+            text = machine.read("/proc/self/mountinfo").decode(errors="surrogateescape")
+            found = by_filesystem(read_mounts(text))
+        except (OSError, ValueError) as err:
+            yield Unknown(NAME, reason_of(err))
+            return
+        local = [
+            mounts
+            for mounts in found.values()
+            if mounts[0].kind in _KINDS and not matches(mounts[0].point, self._settings.ignore)
+        ]
+        if not local:
+            yield NotApplicable(NAME, "no local filesystem is mounted")
+            return
+        for mounts in sorted(local, key=lambda mounts: mounts[0].point):
+            yield self._said(machine, mounts)
+
+    def _said(self, machine: Machine, mounts: Sequence[Mount]) -> Said:
+        point = mounts[0].point
+        source = f"{NAME}:{printable(point)}"
+        faults: list[Fault] = []
+        doubts: list[str] = []
+        try:
+            if _recorded_errors(machine, mounts[0]):
+                faults.append(Fault(self._settings.errors_status, "errors recorded"))
+        except (OSError, ValueError) as err:
+            doubts.append(reason_of(err))
+        try:
+            if any(mount.filesystem_options & _NOT_WRITABLE for mount in mounts):
+                if _meant_writable(machine, mounts):
+                    faults.append(Fault(self._settings.read_only_status, "read-only"))
+            else:
+                # What cannot be written to is in no need of room.
+                faults += self._full(machine, point, doubts)
+        except OSError as err:
+            doubts.append(reason_of(err))
+        return said_of(source, faults, doubts, self._settings.repair)
+
+    def _full(self, machine: Machine, point: str, doubts: list[str]) -> Iterator[Fault]:
+        """Faults of room; adds a doubt where it is too close to tell."""
+        settings = self._settings
+        space = machine.space(point)
+        amounts = (
+            ("blocks", space.size, space.available, settings.blocks_full),
+            ("inodes", space.files, space.files_free, settings.inodes_full),
+        )
+        for what, all_of_them, free, limit in amounts:
+            # No inodes at all: vfat, btrfs and others make them as they are needed.
+            if all_of_them <= 0 and what == "inodes":
+                continue
+            if not 0 <= free <= all_of_them or all_of_them == 0:
+                doubts.append(f"the number of {what} is not plausible")
+                continue
+            full = above(100 - 100 * free / all_of_them, limit, settings.margin)
+            if full:
+                yield Fault(settings.full_status, f"full: {what}")
+            elif full is None:
+                doubts.append(f"too near to the limit of {what} to tell")
+
+
+def _meant_writable(machine: Machine, mounts: Sequence[Mount]) -> bool:
+    """Whether somebody asked for a filesystem that can be written to; raises OSError.
+
+    A mount that is still ``rw`` did.  So did fstab, when not even the mount is: then the root
+    filesystem was never made writable, or mount(8) gave in to a read-only disk.
+    """
+    if any("rw" in mount.options for mount in mounts):
+        return True
+    try:
+        text = machine.read("/etc/fstab").decode(errors="surrogateescape")
+    except FileNotFoundError:
+        return False
+    return bool({mount.point for mount in mounts} & set(writable_in_fstab(text)))
+
+
+def _recorded_errors(machine: Machine, mount: Mount) -> bool:
+    """Whether ext4 has noted errors since it was last checked; raises OSError, ValueError."""
+    if mount.kind not in ("ext2", "ext3", "ext4"):
+        return False
+    try:
+        disk = machine.target(f"/sys/dev/block/{mount.device}").rsplit("/", 1)[-1]
+        return number_of(machine, f"/sys/fs/ext4/{disk}/errors_count") > 0
+    except FileNotFoundError:
+        # Older kernels, and ext2's own driver, do not count.
+        return False

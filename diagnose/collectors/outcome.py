@@ -1,0 +1,78 @@
+"""From faults and doubts about one thing to what is said of it; small readers beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from ganeti_steward.core.finding import LIVE_REPAIR, OK, Finding, Said, Unknown, severity
+from ganeti_steward.core.machine import Machine
+
+
+class Fault(NamedTuple):
+    """One thing that is wrong, and what is to be done about it."""
+
+    status: str
+    text: str
+    """the same words as long as it is the same fault: no figures, no times"""
+
+
+def said_of(
+    source: str, faults: Iterable[Fault], doubts: Iterable[str] = (), command: str = ""
+) -> Said:
+    """The worst of the faults with the texts of all; without faults the doubts, else fine.
+
+    A fault is told although something else could not be seen: it is there all the same.
+    Faults whose status is Ok are those the admin wants nothing done about.
+    """
+    wrong = {fault for fault in faults if fault.status != OK}
+    if wrong:
+        status = max((fault.status for fault in wrong), key=severity)
+        asked = command if status == LIVE_REPAIR else ""
+        return Finding(source, status, asked, {"faults": sorted({f.text for f in wrong})})
+    reasons = sorted(set(doubts))
+    return Unknown(source, "; ".join(reasons)) if reasons else Finding(source, OK)
+
+
+def above(value: float, limit: float, margin: float) -> bool | None:
+    """Whether a value has reached a limit; None when it is too close below to tell.
+
+    What cannot be told leaves standing what was said before.  So a value that swings about
+    the limit does not make a new finding with each swing.
+    """
+    if value >= limit:
+        return True
+    return None if value > limit - margin else False
+
+
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    """Whether one of the patterns of the shell fits."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def text_of(machine: Machine, path: str) -> str:
+    """A small file's text without the blanks around it; raises OSError."""
+    return machine.read(path).decode(errors="replace").strip()
+
+
+def number_of(machine: Machine, path: str) -> int:
+    """A file that holds one whole number; raises OSError, ValueError."""
+    text = text_of(machine, path)
+    # int() would take "1_0", and other alphabets' digits.
+    if not text.removeprefix("-").isdecimal() or not text.isascii():
+        raise ValueError(f"{path} holds no number")
+    return int(text)
+
+
+def reason_of(err: OSError | ValueError) -> str:
+    """One line, the same for the same failure."""
+    if isinstance(err, OSError):
+        where = f"{err.filename}: " if err.filename else ""
+        return printable(f"{where}{err.strerror or type(err).__name__}")
+    return printable(str(err))
+
+
+def printable(name: str) -> str:
+    """A name from the machine for a source or a text: one line, and no halves of characters."""
+    return name if name.isprintable() else ascii(name)[1:-1]
