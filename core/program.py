@@ -7,14 +7,15 @@ then abandoned: not even what cannot be killed holds the caller up.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
 import stat
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Final, NamedTuple
 
 #: All a program finds; noded gives its allocators hardly more.
@@ -26,14 +27,25 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
 #: Bytes of standard output; an answer about 10 000 instances takes a few MB.
 OUTPUT_LIMIT: Final = 32 * 2**20
 
+#: Signals to a program whose time is over, each with the seconds it then has to end.
+Ladder = Sequence[tuple[signal.Signals, float]]
+LADDER: Final[Ladder] = ((signal.SIGTERM, 1.0), (signal.SIGKILL, 1.0))
+
+#: The group of programs that run under a user's id: nogroup, whose number is the same on
+#: every Linux.  It owns nothing.
+NO_GROUP: Final = 65534
+
 #: Bytes of standard error that are kept; the rest is read and dropped.
 _ERRORS_KEPT: Final = 2**16
 
-#: Seconds a program has to end after being asked to, and again after being killed.
-_GRACE: Final = 1.0
+#: The number of an executable's descriptor; out of the way of what scripts open themselves.
+_EXECUTABLE: Final = 99
 
 #: Seconds between two looks whether it has ended, when its pipes do not tell.
 _LOOK: Final = 0.05
+
+#: Processes that could not be killed; they are reaped when they are gone at last.
+_abandoned: list[int] = []
 
 
 class Ended(NamedTuple):
@@ -48,46 +60,114 @@ class Ended(NamedTuple):
     """why it was stopped; empty when it ended by itself"""
 
 
-def run_program(command: Sequence[str], limit: float, *, output_limit: int = OUTPUT_LIMIT) -> Ended:
-    """Run a program in ``/``, without input, for ``limit`` seconds at most.
+def run_program(
+    command: Sequence[str],
+    limit: float,
+    *,
+    output_limit: int = OUTPUT_LIMIT,
+    executable: int | None = None,
+    given: bytes = b"",
+    environment: Mapping[str, str] = ENVIRONMENT,
+    user: int | None = None,
+    ladder: Ladder = LADDER,
+) -> Ended:
+    """Run a program in ``/`` for ``limit`` seconds at most.
+
+    ``executable`` is a descriptor of the file to run, whatever has become of its path since;
+    of a script it stays open in the interpreter, which is told ``/proc/self/fd/99``.
+    ``given`` is its standard input.  With ``user``, a uid, it has that id, the group nogroup
+    and no others.
 
     Raises OSError when it cannot be started.  Nothing it started stays behind, unless it
     left the process group or cannot be killed.
     """
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd="/",
-        env=dict(ENVIRONMENT),
-        start_new_session=True,
-    )
-    reading = _Reading(process, output_limit)
+    with ExitStack() as held:
+        by_descriptor = -1 if executable is None else held.enter_context(_kept(executable))
+        process = subprocess.Popen(
+            command,
+            executable=None if executable is None else f"/proc/self/fd/{by_descriptor}",
+            pass_fds=() if executable is None else (by_descriptor,),
+            stdin=held.enter_context(_input(given)) if given else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            env=dict(environment),
+            start_new_session=True,
+            user=user,
+            group=None if user is None else NO_GROUP,
+            extra_groups=None if user is None else (),
+        )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process.stdout as output, process.stderr as errors:
+        try:
+            ended = follow(
+                process.pid, output.fileno(), errors.fileno(), limit, output_limit, ladder
+            )
+        finally:
+            # It is reaped, or abandoned, but nothing Popen could still do anything about.
+            process.returncode = -signal.SIGKILL
+    process.returncode = ended.status
+    return ended
+
+
+@contextmanager
+def _kept(descriptor: int) -> Iterator[int]:
+    """The same file under another number: none of a standard stream, and always the same.
+
+    A script sees it in its own name, which may be part of what it prints.
+    """
+    kept = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _EXECUTABLE)
     try:
-        fault = reading.until(time.monotonic() + limit, f"killed after {limit:g} s")
+        yield kept
     finally:
-        _end(process)
-    return Ended(process.returncode, bytes(reading.output), bytes(reading.errors), fault)
+        os.close(kept)
+
+
+@contextmanager
+def _input(given: bytes) -> Iterator[int]:
+    """A file of no name that holds the input: unlike a pipe, it never fills up."""
+    descriptor = os.memfd_create("input")
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(given)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def follow(
+    pid: int, output: int, errors: int, limit: float, output_limit: int, ladder: Ladder
+) -> Ended:
+    """Follow a child, the leader of a session, until it has ended or been abandoned.
+
+    ``output`` and ``errors`` are the descriptors of what it prints; they stay open.  This
+    takes at most ``limit`` and the ladder's seconds.
+    """
+    _reap_abandoned()
+    reading = _Reading(pid, output, errors, output_limit)
+    try:
+        fault = reading.until(time.monotonic() + limit, f"killed after {limit:g} s", ladder[-1][1])
+    finally:
+        status = _end(pid, ladder)
+    return Ended(status, bytes(reading.output), bytes(reading.errors), fault)
 
 
 class _Reading:
     """What a running program has printed so far."""
 
-    def __init__(self, process: subprocess.Popen[bytes], output_limit: int) -> None:
-        assert process.stdout is not None
-        assert process.stderr is not None
+    def __init__(self, pid: int, output: int, errors: int, output_limit: int) -> None:
         self.output, self.errors = bytearray(), bytearray()
-        self._process, self._limit = process, output_limit
-        self._stdout = process.stdout.fileno()
-        self._open = {self._stdout, process.stderr.fileno()}
+        self._pid, self._limit, self._stdout = pid, output_limit, output
+        self._open = {output, errors}
         self._poll = select.poll()
         for descriptor in self._open:
             self._poll.register(descriptor, select.POLLIN)
 
-    def until(self, deadline: float, overrun: str) -> str:
+    def until(self, deadline: float, overrun: str, grace: float) -> str:
         """Read until the program has ended; gives back why it has to be stopped."""
-        while not _has_ended(self._process):
+        while not _has_ended(self._pid):
             left = deadline - time.monotonic()
             if left <= 0:
                 return overrun
@@ -98,8 +178,8 @@ class _Reading:
             if len(self.output) > self._limit:
                 return f"killed, it printed more than {self._limit} bytes"
         # A child of its own may hold the pipes open for ever: only what is there counts.
-        _signal(self._process, signal.SIGKILL)
-        last = time.monotonic() + _GRACE
+        _signal(self._pid, signal.SIGKILL)
+        last = time.monotonic() + grace
         while self._open and self._read(0) and time.monotonic() < last:
             if len(self.output) > self._limit:
                 return f"printed more than {self._limit} bytes"
@@ -120,35 +200,52 @@ class _Reading:
         return bool(ready)
 
 
-def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+def _has_ended(pid: int) -> bool:
     """Whether it has; it is not reaped, so its process group is surely still its own."""
     try:
-        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
         return True
 
 
-def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
+def _signal(pid: int, number: signal.Signals) -> bool:
+    """Signal a process group; whether there is one."""
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Let the whole group be gone: asked, killed, abandoned."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        if not _has_ended(process):
-            _signal(process, number)
-            last = time.monotonic() + _GRACE
-            while not _has_ended(process) and time.monotonic() < last:
+def _end(pid: int, ladder: Ladder) -> int:
+    """Let the whole group be gone: asked, killed, abandoned; the leader's exit status."""
+    for number, grace in ladder:
+        if not _has_ended(pid):
+            if not _signal(pid, number):
+                # It has not come to make its group yet.
+                os.kill(pid, number)
+            last = time.monotonic() + grace
+            while not _has_ended(pid) and time.monotonic() < last:
                 time.sleep(_LOOK / 10)
-    if _has_ended(process):
-        _signal(process, signal.SIGKILL)
-        process.wait()
-    else:
-        process.returncode = -signal.SIGKILL
-    for pipe in (process.stdout, process.stderr):
-        if pipe is not None:
-            pipe.close()
+    if not _has_ended(pid):
+        _abandoned.append(pid)
+        return -signal.SIGKILL
+    _signal(pid, signal.SIGKILL)
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:
+        # This process has its children reaped unseen; Popen would say the same.
+        return 0
+
+
+def _reap_abandoned() -> None:
+    for pid in _abandoned[:]:
+        if _has_ended(pid):
+            _abandoned.remove(pid)
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
 
 
 def program_fault(path: str) -> str:
