@@ -1,0 +1,256 @@
+"""What is believed from run to run: a result counts when it has held."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ganeti_steward.core.finding import Finding, NotApplicable, Said, Unknown, severity
+from ganeti_steward.diagnose.hysteresis import Holding, Settled, State, settle
+
+OK = Finding("smart:sda", "Ok")
+LIVE = Finding("smart:sda", "live-repair", "change-disk", {"failed": 1})
+EVACUATE = Finding("smart:sda", "evacuate", "", "dying")
+LOST = Unknown("smart", "smartctl was killed")
+
+#: What is known when nothing was ever wrong.
+CALM = State({}, ())
+
+
+def runs(
+    history: Sequence[Sequence[Said]], appear: int, clear: int, state: State = CALM
+) -> list[Settled]:
+    """What is believed after each of some runs."""
+    believed = []
+    for said in history:
+        believed.append(settle(state, said, Holding(appear, clear)))
+        state = believed[-1].state
+    return believed
+
+
+def told(
+    history: Sequence[Sequence[Said]], appear: int, clear: int, state: State = CALM
+) -> list[tuple[Finding, ...]]:
+    return [one.findings for one in runs(history, appear, clear, state)]
+
+
+def statuses(
+    history: Sequence[Sequence[Said]], appear: int, clear: int, state: State = CALM
+) -> list[str]:
+    """The worst status after each run; ``-`` for none."""
+    names = []
+    for findings in told(history, appear, clear, state):
+        worst = max((finding.status for finding in findings), key=severity, default="-")
+        names.append(worst)
+    return names
+
+
+def test_without_holding_every_run_counts() -> None:
+    history = [[OK], [LIVE], [EVACUATE], [OK], [LIVE, EVACUATE]]
+    assert told(history, 1, 1) == [(), (LIVE,), (EVACUATE,), (), (EVACUATE, LIVE)]
+
+
+@pytest.mark.parametrize("runs_needed", [2, 3, 5])
+def test_a_finding_appears_after_so_many_runs(runs_needed: int) -> None:
+    believed = runs([[LIVE]] * runs_needed, runs_needed, 1)
+    assert [one.findings for one in believed] == [()] * (runs_needed - 1) + [(LIVE,)]
+    waiting = [(one.count, one.needed) for run in believed for one in run.waiting]
+    assert waiting == [(n, runs_needed) for n in range(1, runs_needed)]
+
+
+def test_it_must_be_seen_in_a_row() -> None:
+    assert statuses([[LIVE], [OK], [LIVE], [OK], [LIVE], [LIVE]], 2, 1) == [
+        "-", "-", "-", "-", "-", "live-repair",
+    ]  # fmt: skip
+
+
+def test_it_goes_after_so_many_runs() -> None:
+    history: list[list[Said]] = [[LIVE], [OK], [OK], [LIVE], [OK], [OK], [OK]]
+    assert statuses(history, 1, 3) == ["live-repair"] * 6 + ["-"]
+
+
+def test_a_worse_finding_takes_the_place_without_a_gap() -> None:
+    """Nothing wrong is never told between the two."""
+    history: list[list[Said]] = [[LIVE], [LIVE], [EVACUATE], [EVACUATE], [OK]]
+    assert statuses(history, 2, 1) == ["-", "live-repair", "live-repair", "evacuate", "-"]
+    assert statuses(history[1:], 1, 9) == ["live-repair", "evacuate", "evacuate", "evacuate"]
+
+
+def test_a_lesser_finding_has_to_hold_as_if_it_cleared() -> None:
+    history: list[list[Said]] = [[EVACUATE], [LIVE], [EVACUATE], [LIVE], [LIVE], [LIVE]]
+    assert statuses(history, 1, 3) == ["evacuate"] * 5 + ["live-repair"]
+
+
+def test_one_finding_of_two_goes() -> None:
+    other = LIVE._replace(details="another")
+    both: list[Said] = [LIVE, other]
+    assert told([both, [LIVE], both, [LIVE], [LIVE]], 1, 2) == [
+        *[(other, LIVE)] * 4,
+        (LIVE,),
+    ]
+
+
+def test_one_odd_run_does_not_escalate() -> None:
+    assert statuses([[LIVE], [LIVE], [EVACUATE], [LIVE]], 3, 1) == [
+        "-", "-", "live-repair", "live-repair",
+    ]  # fmt: skip
+
+
+def test_what_is_worded_anew_each_time_is_not_hidden() -> None:
+    history = [[LIVE._replace(details={"hours": n})] for n in range(6)]
+    assert statuses(history, 3, 1) == ["-", "-"] + ["live-repair"] * 4
+    # Beside a finding that is always there, too.
+    more = [[LIVE._replace(details="always"), *run] for run in history]
+    assert len(told(more, 1, 3)[-1]) == 2
+
+
+def test_in_a_streak_counts_what_was_always_there() -> None:
+    odd = LIVE._replace(details="odd")
+    assert told([[LIVE, odd], [LIVE], [LIVE]], 3, 1)[-1] == (LIVE,)
+    assert told([[LIVE], [LIVE], [LIVE, odd]], 3, 1)[-1] == (LIVE,)
+
+
+def test_unknown_changes_nothing() -> None:
+    history: list[list[Said]] = [[LIVE], [LOST], [LOST], [OK], [LOST], [OK], [LOST]]
+    assert statuses(history, 1, 2) == ["live-repair"] * 5 + ["-", "-"]
+    # Not even the place in a streak.
+    assert statuses([[LIVE], [LOST], [LIVE], [LOST]], 2, 1) == [
+        "-", "-", "live-repair", "live-repair",
+    ]  # fmt: skip
+
+
+def test_unknown_covers_its_objects_only() -> None:
+    other = Finding("smartest:sda", "evacuate")
+    exact = Unknown("smart:sda", "no answer")
+    for unknown in (LOST, exact):
+        after = told([[LIVE, other], [unknown]], 1, 1)[-1]
+        assert after == (LIVE,)
+    elsewhere = Unknown("smart:sdab", "no answer")
+    assert told([[LIVE], [elsewhere]], 1, 1)[-1] == ()
+
+
+def test_an_object_that_is_known_beside_an_unknown_source() -> None:
+    assert told([[LIVE], [LOST, OK]], 1, 1)[-1] == ()
+    assert told([[LIVE], [LOST, EVACUATE]], 1, 1)[-1] == (EVACUATE,)
+
+
+def test_a_source_that_knows_only_something_takes_nothing_back() -> None:
+    part: list[Said] = [Unknown("smart:sda", "half of it was read"), EVACUATE]
+    assert told([[LIVE], part], 1, 1)[-1] == (EVACUATE, LIVE)
+    assert told([[LIVE], [part[0], OK]], 1, 1)[-1] == (LIVE,)
+
+
+def test_what_does_not_apply_any_more_stays_and_is_told() -> None:
+    """A tool that is being upgraded has not repaired a disk."""
+    gone = NotApplicable("smart", "there is no smartctl")
+    believed = runs([[LIVE], [gone], [gone]], 1, 1)
+    assert [one.findings for one in believed] == [(LIVE,)] * 3
+    kept = (Unknown("smart:sda", "what was found before stays: there is no smartctl"),)
+    assert [one.kept for one in believed] == [(), kept, kept]
+    assert runs([[OK], [gone]], 1, 1)[-1].kept == ()
+
+
+def test_a_source_that_is_not_there_any_more_clears() -> None:
+    """The disk was taken out, or the collector out of the configuration."""
+    other = Finding("smart:sdb", "Ok")
+    assert statuses([[LIVE, other], [other], [other]], 1, 2) == ["live-repair"] * 2 + ["-"]
+    assert statuses([[LIVE], [], []], 1, 2) == ["live-repair"] * 2 + ["-"]
+
+
+def test_the_very_first_run_holds_what_must_hold() -> None:
+    """It may have been told before: then nothing must be told without it."""
+    believed = runs([[LIVE], [LIVE], [LIVE]], 3, 1, State())
+    assert [one.findings for one in believed] == [(), (), (LIVE,)]
+    assert [[one.first for one in run.waiting] for run in believed] == [[True], [True], []]
+    # It was nothing: from then on it is known.
+    believed = runs([[LIVE], [OK], [LIVE]], 2, 1, State())
+    assert [[one.first for one in run.waiting] for run in believed] == [[True], [], [False]]
+
+
+def test_first_heard_later() -> None:
+    """A source that could tell nothing in the first run has a first run of its own."""
+    believed = runs([[LOST], [LOST], [LIVE], [LIVE]], 2, 1, State())
+    assert [[one.first for one in run.waiting] for run in believed] == [[], [], [True], []]
+    # Whatever else became known in the first run is known.
+    other = Finding("md:md0", "evacuate")
+    believed = runs([[LOST], [other, LOST]], 2, 1, State())
+    assert [[one.first for one in run.waiting] for run in believed] == [[], [False]]
+
+
+def test_without_holding_the_first_run_counts() -> None:
+    (first,) = runs([[LIVE, LOST, Finding("md:md0", "Ok")]], 1, 1, State())
+    assert (first.findings, first.waiting) == ((LIVE,), ())
+    (fine,) = runs([[OK]], 5, 5, State())
+    assert (fine.findings, fine.waiting, fine.state) == ((), (), CALM)
+
+
+def test_only_what_is_not_fine_is_kept() -> None:
+    (one,) = runs([[OK, Finding("md:md0", "Ok"), NotApplicable("ipmi", "none")]], 2, 2)
+    assert one.state == CALM
+
+
+def test_details_that_only_python_finds_equal() -> None:
+    one, true = (LIVE._replace(details={"n": value}) for value in (1, True))
+    assert [type(f[0].details["n"]) for f in told([[one], [true]], 1, 1)] == [int, bool]
+
+
+SAID: st.SearchStrategy[Said] = st.one_of(
+    st.builds(
+        Finding,
+        st.sampled_from(["smart", "smart:sda", "smart:sdb", "md"]),
+        st.sampled_from(["Ok", "live-repair", "evacuate"]),
+        st.just(""),
+        st.sampled_from([None, "x", "y"]),
+    ),
+    st.builds(Unknown, st.sampled_from(["smart", "smart:sda", "md"]), st.just("why")),
+    st.builds(NotApplicable, st.sampled_from(["smart", "md"]), st.just("why")),
+)
+HISTORY = st.lists(st.lists(SAID, max_size=4), max_size=8)
+
+
+@given(HISTORY, st.randoms(use_true_random=False), st.integers(1, 3), st.integers(1, 3))
+def test_the_order_of_what_is_said_makes_no_difference(
+    history: list[list[Said]], chance: random.Random, appear: int, clear: int
+) -> None:
+    other = [chance.sample(said, len(said)) for said in history]
+    for one, two in zip(
+        runs(history, appear, clear, State()), runs(other, appear, clear, State()), strict=True
+    ):
+        assert (one.state, one.findings, one.waiting) == (two.state, two.findings, two.waiting)
+
+
+@given(HISTORY, st.lists(SAID, max_size=4), st.integers(1, 4), st.integers(1, 4))
+def test_the_same_again_counts_in_the_end(
+    history: list[list[Said]], said: list[Said], appear: int, clear: int
+) -> None:
+    """What is said unchanged for long enough is what is believed, and then nothing waits."""
+    again = [one for one in said if isinstance(one, Finding)]
+    last = runs([*history, *[again] * 8], appear, clear)[-1]
+    expected = {f for f in again if f.status != "Ok"}
+    assert set(last.findings) == expected
+    assert last.waiting == ()
+
+
+@given(HISTORY, st.integers(1, 3), st.integers(1, 3))
+def test_nothing_is_believed_that_was_never_said(
+    history: list[list[Said]], appear: int, clear: int
+) -> None:
+    seen: set[Finding] = set()
+    for said, one in zip(history, runs(history, appear, clear), strict=True):
+        seen |= {f for f in said if isinstance(f, Finding)}
+        assert set(one.findings) <= seen
+
+
+@given(HISTORY)
+def test_unknown_never_heals(history: list[list[Said]]) -> None:
+    before = runs([*history, []], 1, 1)
+    state = before[-2].state if len(before) > 1 else CALM
+    held = before[-2].findings if len(before) > 1 else ()
+    everything = [Unknown("smart", "why"), Unknown("md", "why")]
+    after = settle(state, everything, Holding(1, 1))
+    assert after.findings == held
+    assert after.state.held == state.held
