@@ -25,8 +25,9 @@ from ganeti_steward.core.request import (
 from ganeti_steward.core.site import PRIMARY, SECONDARY, Ban, Cost, NoPlace
 from ganeti_steward.plugins.aggregates.judge import FAULTY, Judge
 from ganeti_steward.plugins.aggregates.membership import Rules, config_faults, read_rules
+from ganeti_steward.plugins.aggregates.roles import STORAGE
 from ganeti_steward.plugins.aggregates.tags import GROUP, NODE, printable
-from ganeti_steward.plugins.aggregates.wishes import STORAGE, Wishes, read_wishes
+from ganeti_steward.plugins.aggregates.wishes import Wishes, closing_faults, read_wishes
 
 if TYPE_CHECKING:
     from ganeti_steward.core.answer import Outcome
@@ -72,7 +73,7 @@ class Constraint:
         """What is forbidden to the instance."""
         rules, judge = self._rules(cluster)
         asked = read_wishes(rules, instance)
-        wrong = (*rules.closing(), *asked.faults)
+        wrong = closing_faults(rules, asked)
         if wrong:
             return (NoPlace(join_faults([fault.sentence for fault in wrong])),)
         bans = self._bans(cluster, judge, asked.wishes, instance.template)
@@ -124,15 +125,24 @@ class Constraint:
         closed = [fault.sentence for fault in rules.faults if fault.kind in (GROUP, NODE)]
         found = [f"closed: {join_faults(closed)}"] if closed else []
         found += rules.notes
+        placed: list[tuple[Instance, list[str]]] = []
         if isinstance(outcome, Answer) and self._request is not None:
-            for instance, names in _placed(self._request, outcome.result, cluster):
-                found += self._notes_on(cluster, instance, names)
+            placed += _placed(self._request, outcome.result, cluster)
+        if placed and (closing := rules.closing()):
+            # Only an allocator that does not know the rules answers so.
+            text = join_faults([fault.sentence for fault in closing])
+            found.append(f"placed against the rules, which place nothing: {text}")
+        for instance, names in placed:
+            found += self._notes_on(cluster, instance, names)
         return found
 
     def _notes_on(self, cluster: Cluster, instance: Instance, names: list[str]) -> Iterator[str]:
         """Roles it does not have, and nodes it would not be given by the rules."""
         rules, judge = self._rules(cluster)
-        wishes = read_wishes(rules, instance).wishes
+        asked = read_wishes(rules, instance)
+        for fault in asked.faults:
+            yield f"{instance.name} is placed against the rules: {fault.sentence}"
+        wishes = asked.wishes
         for role, _ in wishes.roles:
             if (role == SECONDARY and len(names) < 2) or (
                 role == STORAGE and instance.template == "diskless"

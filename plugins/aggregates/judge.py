@@ -9,6 +9,7 @@ from ganeti_steward.core.model import LOCAL_STORAGE
 from ganeti_steward.core.site import PRIMARY, SECONDARY
 from ganeti_steward.plugins.aggregates.expression import Expression
 from ganeti_steward.plugins.aggregates.membership import Names, Rules
+from ganeti_steward.plugins.aggregates.roles import ROLES, STORAGE, UNIT
 from ganeti_steward.plugins.aggregates.tags import GROUP, NODE
 from ganeti_steward.plugins.aggregates.verdict import (
     Reason,
@@ -17,8 +18,9 @@ from ganeti_steward.plugins.aggregates.verdict import (
     in_tree,
     pool_from,
     reaches,
+    where,
 )
-from ganeti_steward.plugins.aggregates.wishes import STORAGE, UNIT, Wishes
+from ganeti_steward.plugins.aggregates.wishes import Wishes
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model import Cluster, Node
@@ -115,18 +117,16 @@ class _Asking:
     def __init__(self, rules: Rules, judge: Judge, wishes: Wishes, template: str) -> None:
         self._membership, self._combine = rules.membership, rules.settings.combine
         self._judge, self._wishes, self._template = judge, wishes, template
-        self._implied = {role: judge.under(wishes.prefixes(role)) for role in dict(wishes.closed)}
-        self._plain = {role: self._with_implied(role) for role in (PRIMARY, SECONDARY)}
-        self._own = {role: wishes.role(role) for role in (PRIMARY, SECONDARY)}
+        self._implied = {role: judge.under(wishes.prefixes(role)) for role in ROLES}
+        plain = wishes.plain
+        self._plain = {
+            role: plain._replace(ban=plain.ban.union(self._implied[role])) for role in ROLES
+        }
+        self._own = {role: wishes.role(role) for role in ROLES}
         self._found: dict[tuple[str, Names, Names], Reason | None] = {}
         self._pools: dict[str, Reason | None] = {}
-        roles = dict(wishes.roles)
-        self._simple = not (UNIT in roles or STORAGE in roles or rules.membership.pools)
+        self._simple = not (self._own[UNIT] or self._own[STORAGE] or rules.membership.pools)
         """whether only the node itself and its group matter"""
-
-    def _with_implied(self, role: str) -> Expression:
-        plain = self._wishes.plain
-        return plain._replace(ban=plain.ban.union(self._implied.get(role, ())))
 
     def node(self, node: Node, role: str) -> Reason | None:
         own = self._membership.nodes.get(node.name, _NONE)
@@ -144,7 +144,7 @@ class _Asking:
         expression = self._plain[role]
         reason = in_tree(expression, own, root, self._combine)
         if reason is not None:
-            return self._worded(reason, expression, own | root, role)
+            return self._worded(reason, own, root, role)
         asked = self._own[role]
         return None if asked is None else self._for_role(asked, own, role)
 
@@ -155,32 +155,33 @@ class _Asking:
         told = self._judge.unknown(reason, asked)
         return Reason(f"{role}: {told.rule}", f"as {role}: {told.text}")
 
-    def _worded(self, reason: Reason, expression: Expression, mine: Names, role: str) -> Reason:
+    def _worded(self, reason: Reason, own: Names, root: Names, role: str) -> Reason:
         """The reason as it is told: bans nobody spoke of are the prefix's."""
-        found = expression.ban & mine
+        plain, implied = self._wishes.plain, self._implied[role]
+        said = banned(plain, own, root)
+        if said is not None:
+            return said
+        found = implied.keys() & (own | root)
         if not found:
-            return self._judge.unknown(reason, expression)
-        if found & self._wishes.plain.ban:
-            return banned(self._wishes.plain, mine, mine) or reason
+            return self._judge.unknown(reason, plain)
         name = min(found)
-        prefix = self._implied[role][name]
+        prefix = implied[name]
         return Reason(
             f"reserved ({prefix}*)",
-            f"{reason.text.partition(' in ')[0]} in aggregate {name}; "
-            f"an instance must ask for one of {prefix}*",
+            f"{where(name, own)}; an instance must ask for one of {prefix}*",
         )
 
     # -- units
 
     def _unit(self, node: Node, root: Names) -> Reason | None:
         """Some unit of the node must do; a node without any has one of no aggregates."""
-        asked = self._wishes.role(UNIT)
+        asked = self._own[UNIT]
         if asked is None:
             return None
         units = self._membership.units.get(node.name)
         if not units:
             return self._for_role(asked, _NONE, UNIT)
-        plain = self._with_implied(UNIT)
+        plain = self._plain[UNIT]
         reasons = {
             name: in_tree(plain, own, root, self._combine) or self._for_role(asked, own, UNIT)
             for name, own in sorted(units.items())
@@ -194,7 +195,7 @@ class _Asking:
 
     def _storage(self, group: str, own: Names, root: Names) -> Reason | None:
         """Where the disks are: on the node itself, or in a pool that reaches its group."""
-        asked = self._wishes.role(STORAGE)
+        asked = self._own[STORAGE]
         if self._template in _NO_STORAGE:
             return None
         if self._template in _ON_NODES:
@@ -210,7 +211,7 @@ class _Asking:
         if pools is None:
             # Nothing is known of the pool but that it is in no aggregate.
             return self._for_role(asked, _NONE, STORAGE)
-        plain = self._with_implied(STORAGE)
+        plain = self._plain[STORAGE]
         reasons = {
             name: pool_from(plain, own, root) or self._for_role(asked, own, STORAGE)
             for name, own in pools.items()

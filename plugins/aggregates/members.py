@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import NamedTuple
 
-from ganeti_steward.plugins.aggregates.membership import Membership, Names, Rules
-
-if TYPE_CHECKING:
-    from ganeti_steward.core.model import Cluster
-
-_NONE: Final[Names] = frozenset()
+from ganeti_steward.plugins.aggregates.membership import Membership, Names
 
 
 class Members(NamedTuple):
@@ -46,10 +41,3 @@ def _members(membership: Membership, name: str) -> Members:
 
 def _with(members: Mapping[str, Names], name: str) -> tuple[str, ...]:
     return tuple(sorted(one for one, names in members.items() if name in names))
-
-
-def aggregates_of(rules: Rules, cluster: Cluster, node: str) -> tuple[Names, Names]:
-    """The aggregates of a node itself, and those of its group."""
-    group = cluster.nodes[cluster.node_index[node]].group
-    membership = rules.membership
-    return membership.nodes.get(node, _NONE), membership.groups.get(group, _NONE)

@@ -18,6 +18,7 @@ from ganeti_steward.plugins.aggregates.expression import (
     checked_prefix,
     parse_text,
 )
+from ganeti_steward.plugins.aggregates.roles import checked_role
 from ganeti_steward.plugins.aggregates.tags import (
     AGGREGATE,
     CLUSTER,
@@ -248,7 +249,7 @@ class _Reader:
     def _terms(self, path: str, values: Iterable[str]) -> Iterator[Term]:
         for value in values:
             try:
-                yield parse_text(value)
+                yield checked_role(parse_text(value))
             except ExpressionError as err:
                 self._config_fault(path, value, err)
 

@@ -10,7 +10,10 @@ cluster      ``pool:POOL:aggregate:NAME``, ``default-forbidden-prefix:PREFIX``,
 instance     ``member-of:...``, ``member-of.ROLE:...``, ``pool:POOL``
 ===========  ===============================================================
 
-Any other tag below it is a fault: a slip must not open a reserved host.
+Any other tag below it is a fault: a slip must not open a reserved host.  So a new key, also one
+that is no business of aggregates, has to be made known here before anybody writes it: it goes
+into `KEYS` for each kind of object it may stand on, `read_tag` says how it is read, and
+`membership` (cluster, groups, nodes) or `wishes` (instances) what becomes of it.
 """
 
 from __future__ import annotations
@@ -51,6 +54,13 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     GROUP: (AGGREGATE,),
     NODE: (AGGREGATE, UNIT),
     INSTANCE: (MEMBER_OF, POOL),
+}
+
+_OBJECTS: Final[Mapping[str, str]] = {
+    CLUSTER: "the cluster",
+    GROUP: "a node group",
+    NODE: "a node",
+    INSTANCE: "an instance",
 }
 
 #: What is said of a key on an object it does not belong on.
@@ -146,9 +156,9 @@ def _unknown(kind: str, key: str) -> str:
     if (kind, word) in _MISPLACED:
         return _MISPLACED[kind, word]
     known = ", ".join(f"{TAG_PREFIX}{name}:" for name in KEYS[kind])
-    owners = [other for other, keys in KEYS.items() if word in keys]
+    owners = [_OBJECTS[other] for other, keys in KEYS.items() if word in keys]
     if owners:
-        return f"{word} belongs on a {' or '.join(owners)} (known here: {known})"
+        return f"{word} belongs on {' or '.join(owners)} (known here: {known})"
     return f"unknown key {key!a} (known here: {known})"
 
 

@@ -69,10 +69,12 @@ def banned(expression: Expression, own: Names, root: Names) -> Reason | None:
     if not found:
         return None
     name = min(found)
-    where = "it is" if name in own else "its group is"
-    return Reason(
-        f"in forbidden aggregate {name}", f"{where} in aggregate {name}, which is forbidden"
-    )
+    return Reason(f"in forbidden aggregate {name}", f"{where(name, own)}, which is forbidden")
+
+
+def where(name: str, own: Names) -> str:
+    """That a thing in ``own`` is in an aggregate, or else its root."""
+    return f"{'it' if name in own else 'its group'} is in aggregate {name}"
 
 
 def missing(expression: Expression, mine: Names) -> Reason | None:

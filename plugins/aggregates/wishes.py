@@ -7,10 +7,10 @@ asked for (aggregates 6.5): each prefix by itself, and only by a positive mentio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from ganeti_steward.core.site import PRIMARY, SECONDARY, TAG_PREFIX
+from ganeti_steward.core.site import TAG_PREFIX
 from ganeti_steward.plugins.aggregates.expression import (
     TAG,
     Expression,
@@ -21,21 +21,11 @@ from ganeti_steward.plugins.aggregates.expression import (
     term_text,
 )
 from ganeti_steward.plugins.aggregates.membership import CONFIGURATION, Names, Rules
-from ganeti_steward.plugins.aggregates.tags import (
-    INSTANCE,
-    Declared,
-    Fault,
-    read_tag,
-    term_tag,
-)
+from ganeti_steward.plugins.aggregates.roles import ROLES, checked_role
+from ganeti_steward.plugins.aggregates.tags import INSTANCE, Declared, Fault, read_tag
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model import Instance
-
-STORAGE: Final = "storage"
-UNIT: Final = "unit"
-#: The roles a value may be for.
-ROLES: Final = (PRIMARY, SECONDARY, STORAGE, UNIT)
 
 
 class Wishes(NamedTuple):
@@ -77,7 +67,7 @@ class Asked(NamedTuple):
 def read_wishes(rules: Rules, instance: Instance) -> Asked:
     """What an instance asks under these rules."""
     faults: list[Fault] = []
-    terms: list[Term] = list(_configured(rules, instance.name, faults))
+    given = list(_configured(rules, instance.name))
     pools: dict[str, str] = {}
     for tag in instance.tags:
         try:
@@ -88,23 +78,24 @@ def read_wishes(rules: Rules, instance: Instance) -> Asked:
         if isinstance(said, Declared):
             pools[said.owner] = tag
         elif said is not None:
-            terms.append(said)
+            given.append((said, Fault(INSTANCE, instance.name, tag, "")))
     if len(pools) > 1:
         text = f"names a second storage pool ({', '.join(sorted(pools))})"
         faults.append(Fault(INSTANCE, instance.name, max(pools.values()), text))
-    wishes = _wishes(rules, terms, min(pools, default=""))
-    faults += _unclaimable(rules, instance, terms)
-    return Asked(wishes, tuple(faults), tuple(terms))
+    terms = tuple(term for term, _ in given)
+    faults += _unclaimable(rules, given)
+    return Asked(_wishes(rules, terms, min(pools, default="")), tuple(faults), terms)
 
 
-def _configured(rules: Rules, name: str, faults: list[Fault]) -> Iterator[Term]:
+def closing_faults(rules: Rules, asked: Asked) -> tuple[Fault, ...]:
+    """What forbids to place an instance at all."""
+    return *rules.closing(), *asked.faults
+
+
+def _configured(rules: Rules, name: str) -> Iterator[tuple[Term, Fault]]:
+    """What the configuration says, each with the place a fault of it would be at."""
     for term in rules.wishes.get(name, ()):
-        fault = _role_fault(term)
-        if fault:
-            path = f"aggregates.instances.{name}"
-            faults.append(Fault(CONFIGURATION, path, term_text(term), fault))
-        else:
-            yield term
+        yield term, Fault(CONFIGURATION, f"aggregates.instances.{name}", term_text(term), "")
 
 
 def _said(tag: str, required: Iterable[str]) -> Term | Declared | None:
@@ -114,18 +105,10 @@ def _said(tag: str, required: Iterable[str]) -> Term | Declared | None:
             return None
         return Term((checked_name(tag, TAG),))
     said = read_tag(INSTANCE, tag)
-    if isinstance(said, Term) and (fault := _role_fault(said)):
-        raise ExpressionError(fault)
-    return said
+    return checked_role(said) if isinstance(said, Term) else said
 
 
-def _role_fault(term: Term) -> str:
-    if not term.role or term.role in ROLES:
-        return ""
-    return f"unknown role {term.role!a} (known: {', '.join(ROLES)})"
-
-
-def _wishes(rules: Rules, terms: list[Term], pool: str) -> Wishes:
+def _wishes(rules: Rules, terms: Sequence[Term], pool: str) -> Wishes:
     by_role = {
         role: combined(term for term in terms if term.role == role)
         for role in dict.fromkeys(term.role for term in terms)
@@ -151,17 +134,10 @@ def _closed(rules: Rules, plain: Expression, own: Expression | None) -> tuple[st
     )
 
 
-def _unclaimable(rules: Rules, instance: Instance, terms: list[Term]) -> Iterator[Fault]:
-    for term in terms:
+def _unclaimable(rules: Rules, given: Iterable[tuple[Term, Fault]]) -> Iterator[Fault]:
+    for term, place in given:
         if term.negative:
             continue
         for name in term.names:
             if name in rules.settings.unclaimable:
-                text = f"no instance may ask for aggregate {name}"
-                yield Fault(INSTANCE, instance.name, _tag_of(instance, term), text)
-
-
-def _tag_of(instance: Instance, term: Term) -> str:
-    """How the instance said it."""
-    tag = term_tag(term)
-    return tag if tag in instance.tags else next(iter(term.names))
+                yield place._replace(text=f"no instance may ask for aggregate {name}")

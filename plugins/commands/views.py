@@ -10,7 +10,7 @@ from ganeti_steward.plugins.aggregates.expression import term_text
 from ganeti_steward.plugins.aggregates.judge import Judge
 from ganeti_steward.plugins.aggregates.members import Members, aggregates
 from ganeti_steward.plugins.aggregates.tags import GROUP, MEMBER_OF, NODE
-from ganeti_steward.plugins.aggregates.wishes import Asked, read_wishes
+from ganeti_steward.plugins.aggregates.wishes import Asked, closing_faults, read_wishes
 from ganeti_steward.plugins.commands.reading import Site, asking, full_name, listed
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class _Viewer:
         yield f"Instance {instance.name} on {', '.join(instance.nodes)}"
         asked = read_wishes(self._rules, instance)
         yield f"  asks for: {', '.join(map(term_text, asked.terms)) or 'nothing'}"
-        for fault in (*self._rules.closing(), *asked.faults):
+        for fault in closing_faults(self._rules, asked):
             yield f"  may go nowhere: {fault.sentence}"
         for role in (PRIMARY, SECONDARY)[: max(1, len(instance.nodes))]:
             prefixes = asked.wishes.prefixes(role)
@@ -121,7 +121,7 @@ class _Viewer:
 
     def _wrong(self, asked: Asked, instance: Instance, node: Node, role: str) -> str:
         """Why not, or nothing."""
-        wrong = (*self._rules.closing(), *asked.faults)
+        wrong = closing_faults(self._rules, asked)
         if wrong:
             return wrong[0].sentence
         reason = self._judge.node(asked.wishes, instance.template, node, role)

@@ -142,3 +142,16 @@ def test_hail_is_found_out(site: Site, capture: Capture) -> None:
     name = message["request"]["name"]
     told = f"{name} is placed on {node} as primary, against the rules: it is in aggregate old"
     assert told in site.ask(message).info
+
+
+def test_hail_is_found_out_where_all_is_closed(site: Site, capture: Capture) -> None:
+    site.configure(more=f'[allocators]\nallocate = ["command:{need_hail()}"]\n')
+    message = capture("allocate-diskless")
+    message["cluster_tags"].append("steward:default-forbiden-prefix:a")
+    ask_for(message, "steward:memberof:a")
+    assert site.place(message)
+    name, info = message["request"]["name"], site.ask(message).info
+    fault = "the cluster: tag 'steward:default-forbiden-prefix:a': unknown key"
+    assert f"placed against the rules, which place nothing: {fault}" in info
+    fault = f"instance {name}: tag 'steward:memberof:a': unknown key"
+    assert f"{name} is placed against the rules: {fault}" in info

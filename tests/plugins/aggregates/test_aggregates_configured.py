@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 from message_tags import RACK2, ask_for, put
 
+from ganeti_steward.core.config import load_config
+from ganeti_steward.core.plugins import rule_faults
+
 if TYPE_CHECKING:
     from sites import Capture, Site
 
@@ -55,3 +58,27 @@ def test_faults_in_the_configuration_close_everything(site: Site, capture: Captu
     refusal = site.refused(capture("allocate-drbd"))
     assert "configuration aggregates.groups.rack2: 'room 2': 'room 2' is no name" in refusal
     assert "configuration aggregates.pools.p1: 'room 2'" in refusal
+
+
+def test_a_role_there_is_not_closes_everything(site: Site, capture: Capture) -> None:
+    """As every fault of the configuration, and it is found without asking for the instance."""
+    site.configure(more=CONFIGURED.replace("member_of_primary=", "member_of_prim="))
+    refusal = site.refused(capture("allocate-drbd"))
+    assert refusal == (
+        "configuration aggregates.instances.strict.lab: 'member_of_prim=reservation:r2': "
+        "unknown role 'prim' (known: primary, secondary, storage, unit)"
+    )
+    assert rule_faults(load_config(str(site.config_file))) == [refusal.partition(" ")[2]]
+
+
+def test_what_nobody_may_ask_for_is_told_where_it_is_said(site: Site, capture: Capture) -> None:
+    site.configure(more=CONFIGURED.replace("reservation:r2", "reservation:free"))
+    message = capture("allocate-diskless")
+    message["request"]["name"] = "strict.lab"
+    ask_for(message, "steward:member-of:in:reservation:r1+reservation:free")
+    text = "no instance may ask for aggregate reservation:free"
+    assert site.refused(message) == (
+        "configuration aggregates.instances.strict.lab: 'member_of_primary=reservation:free': "
+        f"{text}; instance strict.lab: tag 'steward:member-of:in:reservation:r1+reservation:free': "
+        f"{text}"
+    )

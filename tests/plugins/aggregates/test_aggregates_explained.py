@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from message_tags import RESERVING, ask_for, put
+import pytest
+from message_tags import RESERVING, ask_for, group_tag, put
 
 from ganeti_steward.core.answer import Answer
 
@@ -27,3 +28,22 @@ def test_explained(site: Site, capture: Capture) -> None:
         "it is in aggregate reservation:r1; an instance must ask for one of reservation:*",
     )
     assert told["node4.lab", "secondary"].reason == "it is in aggregate old, which is forbidden"
+
+
+@pytest.mark.parametrize("tags", [("steward:member-of:not:zone2",), ()])
+def test_whose_aggregate_it_is(site: Site, capture: Capture, tags: tuple[str, ...]) -> None:
+    """A node is refused for what its group is in; that is not called the node's."""
+    message = capture("allocate-diskless")
+    message["cluster_tags"].append("steward:default-forbidden-prefix:zone")
+    group_tag(message, "rack2", "steward:aggregate:zone2")
+    put(message, "zone2", "node1.lab")
+    ask_for(message, *tags)
+    explanation: Any = site.ask(message, explain=True).explanations[0]
+    told = {v.node: v.reason for group in explanation.groups for v in group.nodes}
+    ending = (
+        "in aggregate zone2, which is forbidden"
+        if tags
+        else "in aggregate zone2; an instance must ask for one of zone*"
+    )
+    assert told["node4.lab"] == f"its group is {ending}"
+    assert told["node1.lab"] == f"it is {ending}"

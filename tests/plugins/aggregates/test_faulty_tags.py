@@ -55,7 +55,7 @@ def test_what_has_a_faulty_tag_takes_nothing(site: Site, capture: Capture, kind:
         ("steward:aggregate:a", "the whole cluster cannot be in an aggregate"),
         ("steward:pool:p1:a", "names no aggregate (meant: 'steward:pool:p1:aggregate:NAME' ?)"),
         ("steward:unclaimable:in:a", "begins like"),
-        ("steward:member-of:a", "member-of belongs on a instance"),
+        ("steward:member-of:a", "member-of belongs on an instance"),
     ],
 )
 def test_a_fault_of_the_cluster_closes_everything(
@@ -72,3 +72,9 @@ def test_a_fault_of_the_cluster_closes_everything(
     moved, failed, _ = site.place(message)
     assert moved == []
     assert all(told in why for _, why in failed)
+
+
+def test_where_a_key_belongs(site: Site, capture: Capture) -> None:
+    message = capture("allocate-drbd")
+    message["nodes"]["node1.lab"]["tags"] = ["steward:pool:nas1:aggregate:a"]
+    assert "pool belongs on the cluster or an instance (known here: " in site.ask(message).info

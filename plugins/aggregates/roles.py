@@ -1,0 +1,20 @@
+"""The roles of an instance's hosts that a value may be for (aggregates 6.4)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ganeti_steward.core.site import PRIMARY, SECONDARY
+from ganeti_steward.plugins.aggregates.expression import ExpressionError, Term
+
+STORAGE: Final = "storage"
+UNIT: Final = "unit"
+#: All there are.
+ROLES: Final = (PRIMARY, SECONDARY, STORAGE, UNIT)
+
+
+def checked_role(term: Term) -> Term:
+    """The term, when its role is none or one there is; raises ExpressionError."""
+    if term.role and term.role not in ROLES:
+        raise ExpressionError(f"unknown role {term.role!a} (known: {', '.join(ROLES)})")
+    return term
