@@ -251,10 +251,8 @@ def _heads(state: State, guest: Guest, *, forced: bool) -> Ints:
     if forced:
         return heads
     heads = np.minimum(heads, above_zero(now[st.MEMORY_F], guest.memory))
-    limit = frame.vcpu_ratio * np.where(np.isinf(frame.cpus), 0.0, frame.cpus)
     for row in (st.VCPUS_F,) if announced else (st.VCPUS, st.VCPUS_F):
-        fitting = _within(now[row], limit, guest.vcpus)
-        heads = np.minimum(heads, np.where(frame.vcpu_ratio < 0, MANY, fitting))
+        heads = np.minimum(heads, _within(now[row], frame.vcpu_limit, guest.vcpus))
     if guest.exclusion and not announced:
         heads = np.minimum(heads, state.exclusion_tags_taken(guest) == 0)
     return heads

@@ -143,6 +143,12 @@ class Frame(NamedTuple):
         """Number of nodes."""
         return len(self.usable)
 
+    @property
+    def vcpu_limit(self) -> Floats:
+        """VCPUs each node takes; infinite where nothing limits them (as in `rules`)."""
+        endless = (self.vcpu_ratio < 0) | np.isinf(self.cpus)
+        return np.where(endless, np.inf, self.vcpu_ratio * np.where(endless, 0.0, self.cpus))
+
     def shared_locations(self, node: int) -> Ints:
         """How many location tags each node shares with this one."""
         shared: Ints = self.locations @ self.locations[node]

@@ -315,6 +315,17 @@ def test_tag_that_excludes() -> None:
     assert "exclusion tags" in result["limited_by"]
 
 
+def test_nodes_that_tell_no_cpus() -> None:
+    """Nothing limits their VCPUs, as in the rules."""
+    message = cluster("--mix=drbd=1", "--seed=3")
+    for node in message["nodes"].values():
+        node["total_cpus"] = 0
+    found = counted(message, NO_TEST)
+    for group in message["nodegroups"].values():
+        group["ipolicy"]["vcpu-ratio"] = -1.0
+    assert found == counted(message, NO_TEST)
+
+
 def test_soft_rules_dropped() -> None:
     """--ignore-soft-errors: the primaries may eat what is kept free."""
     message = cluster("--mix=drbd=1", template="ext")
