@@ -21,7 +21,7 @@ from ganeti_steward.diagnose.collectors.outcome import (
     number_of,
     printable,
     reason_of,
-    said_of,
+    told,
 )
 from ganeti_steward.diagnose.collectors.settings import read_settings
 
@@ -83,9 +83,9 @@ class Collector:
             yield NotApplicable(NAME, "no local filesystem is mounted")
             return
         for mounts in sorted(local, key=lambda mounts: mounts[0].point):
-            yield self._said(machine, mounts)
+            yield from self._said(machine, mounts)
 
-    def _said(self, machine: Machine, mounts: Sequence[Mount]) -> Said:
+    def _said(self, machine: Machine, mounts: Sequence[Mount]) -> Iterator[Said]:
         point = mounts[0].point
         source = f"{NAME}:{printable(point)}"
         faults: list[Fault] = []
@@ -104,7 +104,7 @@ class Collector:
                 faults += self._full(machine, point, doubts)
         except OSError as err:
             doubts.append(reason_of(err))
-        return said_of(source, faults, doubts, self._settings.repair)
+        yield from told(source, faults, doubts, self._settings.repair)
 
     def _full(self, machine: Machine, point: str, doubts: list[str]) -> Iterator[Fault]:
         """Faults of room; adds a doubt where it is too close to tell."""

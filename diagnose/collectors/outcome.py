@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -33,6 +33,25 @@ def said_of(
         return Finding(source, status, asked, {"faults": sorted({f.text for f in wrong})})
     reasons = sorted(set(doubts))
     return Unknown(source, "; ".join(reasons)) if reasons else Finding(source, OK)
+
+
+def told(
+    source: str, faults: Iterable[Fault], doubts: Iterable[str] = (), command: str = ""
+) -> Iterator[Said]:
+    """A finding for each fault and one doubt for all doubts; fine when there is neither.
+
+    Both may be said of one source: what was found stays found, and what was known before of
+    the part that could not be seen stays so too.
+    """
+    wrong = sorted({fault for fault in faults if fault.status != OK})
+    for fault in wrong:
+        asked = command if fault.status == LIVE_REPAIR else ""
+        yield Finding(source, fault.status, asked, {"faults": [fault.text]})
+    reasons = sorted(set(doubts))
+    if reasons:
+        yield Unknown(source, "; ".join(reasons))
+    elif not wrong:
+        yield Finding(source, OK)
 
 
 def above(value: float, limit: float, margin: float) -> bool | None:

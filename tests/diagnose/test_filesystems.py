@@ -109,6 +109,13 @@ def test_a_covered_mount_is_not_judged(tmp_path: Path) -> None:
     assert collect("filesystems", machine) == [Finding("filesystems:/srv", "Ok")]
 
 
+def test_what_is_in_doubt_does_not_hide_a_fault(tmp_path: Path) -> None:
+    space = {"size": 1000, "available": 0, "files": 1000, "files_free": 25, "read_only": False}
+    said = collect("filesystems", mounted(tmp_path, ROOT.format("rw", "rw"), space={"/": space}))
+    assert faults(said) == {"filesystems:/": ["full: blocks"]}
+    assert set(unknown(said)) == {"filesystems:/"}
+
+
 def test_settings() -> None:
     said = collect(
         "filesystems",

@@ -41,11 +41,11 @@ def recorded(name: str, case: str, **changed: Any) -> RecordedMachine:
 
 def faults(said: Sequence[Said]) -> dict[str, list[str]]:
     """The findings that are not Ok, by source."""
-    return {
-        one.source: one.details["faults"]
-        for one in said
-        if isinstance(one, Finding) and one.status != "Ok"
-    }
+    found: dict[str, list[str]] = {}
+    for one in said:
+        if isinstance(one, Finding) and one.status != "Ok":
+            found.setdefault(one.source, []).extend(one.details["faults"])
+    return found
 
 
 def unknown(said: Sequence[Said]) -> dict[str, str]:
@@ -60,8 +60,10 @@ def fine(said: Sequence[Said]) -> list[str]:
 def check(name: str, said: Sequence[Said]) -> None:
     """What holds for all a collector may say."""
     assert said, "nothing was said"
-    sources = [one.source for one in said]
-    assert len(set(sources)) == len(sources), f"twice: {sources}"
+    assert len(set(map(str, said))) == len(said), f"twice: {said}"
+    silent = [one.source for one in said if not isinstance(one, Finding) or one.status != "Ok"]
+    # Fine is said by itself: not beside a fault or a doubt about the same thing.
+    assert not set(fine(said)) & set(silent)
     for one in said:
         assert isinstance(one, Finding | Unknown | NotApplicable)
         assert one.source.split(":", 1)[0] == name

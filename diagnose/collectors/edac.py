@@ -1,0 +1,151 @@
+"""Memory errors the kernel's EDAC drivers count: uncorrected ones, and very many corrected ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward.core import hookimpl
+from ganeti_steward.core.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
+from ganeti_steward.core.machine import Machine
+from ganeti_steward.diagnose.collectors.outcome import (
+    Fault,
+    above,
+    number_of,
+    printable,
+    reason_of,
+    text_of,
+    told,
+)
+from ganeti_steward.diagnose.collectors.settings import read_settings
+
+NAME: Final = "edac"
+
+_CONTROLLERS: Final = "/sys/devices/system/edac/mc"
+_CONTROLLER: Final = re.compile(r"mc[0-9]+")
+#: A driver knows its memory by modules or by ranks; some old ones know neither.
+_MODULE: Final = re.compile(r"(?:dimm|rank)[0-9]+")
+
+#: Days; what came in the first hours after a start is no figure for a day.
+_SHORTEST: Final = 1.0
+
+
+class Settings(NamedTuple):
+    """[collector.edac]"""
+
+    uncorrected_status: str = LIVE_REPAIR
+    corrected_status: str = LIVE_REPAIR
+    corrected_per_day: float = 1000.0
+    """corrected errors of one module a day, on average since they are counted"""
+    margin: float = 20.0
+    """percent of that below it where nothing new is said"""
+    repair: str = ""
+    """the repair command to ask for with live-repair"""
+
+
+class _Counts(NamedTuple):
+    """The errors of one module, or of a whole controller."""
+
+    what: str
+    uncorrected: int
+    corrected: int
+
+
+class Collector:
+    """Looks at each memory controller."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = read_settings(Settings, NAME, settings)
+
+    @hookimpl
+    def steward_diagnose(self, machine: Machine) -> Iterator[Said]:
+        """What is known about the node's memory."""
+        try:
+            names = [name for name in machine.listing(_CONTROLLERS) if _CONTROLLER.fullmatch(name)]
+        except FileNotFoundError:
+            names = []
+        except OSError as err:
+            yield Unknown(NAME, reason_of(err))
+            return
+        if not names:
+            yield NotApplicable(NAME, "the kernel counts no memory errors here")
+        for name in sorted(names):
+            yield from self._told(machine, name)
+
+    def _told(self, machine: Machine, name: str) -> Iterator[Said]:
+        faults: list[Fault] = []
+        doubts: list[str] = []
+        directory = f"{_CONTROLLERS}/{name}"
+        counts = list(_read(machine, directory, doubts))
+        faults += self._uncorrected(counts)
+        try:
+            seconds = _count(machine, f"{directory}/seconds_since_reset")
+            faults += self._corrected(counts, max(seconds / 86400, _SHORTEST), doubts)
+        except (OSError, ValueError) as err:
+            doubts.append(reason_of(err))
+        yield from told(f"{NAME}:{name}", faults, doubts, self._settings.repair)
+
+    def _uncorrected(self, counts: Sequence[_Counts]) -> Iterator[Fault]:
+        found = [one.what for one in counts if one.uncorrected > 0]
+        # The controller's own count has those of its modules in it.
+        for what in [what for what in found if what] or found:
+            yield Fault(self._settings.uncorrected_status, _text("uncorrected errors", what))
+
+    def _corrected(
+        self, counts: Sequence[_Counts], days: float, doubts: list[str]
+    ) -> Iterator[Fault]:
+        limit = self._settings.corrected_per_day
+        modules = [one for one in counts if one.what] or counts
+        for one in modules:
+            many = above(one.corrected / days, limit, limit * self._settings.margin / 100)
+            if many and one.corrected > 0:
+                yield Fault(
+                    self._settings.corrected_status, _text("many corrected errors", one.what)
+                )
+            elif many is None:
+                doubts.append(_text("too near to the limit of corrected errors to tell", one.what))
+
+
+def _text(what: str, module: str) -> str:
+    return f"{what}: {module}" if module else what
+
+
+def _read(machine: Machine, directory: str, doubts: list[str]) -> Iterator[_Counts]:
+    """The controller's counts, and those of its modules; adds doubts."""
+    for place, prefix in [(directory, ""), *_modules(machine, directory, doubts)]:
+        try:
+            uncorrected = _count(machine, f"{place}/{prefix}ue_count")
+            corrected = _count(machine, f"{place}/{prefix}ce_count")
+            what = _label(machine, place) if prefix else ""
+            yield _Counts(what, uncorrected, corrected)
+        except (OSError, ValueError) as err:
+            doubts.append(reason_of(err))
+
+
+def _count(machine: Machine, path: str) -> int:
+    """A number from 0; raises OSError, ValueError."""
+    number = number_of(machine, path)
+    if number < 0:
+        raise ValueError(f"{path} is below zero")
+    return number
+
+
+def _modules(machine: Machine, directory: str, doubts: list[str]) -> list[tuple[str, str]]:
+    try:
+        names = [name for name in machine.listing(directory) if _MODULE.fullmatch(name)]
+    except OSError as err:
+        doubts.append(reason_of(err))
+        return []
+    return [(f"{directory}/{name}", "dimm_") for name in sorted(names)]
+
+
+def _label(machine: Machine, place: str) -> str:
+    """The module's name as the board has it, where the driver or the admin gave one."""
+    name = place.rsplit("/", 1)[-1]
+    try:
+        label = text_of(machine, f"{place}/dimm_label")
+    except FileNotFoundError:
+        label = ""
+    # Empty slots' labels repeat; the kernel's own name never does.
+    return f"{name} {printable(label)}" if label else name
