@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -12,11 +13,15 @@ if TYPE_CHECKING:
 _FORMAT: Final = "%(asctime)s: steward pid=%(process)d %(levelname)s %(message)s"
 
 
-def set_up(config: Log) -> None:
+def _file(path: str) -> logging.Handler:
+    return logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")
+
+
+def set_up(config: Log, file: Callable[[str], logging.Handler] = _file) -> logging.Handler:
     """Log to the configured file where its directory exists, else nowhere.
 
-    An allocator must answer whether or not it can log, so a file that cannot be opened
-    is not an error.
+    ``file`` opens it.  An allocator must answer whether or not it can log, so a file that
+    cannot be opened is not an error.
     """
     root = logging.getLogger("ganeti_steward")
     root.setLevel(config.level.upper())
@@ -24,10 +29,11 @@ def set_up(config: Log) -> None:
     handler: logging.Handler = logging.NullHandler()
     if config.file and os.path.isdir(os.path.dirname(config.file)):
         try:
-            handler = logging.FileHandler(config.file, encoding="utf-8", errors="backslashreplace")
+            handler = file(config.file)
         except (OSError, ValueError):
             handler = logging.NullHandler()
     handler.setFormatter(logging.Formatter(_FORMAT))
     logging.raiseExceptions = False
     # One file, also where a process that forks off sets it up again.
     root.handlers = [handler]
+    return handler

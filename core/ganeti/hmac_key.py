@@ -1,0 +1,95 @@
+"""The cluster's HMAC key as it lies on a node, read again when it changes.
+
+``gnt-cluster renew-crypto --new-confd-hmac-key`` puts a new file in the place of the old one
+while programs are running.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeVar
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.signing import WrongSignature
+
+PATH: Final = "/var/lib/ganeti/hmac.key"
+
+#: Bytes; Ganeti's key has 41.
+_LONGEST: Final = 4096
+
+_Result = TypeVar("_Result")
+
+
+class NoKey(StewardError):
+    """There is no key to sign or to verify with."""
+
+
+class _Seen(NamedTuple):
+    """What tells a file from the one that took its place."""
+
+    inode: int
+    size: int
+    changed: int
+    """ns since the epoch"""
+
+
+class KeyFile:
+    """A key file; may be asked by several threads."""
+
+    def __init__(self, path: str = PATH) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._key = b""
+        self._seen: _Seen | None = None
+
+    def key(self) -> bytes:
+        """The whole file, its newline included (confd 2); raises NoKey."""
+        return self._current(again=False)
+
+    def with_key(self, use: Callable[[bytes], _Result]) -> _Result:
+        """Use the key; where a signature does not fit, again if the file now has another one.
+
+        Raises NoKey and what ``use`` raises.
+        """
+        key = self.key()
+        try:
+            return use(key)
+        except WrongSignature:
+            other = self._current(again=True)
+            if other == key:
+                raise
+            return use(other)
+
+    def _current(self, *, again: bool) -> bytes:
+        """The key, from the file where that is another one or ``again`` says so.
+
+        A file that is gone takes its key with it: the node has left the cluster.  One that
+        cannot be read for another reason, as on a dying disk, has still been the key.
+        """
+        with self._lock:
+            try:
+                seen = _look(self.path)
+                if again or seen != self._seen:
+                    self._key, self._seen = _read(self.path), seen
+            except (FileNotFoundError, NotADirectoryError):
+                self._key, self._seen = b"", None
+                raise NoKey(f"there is no key {self.path}") from None
+            except (OSError, ValueError) as err:
+                if not self._key:
+                    reason = getattr(err, "strerror", None) or err
+                    raise NoKey(f"the key {self.path} cannot be read: {reason}") from None
+            if not 0 < len(self._key) <= _LONGEST:
+                raise NoKey(f"the key {self.path} is empty or longer than {_LONGEST} bytes")
+            return self._key
+
+
+def _look(path: str) -> _Seen:
+    found = os.stat(path)
+    return _Seen(found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(_LONGEST + 1)

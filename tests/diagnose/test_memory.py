@@ -1,0 +1,135 @@
+"""Memory locking, each time in a process of its own, as the kernel tells it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any, Final
+
+import pytest
+
+from ganeti_steward.diagnose.memory import _has_capability
+
+START: Final = """
+import ctypes, json, os, resource, sys, threading
+from ganeti_steward.diagnose.memory import keep_small, lock_memory
+
+def of_status(name):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(name))
+
+def drop_rights(hard):
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, hard))
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+"""
+
+
+def run(source: str) -> Any:
+    """What a process prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", START + source], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+needs_the_right: Final = pytest.mark.skipif(
+    not _has_capability(), reason="memory cannot be locked here"
+)
+
+
+@needs_the_right
+def test_everything_is_locked_now_and_in_future() -> None:
+    said, before, after, later = run("""
+before = of_status("VmLck")
+said = lock_memory()
+after = of_status("VmLck")
+kept = bytearray(64 * 2**20)
+print(json.dumps([said, before, after, of_status("VmLck")]))
+""")
+    assert (said, before) == ("", 0)
+    assert after > 1024
+    assert later >= after + 64 * 1024
+
+
+@needs_the_right
+def test_a_forked_child_has_to_lock_again() -> None:
+    parent, child, again = run("""
+lock_memory()
+reading, writing = os.pipe()
+if os.fork() == 0:
+    inherited = of_status("VmLck")
+    lock_memory()
+    os.write(writing, json.dumps([inherited, of_status("VmLck")]).encode())
+    os._exit(0)
+os.wait()
+print(json.dumps([of_status("VmLck"), *json.loads(os.read(reading, 1000))]))
+""")
+    assert parent > 1024
+    assert child == 0
+    assert again > 1024
+
+
+@needs_the_right
+def test_threads_take_little() -> None:
+    """With the memory locked, all of a thread's stack is there at once (kB)."""
+    usual, small = (
+        run(f"""
+{call}
+lock_memory()
+before = of_status("VmRSS")
+enough = threading.Event()
+for _ in range(4):
+    threading.Thread(target=enough.wait, daemon=True).start()
+print(json.dumps(of_status("VmRSS") - before))
+""")
+        for call in ("", "keep_small()")
+    )
+    assert small < 4 * 1024 < usual
+
+
+@needs_the_right
+def test_without_the_right() -> None:
+    said, locked, limit = run("""
+drop_rights(2**20)
+said = lock_memory()
+print(json.dumps([said, of_status("VmLck"), resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]]))
+""")
+    assert said == (
+        "the memory is not locked: neither the capability CAP_IPC_LOCK nor an unlimited "
+        "RLIMIT_MEMLOCK is there"
+    )
+    assert (locked, limit) == (0, 0)
+
+
+@needs_the_right
+def test_a_limit_that_may_be_raised() -> None:
+    said, locked = run("""
+drop_rights(resource.RLIM_INFINITY)
+said = lock_memory()
+print(json.dumps([said, of_status("VmLck")]))
+""")
+    assert said == ""
+    assert locked > 1024
+
+
+@pytest.mark.parametrize(
+    ("libc", "reason"),
+    [
+        ("raise OSError(2, 'no such library')", "[Errno 2] no such library"),
+        ("return object()", "'object' object has no attribute 'mlockall'"),
+    ],
+)
+def test_a_library_without_it_is_no_failure(libc: str, reason: str) -> None:
+    said = run(f"""
+def library(*_, **__):
+    {libc}
+ctypes.CDLL = library
+resource.setrlimit = lambda *_: None
+resource.getrlimit = lambda _: (0, resource.RLIM_INFINITY)
+keep_small()
+print(json.dumps(lock_memory()))
+""")
+    assert said == f"the memory is not locked: {reason}"
