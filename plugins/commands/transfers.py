@@ -94,29 +94,28 @@ def run_transfer(
 
 def _undo(live: Live, transfer: Transfer, result: Result, reason: str) -> bool:
     """Whether everything is as it was."""
-    entered = {change.name for change in succeeded(result, transfer.stages[2])}
-    back = recovery(transfer, node_tags(live), entered)
+    _, leaving, entering, _ = transfer.stages
+    left = {change.name for change in succeeded(result, leaving)}
+    entered = {change.name for change in succeeded(result, entering)}
+    back = recovery(transfer, node_tags(live), left, entered)
     return run_stages(live, back, f"{reason}: undone").complete
 
 
-def recovery(transfer: Transfer, tags: Tags, entered: Collection[str]) -> list[list[Change]]:
+def recovery(
+    transfer: Transfer, tags: Tags, left: Collection[str], entered: Collection[str]
+) -> list[list[Change]]:
     """What takes everything back.
 
-    ``tags``: as they are now; ``entered``: the nodes this command put into the target.  A
-    node that left the source is put back; one that somebody else took is under the prefix by
-    another aggregate, and is left to him.
+    ``tags``: as they are now; ``left``: the nodes this command took out of the source;
+    ``entered``: those it put into the target.  Only what it did itself is undone: a node that
+    somebody else took is left to him.
     """
-    guard, target = aggregate_tag(transfer.guard), ""
-    if transfer.target:
-        target = aggregate_tag(transfer.target)
-    inside = f"{TAG_PREFIX}{AGGREGATE}:{transfer.prefix}"
+    source, guard = aggregate_tag(transfer.source), aggregate_tag(transfer.guard)
     back, leave, open_up = [], [], []
     for node in transfer.nodes:
-        mine = {guard, target} if node in entered else {guard}
-        others = [tag for tag in tags[node] if tag.startswith(inside) and tag not in mine]
-        if not others:
-            back.append(Change(NODE, node, (aggregate_tag(transfer.source),)))
-        if node in entered and target in tags[node]:
+        if node in left:
+            back.append(Change(NODE, node, (source,)))
+        if node in entered and (target := aggregate_tag(transfer.target)) in tags[node]:
             leave.append(Change(NODE, node, (target,), removed=True))
         if guard in tags[node]:
             open_up.append(Change(NODE, node, (guard,), removed=True))

@@ -298,6 +298,40 @@ def test_whatever_fails_all_is_as_before(front: Front, fits: str) -> None:
     assert inside(ganeti) == {"node4": free, "node5": free, "node6": free}
 
 
+def test_both_of_two_fail(front: Front) -> None:
+    """Who took the node puts it back, although the other's guard is on it still."""
+    ganeti = Tagged(site("node4", "node5"))
+
+    def act() -> str:
+        ganeti.tags("node", "node5.lab")[:] += [f"{IN}reservation:moving-other"]
+        return "the disk is full"
+
+    Meanwhile(ganeti, f"OP_TAGS_SET node4.lab {IN}reservation:r1", act)
+    done = live(front, ganeti, "create", "r1", "-n", "2")
+    assert done.err.endswith(": the disk is full; nothing is changed\n")
+    assert inside(ganeti) == {
+        "node4": ["reservation:free"],
+        "node5": ["reservation:moving-other", "reservation:free"],
+    }
+
+
+def test_a_release_that_fails_is_as_before(front: Front) -> None:
+    """Also of nodes that would not go to the free pool."""
+    told = site()
+    for node in ("node4.lab", "node5.lab"):
+        told["nodes"][node]["tags"] = [f"{IN}reservation:r1", f"{IN}reservation:r2"]
+    ganeti = Tagged(told)
+    Meanwhile(ganeti, f"OP_TAGS_DEL node5.lab {IN}reservation:r1", lambda: "the disk is full")
+    done = live(front, ganeti, "release", "r1")
+    assert (done.status, done.out) == (1, "")
+    assert done.err.endswith(": the disk is full; nothing is changed\n")
+    both = {"reservation:r1", "reservation:r2"}
+    assert {node: {*names} for node, names in inside(ganeti).items()} == {
+        "node4": both,
+        "node5": both,
+    }
+
+
 def test_the_same_name_at_the_same_time(front: Front) -> None:
     """Both got nodes, but one reservation of both was never asked for."""
     ganeti = Tagged(site("node4", "node5", "node6"))
@@ -358,24 +392,28 @@ def test_nobody_knows_what_became_of_a_job(front: Front) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tags", "entered", "stages"),
+    ("tags", "left", "entered", "stages"),
     [
         # Nothing was taken: only the guard goes.
-        (["free", "moving-w"], [], [[], [], ["-moving-w"]]),
+        (["free", "moving-w"], [], [], [[], [], ["-moving-w"]]),
         # It left the pool.
-        (["moving-w"], [], [["+free"], [], ["-moving-w"]]),
+        (["moving-w"], ["n"], [], [["+free"], [], ["-moving-w"]]),
         # It is in the reservation already.
-        (["r1", "moving-w"], ["n"], [["+free"], ["-r1"], ["-moving-w"]]),
-        (["r1"], ["n"], [["+free"], ["-r1"], []]),
+        (["r1", "moving-w"], ["n"], ["n"], [["+free"], ["-r1"], ["-moving-w"]]),
+        (["r1"], ["n"], ["n"], [["+free"], ["-r1"], []]),
         # Another command of the same name was faster.
-        (["r1", "moving-w"], [], [[], [], ["-moving-w"]]),
-        (["moving-v", "moving-w"], [], [[], [], ["-moving-w"]]),
+        (["r1", "moving-w"], [], [], [[], [], ["-moving-w"]]),
+        (["moving-v", "moving-w"], [], [], [[], [], ["-moving-w"]]),
+        # Another command came too late for the node, and will only take its guard away.
+        (["moving-v", "moving-w"], ["n"], [], [["+free"], [], ["-moving-w"]]),
     ],
 )
-def test_recovery(tags: list[str], entered: list[str], stages: list[list[str]]) -> None:
+def test_recovery(
+    tags: list[str], left: list[str], entered: list[str], stages: list[list[str]]
+) -> None:
     prefix = "reservation:"
     transfer = Transfer(prefix, ("n",), f"{prefix}free", f"{prefix}r1", "w")
-    found = recovery(transfer, {"n": [f"{IN}{prefix}{tag}" for tag in tags]}, entered)
+    found = recovery(transfer, {"n": [f"{IN}{prefix}{tag}" for tag in tags]}, left, entered)
     assert [
         [f"{'-' if c.removed else '+'}{c.tags[0].removeprefix(IN + prefix)}" for c in stage]
         for stage in found
