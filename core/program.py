@@ -138,17 +138,25 @@ def _input(given: bytes) -> Iterator[int]:
 
 
 def follow(
-    pid: int, output: int, errors: int, limit: float, output_limit: int, ladder: Ladder
+    pid: int,
+    output: int,
+    errors: int,
+    limit: float,
+    output_limit: int,
+    ladder: Ladder,
+    around: float = 0,
 ) -> Ended:
     """Follow a child, the leader of a session, until it has ended or been abandoned.
 
-    ``output`` and ``errors`` are the descriptors of what it prints; they stay open.  This
-    takes at most ``limit`` and the ladder's seconds.
+    ``output`` and ``errors`` are the descriptors of what it prints; they stay open.  It has
+    ``limit`` seconds, and those of ``around`` for what belongs not to its work.  The
+    ladder's come on top.
     """
     _reap_abandoned()
     reading = _Reading(pid, output, errors, output_limit)
+    deadline = time.monotonic() + limit + around
     try:
-        fault = reading.until(time.monotonic() + limit, f"killed after {limit:g} s", ladder[-1][1])
+        fault = reading.until(deadline, f"killed after {limit:g} s", ladder[-1][1])
     finally:
         status = _end(pid, ladder)
     return Ended(status, bytes(reading.output), bytes(reading.errors), fault)

@@ -8,26 +8,30 @@ to start it can hang where the file lies on a dead disk.  A command's source is
 from __future__ import annotations
 
 import os
+import random
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from typing import Final
 
 from ganeti_steward.core.config_node import EVERY
 from ganeti_steward.core.finding import NotApplicable, Said, Unknown
-from ganeti_steward.core.program import Ladder
+from ganeti_steward.core.program import Ended, Ladder
 from ganeti_steward.core.reader import quoted
 from ganeti_steward.diagnose import isolated, whitelist
 from ganeti_steward.diagnose.object import BadObject, read_finding
+from ganeti_steward.diagnose.uid_pool import Pool, UidPoolError, borrowed_uid
 from ganeti_steward.diagnose.whitelist import DIAGNOSE_DIRECTORY, Forbidden
 
 #: What the name of a command's source begins with, and the source that is all of them.
 SOURCE: Final = "command"
 
 #: Together well below the second that a command may overrun its limit at most.
-LADDER: Final[Ladder] = ((signal.SIGTERM, 0.25), (signal.SIGKILL, 0.15))
+LADDER: Final[Ladder] = ((signal.SIGTERM, 0.2), (signal.SIGKILL, 0.1))
 
-#: Seconds for looking at the whitelist and for the ladder.
-_AROUND: Final = 0.5
+#: Seconds for looking at the whitelist, for the ladder, for taking and giving back a user id.
+_AROUND: Final = 0.6
 
 #: Bytes of a line about a command, for each byte it prints; a control character takes six.
 _ESCAPED: Final = 6
@@ -70,24 +74,32 @@ def run_command(
     output_limit: int,
     *,
     directory: str = DIAGNOSE_DIRECTORY,
+    pool: Pool | None = None,
 ) -> list[Said]:
     """What a command says about the node; takes less than 1 s more than ``limit`` seconds.
 
-    ``output_limit`` is in bytes.
+    ``output_limit`` is in bytes.  With ``pool`` it runs under a user id of Ganeti's pool
+    instead of as root; when none can be had, it does not run.
     """
     source = f"{SOURCE}:{name}"
+    command = partial(
+        whitelist.run, name, directory, limit, output_limit=output_limit, ladder=LADDER
+    )
+    return isolated.run(
+        source,
+        limit,
+        lambda: [_asked(source, command, pool)],
+        output_limit=_ESCAPED * output_limit + isolated.OUTPUT_LIMIT,
+        around=_AROUND,
+    )
 
-    def ask() -> list[Said]:
-        return [_asked(name, source, limit, output_limit, directory)]
 
-    room = _ESCAPED * output_limit + isolated.OUTPUT_LIMIT
-    return isolated.run(source, limit + _AROUND, ask, output_limit=room)
-
-
-def _asked(name: str, source: str, limit: float, output_limit: int, directory: str) -> Said:
+def _asked(source: str, command: Callable[..., Ended], pool: Pool | None) -> Said:
     try:
-        ended = whitelist.run(name, directory, limit, output_limit=output_limit, ladder=LADDER)
-    except Forbidden as err:
+        with ExitStack() as held:
+            user = held.enter_context(borrowed_uid(pool, random.SystemRandom())) if pool else None
+            ended = command(user=user)
+    except (Forbidden, UidPoolError) as err:
         return Unknown(source, f"not run: {err}")
     except OSError as err:
         return Unknown(source, f"cannot be run: {err.strerror}")

@@ -58,14 +58,22 @@ class _BadSaid(Exception):
     """Something a source may not say."""
 
 
-def run(name: str, limit: float, source: Source, *, output_limit: int = OUTPUT_LIMIT) -> list[Said]:
+def run(
+    name: str,
+    limit: float,
+    source: Source,
+    *,
+    output_limit: int = OUTPUT_LIMIT,
+    around: float = 0,
+) -> list[Said]:
     """What a source says within ``limit`` seconds; takes hardly more and never raises.
 
     It may speak for itself (``name``) and its objects (``name:object``).  What is wrong with
-    it becomes Unknown under its name.
+    it becomes Unknown under its name.  ``around`` is how many seconds more a source has that
+    keeps the limit itself.
     """
     try:
-        ended = _forked(limit, lambda output: _tell(name, source, output), output_limit)
+        ended = _forked(lambda output: _tell(name, source, output), limit, output_limit, around)
     except OSError as err:
         return [Unknown(name, f"cannot be run: {err.strerror}")]
     log_errors(name, ended)
@@ -111,7 +119,7 @@ def _heard(name: str, line: bytes) -> Said:
     return said
 
 
-def _forked(limit: float, work: Callable[[int], None], output_limit: int) -> Ended:
+def _forked(work: Callable[[int], None], limit: float, output_limit: int, around: float) -> Ended:
     """Let a child do some work, which writes to a descriptor; raises OSError."""
     output, output_end = os.pipe()
     errors, errors_end = os.pipe()
@@ -123,7 +131,7 @@ def _forked(limit: float, work: Callable[[int], None], output_limit: int) -> End
         finally:
             os.close(output_end)
             os.close(errors_end)
-        return follow(pid, output, errors, limit, output_limit, _LADDER)
+        return follow(pid, output, errors, limit, output_limit, _LADDER, around)
     finally:
         os.close(output)
         os.close(errors)
