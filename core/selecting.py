@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ganeti_steward.core.errors import StewardError, join_faults
-from ganeti_steward.core.model import Cluster
+from ganeti_steward.core.model import Cluster, Group
 from ganeti_steward.core.reader import quoted
 
 
@@ -35,9 +35,7 @@ class Names:
             if len(matches) == 1:
                 found.update(matches)
             else:
-                known = ", ".join(group.name for group in self._cluster.groups)
-                fault = _fault("node group", name, len(matches))
-                self._faults.append(f"{fault} (known: {known})")
+                self._faults.append(_group_fault(self._cluster, name, len(matches)))
         return tuple(self._cluster.groups[at].uuid for at in sorted(found))
 
     def check(self) -> None:
@@ -58,12 +56,25 @@ class Names:
         return frozenset(found)
 
 
+def group_named(cluster: Cluster, name: str) -> Group:
+    """The one group with this name or uuid; raises StewardError."""
+    found = cluster.groups_named(name)
+    if len(found) != 1:
+        raise StewardError(_group_fault(cluster, name, len(found)))
+    return cluster.groups[found[0]]
+
+
 def _single(given: Iterable[str]) -> Iterable[str]:
     return dict.fromkeys(name for text in given for name in text.split(","))
 
 
 def _fault(kind: str, name: str, matches: int) -> str:
     return f"{f'more than one {kind} is' if matches else f'no {kind} is'} named {quoted(name)}"
+
+
+def _group_fault(cluster: Cluster, name: str, matches: int) -> str:
+    known = ", ".join(group.name for group in cluster.groups)
+    return f"{_fault('node group', name, matches)} (known: {known})"
 
 
 def with_offline(cluster: Cluster, names: frozenset[str]) -> Cluster:

@@ -25,6 +25,7 @@ from ganeti_steward.core.model import Cluster, Disk, Group, Instance, Spec
 from ganeti_steward.core.options import Options, parse_options
 from ganeti_steward.core.reader import quoted
 from ganeti_steward.core.request import Allocate, Capacity
+from ganeti_steward.core.selecting import group_named
 from ganeti_steward.core.sources import Source, add_source_options, read_source
 from ganeti_steward.core.tiers import Filling, Step, Usage, fill, fill_tiers, usage
 from ganeti_steward.core.units import parse_size
@@ -115,11 +116,7 @@ class _Counter:
 def _groups(cluster: Cluster, name: str | None) -> list[Group]:
     """The groups whose policies count: the one named, or all that take instances."""
     if name is not None:
-        found = [cluster.groups[i] for i in cluster.groups_named(name)]
-        if len(found) != 1:
-            known = ", ".join(group.name for group in cluster.groups)
-            raise StewardError(f"no node group is named {quoted(name)} (known: {known})")
-        return found
+        return [group_named(cluster, name)]
     found = [group for group in cluster.groups if group.alloc_policy != "unallocable"]
     if not found:
         raise StewardError("no node group takes new instances by itself: name one (--node-group)")

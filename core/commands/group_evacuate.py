@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from ganeti_steward.core.answer import Refusal
 from ganeti_steward.core.commands.passed_options import add_passed_options
+from ganeti_steward.core.commands.plan_text import gib
 from ganeti_steward.core.commands.running import add_running_options, check_can_run, run_moves
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
 from ganeti_steward.core.config import config_path, load_config
 from ganeti_steward.core.dispatch import dispatch
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
-from ganeti_steward.core.ganeti.job_sets import counted, job_sets, script
+from ganeti_steward.core.ganeti.job_sets import counted, job_sets, script, steps
 from ganeti_steward.core.model import Cluster, Group
-from ganeti_steward.core.operations import REPLACE_DISKS, Job
+from ganeti_steward.core.operations import Job
 from ganeti_steward.core.options import parse_options
-from ganeti_steward.core.reader import quoted
 from ganeti_steward.core.request import ChangeGroup
+from ganeti_steward.core.selecting import group_named
 from ganeti_steward.core.sources import add_source_options, read_source
 
 
@@ -51,10 +53,9 @@ def run(options: argparse.Namespace) -> int:
     source = read_source(options)
     check_can_run(options, source)
     cluster = source.cluster
-    group = _group(options.group, cluster)
-    targets = (
-        [] if options.to is None else [_group(name, cluster) for name in options.to.split(",")]
-    )
+    group = group_named(cluster, options.group)
+    wanted = [] if options.to is None else options.to.split(",")
+    targets = [group_named(cluster, name) for name in wanted]
     if group in targets:
         raise StewardError(f"group {group.name} is the one to be left")
     names = _instances(group, cluster)
@@ -84,15 +85,6 @@ def run(options: argparse.Namespace) -> int:
         status = run_moves(source, sets, f"group-evacuate {group.name}")
         return EXIT_FAILURE if failed else status
     return EXIT_FAILURE if failed else EXIT_OK
-
-
-def _group(name: str, cluster: Cluster) -> Group:
-    found = cluster.groups_named(name)
-    if len(found) != 1:
-        known = ", ".join(group.name for group in cluster.groups)
-        many = "more than one node group is" if found else "no node group is"
-        raise StewardError(f"{many} named {quoted(name)} (known: {known})")
-    return cluster.groups[found[0]]
 
 
 def _group_of(node: str, cluster: Cluster) -> str:
@@ -125,17 +117,12 @@ def _plan(
     options: argparse.Namespace,
 ) -> str:
     """The moves as a table."""
-    copied = {name: 0 for name, _, _ in moved}
-    for job in jobs:
-        for operation in job:
-            if operation["OP_ID"] == REPLACE_DISKS:
-                name = operation["instance_name"]
-                instance = cluster.instances[cluster.instance_index[name]]
-                copied[name] += instance.disk_space
+    copied = Counter[str]()
+    for step in steps(cluster, jobs):
+        copied[step.instance] += step.copied
     rows = []
     for name, group, nodes in moved:
         before = cluster.instances[cluster.instance_index[name]].nodes
-        copy = f"{copied[name] / 1024:.1f}"
-        rows.append((name, "/".join(before), group, "/".join(nodes), copy))
+        rows.append((name, "/".join(before), group, "/".join(nodes), gib(copied[name])))
     headings = ("Instance", "From", "Group", "To", "GiB")
     return table(headings, rows, separator=options.separator, no_headers=options.no_headers)

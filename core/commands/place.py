@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ganeti_steward.core.answer import Answer
@@ -19,6 +19,7 @@ from ganeti_steward.core.model import DISK_TEMPLATES, Cluster, Disk, Instance
 from ganeti_steward.core.options import parse_options
 from ganeti_steward.core.reader import quoted
 from ganeti_steward.core.request import Allocate
+from ganeti_steward.core.selecting import Names, group_named
 from ganeti_steward.core.sources import Source, add_source_options, read_source
 from ganeti_steward.core.units import parse_size
 
@@ -120,10 +121,9 @@ def instance_request(options: argparse.Namespace, template: str, source: Source)
     cluster = source.cluster
     if options.name in cluster.instance_index:
         raise StewardError(f"{source.where} has an instance {options.name} already")
-    if options.node_group is not None and not cluster.groups_named(options.node_group):
-        known = ", ".join(group.name for group in cluster.groups)
-        raise StewardError(f"no node group is named {quoted(options.node_group)} (known: {known})")
-    nodes = None if options.nodes is None else _nodes(options.nodes.split(","), cluster)
+    if options.node_group is not None:
+        group_named(cluster, options.node_group)
+    nodes = None if options.nodes is None else _nodes(options.nodes, cluster)
     return Allocate(
         _instance(options, template, source),
         required_nodes=2 if template == "drbd" else 1,
@@ -192,17 +192,12 @@ def _network(name: str, source: Source) -> str:
     raise StewardError(f"{source.where} has no network {quoted(name)} (known: {found})")
 
 
-def _nodes(names: Iterable[str], cluster: Cluster) -> tuple[str, ...]:
+def _nodes(given: str, cluster: Cluster) -> tuple[str, ...]:
     """Full names of nodes."""
-    found = []
-    for name in names:
-        index = cluster.node_index
-        matches = [name] if name in index else [one for one in index if one.startswith(f"{name}.")]
-        if not name or len(matches) != 1:
-            many = "more than one node is" if name and matches else "no node is"
-            raise StewardError(f"{many} named {quoted(name)}")
-        found += matches
-    return tuple(found)
+    names = Names(cluster)
+    found = names.nodes([given])
+    names.check()
+    return tuple(sorted(found))
 
 
 def _numbered(option: str, given: Sequence[str]) -> list[str]:
