@@ -48,11 +48,10 @@ class Plan(NamedTuple):
     before: State
     after: State
     jobs: tuple[Planned, ...]
-
-    @property
-    def score_before(self) -> float:
-        """The group's score as it is."""
-        return Scorer(self.before, self.members).score
+    score_before: float
+    """the group's as it is"""
+    bound: float
+    """the score no placement of its instances is below"""
 
     @property
     def score_after(self) -> float:
@@ -68,10 +67,10 @@ def balance(request: Balance, cluster: Cluster, context: Context) -> Outcome:
         for at, group in enumerate(cluster.groups)
         if request.groups is None or group.uuid in request.groups
     ]
-    worst_first = sorted(chosen, key=lambda at: -Scorer(state, state.frame.group == at).score)
+    scores = {at: Scorer(state, state.frame.group == at).score for at in chosen}
     left, plans = request.max_moves, dict[int, Plan]()
-    for at in worst_first:
-        plans[at] = _Balancer(state, at, request, context).plan(left)
+    for at in sorted(chosen, key=lambda at: -scores[at]):
+        plans[at] = _Balancer(state, at, request, context).plan(left, scores[at])
         left = None if left is None else left - len(plans[at].jobs)
     told = [plans[at] for at in chosen]
     result = moves_result(
@@ -96,7 +95,7 @@ def _text(plan: Plan) -> str:
     name = plan.before.frame.cluster.groups[plan.group].name
     return (
         f"group {name}: {len(plan.jobs)} moves, score {plan.score_before:.8f} to "
-        f"{plan.score_after:.8f}, at best {bound(plan.before, plan.members):.8f}"
+        f"{plan.score_after:.8f}, at best {plan.bound:.8f}"
     )
 
 
@@ -119,7 +118,7 @@ def _explained(context: Context, plans: list[Plan]) -> tuple[Told, ...]:
     from ganeti_steward.allocators.balance_explaining import explain  # not on Ganeti's path
 
     checks = context.options.capacity_checks
-    return tuple(explain(plan, bound(plan.before, plan.members), capacity=checks) for plan in plans)
+    return tuple(explain(plan, capacity=checks) for plan in plans)
 
 
 def movable(state: State, members: Mask, request: Balance) -> list[Resident]:
@@ -167,8 +166,8 @@ class _Balancer:
             request.disk_factor,
         )
 
-    def plan(self, limit: int | None) -> Plan:
-        """The jobs, at most ``limit`` of them."""
+    def plan(self, limit: int | None, score: float) -> Plan:
+        """The jobs, at most ``limit`` of them; ``score``: the group's as it is."""
         jobs: list[Planned] = []
         state = self._state
         for _ in range(_ROUNDS):
@@ -177,7 +176,8 @@ class _Balancer:
             jobs += found
             if len(found) == len(targets):
                 break
-        return Plan(self._group, self._members, self._state, state, tuple(jobs))
+        least = bound(self._state, self._members)
+        return Plan(self._group, self._members, self._state, state, tuple(jobs), score, least)
 
     def _targets(self, state: State, limit: int | None) -> list[Target]:
         """Where instances should go from here."""
@@ -197,11 +197,8 @@ class _Balancer:
         ]
 
     def _place(self, board: Board, guest: int) -> tuple[int, int]:
-        secondary = int(board.secondary[guest])
-        return (
-            int(self._nodes[board.primary[guest]]),
-            int(self._nodes[secondary]) if secondary >= 0 else -1,
-        )
+        primary, secondary = board.place(guest)
+        return int(self._nodes[primary]), int(self._nodes[secondary]) if secondary >= 0 else -1
 
     def _terms_of(self, resident: Resident) -> Terms:
         return self._terms[resident.guest.instance.name]

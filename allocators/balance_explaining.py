@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.balance_plan import Place, Planned
 
 
-def explain(plan: Plan, bound: float, *, capacity: bool) -> GroupBalance:
+def explain(plan: Plan, *, capacity: bool) -> GroupBalance:
     """The plan with the score after each job, and what is wrong before and after it.
 
     ``capacity``: whether to look for instances that could not leave their node.
@@ -25,7 +25,7 @@ def explain(plan: Plan, bound: float, *, capacity: bool) -> GroupBalance:
         group=plan.before.frame.cluster.groups[plan.group].name,
         score_before=plan.score_before,
         score_after=plan.score_after,
-        bound=bound,
+        bound=plan.bound,
         moves=tuple(_move(plan, job) for job in plan.jobs),
         health_before=before,
         health_after=after,

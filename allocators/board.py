@@ -5,7 +5,7 @@ place and only knows numbers.  It is made from a state, takes its formulas from 
 guest adds to a node, what a share of the score is) and is used to look for a plan; what it
 finds is replayed on states before anybody gets to see it.
 
-Candidates are judged in the values the score spreads over: one row per component, so that
+Candidates are judged in the values the score spreads over (`board_components`), so that
 adding a guest to a node is one addition.  All node indices here count the group's nodes.
 """
 
@@ -17,25 +17,19 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ganeti_steward.allocators import state as st
-from ganeti_steward.allocators.board_figures import DERIVED, figures_of
+from ganeti_steward.allocators.board_components import components_of
 from ganeti_steward.allocators.board_tags import Tags
 from ganeti_steward.allocators.score import (
     LOCATION_WEIGHT,
     N1_WEIGHT,
     OFFLINE_PRIMARY_WEIGHT,
     OFFLINE_WEIGHT,
-    RESERVED_MEM,
     RESERVED_TOTAL_WEIGHT,
-    SPREADS,
     TAGS_WEIGHT,
-    shares,
 )
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state import Floats, Ints, Mask, Resident, State
-
-#: How far numbers may differ by rounding alone.
-_ALIKE: Final = 1e-13
 
 #: How many of the largest reserves of a node are kept apart: an exchange changes two.
 _TOP: Final = 3
@@ -50,9 +44,7 @@ class Board:
         Both nodes of every resident must be among ``nodes``.
         """
         frame = state.frame
-        self.state, self.nodes, self.residents = state, nodes, tuple(residents)
-        self.version = 0
-        """how often something was moved"""
+        self.nodes, self.residents = nodes, tuple(residents)
         self.size = len(nodes)
         place = np.full(frame.size + 1, -1, np.int64)
         place[nodes] = np.arange(self.size)
@@ -61,94 +53,21 @@ class Board:
         self.kind: Ints = frame.exclusive[nodes].astype(np.int64)
         self.usable: Mask = frame.usable[nodes]
         self.live: Mask = np.array([frame.cluster.nodes[i].live for i in nodes.tolist()])
-        self._online = int(self.usable.sum())
-        self.all_usable = self._online == self.size
+        self.all_usable = bool(self.usable.all())
+        self.online = max(int(self.usable.sum()), 1)
+        """how many usable nodes there are, at least 1"""
         self.mixed = bool(self.kind.any())
         """whether nodes with dedicated spindles are among them"""
-        self._read_frame(state)
-        self.figures = figures_of(state, self.residents, self._rows_of_kinds(state))
-        self._scale()
-        self._merge_spreads()
+        self.values, self.weights, self.inverse, self.figures = components_of(
+            state, nodes, self.residents
+        )
+        self._share_limit = frame.spindle_limit[nodes]
+        self._vcpu_limit = frame.vcpu_limit[nodes]
         self.tags = Tags(state, self)
         self.reserved = self._dense_peers(state, place)
-        self._read_nodes()
+        self._read_nodes(state.now[:, nodes].astype(np.float64))
 
     # -- reading the state
-
-    def _read_frame(self, state: State) -> None:
-        frame, nodes = state.frame, self.nodes
-        self._now = state.now[:, nodes].astype(np.float64)
-        nothing = shares(frame, np.zeros((st.ROWS, self.size), np.int64), nodes)
-        self.inverse: Floats = np.zeros_like(nothing)
-        """component x node: what one unit of the guest's figure is worth there"""
-        for row in self._additive():
-            self.inverse = np.maximum(self.inverse, self._worth(state, row) - nothing)
-        self.inverse[RESERVED_MEM] = 1.0 / frame.memory[nodes]
-        self.values: Floats = shares(frame, state.now[:, nodes], nodes)
-        self.weights: Floats = np.array([weight * len(names) for names, weight in SPREADS])
-        self.share_limit: Floats = frame.spindle_limit[nodes]
-        ratio = frame.vcpu_ratio[nodes]
-        cpus = np.where(np.isinf(frame.cpus[nodes]), 0.0, frame.cpus[nodes])
-        self.vcpu_limit: Floats = np.where(ratio < 0, np.inf, ratio * cpus)
-        self.vcpu_limit[np.isinf(frame.cpus[nodes]) & (ratio >= 0)] = np.inf
-
-    @staticmethod
-    def _additive() -> list[int]:
-        return [row for row in range(st.ROWS) if row not in DERIVED]
-
-    def _worth(self, state: State, row: int) -> Floats:
-        unit = np.zeros((st.ROWS, self.size), np.int64)
-        unit[row] = 1
-        return shares(state.frame, unit, self.nodes)
-
-    def _rows_of_kinds(self, state: State) -> Floats:
-        """kind x component x row: 1 where the component counts the row on such nodes."""
-        counted = np.zeros((2, len(SPREADS), st.ROWS))
-        nothing = shares(state.frame, np.zeros((st.ROWS, self.size), np.int64), self.nodes)
-        for row in self._additive():
-            worth = self._worth(state, row) - nothing
-            for kind in (0, 1):
-                counted[kind, :, row] = (worth[:, self.kind == kind] != 0).any(axis=1)
-        return counted
-
-    def _scale(self) -> None:
-        """Figures in units of the components, so that those that count alike are alike."""
-        unit = self.inverse.max(axis=1)
-        unit[(unit == 0) | (np.arange(len(unit)) == RESERVED_MEM)] = 1.0
-        self.inverse = self.inverse / unit[:, None]
-        self.figures = self.figures._replace(
-            as_primary=self.figures.as_primary * unit,
-            as_secondary=self.figures.as_secondary * unit,
-        )
-
-    def _merge_spreads(self) -> None:
-        """Components that are alike and stay so are counted once, with added weights."""
-        figures, kept = self.figures, list[int]()
-        weights = self.weights
-        for row in range(len(SPREADS)):
-            for known in kept:
-                if RESERVED_MEM not in (known, row) and self._alike(known, row):
-                    weights[known] += weights[row]
-                    break
-            else:
-                kept.append(row)
-        # What the reserve is worth does not follow from the guest alone; it is kept last.
-        kept.remove(RESERVED_MEM)
-        kept.append(RESERVED_MEM)
-        self.weights, self.values = weights[kept], self.values[kept]
-        self.inverse = self.inverse[kept]
-        self.figures = figures._replace(
-            as_primary=figures.as_primary[:, :, kept], as_secondary=figures.as_secondary[:, :, kept]
-        )
-
-    def _alike(self, one: int, other: int) -> bool:
-        primary, secondary = self.figures.as_primary, self.figures.as_secondary
-        return (
-            np.allclose(self.values[one], self.values[other], rtol=_ALIKE, atol=_ALIKE)
-            and np.allclose(self.inverse[one], self.inverse[other], rtol=_ALIKE, atol=0)
-            and np.allclose(primary[:, :, one], primary[:, :, other], rtol=_ALIKE, atol=0)
-            and np.allclose(secondary[:, :, one], secondary[:, :, other], rtol=_ALIKE, atol=0)
-        )
 
     def _dense_peers(self, state: State, place: Ints) -> Floats:
         """secondary x primary: memory kept free."""
@@ -159,13 +78,13 @@ class Board:
         dense[place[secondary[inside]], place[primary[inside]]] = state.peers.reserved[inside]
         return dense
 
-    def _read_nodes(self) -> None:
-        now = self._now
+    def _read_nodes(self, now: Floats) -> None:
+        self._now = now
         self.free, self.fails = now[st.UNALLOCATED], now[st.FAILS] > 0
         self.disk_hard, self.disk_slack = now[st.DISK], np.zeros(self.size)
         self.share_slack, self.vcpu_slack = np.zeros(self.size), np.zeros(self.size)
         self.needed = now[st.RESERVED]
-        self.free_all, self.vcpus = now[st.MEMORY_F], now[st.VCPUS]
+        self.free_all = now[st.MEMORY_F]
         self.primaries, self.secondaries = now[st.PRIMARIES], now[st.SECONDARIES]
         self.clashes, self.location = now[st.CLASHES], now[st.LOCATION]
         self.own = np.zeros(self.size)
@@ -184,8 +103,8 @@ class Board:
         at = np.array(which)
         self.disk_slack[at] = np.minimum(now[st.DISK, at], now[st.DISK_F, at])
         used = np.maximum(now[st.SPINDLE_USE, at], now[st.SPINDLE_USE_F, at])
-        self.share_slack[at] = self.share_limit[at] - used
-        self.vcpu_slack[at] = self.vcpu_limit[at] - np.maximum(
+        self.share_slack[at] = self._share_limit[at] - used
+        self.vcpu_slack[at] = self._vcpu_limit[at] - np.maximum(
             now[st.VCPUS, at], now[st.VCPUS_F, at]
         )
         if self.mixed:
@@ -223,15 +142,10 @@ class Board:
     @property
     def score(self) -> float:
         """The group's score as it is, but for what pairs tags of several nodes."""
-        if not self._online:
+        if not self.usable.any():
             return 0.0
         tags = TAGS_WEIGHT * self.clashes + LOCATION_WEIGHT * self.location
         return self.spread + float(self.own.sum() + tags @ self.usable) + self.tags.paired()
-
-    @property
-    def online(self) -> int:
-        """How many usable nodes there are, at least 1."""
-        return max(self._online, 1)
 
     def reserve_without(self, node: Ints, primary: Ints, lost: Floats) -> Floats:
         """What nodes need free when they keep ``lost`` less for one primary."""
@@ -258,13 +172,16 @@ class Board:
 
     # -- moving
 
+    def place(self, guest: int) -> tuple[int, int]:
+        """Where a guest is: primary, and secondary or -1."""
+        return int(self.primary[guest]), int(self.secondary[guest])
+
     def move(self, guest: int, primary: int, secondary: int) -> None:
         """Put a guest on other nodes; ``secondary`` is -1 without one."""
-        old, kept = int(self.primary[guest]), int(self.secondary[guest])
+        old, kept = self.place(guest)
         self._change(guest, old, kept, -1)
         self._change(guest, primary, secondary, 1)
         self.primary[guest], self.secondary[guest] = primary, secondary
-        self.version += 1
         nodes = {node for node in (old, kept, primary, secondary) if node >= 0}
         now = self._now
         for node in nodes:

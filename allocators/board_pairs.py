@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ganeti_steward.allocators.board import Board
-    from ganeti_steward.allocators.state import Floats, Ints, Mask
+    from ganeti_steward.allocators.state import Ints, Mask
 
     Rough = NDArray[np.float32]
 
@@ -151,34 +151,22 @@ class PairFinder:
         self, slopes: _Slopes, figures: Rough, node_of: Ints, guests: Ints, others: Ints
     ) -> Rough:
         """Two guests take each other's node in one role."""
-        loss = self._replaced(slopes, figures, node_of, guests, others)
-        loss += self._replaced(slopes, figures, node_of, others, guests).T
-        return loss
-
-    @staticmethod
-    def _replaced(
-        slopes: _Slopes, figures: Rough, node_of: Ints, guests: Ints, others: Ints
-    ) -> Rough:
-        """guest x other: on the guest's node the other takes its place."""
-        node = node_of[guests]
-        slope, bend = slopes.node[:, node].T, slopes.bend[:, node].T
         mine, theirs = figures[guests], figures[others]
-        own = (mine * (bend * mine - slope)).sum(axis=1)
-        loss: Rough = (slope - 2.0 * bend * mine) @ theirs.T
-        loss += bend @ (theirs * theirs).T
-        loss += own[:, None]
+        loss = self._replaced(slopes, node_of[guests], mine, theirs)
+        loss += self._replaced(slopes, node_of[others], theirs, mine).T
         return loss
 
     def _crossed(self, slopes: _Slopes, guests: Ints, others: Ints) -> Rough:
         """The guest's primary gets the other's secondary, and the other way round."""
         board = self._board
-        p, u = board.primary[guests], board.secondary[others]
-        loss = self._mixed(slopes, p, self._primary[guests], self._secondary[others])
-        loss += self._mixed(slopes, u, self._secondary[others], self._primary[guests]).T
+        mine, theirs = self._primary[guests], self._secondary[others]
+        loss = self._replaced(slopes, board.primary[guests], mine, theirs)
+        loss += self._replaced(slopes, board.secondary[others], theirs, mine).T
         return loss
 
     @staticmethod
-    def _mixed(slopes: _Slopes, node: Ints, goes: Rough, comes: Rough) -> Rough:
+    def _replaced(slopes: _Slopes, node: Ints, goes: Rough, comes: Rough) -> Rough:
+        """goes x comes: on the node of what goes, what comes takes its place."""
         slope, bend = slopes.node[:, node].T, slopes.bend[:, node].T
         own = (goes * (bend * goes - slope)).sum(axis=1)
         loss: Rough = (slope - 2.0 * bend * goes) @ comes.T
@@ -186,26 +174,20 @@ class PairFinder:
         loss += own[:, None]
         return loss
 
+    def _reprimed(self, slopes: _Slopes, guests: Ints, primary: Ints) -> Rough:
+        """guest x other: the guest's secondary backs it at another primary."""
+        loss = self._rebacked(slopes, guests, primary, self._reserve[guests][:, None])
+        return loss * self._board.figures.drbd[guests][:, None]
+
     def _rebacked(self, slopes: _Slopes, guests: Ints, primary: Ints, reserve: Rough) -> Rough:
-        """guest x other: on the guest's secondary the other's reserve takes its place."""
+        """guest x other: the guest's secondary keeps this for a primary, not the guest's."""
         board = self._board
         s, p = board.secondary[guests], board.primary[guests]
         without = board.reserve_without(s, p, board.figures.reserve[guests])
         needed = self._reserved[s[:, None], primary] + reserve
-        return self._kept(slopes, s, without, needed)
-
-    def _reprimed(self, slopes: _Slopes, guests: Ints, primary: Ints) -> Rough:
-        """guest x other: the guest's secondary backs it at another primary."""
-        board = self._board
-        s, p = board.secondary[guests], board.primary[guests]
-        without = board.reserve_without(s, p, board.figures.reserve[guests])
-        needed = self._reserved[s[:, None], primary] + self._reserve[guests][:, None]
-        return self._kept(slopes, s, without, needed) * board.figures.drbd[guests][:, None]
-
-    def _kept(self, slopes: _Slopes, node: Ints, without: Floats, needed: Rough) -> Rough:
         np.maximum(needed, without.astype(_ROUGH)[:, None], out=needed)
-        needed -= self._board.needed[node].astype(_ROUGH)[:, None]
+        needed -= board.needed[s].astype(_ROUGH)[:, None]
         loss: Rough = needed * (
-            slopes.reserve[node][:, None] + slopes.bend_reserve[node][:, None] * needed
+            slopes.reserve[s][:, None] + slopes.bend_reserve[s][:, None] * needed
         )
         return loss

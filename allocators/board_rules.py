@@ -39,7 +39,7 @@ class Rules:
         board, one = self._board, np.array([guest])
         if secondary < 0:
             return bool(self.single(one, np.array([primary]))[0])
-        p, s = int(board.primary[guest]), int(board.secondary[guest])
+        p, s = board.place(guest)
         places = {
             (s, p): (FAILOVER, s),
             (p, secondary): (REPLACE, secondary),

@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 #: A score must fall by this much to count as lower.
 GAIN: Final = 1e-9
 
-#: Exchanges estimated at once; what counts is the memory it takes.
-_ESTIMATED: Final = 1_000_000
-
 #: How much of a gain the largest disk costs when the next move is chosen.
 _SMALLER: Final = 0.01
 
-#: How many of them are judged by the real formulas.
+#: Exchanges estimated at once; what counts is the memory it takes ...
+_ESTIMATED: Final = 1_000_000
+#: ... and how many of them are judged by the real formulas.
 _JUDGED: Final = 256
 
 
@@ -41,10 +40,10 @@ class Search:
         With a limit no more is copied for exchanges than for the moves before them: who
         limits a plan wants it cheap.
         """
-        self._moves, self._board = moves, moves.board
-        self._limit, self._least = limit, max(least, GAIN)
-        self._swaps, self._finder = Swaps(moves), PairFinder(moves.board)
         board = moves.board
+        self._moves, self._board = moves, board
+        self._limit, self._least = limit, max(least, GAIN)
+        self._swaps, self._finder = Swaps(moves), PairFinder(board)
         self._home = (board.primary.copy(), board.secondary.copy())
         self._everyone = np.arange(len(board.residents))
         disk = board.figures.disk
@@ -193,7 +192,7 @@ class Search:
         return made
 
     def _nodes_of(self, guest: int) -> set[int]:
-        return {int(self._board.primary[guest]), int(self._board.secondary[guest])} - {-1}
+        return {*self._board.place(guest)} - {-1}
 
     def _try(self, kind: int, guest: int, other: int) -> bool:
         """Make an exchange if one can go before the other and it is still worth it."""
@@ -223,21 +222,19 @@ class Search:
         self, first: tuple[int, tuple[int, int]], second: tuple[int, tuple[int, int]]
     ) -> bool:
         """Move one guest, then the other; nothing is done where a rule or the gain forbids."""
-        board, score = self._board, self._board.score
-        score -= self._moves.opinions.site_cost(first[0], *first[1])
-        score -= self._moves.opinions.site_cost(second[0], *second[1])
-        if not self._moves.rules.legal_to(first[0], *first[1]):
+        board, rules, opinions = self._board, self._moves.rules, self._moves.opinions
+        (one, there), (other, then) = first, second
+        score = board.score
+        score -= opinions.site_cost(one, *there) + opinions.site_cost(other, *then)
+        if not rules.legal_to(one, *there):
             return False
-        back = self._place(first[0])
-        board.move(first[0], *first[1])
-        if self._moves.rules.legal_to(second[0], *second[1]):
-            home = self._place(second[0])
-            board.move(second[0], *second[1])
+        back = board.place(one)
+        board.move(one, *there)
+        if rules.legal_to(other, *then):
+            home = board.place(other)
+            board.move(other, *then)
             if board.score < score - self._least:
                 return True
-            board.move(second[0], *home)
-        board.move(first[0], *back)
+            board.move(other, *home)
+        board.move(one, *back)
         return False
-
-    def _place(self, guest: int) -> tuple[int, int]:
-        return int(self._board.primary[guest]), int(self._board.secondary[guest])

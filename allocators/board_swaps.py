@@ -1,7 +1,7 @@
 """Exchanges: two guests take each other's node in one role.
 
 Single moves end where every node has its share of guests; exchanges keep the numbers and
-even out the sizes.  One guest is judged with all others at once:
+even out the sizes.  Many pairs of guests are judged at once, as two arrays of one length:
 
 * secondaries: (p, s) and (q, u) become (p, u) and (q, s)
 * primaries: (p, s) and (q, u) become (q, s) and (p, u)
@@ -47,8 +47,7 @@ class Swaps:
     def places(self, kind: int, guest: int, other: int) -> tuple[tuple[int, int], tuple[int, int]]:
         """Where the two are to live then: the guest, the other."""
         board = self._board
-        p, s = int(board.primary[guest]), int(board.secondary[guest])
-        q, u = int(board.primary[other]), int(board.secondary[other])
+        (p, s), (q, u) = board.place(guest), board.place(other)
         if kind == SECONDARIES:
             return (p, u), (q, s)
         if kind == PRIMARIES:
@@ -59,8 +58,7 @@ class Swaps:
 
     def _secondaries(self, guests: Ints, others: Ints) -> Floats:
         board, figures = self._board, self._board.figures
-        p, s, r = board.primary[guests], board.secondary[guests], figures.reserve[guests]
-        q, u, reserve = board.primary[others], board.secondary[others], figures.reserve[others]
+        (p, s, r), (q, u, reserve) = self._homes(guests), self._homes(others)
         legal = figures.drbd[guests] & figures.drbd[others] & (s != u) & (u != p) & (s != q)
         legal &= board.usable[s] & board.usable[u]
         same = q == p
@@ -73,14 +71,12 @@ class Swaps:
         change_u = self._second(u, guests) - self._second(u, others)
         total = self._fates.fate(s, change_s, board.free[s], at_s)
         total = total.plus(self._fates.fate(u, change_u, board.free[u], at_u))
-        gain = self._fates.gain(total)
-        gain -= self._costs(guests, p, u) + self._costs(others, q, s)
-        return np.where(legal, gain, -np.inf)
+        costs = self._costs(guests, p, u) + self._costs(others, q, s)
+        return np.where(legal, self._fates.gain(total) - costs, -np.inf)
 
     def _primaries(self, guests: Ints, others: Ints) -> Floats:
         board, figures = self._board, self._board.figures
-        p, s, r = board.primary[guests], board.secondary[guests], figures.reserve[guests]
-        q, u, reserve = board.primary[others], board.secondary[others], figures.reserve[others]
+        (p, s, r), (q, u, reserve) = self._homes(guests), self._homes(others)
         less = figures.use[guests] - figures.use[others]
         first, second = figures.drbd[guests], figures.drbd[others]
         legal = (p != q) & board.usable[p] & board.usable[q] & (q != s) & (u != p)
@@ -105,14 +101,12 @@ class Swaps:
         alone = second & ~joint
         total = total.plus(self._fates.fate(u, nothing, board.free[u], at_u).where(alone))
         legal &= ~alone | self._backs(u, reserve, board.free[u], at_u)
-        gain = self._fates.gain(total)
-        gain -= self._costs(guests, q, s) + self._costs(others, p, u)
-        return np.where(legal, gain, -np.inf)
+        costs = self._costs(guests, q, s) + self._costs(others, p, u)
+        return np.where(legal, self._fates.gain(total) - costs, -np.inf)
 
     def _crosswise(self, guests: Ints, others: Ints) -> Floats:
         board, figures = self._board, self._board.figures
-        p, s, r = board.primary[guests], board.secondary[guests], figures.reserve[guests]
-        q, u, reserve = board.primary[others], board.secondary[others], figures.reserve[others]
+        (p, s, r), (q, u, reserve) = self._homes(guests), self._homes(others)
         use = figures.use[guests]
         legal = figures.drbd[guests] & figures.drbd[others] & (p != u) & (u != s) & (p != q)
         legal &= board.usable[p] & board.usable[u]
@@ -129,9 +123,13 @@ class Swaps:
         total = self._fates.fate(p, change_p, free_p, at_p, -1, 1)
         total = total.plus(self._fates.fate(u, change_u, free_u, at_u, 1, -1))
         total = total.plus(self._fates.fate(s, nothing, board.free[s], at_s))
-        gain = self._fates.gain(total)
-        gain -= self._costs(guests, u, s) + self._costs(others, q, p)
-        return np.where(legal, gain, -np.inf)
+        costs = self._costs(guests, u, s) + self._costs(others, q, p)
+        return np.where(legal, self._fates.gain(total) - costs, -np.inf)
+
+    def _homes(self, guests: Ints) -> tuple[Ints, Ints, Floats]:
+        """Primary, secondary and the memory that keeps free."""
+        board = self._board
+        return board.primary[guests], board.secondary[guests], board.figures.reserve[guests]
 
     # -- rules
 
