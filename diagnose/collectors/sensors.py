@@ -1,0 +1,148 @@
+"""The kernel's sensors: chips that are too hot, and fans that stand still."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward.core import hookimpl
+from ganeti_steward.core.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
+from ganeti_steward.core.machine import Machine, Reading
+from ganeti_steward.diagnose.collectors.limits import Limits, limit_of, read_limits
+from ganeti_steward.diagnose.collectors.outcome import (
+    Fault,
+    above,
+    matches,
+    printable,
+    reason_of,
+    told,
+)
+from ganeti_steward.diagnose.collectors.settings import read_settings
+
+NAME: Final = "sensors"
+
+#: Degrees; below and above them no board that still runs can be.
+_COLDEST, _HOTTEST = -40.0, 150.0
+
+#: What an input reads to which nothing is connected: all bits set, or all but the sign.
+_NOTHING: Final = 127.0
+
+#: Degrees; a limit below was never set.
+_LOWEST_LIMIT: Final = 30.0
+
+#: Revolutions per minute no fan reaches.
+_FASTEST: Final = 60000.0
+
+
+class Settings(NamedTuple):
+    """[collector.sensors]"""
+
+    limits: tuple[str, ...] = ()
+    """degrees instead of the chip's own: ``chip=degrees`` or ``chip:label=degrees``, patterns"""
+    margin: float = 3.0
+    """degrees below a limit where nothing new is said"""
+    single_limit_chips: tuple[str, ...] = ("coretemp", "drivetemp", "nvme")
+    """chips that are believed when they know one limit only"""
+    ignore: tuple[str, ...] = ()
+    """patterns of ``chip`` or ``chip:label``"""
+    fans: tuple[str, ...] = ()
+    """patterns of ``chip:label`` of fans that have to turn"""
+    hot_status: str = LIVE_REPAIR
+    fan_status: str = LIVE_REPAIR
+    repair: str = ""
+    """the repair command to ask for with live-repair"""
+
+
+class _Chip(NamedTuple):
+    """What was seen of the chips of one name; the kernel does not tell them apart."""
+
+    faults: list[Fault]
+    doubts: list[str]
+
+
+class Collector:
+    """Judges temperatures by the limits of their chips, and the fans it was told of."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = read_settings(Settings, NAME, settings)
+        self._limits: Limits = read_limits(NAME, "limits", self._settings.limits)
+
+    @hookimpl
+    def steward_diagnose(self, machine: Machine) -> Iterator[Said]:
+        """What is known about temperatures and fans."""
+        try:
+            temperatures, fans = list(machine.temperatures()), list(machine.fans())
+        except (OSError, ValueError) as err:
+            yield Unknown(NAME, reason_of(err))
+            return
+        chips: dict[str, _Chip] = {}
+        self._judge_temperatures(temperatures, chips)
+        self._judge_fans(fans, chips)
+        if not chips:
+            reason = "no temperature has a limit" if temperatures else "there are no temperatures"
+            yield NotApplicable(NAME, reason)
+        for name, chip in sorted(chips.items()):
+            source = f"{NAME}:{printable(name)}"
+            yield from told(source, chip.faults, chip.doubts, self._settings.repair)
+
+    def _judge_temperatures(self, readings: Sequence[Reading], chips: dict[str, _Chip]) -> None:
+        judged: dict[str, list[bool | None]] = {}
+        for one in readings:
+            limit = self._limit(one)
+            if limit is not None and not _ignored(one, self._settings.ignore):
+                hot = judged.setdefault(one.chip, [])
+                if _is_plausible(one.current):
+                    hot.append(above(one.current, limit, self._settings.margin))
+        for name, hot in judged.items():
+            chip = chips.setdefault(name, _Chip([], []))
+            # Which of its cores is over the limit changes all the time: that one is, stays.
+            if True in hot:
+                chip.faults.append(Fault(self._settings.hot_status, "too hot"))
+            elif None in hot:
+                chip.doubts.append("too near to the limit to tell")
+            elif not hot:
+                chip.doubts.append("no temperature is plausible")
+
+    def _limit(self, one: Reading) -> float | None:
+        """Degrees; None where nobody knows when this is too hot."""
+        configured = limit_of(self._limits, one.chip, _full_name(one))
+        if configured is not None:
+            return configured
+        limit = one.critical
+        if limit is None or not _is_plausible(limit) or limit < _LOWEST_LIMIT:
+            return None
+        # psutil fills a missing critical limit with the high one, and the other way round.
+        # Boards set high limits as they like, often wrong; few chips know what they mean.
+        if one.high == limit and one.chip not in self._settings.single_limit_chips:
+            return None
+        return limit
+
+    def _judge_fans(self, readings: Sequence[Reading], chips: dict[str, _Chip]) -> None:
+        patterns = self._settings.fans
+        for pattern in patterns:
+            if not any(matches(_full_name(one), (pattern,)) for one in readings):
+                chip = chips.setdefault(pattern.partition(":")[0], _Chip([], []))
+                chip.doubts.append(f"there is no fan {printable(pattern)}")
+        for one in readings:
+            if not matches(_full_name(one), patterns):
+                continue
+            chip = chips.setdefault(one.chip, _Chip([], []))
+            label = printable(one.label) or "fan"
+            if one.current == 0:
+                chip.faults.append(Fault(self._settings.fan_status, f"{label} stands still"))
+            elif not 0 < one.current <= _FASTEST:
+                chip.doubts.append(f"the speed of {label} is not plausible")
+
+
+def _full_name(one: Reading) -> str:
+    return f"{one.chip}:{one.label}"
+
+
+def _ignored(one: Reading, patterns: Sequence[str]) -> bool:
+    return matches(one.chip, patterns) or matches(_full_name(one), patterns)
+
+
+def _is_plausible(degrees: float) -> bool:
+    inside = math.isfinite(degrees) and _COLDEST < degrees < _HOTTEST
+    return inside and degrees != _NOTHING
