@@ -132,7 +132,7 @@ def _processes(uid: int) -> Iterator[psutil.Process]:
     # Imported only here: most commands run without a pool.
     import psutil
 
-    for process in psutil.process_iter(["uids"]):
+    for process in psutil.process_iter(["uids", "status"]):
         # One that must not be looked at may be anybody's.
         if process.info["uids"] is None or uid in process.info["uids"]:
             yield process
@@ -216,7 +216,8 @@ def _end_processes(uid: int) -> bool:
 
     for _ in range(_LOOKS):
         found = list(_processes(uid))
-        if not found:
+        # What is only not yet reaped does nothing any more.
+        if all(process.info["status"] == psutil.STATUS_ZOMBIE for process in found):
             return True
         for process in found:
             with suppress(psutil.Error):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from programs import HANGING, ended_at_last, is_running, notes, program, wait_until
 
+from ganeti_steward.core import program as tested
 from ganeti_steward.core.program import ENVIRONMENT, program_fault, run_program
 
 #: Seconds; far more than any of these programs takes that ends by itself.
@@ -110,6 +111,75 @@ def test_cannot_be_started(tmp_path: Path) -> None:
     path = program(tmp_path, "lost", "", shell="/nonexistent/shell")
     with pytest.raises(FileNotFoundError):
         run_program([path], LIMIT)
+
+
+@pytest.mark.parametrize("size", [1, 2**16, 10**6 + 1])
+def test_input(tmp_path: Path, size: int) -> None:
+    """More than a pipe holds, and it need not be read."""
+    given = b"x" * size
+    path = program(tmp_path, "reads", "cat")
+    assert run_program([path], LIMIT, given=given) == (0, given, b"", "")
+    path = program(tmp_path, "ignores", "echo done")
+    assert run_program([path], LIMIT, given=given) == (0, b"done\n", b"", "")
+
+
+def test_executable_by_descriptor(tmp_path: Path) -> None:
+    """What runs is the open file; the command line says what it is to be called."""
+    path = Path(program(tmp_path, "tool", "echo $0 $1"))
+    descriptor = os.open(path, os.O_PATH)
+    try:
+        path.unlink()
+        path.symlink_to("/bin/false")
+        ended = run_program([str(path), "a"], LIMIT, executable=descriptor)
+    finally:
+        os.close(descriptor)
+    assert ended == (0, b"/proc/self/fd/99 a\n", b"", "")
+
+
+def test_environment(tmp_path: Path) -> None:
+    path = program(tmp_path, "tells", "tr '\\0' ' ' < /proc/$$/environ")
+    assert run_program([path], LIMIT, environment={}).output == b""
+    assert run_program([path], LIMIT, environment={"A": "b"}).output == b"A=b "
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_user(tmp_path: Path) -> None:
+    """Real, effective and saved ids, and no other groups."""
+    path = program(tmp_path, "tells", "grep -E '^(Uid|Gid|Groups):' /proc/self/status")
+    descriptor = os.open(path, os.O_PATH)
+    try:
+        ended = run_program([path], LIMIT, executable=descriptor, user=12345)
+    finally:
+        os.close(descriptor)
+    uids, gids, groups = (line.split()[1:] for line in ended.output.decode().splitlines())
+    assert set(uids) == {"12345"}
+    assert set(gids) == {"65534"}
+    assert groups == []
+
+
+def test_ladder(tmp_path: Path) -> None:
+    """Only the signals that are on it."""
+    path = program(
+        tmp_path, "polite", "trap 'echo asked; exit 7' TERM; while :; do sleep 0.05; done"
+    )
+    ended = run_program([path], 0.5, ladder=[(signal.SIGKILL, 1.0)])
+    assert ended == (-signal.SIGKILL, b"", b"", "killed after 0.5 s")
+
+
+def test_cannot_be_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is abandoned, and reaped when it is gone at last."""
+    path = program(tmp_path, "stays", "echo $$ > NOTES; exec sleep 3600")
+    with ended_at_last(path):
+        monkeypatch.setattr(tested, "_signal", lambda pid, number: True)
+        ended = run_program([path], 0.5, ladder=[(signal.SIGKILL, 0.1)])
+        monkeypatch.undo()
+        assert ended == (-signal.SIGKILL, b"", b"", "killed after 0.5 s")
+        assert is_running(int(notes(path)))
+        os.kill(int(notes(path)), signal.SIGKILL)
+        wait_until(lambda: not is_running(int(notes(path))), "its end")
+    assert run_program(["/bin/true"], LIMIT).status == 0
+    with pytest.raises(ChildProcessError):
+        os.waitpid(int(notes(path)), os.WNOHANG)
 
 
 def test_program_that_may_be_run(tmp_path: Path) -> None:
