@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "capacity": "count how many more instances fit, and where",
     "check": "show what is wrong with a cluster and whether balancing would mend it",
     "check-config": "check the configuration file and the plugins it names",
+    "diagnose": "tell what is wrong with this node, as one object",
     "explain": "show why a request is (or was) answered the way it is",
     "group-evacuate": "move the instances of a node group to other groups",
     "install-iallocator": "make Ganeti find the allocator under the name steward",
@@ -35,6 +36,7 @@ COMMANDS: Final = {
 _HERE: Final = "ganeti_steward.core.commands"
 _ROOMS: Final = {
     "aggregate": "ganeti_steward.plugins.commands",
+    "diagnose": "ganeti_steward.diagnose.front",
     "reserve": "ganeti_steward.plugins.commands",
 }
 

@@ -40,8 +40,8 @@ class Held(NamedTuple):
     """what counts; None where it is not known what counted before"""
     pending: Result = ()
     """what would count if it held"""
-    count: int = 0
-    """runs in a row in which it did; 0 for nothing pending"""
+    runs: int = 0
+    """so many in a row it did; 0 for nothing pending"""
 
 
 class State(NamedTuple):
@@ -65,7 +65,7 @@ class Waiting(NamedTuple):
 
     source: str
     result: Result
-    count: int
+    runs: int
     needed: int
     first: bool
     """whether it is not known what counted before"""
@@ -95,9 +95,9 @@ def settle(state: State, said: Iterable[Said], holding: Holding) -> Settled:
     waiting: list[Waiting] = []
     for source in sorted({*run.results, *state.held}):
         found, needed = run.judge(source)
-        if found.count:
+        if found.runs:
             first = found.confirmed is None
-            waiting.append(Waiting(source, found.pending, found.count, needed, first))
+            waiting.append(Waiting(source, found.pending, found.runs, needed, first))
         if found != Held():
             held[source] = found
     unheard = {one.source for one in said if isinstance(one, Unknown) and run.is_unheard(one)}
@@ -112,8 +112,8 @@ class _Run:
 
     def __init__(self, state: State, said: Sequence[Said], holding: Holding) -> None:
         self._state, self._holding = state, holding
-        self._unknown = [one for one in said if isinstance(one, Unknown)]
         self._absent = [one for one in said if isinstance(one, NotApplicable)]
+        self._silent = [one.source for one in said if not isinstance(one, Finding)]
         self.results: dict[str, Result] = {}
         for one in said:
             if isinstance(one, Finding):
@@ -123,12 +123,11 @@ class _Run:
     def judge(self, source: str) -> tuple[Held, int]:
         """What is believed of a source now, and how many runs a pending result needs."""
         before = self._before(source)
-        silent = [one.source for one in (*self._unknown, *self._absent)]
         result = self.results.get(source)
-        if result is None and any(covers(one, source) for one in silent):
+        if result is None and any(covers(one, source) for one in self._silent):
             return before, _needed(before.confirmed or (), before.pending, self._holding)
         result = result or ()
-        if source in silent:
+        if source in self._silent:
             # It knows something, but not all: that may be more than before, not less.
             result = _sorted((*result, *(before.confirmed or ())))
         return _step(before, result, self._holding)
@@ -161,8 +160,8 @@ def _step(before: Held, result: Result, holding: Holding) -> tuple[Held, int]:
         return Held(result), 0
     needed, count = _needed(confirmed, result, holding), 1
     better = _is_better(confirmed, result)
-    if before.count and _is_better(confirmed, before.pending) == better and needed > 1:
-        result, count = _nearer(confirmed, before.pending, result), before.count + 1
+    if before.runs and _is_better(confirmed, before.pending) == better and needed > 1:
+        result, count = _nearer(confirmed, before.pending, result), before.runs + 1
         needed = _needed(confirmed, result, holding)
     if count >= needed:
         return Held(result), 0

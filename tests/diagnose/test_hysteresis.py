@@ -58,7 +58,7 @@ def test_without_holding_every_run_counts() -> None:
 def test_a_finding_appears_after_so_many_runs(runs_needed: int) -> None:
     believed = runs([[LIVE]] * runs_needed, runs_needed, 1)
     assert [one.findings for one in believed] == [()] * (runs_needed - 1) + [(LIVE,)]
-    waiting = [(one.count, one.needed) for run in believed for one in run.waiting]
+    waiting = [(one.runs, one.needed) for run in believed for one in run.waiting]
     assert waiting == [(n, runs_needed) for n in range(1, runs_needed)]
 
 
