@@ -39,11 +39,12 @@ def object_faults(raw: bytes) -> list[str]:
 
     The faults say where in the text they are.
     """
+    faults: list[str] = []
     try:
-        _check(parse(raw, places=True))
+        given = _decoded(raw, faults, places=True)
     except BadObject as err:
         return list(err.faults)
-    return []
+    return list(dict.fromkeys([*faults, *_member_faults(given)]))
 
 
 def object_remarks(raw: bytes) -> list[str]:
@@ -68,20 +69,29 @@ def read_finding(source: str, raw: bytes) -> Finding:
     finding's details are all that is neither status nor command.
     """
     given = parse(raw)
-    _check(given)
+    faults = _member_faults(given)
+    if faults:
+        raise BadObject(faults)
     rest = {key: value for key, value in given.items() if key not in ("status", "command")}
     details = rest.get("details") if rest.keys() <= {"details"} else rest
     command = given.get("command", "") if given["status"] == LIVE_REPAIR else ""
     return Finding(source, given["status"], command, details)
 
 
-def parse(raw: bytes, *, places: bool = False) -> Any:
-    """The JSON value of a text; raises BadObject.
-
-    With ``places`` faults say where they are; without, they stay the same while garbage
-    changes.
-    """
+def parse(raw: bytes) -> Any:
+    """The JSON value of a text; raises BadObject, whose text does not change with garbage."""
     faults: list[str] = []
+    value = _decoded(raw, faults, places=False)
+    if faults:
+        raise BadObject(faults)
+    return value
+
+
+def _decoded(raw: bytes, faults: list[str], *, places: bool) -> Any:
+    """The value of a text; raises BadObject when there is none to be had.
+
+    What is wrong besides is added to ``faults``.
+    """
     try:
         value = json.loads(
             raw.decode(),
@@ -91,15 +101,13 @@ def parse(raw: bytes, *, places: bool = False) -> Any:
             parse_constant=lambda text: faults.append(f"{text} is not JSON"),
         )
     except RecursionError:
-        faults.append(_TOO_DEEP)
+        raise BadObject([*faults, _TOO_DEEP]) from None
     except UnicodeDecodeError as err:
-        faults.append("it is not UTF-8" + (f" (byte {err.start})" if places else ""))
+        where = f" (byte {err.start})" if places else ""
+        raise BadObject([f"it is not UTF-8{where}"]) from None
     except json.JSONDecodeError as err:
-        faults.append(_syntax(err, places=places))
-    else:
-        faults += [] if faults else _value_faults(value)
-    if faults:
-        raise BadObject(faults)
+        raise BadObject([*faults, _syntax(err, places=places)]) from None
+    faults += _value_faults(value)
     return value
 
 
@@ -153,25 +161,21 @@ def _value_faults(value: Any) -> list[str]:
 
 def _is_too_deep(value: Any) -> bool:
     level = [value]
-    for _ in range(MOST_DEEP + 1):
+    for _ in range(MOST_DEEP):
         level = [
             inner
             for outer in level
             if isinstance(outer, list | dict)
             for inner in (outer.values() if isinstance(outer, dict) else outer)
         ]
-        if not level:
-            return False
-    return True
+    return any(isinstance(inner, list | dict) for inner in level)
 
 
-def _check(given: Any) -> None:
-    """Raise BadObject when a value is no diagnose object."""
+def _member_faults(given: Any) -> list[str]:
+    """What makes a value no diagnose object."""
     if not isinstance(given, dict):
-        raise BadObject([f"an object is expected, found {describe(given)}"])
-    faults = [fault for fault in (_status_fault(given), _command_fault(given)) if fault]
-    if faults:
-        raise BadObject(faults)
+        return [f"an object is expected, found {describe(given)}"]
+    return [fault for fault in (_status_fault(given), _command_fault(given)) if fault]
 
 
 def _status_fault(given: Mapping[str, Any]) -> str:
