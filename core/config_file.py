@@ -21,7 +21,7 @@ from ganeti_steward.core.config import (
     Shadow,
 )
 from ganeti_steward.core.config_node import Agent, Diagnose, Nagios
-from ganeti_steward.core.config_schema import NAMED, SCHEMA, Key, number, shown
+from ganeti_steward.core.config_schema import NAMED, SCHEMA, Key, number, shown, source_name
 from ganeti_steward.core.errors import BadConfig
 from ganeti_steward.core.reader import describe
 
@@ -96,6 +96,9 @@ def _checks(table: Mapping[str, Any], faults: list[str]) -> dict[str, Nagios]:
     checks = {}
     for name, given in _tables("nagios", table, faults).items():
         path = f"nagios.{shown(name)}"
+        fault = source_name(name)
+        if fault:
+            faults.append(f"{path}: {fault}")
         if "command" not in given:
             faults.append(f"{path}: has no command")
         values = _values(path, NAMED["nagios"], given, faults)

@@ -18,6 +18,9 @@ COLLECTORS: Final = (
     "kernel",
 )
 
+#: Other sources of the diagnosis: the whitelisted commands, the checks of Nagios, and itself.
+RESERVED: Final = ("command", "nagios", "diagnose")
+
 #: Stands for every other command of the whitelist directory, by name.
 EVERY: Final = "*"
 

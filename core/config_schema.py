@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.config import COMBINE, ON_EVACUATION
-from ganeti_steward.core.config_node import COLLECTORS, EVERY
+from ganeti_steward.core.config_node import COLLECTORS, EVERY, RESERVED
 from ganeti_steward.core.finding import STATUSES
 from ganeti_steward.core.reader import describe, quoted
 
@@ -95,6 +95,26 @@ def _lists(value: Any) -> str:
 
 def _tables_of_lists(value: Any) -> str:
     return _table(value, _lists)
+
+
+def source_name(name: str) -> str:
+    """What is wrong with the name of a source of the diagnosis.
+
+    A colon would make it part of another one.
+    """
+    if re.fullmatch(r"[a-zA-Z0-9_.-]+", name):
+        return ""
+    return f"{quoted(name)} is no name of a source (letters, digits, ., _ and - only)"
+
+
+def _plugin_names(value: Any) -> str:
+    """Plugins with a diagnose hook, whose names are those of their sources."""
+    fault = _names(value)
+    for name in () if fault else value:
+        if name in COLLECTORS or name in RESERVED:
+            return f"{shown(name)} is the name of another source"
+        fault = fault or source_name(name)
+    return fault
 
 
 def _text(value: Any) -> str:
@@ -223,7 +243,7 @@ SCHEMA: Final[Mapping[str, Mapping[str, Key]]] = {
             _subset(COLLECTORS), "The built-in collectors that are asked, in this order."
         ),
         "load": Key(
-            _names,
+            _plugin_names,
             "Plugins with a diagnose hook besides: module paths or entry points of the group "
             "ganeti_steward.",
         ),
