@@ -3,7 +3,8 @@
 An aggregate is a named set of node groups, nodes, units of nodes and storage pools.  Modules,
 each using those before it:
 
-* `expression`: the language; `tags`: its spelling on Ganeti's objects;
+* `expression`: the language; `roles`: whom a value may be for; `tags`: its spelling on
+  Ganeti's objects;
 * `membership`: `read_rules(cluster, config.aggregates)` reads who is in what and the settings,
   with all faults; `members`: the aggregates there are;
 * `wishes`: `read_wishes(rules, instance)` reads what an instance asks, with all faults;

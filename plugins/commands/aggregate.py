@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from typing import Final
 
+from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.run_jobs import Interrupts
 from ganeti_steward.core.sources import add_source_options
@@ -14,12 +14,15 @@ from ganeti_steward.plugins.aggregates.members import Members, aggregates
 from ganeti_steward.plugins.commands.members import plan
 from ganeti_steward.plugins.commands.reading import (
     Site,
+    Value,
     add_field_options,
-    asking,
-    field_table,
-    read_site,
+    add_json_option,
+    askers,
+    print_fields,
+    print_json,
+    run_act,
 )
-from ganeti_steward.plugins.commands.standing import complaints
+from ganeti_steward.plugins.commands.standing import faults, misplaced, never_seen
 from ganeti_steward.plugins.commands.tagging import write
 from ganeti_steward.plugins.commands.views import views
 
@@ -59,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="instances that would not be placed where they are, tags that mean nothing; status "
         "1 if there is any",
     )
+    add_json_option(one, "the same as data")
     one.set_defaults(act=_check)
     _source(one)
     for word, text, removed in (
@@ -79,40 +83,34 @@ def _source(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do what was asked."""
-    act: Callable[[argparse.Namespace, Site], int] = options.act
-    return act(options, read_site(options))
+    return run_act(options)
 
 
 def _list(options: argparse.Namespace, site: Site) -> int:
-    wanted = asking(site)
+    asked = askers(site)
     rows = [
-        _row(site, members, [name for name, names in wanted.items() if members.name in names])
+        _row(site, members, asked.get(members.name, []))
         for members in aggregates(site.rules.membership).values()
     ]
-    sys.stdout.write(field_table(options, FIELDS, _USUAL, rows))
+    print_fields(options, FIELDS, _USUAL, rows)
     return EXIT_OK
 
 
-def _row(site: Site, members: Members, instances: list[str]) -> dict[str, str]:
+def _row(site: Site, members: Members, instances: list[str]) -> dict[str, Value]:
     groups = {group.uuid: group.name for group in site.cluster.groups}
     columns = {
         "groups": [groups[uuid] for uuid in members.groups],
-        "nodes": list(members.nodes),
+        "nodes": members.nodes,
         "units": [f"{node}:{unit}" for node, unit in members.units],
-        "pools": list(members.pools),
+        "pools": members.pools,
     }
-    closed = any(members.name.startswith(prefix) for prefix in site.rules.settings.forbidden)
     return {
         "name": members.name,
-        "members": str(sum(map(len, columns.values()))),
-        "closed": "Y" if closed else "N",
-        "instances": _cell(instances),
-        **{name: _cell(names) for name, names in columns.items()},
+        "members": sum(map(len, columns.values())),
+        "closed": any(members.name.startswith(prefix) for prefix in site.rules.settings.forbidden),
+        "instances": sorted(instances),
+        **{name: sorted(names) for name, names in columns.items()},
     }
-
-
-def _cell(names: list[str]) -> str:
-    return ",".join(sorted(names)) or "-"
 
 
 def _show(options: argparse.Namespace, site: Site) -> int:
@@ -127,20 +125,22 @@ def _show(options: argparse.Namespace, site: Site) -> int:
 
 
 def _check(options: argparse.Namespace, site: Site) -> int:
-    found = list(complaints(site))
-    for sentence in found:
-        print(sentence)
-    if not found:
-        print("Nothing is wrong.")
-    return EXIT_FAILURE if found else EXIT_OK
+    print_notes(never_seen(site))
+    wrong, standing = list(faults(site)), list(misplaced(site))
+    well = not wrong and not standing
+    if options.json:
+        told = [one._asdict() for one in wrong], [one._asdict() for one in standing]
+        print_json({"well": well, "faults": told[0], "misplaced": told[1]})
+    else:
+        sentences = [one.sentence for one in wrong] + [one.sentence for one in standing]
+        print("\n".join(sentences or ["Nothing is wrong."]))
+    return EXIT_OK if well else EXIT_FAILURE
 
 
 def _change(options: argparse.Namespace, site: Site) -> int:
     removed: bool = options.removed
     changes = plan(site.cluster, options.name, options.member, removed=removed)
-    jobs = site.source.jobs
-    if jobs is None:
-        raise StewardError(f"tags are written to a live cluster, not to {site.source.where}")
+    jobs = site.jobs
     if not changes:
         print("Nothing to do: all of them are in it already.")
     elif not options.dry_run:

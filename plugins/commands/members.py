@@ -16,7 +16,7 @@ from ganeti_steward.plugins.aggregates.tags import (
     checked_part,
 )
 from ganeti_steward.plugins.commands.reading import full_name
-from ganeti_steward.plugins.commands.tagging import CLUSTER, GROUP, NODE, Change, grouped
+from ganeti_steward.plugins.commands.tagging import CLUSTER, GROUP, NODE, WORDS, Change, grouped
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model import Cluster
@@ -52,7 +52,7 @@ def plan(cluster: Cluster, name: str, words: Sequence[str], *, removed: bool) ->
     for member in dict.fromkeys(members):
         there = member.tag in tags_of(cluster, member.kind, member.name)
         if removed and not there:
-            what = f"{member.kind} {member.name}" if member.name else "the cluster"
+            what = f"{WORDS[member.kind]} {member.name}".rstrip()
             faults.append(f"{what} has no tag {member.tag!a}")
         elif removed == there:
             changes.append(Change(member.kind, member.name, (member.tag,), removed))

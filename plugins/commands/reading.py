@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+import orjson
 
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
 from ganeti_steward.core.config import config_path, load_config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.sources import Source, read_source
-from ganeti_steward.plugins.aggregates.membership import Names, Rules, read_rules
+from ganeti_steward.plugins.aggregates.membership import Rules, read_rules
 from ganeti_steward.plugins.aggregates.wishes import read_wishes
 
 if TYPE_CHECKING:
+    from ganeti_steward.core.ganeti.jobs import Jobs
     from ganeti_steward.core.model import Cluster
 
 #: Names shown of each kind unless all are asked for.
 SHOWN: Final = 10
+
+#: A field of a list: a word, how many, yes or no, names.
+Value = str | int | bool | Sequence[str]
 
 
 class Site(NamedTuple):
@@ -31,6 +38,19 @@ class Site(NamedTuple):
         """The snapshot."""
         return self.source.cluster
 
+    @property
+    def jobs(self) -> Jobs:
+        """Who writes its tags; raises StewardError for a file."""
+        if self.source.jobs is None:
+            raise StewardError(f"tags are written to a live cluster, not to {self.source.where}")
+        return self.source.jobs
+
+
+def run_act(options: argparse.Namespace) -> int:
+    """What the sub-command says is done, ``act``, on the cluster; raises StewardError."""
+    act: Callable[[argparse.Namespace, Site], int] = options.act
+    return act(options, read_site(options))
+
 
 def read_site(options: argparse.Namespace) -> Site:
     """The cluster that was asked for with its rules; raises StewardError."""
@@ -41,12 +61,13 @@ def read_site(options: argparse.Namespace) -> Site:
     return Site(source, rules)
 
 
-def asking(site: Site) -> dict[str, Names]:
-    """Instance -> the aggregates it mentions positively."""
-    return {
-        instance.name: read_wishes(site.rules, instance).wishes.wanted
-        for instance in site.cluster.instances
-    }
+def askers(site: Site) -> dict[str, list[str]]:
+    """Aggregate -> the instances that mention it positively; those nobody asks for are not in."""
+    found: dict[str, list[str]] = {}
+    for instance in site.cluster.instances:
+        for name in read_wishes(site.rules, instance).wishes.wanted:
+            found.setdefault(name, []).append(instance.name)
+    return found
 
 
 def full_name(name: str, known: Collection[str]) -> str | None:
@@ -65,34 +86,62 @@ def listed(names: Sequence[str], *, every: bool = True) -> str:
 
 
 def add_field_options(parser: argparse.ArgumentParser, fields: Mapping[str, str]) -> None:
-    """``-o`` and Ganeti's two options for lists; ``fields``: name -> heading."""
+    """``-o``, ``--json`` and Ganeti's two options for lists; ``fields``: name -> heading."""
     parser.add_argument(
         "-o",
         "--output",
         metavar="FIELD,...",
         help="the columns, after a + besides the usual ones; known: " + ", ".join(fields),
     )
+    add_json_option(parser, "the same as data, without -o with all fields")
     add_table_options(parser)
 
 
-def field_table(
+def add_json_option(parser: argparse.ArgumentParser, text: str) -> None:
+    """``--json``."""
+    parser.add_argument("--json", action="store_true", help=text)
+
+
+def print_json(told: object) -> None:
+    """The data of ``--json``."""
+    sys.stdout.buffer.write(orjson.dumps(told, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def print_fields(
     options: argparse.Namespace,
     fields: Mapping[str, str],
     usual: Sequence[str],
-    rows: Sequence[Mapping[str, str]],
-) -> str:
-    """The rows with the columns that were asked for; raises StewardError."""
-    given: str | None = options.output
-    chosen = list(usual)
-    if given is not None:
-        more = given.removeprefix("+").split(",")
-        chosen = [*chosen, *more] if given.startswith("+") else more
-    unknown = [name for name in chosen if name not in fields]
-    if unknown:
-        raise StewardError(f"unknown field {unknown[0]!a} (known: {', '.join(fields)})")
-    return table(
+    rows: Sequence[Mapping[str, Value]],
+) -> None:
+    """The rows with the fields that were asked for; raises StewardError."""
+    chosen = _chosen(options.output, fields, usual)
+    if options.json:
+        told = chosen if options.output is not None else fields
+        print_json([{name: row[name] for name in told} for row in rows])
+        return
+    text = table(
         [fields[name] for name in chosen],
-        [[row[name] for name in chosen] for row in rows],
+        [[_cell(row[name]) for name in chosen] for row in rows],
         separator=options.separator,
         no_headers=options.no_headers,
     )
+    sys.stdout.write(text)
+
+
+def _chosen(given: str | None, fields: Mapping[str, str], usual: Sequence[str]) -> Sequence[str]:
+    """The names of the fields; raises StewardError."""
+    if given is None:
+        return usual
+    more = given.removeprefix("+").split(",")
+    unknown = [name for name in more if name not in fields]
+    if unknown:
+        raise StewardError(f"unknown field {unknown[0]!a} (known: {', '.join(fields)})")
+    return [*usual, *more] if given.startswith("+") else more
+
+
+def _cell(value: Value) -> str:
+    if isinstance(value, bool):
+        return "Y" if value else "N"
+    if isinstance(value, str | int):
+        return str(value)
+    return ",".join(value) or "-"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
-import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Final, cast
 
 from ganeti_steward.core.commands.tables import print_notes
@@ -16,11 +15,12 @@ from ganeti_steward.plugins.aggregates.members import Members
 from ganeti_steward.plugins.aggregates.reservations import Reservations, reservations
 from ganeti_steward.plugins.commands.reading import (
     Site,
+    Value,
     add_field_options,
-    asking,
-    field_table,
+    askers,
     listed,
-    read_site,
+    print_fields,
+    run_act,
 )
 from ganeti_steward.plugins.commands.reserving import (
     Wanted,
@@ -58,18 +58,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_field_options(one, FIELDS)
     add_source_options(one, positional=False)
     one.set_defaults(act=_list)
-    one = what.add_parser("create", help="take nodes out of the free pool: all of them or none")
-    one.add_argument("name", help="what instances will ask for, with or without the prefix")
-    one.add_argument("node", nargs="*", help="these nodes; default: as many as -n says")
-    one.add_argument("-n", "--count", type=int, help="how many nodes; default: 1")
-    one.add_argument(
-        "--from",
-        dest="groups",
-        metavar="GROUP,...",
-        help="choose among the nodes of these node groups",
-    )
-    _change_options(one)
-    one.set_defaults(act=_create)
+    for word, text, more in (
+        ("create", "take nodes out of the free pool: all of them or none", False),
+        ("extend", "the same for a reservation there is: more nodes, all of them or none", True),
+    ):
+        one = what.add_parser(word, help=text)
+        one.add_argument("name", help="what instances ask for, with or without the prefix")
+        one.add_argument("node", nargs="*", help="these nodes; default: as many as -n says")
+        one.add_argument("-n", "--count", type=int, help="how many nodes; default: 1")
+        one.add_argument(
+            "--from",
+            dest="groups",
+            metavar="GROUP,...",
+            help="choose among the nodes of these node groups",
+        )
+        _change_options(one)
+        one.set_defaults(act=_take, more=more)
     one = what.add_parser("release", help="put the nodes of a reservation back")
     one.add_argument("name", help="the reservation, with or without the prefix")
     one.add_argument(
@@ -86,38 +90,39 @@ def _change_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do what was asked."""
-    act: Callable[[argparse.Namespace, Site], int] = options.act
-    return act(options, read_site(options))
+    return run_act(options)
 
 
 def _list(options: argparse.Namespace, site: Site) -> int:
+    asked = askers(site)
     rows = [
-        _row(site, under, members)
+        _row(site, under, members, asked.get(members.name, []))
         for under in reservations(site.rules)
         for members in (under.free, *under.taken)
     ]
-    sys.stdout.write(field_table(options, FIELDS, _USUAL, rows))
+    print_fields(options, FIELDS, _USUAL, rows)
     return EXIT_OK
 
 
-def _row(site: Site, under: Reservations, members: Members) -> dict[str, str]:
+def _row(
+    site: Site, under: Reservations, members: Members, asked: Sequence[str]
+) -> dict[str, Value]:
     state = "free" if members.name == under.free.name else "reserved"
     if members.name.startswith(f"{under.prefix}{GUARD}"):
         state = "moving"
     groups = {group.uuid: group.name for group in site.cluster.groups}
-    asked = [name for name, wanted in asking(site).items() if members.name in wanted]
     return {
         "name": members.name,
         "state": state,
-        "count": str(len(members.nodes)),
-        "nodes": ",".join(members.nodes) or "-",
-        "groups": ",".join(groups[uuid] for uuid in members.groups) or "-",
-        "asked": ",".join(asked) or "-",
-        "instances": ",".join(inhabitants(site, members.nodes)) or "-",
+        "count": len(members.nodes),
+        "nodes": members.nodes,
+        "groups": [groups[uuid] for uuid in members.groups],
+        "asked": asked,
+        "instances": inhabitants(site, members.nodes),
     }
 
 
-def _create(options: argparse.Namespace, site: Site) -> int:
+def _take(options: argparse.Namespace, site: Site) -> int:
     count: int | None = options.count
     if count is not None and (options.node or count < 1):
         fault = "-n and names of nodes exclude each other" if options.node else "-n is at least 1"
@@ -125,12 +130,12 @@ def _create(options: argparse.Namespace, site: Site) -> int:
     if options.node and options.groups is not None:
         raise StewardError("--from and names of nodes exclude each other")
     groups = () if options.groups is None else tuple(options.groups.split(","))
-    wanted = Wanted(options.name, tuple(options.node), count or 1, groups)
+    wanted = Wanted(options.name, tuple(options.node), count or 1, groups, options.more)
     transfer = creation(site, wanted, secrets.token_hex(4))
     print_notes(_notes(site, transfer))
     live = _live(site)
     if not options.dry_run:
-        reason = f"reserve create {options.name}"
+        reason = f"reserve {options.what} {options.name}"
         with Interrupts() as interrupts:
             run_transfer(live, transfer, reason, interrupts)
         _check_after(live, transfer, reason)
@@ -158,15 +163,16 @@ def _notes(site: Site, transfer: Transfer) -> list[str]:
 
 
 def _check_after(live: Live, transfer: Transfer, reason: str) -> None:
-    """Two commands may have made reservations of one name at the same time."""
+    """Two commands may have made or extended reservations of one name at the same time."""
     found = strangers(transfer, node_tags(live))
     if not found:
         return
-    back = transfer._replace(source=transfer.target, target=transfer.source)
+    back = transfer._replace(source=transfer.target, target=transfer.source, inside=())
     run_transfer(live, back, f"{reason}: undone")
+    done = "extended" if transfer.inside else "made"
     raise StewardError(
-        f"somebody else put {listed(found)} in a reservation meanwhile, or made {transfer.target} "
-        f"too; {listed(transfer.nodes)} are back in {transfer.source}"
+        f"somebody else put {listed(found)} in a reservation meanwhile, or {done} "
+        f"{transfer.target} too; back in {transfer.source}: {listed(transfer.nodes)}"
     )
 
 
@@ -182,10 +188,8 @@ def _release(options: argparse.Namespace, site: Site) -> int:
 
 
 def _live(site: Site) -> Live:
-    if site.source.jobs is None:
-        raise StewardError(f"tags are written to a live cluster, not to {site.source.where}")
-    # Both clients do; the source promises only what running jobs needs.
-    return cast("Live", site.source.jobs)
+    # Both clients tell the tags; the source promises only what running jobs needs.
+    return cast("Live", site.jobs)
 
 
 def _say(options: argparse.Namespace, transfer: Transfer) -> None:

@@ -10,7 +10,7 @@ from ganeti_steward.core.ganeti.job_sets import counted
 from ganeti_steward.plugins.aggregates.expression import TAG, ExpressionError, checked_name
 from ganeti_steward.plugins.aggregates.reservations import Reservations, reservations
 from ganeti_steward.plugins.aggregates.tags import aggregate_tag
-from ganeti_steward.plugins.commands.reading import Site, asking, full_name, listed
+from ganeti_steward.plugins.commands.reading import Site, askers, full_name, listed
 from ganeti_steward.plugins.commands.transfers import GUARD, Transfer
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ class Wanted(NamedTuple):
     number: int = 1
     groups: tuple[str, ...] = ()
     """names of node groups to choose from; empty: all"""
+    more: bool = False
+    """for a reservation there is, not a new one"""
 
 
 def resolve(site: Site, name: str) -> tuple[Reservations, str]:
@@ -59,20 +61,34 @@ def resolve(site: Site, name: str) -> tuple[Reservations, str]:
 
 
 def creation(site: Site, wanted: Wanted, word: str) -> Transfer:
-    """The nodes from the free pool into a new reservation; raises StewardError."""
+    """The nodes from the free pool into the reservation; raises StewardError.
+
+    ``word``: a random one, for the guard.
+    """
     under, full = resolve(site, wanted.name)
     if full.startswith(f"{under.prefix}{GUARD}"):
         raise StewardError(f"{full}: names that begin so are for nodes on their way")
     if full in site.rules.settings.unclaimable:
         raise StewardError(f"no instance may ask for {full} (it is unclaimable)")
-    if full in site.rules.membership.names():
-        raise StewardError(f"{full} exists already")
+    members = next((one for one in under.taken if one.name == full), None)
+    if members is not None and not wanted.more:
+        raise StewardError(
+            f"{full} exists already ('gnt-steward reserve extend' gives it more nodes)"
+        )
+    if members is None and wanted.more:
+        raise _no_reservation(under, full)
     free = [node for node in under.free.nodes if _is_free(site, under, node)]
     if wanted.nodes:
         nodes = _named(site.cluster, wanted.nodes, free, under)
     else:
         nodes = _chosen(site.cluster, wanted, free, under)
-    return Transfer(under.prefix, tuple(nodes), under.free.name, full, word)
+    inside = members.nodes if members else ()
+    return Transfer(under.prefix, tuple(nodes), under.free.name, full, word, inside)
+
+
+def _no_reservation(under: Reservations, full: str) -> StewardError:
+    known = ", ".join(one.name for one in under.taken) or "none"
+    return StewardError(f"there is no reservation {full} (known: {known})")
 
 
 def _is_free(site: Site, under: Reservations, node: str) -> bool:
@@ -132,7 +148,8 @@ def _group(cluster: Cluster, name: str) -> str:
 
 def inhabitants(site: Site, nodes: Sequence[str]) -> list[str]:
     """Instances that are on one of the nodes."""
-    return [one.name for one in site.cluster.instances if {*one.nodes} & {*nodes}]
+    wanted = {*nodes}
+    return [one.name for one in site.cluster.instances if not wanted.isdisjoint(one.nodes)]
 
 
 def release(site: Site, name: str, word: str, *, force: bool) -> list[Transfer]:
@@ -143,8 +160,7 @@ def release(site: Site, name: str, word: str, *, force: bool) -> list[Transfer]:
     under, full = resolve(site, name)
     members = next((one for one in under.taken if one.name == full), None)
     if members is None:
-        known = ", ".join(one.name for one in under.taken) or "none"
-        raise StewardError(f"there is no reservation {full} (known: {known})")
+        raise _no_reservation(under, full)
     if members.groups or members.units or members.pools:
         raise StewardError(
             f"{full} has members that are no nodes, which never were in the free pool; "
@@ -154,7 +170,7 @@ def release(site: Site, name: str, word: str, *, force: bool) -> list[Transfer]:
     configured = [one for one in members.nodes if tag not in site.cluster.nodes[nodes[one]].tags]
     if configured:
         raise StewardError(f"the configuration, not a tag, puts {listed(configured)} in {full}")
-    users = [one for one, wanted in asking(site).items() if full in wanted]
+    users = askers(site).get(full, [])
     users += [one for one in inhabitants(site, members.nodes) if one not in users]
     if users and not force:
         raise StewardError(

@@ -3,29 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ganeti_steward.core.site import ROLES
 from ganeti_steward.plugins.aggregates.judge import Judge
+from ganeti_steward.plugins.aggregates.tags import Fault, printable
 from ganeti_steward.plugins.aggregates.wishes import read_wishes
 from ganeti_steward.plugins.commands.reading import Site
 
 
-def complaints(site: Site) -> Iterator[str]:
-    """A sentence for each; wrong tags first."""
-    for fault in site.rules.faults:
-        yield fault.sentence
+class Misplaced(NamedTuple):
+    """An instance that is on a node it would not be given today."""
+
+    instance: str
+    node: str
+    role: str
+    text: str
+    """why not"""
+
+    @property
+    def sentence(self) -> str:
+        """All of it."""
+        return (
+            f"instance {self.instance} would not be placed on {self.node} as {self.role} today: "
+            f"{self.text}"
+        )
+
+
+def faults(site: Site) -> Iterator[Fault]:
+    """Tags and entries of the configuration that mean nothing, those of instances last."""
+    yield from site.rules.faults
+    for instance in site.cluster.instances:
+        yield from read_wishes(site.rules, instance).faults
+
+
+def misplaced(site: Site) -> Iterator[Misplaced]:
+    """Every instance that is where it would not be placed, by what of its tags is understood."""
     cluster, judge = site.cluster, Judge(site.rules, site.cluster)
-    asked = {one.name: read_wishes(site.rules, one) for one in cluster.instances}
     for instance in cluster.instances:
-        for fault in asked[instance.name].faults:
-            yield fault.sentence
-    for instance in cluster.instances:
-        wishes = asked[instance.name].wishes
+        wishes = read_wishes(site.rules, instance).wishes
         for name, role in zip(instance.nodes, ROLES, strict=False):
             node = cluster.nodes[cluster.node_index[name]]
             reason = judge.node(wishes, instance.template, node, role)
             if reason is not None:
-                yield (
-                    f"instance {instance.name} would not be placed on {name} as {role} today: "
-                    f"{reason.text}"
-                )
+                yield Misplaced(instance.name, name, role, reason.text)
+
+
+def never_seen(site: Site) -> Iterator[str]:
+    """Instances of the configuration that are not there: perhaps not made yet, or a slip."""
+    for name in site.rules.wishes:
+        if name not in site.cluster.instance_index:
+            shown = printable(name)
+            yield f"configuration aggregates.instances.{shown}: the cluster has no {shown} now"

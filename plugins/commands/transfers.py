@@ -49,6 +49,8 @@ class Transfer(NamedTuple):
     """an aggregate; empty: none, the nodes stay in what else they are in"""
     word: str
     """makes the guard the command's own"""
+    inside: tuple[str, ...] = ()
+    """nodes that are in the target already"""
 
     @property
     def guard(self) -> str:
@@ -140,7 +142,8 @@ def strangers(transfer: Transfer, tags: Tags) -> list[str]:
     target = aggregate_tag(transfer.target)
     inside = f"{TAG_PREFIX}{AGGREGATE}:{transfer.prefix}"
     passing = f"{inside}{GUARD}"
-    found = {node for node, theirs in tags.items() if target in theirs} - {*transfer.nodes}
+    found = {node for node, theirs in tags.items() if target in theirs}
+    found -= {*transfer.nodes, *transfer.inside}
     for node in transfer.nodes:
         others = [tag for tag in tags.get(node, ()) if tag.startswith(inside) and tag != target]
         if any(not tag.startswith(passing) for tag in others):

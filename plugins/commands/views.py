@@ -11,7 +11,7 @@ from ganeti_steward.plugins.aggregates.judge import Judge
 from ganeti_steward.plugins.aggregates.members import Members, aggregates
 from ganeti_steward.plugins.aggregates.tags import GROUP, MEMBER_OF, NODE
 from ganeti_steward.plugins.aggregates.wishes import Asked, closing_faults, read_wishes
-from ganeti_steward.plugins.commands.reading import Site, asking, full_name, listed
+from ganeti_steward.plugins.commands.reading import Site, askers, full_name, listed
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model import Group, Instance, Node
@@ -24,7 +24,7 @@ def views(site: Site, name: str, *, every: bool) -> list[str]:
     viewer = _Viewer(site, every=every)
     cluster, found = site.cluster, []
     known = aggregates(site.rules.membership)
-    if name in known or any(name in wanted for wanted in asking(site).values()):
+    if name in known or name in askers(site):
         found.append(viewer.aggregate(known.get(name, Members(name))))
     found += [viewer.group(cluster.groups[at]) for at in cluster.groups_named(name)]
     node = full_name(name, cluster.node_index)
@@ -72,7 +72,7 @@ class _Viewer:
             if any(members.name.startswith(prefix) for prefix in settings.required):
                 tags.insert(0, members.name)
             yield f"  instances ask for it with the tag {' or '.join(tags)}"
-        who = [name for name, wanted in asking(self._site).items() if members.name in wanted]
+        who = askers(self._site).get(members.name, [])
         yield f"  asked for by: {self._names(who) or _NOBODY}"
 
     def group(self, group: Group) -> Iterator[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from daemons import luxid, rapi
+from daemons import luxid
 from front import capture
-from tagged import Tagged
+from tagged import Tagged, instance
 
 if TYPE_CHECKING:
     from front import Done, Front
@@ -16,22 +17,6 @@ if TYPE_CHECKING:
 Message = dict[str, Any]
 
 IN = "steward:aggregate:"
-
-
-def instance(nodes: list[str], *tags: str, template: str = "diskless") -> Message:
-    return {
-        "name": "unused",
-        "disk_template": template,
-        "tags": [*tags],
-        "vcpus": 1,
-        "memory": 512,
-        "spindle_use": 1,
-        "disks": [],
-        "disk_space_total": 0,
-        "nics": [],
-        "nodes": nodes,
-        "admin_state": "up",
-    }
 
 
 def site() -> Message:
@@ -84,6 +69,30 @@ def test_list_of_chosen_fields(front: Front) -> None:
     assert "alpha|N|-|1\n" in done.out
     plus = on_file(front, "list", "-o", "+closed", "--separator=|")
     assert plus.out.startswith("Aggregate|Groups|Nodes|Units|Pools|Closed\n")
+
+
+def test_list_as_data(front: Front) -> None:
+    told = json.loads(on_file(front, "list", "--json").out)
+    assert [one["name"] for one in told] == [
+        "alpha",
+        "fast",
+        "reservation:free",
+        "reservation:r1",
+        "slow",
+        "zone2",
+    ]
+    assert told[3] == {
+        "name": "reservation:r1",
+        "groups": [],
+        "nodes": ["node5.lab"],
+        "units": [],
+        "pools": [],
+        "members": 1,
+        "closed": True,
+        "instances": ["mine.lab"],
+    }
+    told = json.loads(on_file(front, "list", "--json", "-o", "name,closed").out)
+    assert told[0] == {"name": "alpha", "closed": False}
 
 
 def test_an_unknown_field(front: Front) -> None:
@@ -190,6 +199,41 @@ def test_check(front: Front) -> None:
     assert len(lines) == 4
 
 
+def test_check_as_data(front: Front) -> None:
+    told = site()
+    done = on_file(front, "check", "--json", told=told)
+    assert (done.status, json.loads(done.out)) == (
+        0,
+        {"well": True, "faults": [], "misplaced": []},
+    )
+    told["instances"]["other.lab"]["nodes"] = ["node6.lab"]
+    told["nodes"]["node3.lab"]["tags"] = ["steward:agregate:a"]
+    done = on_file(front, "check", "--json", told=told)
+    assert done.status == 1
+    data = json.loads(done.out)
+    assert data["well"] is False
+    (fault,) = data["faults"]
+    assert fault == {
+        "kind": "node",
+        "name": "node3.lab",
+        "tag": "steward:agregate:a",
+        "text": fault["text"],
+    }
+    assert fault["text"].startswith("unknown key 'agregate'")
+    (one,) = data["misplaced"]
+    assert (one["instance"], one["node"], one["role"]) == ("other.lab", "node6.lab", "primary")
+    assert one["text"].startswith("it is in aggregate reservation:free; ")
+
+
+def test_check_tells_of_configured_instances_that_are_not_there(front: Front) -> None:
+    """They may come; a slip in a name would leave the instance without its rules."""
+    front.configure('[aggregates.instances]\n"mine" = ["alpha"]\n"mine.lab" = ["alpha"]\n')
+    done = on_file(front, "check")
+    assert (done.status, done.out) == (0, "Nothing is wrong.\n")
+    told = "configuration aggregates.instances.mine: the cluster has no mine now"
+    assert done.err == f"Note: {told}\n"
+
+
 def test_check_looks_at_secondaries(front: Front) -> None:
     told = site()
     tag = "steward:member-of.secondary:not:zone9"
@@ -204,11 +248,8 @@ def test_check_looks_at_secondaries(front: Front) -> None:
 
 
 def live(front: Front, ganeti: Tagged, *arguments: str, way: str = "luxi") -> Done:
-    if way == "luxi":
-        with luxid(front.path, ganeti.luxi) as daemon:
-            return front("aggregate", *arguments, "--luxi-socket", daemon.path)
-    with rapi(ganeti.rapi) as daemon:
-        return front("aggregate", *arguments, "--rapi", daemon.host, "--rapi-insecure")
+    with ganeti.reached(front.path, way) as options:
+        return front("aggregate", *arguments, *options)
 
 
 @pytest.mark.parametrize("way", ["luxi", "rapi"])
@@ -259,7 +300,7 @@ def test_a_dry_run_writes_nothing(front: Front) -> None:
         ),
         (
             ("remove", "alpha", "node5", "node1", "rack2"),
-            [f"node node1.lab has no tag '{IN}alpha'", f"nodegroup rack2 has no tag '{IN}alpha'"],
+            [f"node node1.lab has no tag '{IN}alpha'", f"node group rack2 has no tag '{IN}alpha'"],
         ),
         (("add", "g" * 64, "pool:" + "p" * 64), ["is longer than 128 characters"]),
     ],

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from daemons import luxid, rapi
+from daemons import luxid
 from front import capture
-from tagged import Operation, Tagged
+from tagged import Operation, Tagged, instance
 
 from ganeti_steward.plugins.commands.transfers import Transfer, recovery
 
@@ -36,19 +37,12 @@ def site(*free: str) -> Message:
 
 def put(told: Message, name: str, node: str, *tags: str) -> None:
     """An instance without disks."""
-    told["instances"][name] = {
-        "disk_template": "diskless", "tags": [*tags], "vcpus": 1, "memory": 512,
-        "spindle_use": 1, "disks": [], "disk_space_total": 0, "nics": [],
-        "nodes": [node], "admin_state": "up",
-    }  # fmt: skip
+    told["instances"][name] = instance([node], *tags)
 
 
 def live(front: Front, ganeti: Tagged, *arguments: str, way: str = "luxi") -> Done:
-    if way == "luxi":
-        with luxid(front.path, ganeti.luxi) as daemon:
-            return front("reserve", *arguments, "--luxi-socket", daemon.path)
-    with rapi(ganeti.rapi) as daemon:
-        return front("reserve", *arguments, "--rapi", daemon.host, "--rapi-insecure")
+    with ganeti.reached(front.path, way) as options:
+        return front("reserve", *arguments, *options)
 
 
 def inside(ganeti: Tagged) -> dict[str, list[str]]:
@@ -101,6 +95,71 @@ def test_named_nodes_and_the_list(front: Front) -> None:
     ]
 
 
+def test_the_list_as_data(front: Front) -> None:
+    told = site("node4", "node5")
+    told["nodes"]["node6.lab"]["tags"] = [f"{IN}reservation:r1"]
+    put(told, "mine.lab", "node6.lab", "reservation:r1")
+    done = live(front, Tagged(told), "list", "--json")
+    free, r1 = json.loads(done.out)
+    assert (free["state"], free["count"], free["nodes"]) == ("free", 2, ["node4.lab", "node5.lab"])
+    assert r1 == {
+        "name": "reservation:r1",
+        "state": "reserved",
+        "count": 1,
+        "nodes": ["node6.lab"],
+        "groups": [],
+        "asked": ["mine.lab"],
+        "instances": ["mine.lab"],
+    }
+
+
+@pytest.mark.parametrize("way", ["luxi", "rapi"])
+def test_extend(front: Front, way: str) -> None:
+    ganeti = Tagged(site("node2", "node4", "node5", "node6"))
+    assert live(front, ganeti, "create", "r1", "node4").status == 0
+    done = live(front, ganeti, "extend", "r1", "-n", "2", "--from", "rack2", way=way)
+    assert (done.status, done.err) == (0, "")
+    assert done.out == "moved from reservation:free to reservation:r1: node5.lab, node6.lab\n"
+    r1 = ["reservation:r1"]
+    both = {"node2": ["reservation:free"], "node4": r1, "node5": r1, "node6": r1}
+    assert inside(ganeti) == both
+    done = live(front, ganeti, "extend", "reservation:r1", "node4", "node2", way=way)
+    assert done.status == 1
+    assert "node4.lab is not in the free pool reservation:free" in done.err
+    assert inside(ganeti) == both
+    done = live(front, ganeti, "extend", "r1", "node2", "--dry-run", way=way)
+    assert done.out == "would be moved from reservation:free to reservation:r1: node2.lab\n"
+    assert inside(ganeti) == both
+
+
+def test_an_extension_that_fails_leaves_the_reservation(front: Front) -> None:
+    ganeti = Tagged(site("node4", "node5", "node6"))
+    assert live(front, ganeti, "create", "r1", "node4").status == 0
+    Meanwhile(ganeti, f"OP_TAGS_SET node6.lab {IN}reservation:r1", lambda: "the disk is full")
+    done = live(front, ganeti, "extend", "r1", "-n", "2")
+    assert done.err.endswith(": the disk is full; nothing is changed\n")
+    free = ["reservation:free"]
+    assert inside(ganeti) == {"node4": ["reservation:r1"], "node5": free, "node6": free}
+
+
+def test_extended_at_the_same_time(front: Front) -> None:
+    ganeti = Tagged(site("node3", "node4", "node5", "node6"))
+    assert live(front, ganeti, "create", "r1", "node4").status == 0
+
+    def act() -> None:
+        ganeti.tags("node", "node6.lab")[:] = [f"{IN}reservation:r1"]
+
+    Meanwhile(ganeti, f"OP_TAGS_SET node5.lab {IN}reservation:r1", act)
+    done = live(front, ganeti, "extend", "r1", "node5")
+    assert (done.status, done.out) == (1, "")
+    assert (
+        "somebody else put node6.lab in a reservation meanwhile, or extended reservation:r1 too; "
+        "back in reservation:free: node5.lab"
+    ) in done.err
+    r1, free = ["reservation:r1"], ["reservation:free"]
+    assert inside(ganeti) == {"node3": free, "node4": r1, "node5": free, "node6": r1}
+
+
 def test_which_are_chosen(front: Front) -> None:
     """Usable ones of the named groups, and first those that have no instances."""
     told = site("node1", "node3", "node4", "node5", "node6")
@@ -140,6 +199,11 @@ def test_which_are_chosen(front: Front) -> None:
             ("create", "r1", "-n", "2"),
             "but the free pool reservation:free has 1 usable node: ",
         ),
+        (("extend", "r1"), "there is no reservation reservation:r1 (known: reservation:in:x)"),
+        (("extend", "free"), "reservation:free is the free pool, not a reservation"),
+        (("extend", "moving-1"), "names that begin so are for nodes on their way"),
+        (("extend", "gold"), "no instance may ask for reservation:gold (it is unclaimable)"),
+        (("extend", "in:x", "-n", "2"), "has 1 usable node: node4.lab"),
         (("release", "r1"), "there is no reservation reservation:r1 (known: reservation:in:x)"),
         (("release", "free"), "reservation:free is the free pool, not a reservation"),
         (("list", "-o", "x"), "unknown field 'x' (known: name, state,"),

@@ -137,6 +137,15 @@ def test_a_squatter_is_told(lab: Lab) -> None:
     assert "not node5.lab, node7.lab: " in done.text
 
 
+def test_a_reservation_is_extended(lab: Lab) -> None:
+    reserved(lab)
+    done = lab.ok(f"{STEWARD} reserve extend r1 --from rack2")
+    assert "moved from reservation:free to reservation:r1: node6.lab" in done.text
+    assert listed(lab) == {"reservation:r1": {*RACK2}}
+    done = lab.fails(f"{STEWARD} reserve extend r1 node1")
+    assert "node1.lab is not in the free pool reservation:free" in done.text
+
+
 @pytest.mark.parametrize("way", ["luxi", "rapi"])
 def test_all_or_nothing(lab: Lab, to: Ways, way: str) -> None:
     options: str = getattr(to, way)

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from daemons import luxid, rapi
 from live import Ganeti, Message, Row
 
 Operation = dict[str, Any]
 
 _KINDS = {"nodes": "node", "groups": "nodegroup", "instances": "instance"}
+
+
+def instance(nodes: list[str], *tags: str, template: str = "diskless") -> Message:
+    """An instance of a message, with nothing but nodes and tags to speak of."""
+    return {
+        "disk_template": template,
+        "tags": [*tags],
+        "vcpus": 1,
+        "memory": 512,
+        "spindle_use": 1,
+        "disks": [],
+        "disk_space_total": 0,
+        "nics": [],
+        "nodes": nodes,
+        "admin_state": "up",
+    }
 
 
 class Tagged(Ganeti):
@@ -34,6 +53,16 @@ class Tagged(Ganeti):
         }[kind]()
         tags: list[str] = row["tags"]
         return tags
+
+    @contextmanager
+    def reached(self, path: Path, way: str) -> Iterator[tuple[str, ...]]:
+        """The options with which a command reaches it, by ``luxi`` or ``rapi``."""
+        if way == "luxi":
+            with luxid(path, self.luxi) as daemon:
+                yield "--luxi-socket", daemon.path
+        else:
+            with rapi(self.rapi) as daemon:
+                yield "--rapi", daemon.host, "--rapi-insecure"
 
     def luxi(self, method: str, arguments: list[Any]) -> Any:
         """What luxid answers."""
