@@ -1,0 +1,132 @@
+"""LVM: volume groups whose physical volumes are gone.
+
+One report of everything, read-only: it takes no lock, so it neither waits for a command that
+hangs nor makes one wait, and asks nothing of the device mapper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward.core import hookimpl
+from ganeti_steward.core.finding import LIVE_REPAIR, OK, NotApplicable, Said, Unknown
+from ganeti_steward.core.machine import Machine
+from ganeti_steward.diagnose.collectors.answers import (
+    Untold,
+    doubting,
+    member,
+    parsed,
+    succeeded,
+)
+from ganeti_steward.diagnose.collectors.outcome import Fault, printable, told
+from ganeti_steward.diagnose.collectors.settings import read_settings
+
+NAME: Final = "lvm"
+
+#: ``--binary`` and ``--reportformat`` because lvm.conf may change what is said without them.
+COMMAND: Final = (
+    *("lvm", "fullreport", "--readonly", "--binary", "--reportformat", "json"),
+    *("--configreport", "vg", "-o", "vg_name,vg_missing_pv_count"),
+    *("--configreport", "pv", "-o", "pv_uuid,pv_missing"),
+    *("--configreport", "lv", "-o", "lv_health_status"),
+    # Nobody reads these two, but each of them is reported with all its columns otherwise.
+    *("--configreport", "pvseg", "-o", "pv_name"),
+    *("--configreport", "seg", "-o", "segtype"),
+)
+
+
+class Settings(NamedTuple):
+    """[collector.lvm]"""
+
+    required: tuple[str, ...] = ()
+    """volume groups that have to be there"""
+    missing_status: str = LIVE_REPAIR
+    """a physical volume of a group is missing, or a required group is"""
+    partial_status: str = OK
+    """the same, when a logical volume lies on it"""
+    repair: str = ""
+    """the repair command to ask for with live-repair"""
+
+
+class Collector:
+    """Looks at each volume group."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = read_settings(Settings, NAME, settings)
+
+    @hookimpl
+    def steward_diagnose(self, machine: Machine) -> Iterator[Said]:
+        """What is known about the volume groups."""
+        if not machine.has(COMMAND[0]):
+            yield NotApplicable(NAME, "lvm is not installed")
+            return
+        try:
+            groups = _groups(parsed(succeeded(machine, *COMMAND), COMMAND[0]))
+        except Untold as err:
+            yield Unknown(NAME, str(err))
+            return
+        names = sorted(set(groups) | set(self._settings.required))
+        if not names:
+            yield NotApplicable(NAME, "there is no volume group")
+        for name in names:
+            yield from self._told(name, groups.get(name, []))
+
+    def _told(self, name: str, reports: list[Any]) -> Iterator[Said]:
+        """What is said of one group; two groups may have the same name."""
+        faults: list[Fault] = []
+        doubts: list[str] = []
+        if not reports:
+            faults.append(Fault(self._settings.missing_status, "volume group missing"))
+        for report in reports:
+            with doubting(doubts):
+                faults += self._faults(report)
+        yield from told(f"{NAME}:{printable(name)}", faults, doubts, self._settings.repair)
+
+    def _faults(self, report: Any) -> Iterator[Fault]:
+        """What is wrong with one group; raises Untold.
+
+        Which logical volumes are concerned is left out: they become fewer while the instances
+        are moved away, and the group is as broken as before.
+        """
+        (group,) = member(report, list, "vg")
+        missing = _count(group) + sum(map(_is_missing, member(report, list, "pv")))
+        partial = sum(map(_is_partial, member(report, list, "lv")))
+        if missing or partial:
+            yield Fault(self._settings.missing_status, "physical volume missing")
+        if partial:
+            yield Fault(self._settings.partial_status, "logical volume incomplete")
+
+
+def _groups(answer: Any) -> dict[str, list[Any]]:
+    """The reports by the name of their volume group; raises Untold."""
+    found: dict[str, list[Any]] = {}
+    for report in member(answer, list, "report"):
+        # Physical volumes without a group come last, in a report that has no group.
+        if type(report) is dict and not report.keys() & {"vg", "lv", "seg"}:
+            member(report, list, "pv")
+            continue
+        groups = member(report, list, "vg")
+        if len(groups) > 1 or (len(report) > 1 and not groups):
+            raise Untold("a report is not that of one volume group")
+        for group in groups:
+            found.setdefault(member(group, str, "vg_name"), []).append(report)
+    return found
+
+
+def _count(group: Any) -> int:
+    text = member(group, str, "vg_missing_pv_count")
+    if not (text.isascii() and text.isdecimal()):
+        raise Untold("vg_missing_pv_count is no number")
+    return int(text)
+
+
+def _is_missing(volume: Any) -> bool:
+    text = member(volume, str, "pv_missing")
+    if text not in ("0", "1"):
+        raise Untold("pv_missing is neither 0 nor 1")
+    return text == "1"
+
+
+def _is_partial(volume: Any) -> bool:
+    return member(volume, str, "lv_health_status") == "partial"

@@ -1,0 +1,158 @@
+"""Software raid: arrays that lost members, that did not start or that are broken.
+
+Read from ``/sys/block/md*/md``: ``/proc/mdstat`` is for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward.core import hookimpl
+from ganeti_steward.core.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
+from ganeti_steward.core.machine import Machine
+from ganeti_steward.diagnose.collectors.answers import Untold, doubting, listed
+from ganeti_steward.diagnose.collectors.outcome import (
+    Fault,
+    number_of,
+    printable,
+    reason_of,
+    text_of,
+    told,
+)
+from ganeti_steward.diagnose.collectors.settings import read_settings
+
+NAME: Final = "md"
+
+#: Levels that live on when a member is lost; only they have ``degraded`` and ``sync_action``.
+_REDUNDANT: Final = frozenset(("raid1", "raid4", "raid5", "raid6", "raid10"))
+_PLAIN: Final = frozenset(("linear", "raid0", "multipath", "faulty"))
+
+#: States in which an array serves.  ``read-auto`` is what nobody has written to yet.
+_SERVING: Final = frozenset(
+    ("readonly", "read-auto", "clean", "active", "write-pending", "active-idle")
+)
+
+
+class Settings(NamedTuple):
+    """[collector.md]"""
+
+    degraded_status: str = LIVE_REPAIR
+    """an array runs with fewer members than it should"""
+    recovering_status: str = LIVE_REPAIR
+    """the same, while a replacement is being filled"""
+    failed_member_status: str = LIVE_REPAIR
+    """an array is whole again, but a failed member is still among its members"""
+    inactive_status: str = LIVE_REPAIR
+    """an array did not start"""
+    broken_status: str = LIVE_REPAIR
+    """an array without redundancy lost a member"""
+    repair: str = ""
+    """the repair command to ask for with live-repair"""
+
+
+class Collector:
+    """Looks at each md array."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = read_settings(Settings, NAME, settings)
+
+    @hookimpl
+    def steward_diagnose(self, machine: Machine) -> Iterator[Said]:
+        """What is known about the md arrays."""
+        try:
+            names = [name for name in listed(machine, "/sys/block") if name.startswith("md")]
+            found = [said for name in names for said in self._told(machine, name)]
+        except Untold as err:
+            yield Unknown(NAME, str(err))
+            return
+        if found:
+            yield from found
+        else:
+            yield NotApplicable(NAME, "there is no md array")
+
+    def _told(self, machine: Machine, name: str) -> Iterator[Said]:
+        """What is said of one array; nothing of what is none (any more)."""
+        source, directory = f"{NAME}:{printable(name)}", f"/sys/block/{name}/md"
+        faults: list[Fault] = []
+        doubts: list[str] = []
+        with doubting(doubts):
+            if "md" not in listed(machine, f"/sys/block/{name}"):
+                return
+            state = _text(machine, f"{directory}/array_state")
+            # "clear" is a name without an array; a container only holds other arrays.
+            if state == "clear" or _is_container(machine, directory):
+                return
+            faults += self._faults(machine, directory, state)
+        yield from told(source, faults, doubts, self._settings.repair)
+
+    def _faults(self, machine: Machine, directory: str, state: str) -> Iterator[Fault]:
+        """What is wrong with an array; raises Untold."""
+        if state == "inactive":
+            yield Fault(self._settings.inactive_status, "inactive")
+            return
+        if state == "broken":
+            yield Fault(self._settings.broken_status, "broken")
+            return
+        if state not in _SERVING:
+            raise Untold(f"the state {state!r} is not known")
+        level = _text(machine, f"{directory}/level")
+        if level not in _REDUNDANT | _PLAIN:
+            raise Untold(f"the level {level!r} is not known")
+        missing = _number(machine, f"{directory}/degraded") if level in _REDUNDANT else 0
+        if missing:
+            yield self._degraded(machine, directory, missing)
+        elif _has_failed_member(machine, directory):
+            if level in _REDUNDANT:
+                yield Fault(self._settings.failed_member_status, "failed member")
+            else:
+                yield Fault(self._settings.broken_status, "broken")
+
+    def _degraded(self, machine: Machine, directory: str, missing: int) -> Fault:
+        """The fault of an array with members missing; raises Untold.
+
+        Its words do not tell whether it recovers: the array is the same until it is whole.
+        A failed member is one of the missing and stays so when it is taken out.
+        """
+        # While an array grows, this holds the old number in brackets as well.
+        members = _text(machine, f"{directory}/raid_disks").partition(" ")[0]
+        if not (members.isascii() and members.isdecimal()) or not 0 < missing <= int(members):
+            raise Untold(f"{missing} missing of {members!r} members is not plausible")
+        action = _text(machine, f"{directory}/sync_action")
+        settings = self._settings
+        status = settings.recovering_status if action == "recover" else settings.degraded_status
+        return Fault(status, f"{missing} of {int(members)} members missing")
+
+
+def _is_container(machine: Machine, directory: str) -> bool:
+    """Whether it holds the members of arrays whose metadata the kernel does not know.
+
+    It is never active.  The arrays in it say ``external:/md127/0`` (``-`` when read-only).
+    """
+    kind, _, rest = _text(machine, f"{directory}/metadata_version").partition(":")
+    return kind == "external" and not rest.startswith(("/", "-"))
+
+
+def _has_failed_member(machine: Machine, directory: str) -> bool:
+    members = [name for name in listed(machine, directory) if name.startswith("dev-")]
+    if not members:
+        raise Untold("no member of the array is listed")
+    states = [_text(machine, f"{directory}/{name}/state").split(",") for name in members]
+    return any("faulty" in state for state in states)
+
+
+def _text(machine: Machine, path: str) -> str:
+    try:
+        text = text_of(machine, path)
+    except OSError as err:
+        raise Untold(reason_of(err)) from err
+    if not text:
+        raise Untold(f"{path} is empty")
+    return text
+
+
+def _number(machine: Machine, path: str) -> int:
+    try:
+        return number_of(machine, path)
+    except (OSError, ValueError) as err:
+        raise Untold(reason_of(err)) from err

@@ -1,0 +1,150 @@
+"""Software raid, judged on recorded trees of sysfs."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from collected import collect, faults, fine, recorded, survives, unknown
+
+from ganeti_steward.core.finding import EVACUATE, Finding, NotApplicable, Unknown
+from ganeti_steward.diagnose.collectors.settings import BadSettings
+
+MD0 = "/sys/block/md0/md"
+
+
+def healthy_but(**files: str | None) -> Any:
+    """The healthy machine with other texts in the files of md0; None takes one away."""
+    changed = {f"{MD0}/{name}": text for name, text in files.items()}
+    return recorded("md", "healthy", files=changed)
+
+
+def test_healthy() -> None:
+    """Resyncing, checking, read-auto and spares are no faults; containers are no arrays."""
+    said = collect("md", recorded("md", "healthy"))
+    assert fine(said) == [f"md:md{number}" for number in (0, 1, 126, 2, 3, 4, 5)]
+    assert len(said) == 7
+
+
+def test_broken() -> None:
+    said = collect("md", recorded("md", "broken"))
+    assert faults(said) == {
+        "md:md0": ["1 of 2 members missing"],
+        # It recovers, but is not whole yet.
+        "md:md1": ["2 of 5 members missing"],
+        "md:md2": ["broken"],
+        "md:md3": ["failed member"],
+        "md:md4": ["inactive"],
+        # An older kernel, without a state of its own for that.
+        "md:md5": ["broken"],
+        # It grows from three members to four.
+        "md:md6": ["1 of 4 members missing"],
+    }
+    assert {one.status for one in said if isinstance(one, Finding)} == {"live-repair"}
+    assert len(said) == 7
+
+
+def test_nothing_there() -> None:
+    (said,) = collect("md", recorded("md", "none"))
+    assert said == NotApplicable("md", "there is no md array")
+
+
+def test_sysfs_is_not_there() -> None:
+    (said,) = collect("md", recorded("md", "none", refused={"/sys/block": "EACCES"}))
+    assert isinstance(said, Unknown)
+
+
+def test_the_same_until_it_is_whole() -> None:
+    """Failed, taken out, replaced and being filled: one and the same finding."""
+    lost = {"degraded": "1\n", "dev-sdb1/state": "faulty\n"}
+    steps = [
+        lost,
+        {"degraded": "1\n", "dev-sdb1/state": None},
+        {"degraded": "1\n", "dev-sdb1/state": "spare\n", "sync_action": "recover\n"},
+    ]
+    found = {str(collect("md", healthy_but(**step))) for step in steps}
+    assert len(found) == 1
+    assert faults(collect("md", healthy_but(**lost))) == {"md:md0": ["1 of 2 members missing"]}
+
+
+def test_a_status_for_each_kind() -> None:
+    said = collect(
+        "md",
+        recorded("md", "broken"),
+        degraded_status="evacuate",
+        recovering_status="Ok",
+        failed_member_status="Ok",
+        inactive_status="evacuate-failover",
+        broken_status="evacuate",
+        repair="replace-disk",
+    )
+    status = {one.source: one.status for one in said if isinstance(one, Finding)}
+    assert status == {
+        "md:md0": "evacuate",
+        "md:md1": "Ok",
+        "md:md2": "evacuate",
+        "md:md3": "Ok",
+        "md:md4": "evacuate-failover",
+        "md:md5": "evacuate",
+        # Reshaping is no recovery.
+        "md:md6": "evacuate",
+    }
+    assert {one.command for one in said if isinstance(one, Finding)} == {""}
+
+
+def test_the_repair_command_belongs_to_live_repair() -> None:
+    said = collect("md", recorded("md", "broken"), repair="replace-disk", broken_status=EVACUATE)
+    commands = {one.source: one.command for one in said if isinstance(one, Finding)}
+    assert commands["md:md0"] == "replace-disk"
+    assert commands["md:md2"] == ""
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        *(
+            {name: text}
+            for name in ("array_state", "level", "degraded", "metadata_version")
+            for text in (None, "", "\n")
+        ),
+        {"dev-sdb1/state": "\n"},
+        {"array_state": "suspended\n"},
+        {"array_state": "\x00\n"},
+        {"level": "raid7\n"},
+        {"degraded": "some\n"},
+        {"degraded": "3\n"},
+        {"degraded": "1\n", "raid_disks": None},
+        {"degraded": "1\n", "raid_disks": "two\n"},
+        {"degraded": "1\n", "sync_action": None},
+        {"degraded": "-1\n"},
+        {"dev-sda1/state": None, "dev-sdb1/state": None},
+    ],
+    ids=str,
+)
+def test_what_is_not_told_is_not_fine(files: dict[str, str | None]) -> None:
+    said = collect("md", healthy_but(**files))
+    assert "md:md0" in unknown(said)
+    assert not faults(said)
+    # The others are judged all the same.
+    assert len(fine(said)) == 6
+
+
+def test_damage() -> None:
+    survives("md", "healthy")
+    survives("md", "broken")
+
+
+def test_the_order_of_files_means_nothing() -> None:
+    machine = recorded("md", "broken")
+    expected = collect("md", machine)
+    for seed in range(20):
+        files = list(machine.recorded["files"].items())
+        Random(seed).shuffle(files)
+        machine.recorded["files"] = dict(files)
+        assert collect("md", machine) == expected
+
+
+def test_bad_settings() -> None:
+    with pytest.raises(BadSettings, match=r"collector\.md\.broken-status: one of Ok"):
+        collect("md", recorded("md", "none"), broken_status="bad")
