@@ -1,0 +1,226 @@
+"""All sources asked: their order, and that none of them harms another or the run."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from programs import program
+from whitelists import needs_root, whitelist
+
+from ganeti_steward.core.finding import Finding, NotApplicable, Said, Unknown
+from ganeti_steward.diagnose.gathering import gather
+from ganeti_steward.diagnose.loading import Source
+
+if TYPE_CHECKING:
+    from diagnosing import Site
+
+GOOD = """
+@hookimpl
+def steward_diagnose(machine):
+    yield Finding(__name__, "Ok")
+"""
+
+
+def test_the_order_is_that_of_the_configuration(site: Site) -> None:
+    for name in ("zz", "aa"):
+        site.plugin(name, GOOD)
+    check = program(site.path, "check", "exit 0")
+    site.configure(
+        "zz",
+        "aa",
+        collectors=["edac", "filesystems"],
+        more='commands = ["raid", "bmc"]',
+        tables=f'[nagios.zzz]\ncommand = ["{check}"]\n[nagios.aaa]\ncommand = ["{check}"]',
+    )
+    assert [source.name for source in site.sources()] == [
+        "edac", "filesystems", "zz", "aa", "command:raid", "command:bmc", "nagios:zzz",
+        "nagios:aaa",
+    ]  # fmt: skip
+
+
+def test_a_collector_sees_the_machine_and_its_settings(site: Site) -> None:
+    site.configure(collectors=["edac"])
+    (one,) = site.said()
+    assert isinstance(one, NotApplicable)
+    site.configure(collectors=["edac"], tables='[collector.edac]\ncolour = "red"')
+    (one,) = site.said()
+    assert isinstance(one, Unknown)
+    assert one.source == "edac"
+    assert one.reason.startswith("collector.edac.colour: no such key (known: ")
+
+
+def test_nothing_is_imported_by_the_run_itself(site: Site) -> None:
+    site.plugin("good", GOOD)
+    site.configure("good")
+    assert site.said() == [Finding("good", "Ok")]
+    assert "good" not in sys.modules
+
+
+def test_an_entry_point(site: Site) -> None:
+    info = site.modules / "acme-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[ganeti_steward]\nacme-raid = acme:plugin\n")
+    site.plugin(
+        "acme",
+        """
+        class Plugin:
+            disks = 0
+
+            def configure(self, settings):
+                self.disks = settings["disks"]
+
+            @hookimpl
+            def steward_diagnose(self):
+                return [Finding(f"acme-raid:{n}", "Ok") for n in range(self.disks)]
+
+        plugin = Plugin()
+        """,
+    )
+    site.configure("acme-raid", tables="[plugin.acme-raid]\ndisks = 2")
+    assert site.said() == [Finding("acme-raid:0", "Ok"), Finding("acme-raid:1", "Ok")]
+    site.configure("acme-raid")
+    assert site.said() == [
+        Unknown("acme-raid", "plugin acme-raid: failed: KeyError: 'disks'"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("raise ValueError('no such rack')", "cannot be loaded: ValueError: no such rack"),
+        ("sys.exit(3)", "failed: SystemExit: 3"),
+        ("import nosuch", "cannot be loaded: ModuleNotFoundError: No module named 'nosuch'"),
+        ("def steward_diagnose(machine): pass", "steward_diagnose is not marked with @hookimpl"),
+        ("", "implements no hook"),
+        ("@hookimpl\ndef steward_weigh(): pass", "does not implement steward_diagnose"),
+        (
+            "@hookimpl(wrapper=True)\ndef steward_diagnose():\n    yield",
+            "steward_diagnose is a wrapper, which is never called",
+        ),
+    ],
+)
+def test_a_plugin_that_cannot_be_used(site: Site, source: str, reason: str) -> None:
+    site.plugin("broken", source)
+    site.plugin("good", GOOD)
+    site.configure("broken", "good")
+    assert site.said() == [
+        Unknown("broken", f"plugin broken: {reason}"),
+        Finding("good", "Ok"),
+    ]
+
+
+def test_a_plugin_that_is_not_there(site: Site) -> None:
+    site.configure("nosuch.module")
+    (one,) = site.said()
+    assert one == Unknown(
+        "nosuch.module",
+        "plugin nosuch.module: is neither a module nor an entry point of the group ganeti_steward",
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "was ended by SIGSEGV"),
+        ("os._exit(7)", "ended with exit status 7 before it was done"),
+        ("ctypes.string_at(0)", "was ended by SIGSEGV"),
+        ("raise KeyboardInterrupt", "failed: KeyboardInterrupt: no message"),
+        ("return [Finding('other', 'Ok')]", "speaks for 'other', not for itself"),
+        ("return [5]", "gave 5, which is nothing a source can say"),
+        ("return None", "said nothing"),
+        ("return []", "said nothing"),
+    ],
+)
+def test_a_plugin_that_fails(site: Site, source: str, reason: str) -> None:
+    site.plugin("broken", f"@hookimpl\ndef steward_diagnose(machine):\n    {source}")
+    site.plugin("good", GOOD)
+    site.configure("broken", "good")
+    assert site.said() == [Unknown("broken", reason), Finding("good", "Ok")]
+
+
+@pytest.mark.parametrize("where", ["import", "hook"])
+@pytest.mark.parametrize(
+    "hanging",
+    ["while True: pass", "time.sleep(3600)", "ctypes.CDLL(None).sleep(3600)"],
+    ids=["loop", "sleep", "library"],
+)
+def test_a_plugin_that_hangs(site: Site, where: str, hanging: str) -> None:
+    if where == "import":
+        site.plugin("endless", hanging)
+    else:
+        site.plugin("endless", f"@hookimpl\ndef steward_diagnose(machine):\n    {hanging}")
+    site.plugin("good", GOOD)
+    site.configure("endless", "good", limit=2)
+    found = site.said()
+    assert found[1:] == [Finding("good", "Ok")]
+    assert isinstance(found[0], Unknown)
+    assert found[0].source == "endless"
+
+
+def test_what_was_said_before_a_failure_stays(site: Site) -> None:
+    site.plugin(
+        "half",
+        """
+        @hookimpl
+        def steward_diagnose(machine):
+            yield Finding("half:a", "evacuate")
+            os.kill(os.getpid(), signal.SIGKILL)
+        """,
+    )
+    site.configure("half")
+    assert site.said() == [
+        Finding("half:a", "evacuate"),
+        Unknown("half", "was ended by SIGKILL"),
+    ]
+
+
+@needs_root
+def test_commands(site: Site) -> None:
+    with whitelist() as commands:
+        program(commands, "raid", """echo '{"status": "live-repair", "command": "fix"}'""")
+        program(commands, "bad", "echo oops")
+        site.configure(more='commands = ["*", "raid"]')
+        assert site.said(str(commands)) == [
+            Unknown("command:bad", "gave no diagnose object: it is not JSON"),
+            Finding("command:raid", "live-repair", "fix"),
+        ]
+
+
+def test_no_whitelist(site: Site) -> None:
+    site.configure(more='commands = ["*"]')
+    (one,) = site.said("/nonexistent")
+    assert one == NotApplicable("command", "there is no /nonexistent")
+
+
+def test_a_source_that_says_nothing() -> None:
+    silent = Source("silent", list)
+    moments = iter(range(10))
+    (asked,) = gather([silent], lambda: float(next(moments)))
+    assert asked == ("silent", (Unknown("silent", "said nothing"),), 1.0)
+
+
+def test_many_plugins_in_any_order(site: Site) -> None:
+    names = [f"plugin{n}" for n in range(6)]
+    for name in names:
+        site.plugin(name, GOOD)
+    random.Random(5).shuffle(names)
+    site.configure(*names)
+    expected: list[Said] = [Finding(name, "Ok") for name in names]
+    assert site.said() == expected
+
+
+def test_a_real_machine(site: Site) -> None:
+    """This one, by everything that is built in; each says something, whatever it is."""
+    from ganeti_steward.core.config_node import COLLECTORS
+    from ganeti_steward.diagnose.loading import this_machine
+
+    site.machine = this_machine
+    site.configure(collectors=COLLECTORS)
+    asked = gather(site.sources())
+    assert [one.source for one in asked] == list(COLLECTORS)
+    assert Path("/proc/self/mountinfo").exists()
