@@ -17,6 +17,7 @@ from ganeti_steward.core.version import VERSION
 
 #: Command -> what it does.  Its module has the same name, dashes as underscores.
 COMMANDS: Final = {
+    "agent": "serve this node's report and run repair commands, in the foreground",
     "aggregate": "show who is in which aggregate and who may go where; add and remove members",
     "balance": "show, or make, the moves that even out each node group",
     "capacity": "count how many more instances fit, and where",
@@ -35,6 +36,7 @@ COMMANDS: Final = {
 #: Where the modules are; a room brings its own commands, imported by name like a plugin.
 _HERE: Final = "ganeti_steward.core.commands"
 _ROOMS: Final = {
+    "agent": "ganeti_steward.diagnose.front",
     "aggregate": "ganeti_steward.plugins.commands",
     "diagnose": "ganeti_steward.diagnose.front",
     "reserve": "ganeti_steward.plugins.commands",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hmac
 import json
 import re
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.reader import describe
@@ -88,10 +88,18 @@ def verify(key: bytes, raw: bytes, salt: str) -> str:
     return signed.text
 
 
+def strict_json(text: str) -> Any:
+    """A JSON value that every reader understands in the same way: no member twice, no NaN.
+
+    Raises ValueError, RecursionError.
+    """
+    return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+
+
 def _members(raw: bytes) -> dict[str, str]:
     """The three texts of a signed message."""
     try:
-        found = json.loads(raw.decode(), object_pairs_hook=_object)
+        found = strict_json(raw.decode())
     except (ValueError, RecursionError):
         # Not only JSONDecodeError: also bytes that are no text, and endless numbers.
         raise BadMessage("the signed message is not valid JSON") from None
@@ -107,8 +115,11 @@ def _members(raw: bytes) -> dict[str, str]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object none of whose members is there twice: readers choose different ones."""
     members = dict(pairs)
     if len(members) != len(pairs):
         raise ValueError("a member is there twice")
     return members
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

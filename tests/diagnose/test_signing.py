@@ -148,6 +148,7 @@ def changed(**members: Any) -> bytes:
         (b"[" * 100_000, "not valid JSON"),
         (b"1" * 10_000, "not valid JSON"),
         (sign(KEY, "{}", SALT)[:-1] + b', "msg": "{}"}', "not valid JSON"),
+        (b"NaN", "not valid JSON"),
         (b"null", "an object is expected, found null"),
         (b'["msg", "salt", "hmac"]', "an object is expected, found a list"),
         (b"{}", "exactly the members"),

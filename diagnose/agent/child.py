@@ -1,0 +1,71 @@
+"""Starting the self-diagnosis every so often, as a process of its own.
+
+Whatever a collector does, it does it there.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.program import run_program
+from ganeti_steward.core.reader import quoted
+
+#: Exit statuses of ``gnt-steward diagnose``: the object is told; nothing is known, which the
+#: report says as well; another run is under way.
+_HARMLESS: Final = (0, 1, 75)
+
+_log = logging.getLogger(__name__)
+
+
+class Diagnosing(threading.Thread):
+    """Runs a command, again ``interval`` seconds after it was begun, until it is stopped."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        take: Callable[[bytes], None],
+        interval: float,
+        limit: float,
+    ) -> None:
+        """``take`` gets what it prints; ``limit``: seconds after which one run is ended."""
+        super().__init__(name="diagnosing", daemon=True)
+        self._command, self._environment = tuple(command), dict(environment)
+        self._take, self._interval, self._limit = take, interval, limit
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Start no more."""
+        self._stopped.set()
+
+    def run(self) -> None:
+        """What the thread does."""
+        wait = 0.0
+        while not self._stopped.wait(wait):
+            begun = time.monotonic()
+            fault = self._once()
+            if fault and not self._stopped.is_set():
+                _log.warning("the self-diagnosis failed: %s", fault)
+            wait = max(begun + self._interval - time.monotonic(), 0.0)
+
+    def _once(self) -> str:
+        """Run it; what went wrong."""
+        try:
+            ended = run_program(self._command, self._limit, environment=self._environment)
+        except OSError as err:
+            return f"it cannot be started: {reason_of(err)}"
+        complaint = quoted(" ".join(ended.errors.decode(errors="replace").split()))
+        if ended.fault or ended.status not in _HARMLESS:
+            ending = ended.fault or f"it ended with status {ended.status}"
+            return f"{ending} and said {complaint}"
+        try:
+            if ended.output:
+                self._take(ended.output)
+        except StewardError as err:
+            return f"what it printed cannot be used: {err}"
+        return ""

@@ -1,0 +1,133 @@
+"""The paths of the agent: those of the monitoring daemon (diagnose 5), and repairs.
+
+Everything is answered from memory or refused in a word; nothing here waits but a repair
+command that was accepted.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import parse_qs
+
+from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
+from ganeti_steward.core.ganeti.signing import is_salt, sign
+from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Repairs
+from ganeti_steward.diagnose.agent.reports import COLLECTOR, Reports
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+NONCE: Final = "/1/repair/nonce"
+REPAIR: Final = "/1/repair"
+REPORT: Final = "/1/report/node/diagnose"
+ALL: Final = "/1/report/all"
+
+_STATUS: Final = {
+    200: "200 OK",
+    400: "400 Bad Request",
+    403: "403 Forbidden",
+    404: "404 Not Found",
+    405: "405 Method Not Allowed",
+    503: "503 Service Unavailable",
+}
+_TEXT: Final = "text/plain; charset=utf-8"
+
+_log = logging.getLogger(__name__)
+
+
+class Answer(NamedTuple):
+    """What goes back."""
+
+    body: bytes
+    status: int = 200
+    kind: str = "application/json"
+    allow: str = ""
+    """the methods a path has, with 405"""
+
+
+#: All that a refused caller learns.
+REFUSED: Final = Answer(b"refused\n", 403, _TEXT)
+
+
+class Application:
+    """The WSGI application; called by several threads."""
+
+    def __init__(self, reports: Reports, key: KeyFile, repairs: Repairs | None) -> None:
+        """``repairs`` is None where repair commands are not run at all."""
+        self._reports, self._key, self._repairs = reports, key, repairs
+        self._reading: Final[Mapping[str, Callable[[str], Answer]]] = {
+            "/": lambda _: _json([1]),
+            "/1": lambda _: _json(None),
+            "/1/list/collectors": lambda _: _json([COLLECTOR]),
+            ALL: lambda query: self._report(query, "[", "]"),
+            REPORT: lambda query: self._report(query, "", ""),
+        }
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request."""
+        method = environ["REQUEST_METHOD"]
+        answer = self._answer(method, environ)
+        headers = [
+            ("Content-Type", answer.kind),
+            ("Content-Length", str(len(answer.body))),
+            ("Cache-Control", "no-store"),
+        ]
+        if answer.allow:
+            headers.append(("Allow", answer.allow))
+        start_response(_STATUS[answer.status], headers)
+        return [] if method == "HEAD" else [answer.body]
+
+    def _answer(self, method: str, environ: WSGIEnvironment) -> Answer:
+        path = environ.get("PATH_INFO") or "/"
+        if path in self._reading:
+            if method not in ("GET", "HEAD"):
+                return _wrong_method("GET, HEAD")
+            return self._reading[path](environ.get("QUERY_STRING", ""))
+        if path in (NONCE, REPAIR):
+            return self._repair(path, environ) if method == "POST" else _wrong_method("POST")
+        return Answer(b"no such path\n", 404, _TEXT)
+
+    def _report(self, query: str, before: str, behind: str) -> Answer:
+        """The report, signed with the salt of the query if there is one."""
+        salts = parse_qs(query, keep_blank_values=True, max_num_fields=None).get("salt", [])
+        if salts and not (len(salts) == 1 and is_salt(salts[0])):
+            return Answer(b"the salt must be 8 to 64 letters, digits, _ or -\n", 400, _TEXT)
+        text = before + self._reports.text() + behind
+        if not salts:
+            return Answer(text.encode())
+        try:
+            return Answer(sign(self._key.key(), text, salts[0]))
+        except NoKey as err:
+            _log.warning("a report could not be signed: %s", err)
+            return _no_key()
+
+    def _repair(self, path: str, environ: WSGIEnvironment) -> Answer:
+        if self._repairs is None:
+            return REFUSED
+        address = environ["REMOTE_ADDR"]
+        try:
+            if path == NONCE:
+                return _json({"nonce": self._repairs.nonce(address)})
+            # One byte more than may be is enough to see that there is too much.
+            raw = environ["wsgi.input"].read(REQUEST_LIMIT + 1)
+            return Answer(self._repairs.repair(address, raw))
+        except Refused:
+            return REFUSED
+        except NoKey as err:
+            _log.error("the answer to a repair could not be signed: %s", err)
+            return _no_key()
+
+
+def _json(value: object) -> Answer:
+    return Answer(json.dumps(value).encode())
+
+
+def _wrong_method(allow: str) -> Answer:
+    return Answer(b"wrong method\n", 405, _TEXT, allow)
+
+
+def _no_key() -> Answer:
+    return Answer(b"this node has no key to sign with\n", 503, _TEXT)

@@ -1,0 +1,136 @@
+"""The HTTP server: waitress with limits for each caller, ended by a signal within a second."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from typing import TYPE_CHECKING, Any, Final
+
+from waitress.adjustments import Adjustments
+from waitress.server import TcpWSGIServer
+from waitress.task import ThreadedTaskDispatcher
+
+from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.diagnose.agent.callers import caller
+from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+#: Requests that are answered at a time; a repair command takes one for as long as it runs.
+THREADS: Final = 4
+
+#: Connections of all callers, and of one.
+CONNECTIONS: Final = 100
+CONNECTIONS_OF_ONE: Final = 8
+
+#: Seconds after which a connection nobody works for is closed, however busy it looks.
+LIFE: Final = 30.0
+
+#: Bytes a request may have besides its body.
+_HEADERS: Final = 8192
+
+#: Bytes waitress takes before it refuses by itself; below, the application refuses.
+_BODY: Final = 2 * REQUEST_LIMIT
+
+#: Bytes up to which waitress keeps what it reads and writes in memory, not on disk.
+_IN_MEMORY: Final = 2**25
+
+#: Seconds between two looks at old connections.
+_CLEANUP: Final = 5
+
+
+def bind(address: str, port: int) -> socket.socket:
+    """A socket that listens at one address; raises StewardError."""
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            address, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+        )[0]
+    except (OSError, UnicodeError):
+        raise StewardError(f"{address!a} is no IP address to listen at") from None
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(place)
+    except (OSError, OverflowError) as err:
+        listener.close()
+        raise StewardError(f"cannot listen at {address} port {port}: {reason_of(err)}") from None
+    return listener
+
+
+class Server(TcpWSGIServer):
+    """Serves an application on a bound socket until it is told to stop."""
+
+    def __init__(self, application: WSGIApplication, listener: socket.socket) -> None:
+        adjustments = Adjustments(
+            sockets=[listener],
+            threads=THREADS,
+            connection_limit=CONNECTIONS,
+            channel_timeout=int(LIFE),
+            cleanup_interval=_CLEANUP,
+            max_request_header_size=_HEADERS,
+            max_request_body_size=_BODY,
+            inbuf_overflow=_IN_MEMORY,
+            outbuf_overflow=_IN_MEMORY,
+            asyncore_use_poll=True,
+            log_socket_errors=False,
+            clear_untrusted_proxy_headers=True,
+            ident=None,
+        )
+        dispatcher = ThreadedTaskDispatcher()
+        dispatcher.set_thread_count(THREADS)
+        self._stopping = False
+        place = (listener.family, listener.type, listener.proto, listener.getsockname())
+        super().__init__(
+            application,
+            map={},
+            _sock=listener,
+            dispatcher=dispatcher,
+            adj=adjustments,
+            sockinfo=place,
+            bind_socket=False,
+        )
+
+    def stop(self) -> None:
+        """Let `run` end; may be called by a signal handler."""
+        self._stopping = True
+        self.pull_trigger()
+
+    def run(self) -> None:
+        """Serve; what is under way when it ends gets no answer."""
+        while not self._stopping:
+            self.asyncore.loop(timeout=_CLEANUP, use_poll=True, map=self._channels(), count=1)
+        self.close()
+
+    def set_socket_options(self, conn: socket.socket) -> None:
+        """What waitress calls for each new connection; with an OSError it is dropped."""
+        super().set_socket_options(conn)
+        who = caller(conn.getpeername()[0])
+        if sum(who == caller(channel.addr[0]) for channel in self._open()) >= CONNECTIONS_OF_ONE:
+            conn.close()
+            raise ConnectionAbortedError
+
+    def maintenance(self, now: float) -> None:
+        """Close what is old, also where a byte comes now and then to keep it open."""
+        for channel in self._open():
+            if not channel.requests and channel.creation_time < now - LIFE:
+                channel.will_close = True
+
+    def _open(self) -> list[Any]:
+        channels: Any = self.active_channels
+        return list(channels.values())
+
+    def _channels(self) -> Any:
+        """All sockets of this server, as waitress keeps them."""
+        return self._map  # type: ignore[attr-defined]
+
+
+def quiet_waitress(handler: logging.Handler) -> None:
+    """Let waitress log where the program does, and nothing that a caller can have repeated."""
+    for name, level in (("waitress", logging.WARNING), ("waitress.queue", logging.ERROR)):
+        logger = logging.getLogger(name)
+        logger.setLevel(level)
+        logger.propagate = False
+        logger.handlers = [handler]

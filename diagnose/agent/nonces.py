@@ -1,0 +1,85 @@
+"""Nonces: each makes one request possible, once, soon, and only at the process that gave it.
+
+A nonce has a dot in it and so is no salt that a caller may choose (`signing.is_salt`): nobody
+can have a report signed with one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+#: Outstanding nonces of all callers, and of one.
+MOST: Final = 1024
+MOST_OF_ONE: Final = 16
+
+_PREFIX: Final = "nonce."
+
+
+class _Given(NamedTuple):
+    """To whom and until when."""
+
+    caller: str
+    until: float
+
+
+class Nonces:
+    """The nonces that are outstanding; may be asked by several threads."""
+
+    def __init__(self, secret: Callable[[], str], clock: Callable[[], float], life: float) -> None:
+        """``secret``: a text nobody can guess; ``clock`` and ``life``: seconds."""
+        self._secret, self._clock, self._life = secret, clock, life
+        self._given: OrderedDict[str, _Given] = OrderedDict()
+        self._count: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._given)
+
+    def give(self, caller: str) -> str:
+        """A new nonce; the caller's oldest one ends when it has too many."""
+        nonce = _PREFIX + self._secret()
+        with self._lock:
+            now = self._clock()
+            self._drop_old(now)
+            if self._count.get(caller, 0) >= MOST_OF_ONE:
+                self._drop_oldest_of(caller)
+            elif len(self._given) >= MOST:
+                # Who has most loses one, so that nobody pushes out another's.
+                self._drop_oldest_of(max(self._count, key=lambda one: self._count[one]))
+            self._given[nonce] = _Given(caller, now + self._life)
+            self._count[caller] = self._count.get(caller, 0) + 1
+        return nonce
+
+    def take(self, nonce: str, caller: str) -> bool:
+        """Use up a nonce; whether it was this caller's and still good.
+
+        Another caller who has seen it cannot use it up.
+        """
+        with self._lock:
+            self._drop_old(self._clock())
+            given = self._given.get(nonce)
+            if given is None or given.caller != caller:
+                return False
+            self._drop(nonce)
+            return True
+
+    def _drop_old(self, now: float) -> None:
+        """All have the same life, so the first ones end first."""
+        while self._given:
+            nonce, given = next(iter(self._given.items()))
+            if given.until > now:
+                return
+            self._drop(nonce)
+
+    def _drop_oldest_of(self, caller: str) -> None:
+        self._drop(next(nonce for nonce, given in self._given.items() if given.caller == caller))
+
+    def _drop(self, nonce: str) -> None:
+        given = self._given.pop(nonce)
+        self._count[given.caller] -= 1
+        if not self._count[given.caller]:
+            del self._count[given.caller]

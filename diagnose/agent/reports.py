@@ -1,0 +1,132 @@
+"""The last report of the self-diagnosis, as it may be told at this moment.
+
+It is what ``gnt-steward diagnose`` has left in a file or, where the agent has started that
+itself, has printed: the file may lie on a disk that takes no more writing.  The last good one
+is kept in memory and can still be told when nothing can be read any more.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.version import VERSION
+from ganeti_steward.diagnose.diagnosis import ITSELF
+from ganeti_steward.diagnose.merge import canonical
+from ganeti_steward.diagnose.report import FORMAT, PURPOSE
+
+#: Name, category and kind (status), as the monitoring daemon lists them (diagnose 5).
+COLLECTOR: Final = ("diagnose", "node", 1)
+
+#: Bytes of a report.
+_LONGEST: Final = 2**24
+
+#: Seconds a report's time may be ahead of the clock, which may have been set back.
+_AHEAD: Final = 60
+
+_SECOND: Final = 10**9
+
+_log = logging.getLogger(__name__)
+
+
+class BadReport(StewardError):
+    """A text that is no report."""
+
+
+def read_report(raw: bytes) -> dict[str, Any]:
+    """The report in a text; raises BadReport."""
+    try:
+        report = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise BadReport("it is not valid JSON") from None
+    if not isinstance(report, dict) or report.get("name") != COLLECTOR[0]:
+        raise BadReport("it is no report of the self-diagnosis")
+    if type(report.get("timestamp")) is not int or not isinstance(report.get("unknown"), list):
+        raise BadReport("it has no timestamp or does not say what is unknown")
+    return report
+
+
+def told(report: dict[str, Any] | None, now: int, max_age: float) -> dict[str, Any]:
+    """What may be said of a report (None: there never was one) at ``now``, ns since the epoch.
+
+    One that is older than ``max_age`` seconds says nothing about the node any more: neither
+    that it is fine nor that it is not.
+    """
+    if report is None:
+        return _without_data(_never(), "no report was made yet")
+    age = now - report["timestamp"]
+    if age > max_age * _SECOND:
+        return _without_data(report, f"the last report is more than {max_age:g} s old")
+    if age < -_AHEAD * _SECOND:
+        return _without_data(report, "the last report is from the future")
+    return report | {"purpose": PURPOSE}
+
+
+def _without_data(report: dict[str, Any], reason: str) -> dict[str, Any]:
+    unknown = [*report["unknown"], {"source": ITSELF, "reason": reason}]
+    return report | {"data": None, "unknown": unknown, "purpose": PURPOSE}
+
+
+def _never() -> dict[str, Any]:
+    name, category, kind = COLLECTOR
+    return {
+        "name": name,
+        "version": VERSION,
+        "format_version": FORMAT,
+        "timestamp": 0,
+        "category": category,
+        "kind": kind,
+        "unknown": [],
+        "not_applicable": [],
+    }
+
+
+class Reports:
+    """The last report; may be asked by several threads."""
+
+    def __init__(self, path: str, max_age: float, clock: Callable[[], int]) -> None:
+        """``path``: the file; ``max_age``: seconds; ``clock``: ns since the epoch."""
+        self._path, self._max_age, self._clock = path, max_age, clock
+        self._lock = threading.Lock()
+        self._seen: tuple[int, int, int] | None = None
+        self._report: dict[str, Any] | None = None
+
+    def text(self) -> str:
+        """The report as JSON."""
+        with self._lock:
+            self._look()
+            return canonical(told(self._report, self._clock(), self._max_age)).decode()
+
+    def take(self, raw: bytes) -> None:
+        """A report that has just been made; raises BadReport."""
+        report = read_report(raw)
+        with self._lock:
+            self._look()
+            self._report = report
+
+    def _look(self) -> None:
+        """Read the file if it is another one; the last good report stays if it cannot be used."""
+        try:
+            found = os.stat(self._path)
+            seen = (found.st_ino, found.st_size, found.st_mtime_ns)
+            if seen == self._seen:
+                return
+            self._seen = seen
+            self._report = read_report(_content(self._path))
+        except FileNotFoundError:
+            return
+        except (OSError, StewardError) as err:
+            _log.warning("the report %s cannot be used: %s", self._path, reason_of(err))
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        # Not read(LIMIT), which takes that much memory at once.
+        if os.fstat(file.fileno()).st_size > _LONGEST:
+            raise BadReport(f"it has more than {_LONGEST} bytes")
+        return file.read()
