@@ -1,0 +1,238 @@
+"""Whole runs: what is told, what is kept, and what happens where nothing can be kept."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ganeti_steward.core.finding import NotApplicable, Unknown
+from ganeti_steward.diagnose.files import Busy, locked
+
+if TYPE_CHECKING:
+    from diagnosing import Site
+
+    from ganeti_steward.diagnose.running import Run
+
+#: Says what a file tells it.
+DISK = """
+@hookimpl
+def steward_diagnose(machine):
+    with open(os.path.dirname(__file__) + "/disk.said") as file:
+        for word in file.read().split():
+            if word == "unknown":
+                yield Unknown("disk", "no answer")
+            elif word == "absent":
+                yield NotApplicable("disk", "there is none")
+            else:
+                yield Finding("disk:sda", word)
+"""
+
+
+def says(site: Site, words: str) -> None:
+    (site.modules / "disk.said").write_text(words)
+
+
+def status(run: Run) -> Any:
+    """What the object says; None where there is none."""
+    return run.diagnosis.object and run.diagnosis.object["status"]
+
+
+@pytest.fixture
+def disk(site: Site) -> Site:
+    site.plugin("disk", DISK)
+    site.configure("disk")
+    says(site, "Ok")
+    return site
+
+
+def configure(site: Site, appear: int, clear: int) -> None:
+    site.configure("disk", more=f"appear-after = {appear}\nclear-after = {clear}")
+
+
+def test_from_run_to_run(disk: Site) -> None:
+    configure(disk, 2, 3)
+    story = [
+        ("Ok", "Ok"),
+        ("live-repair", "Ok"),
+        ("live-repair", "live-repair"),
+        ("unknown", "live-repair"),
+        ("Ok", "live-repair"),
+        ("absent", "live-repair"),
+        ("Ok", "live-repair"),
+        ("evacuate", "live-repair"),
+        ("evacuate", "evacuate"),
+        ("Ok", "evacuate"),
+        ("Ok", "evacuate"),
+        ("Ok", "Ok"),
+    ]
+    for words, expected in story:
+        says(disk, words)
+        assert status(disk.run()) == expected
+        report = json.loads((disk.directory / "report.json").read_text())
+        assert report["data"]["status"] == expected
+
+
+def test_the_first_run(disk: Site) -> None:
+    """A finding that has to hold may have been told before: nothing is told without it."""
+    configure(disk, 3, 1)
+    says(disk, "evacuate")
+    for number in (1, 2):
+        run = disk.run()
+        assert run.diagnosis.object is None
+        assert run.diagnosis.why == (
+            "findings have to hold before they count, and what was told before is not known: "
+            f"disk:sda ({number} of 3 runs)"
+        )
+        assert run.report["data"] is None
+        assert {"source": "diagnose", "reason": run.diagnosis.why} in run.report["unknown"]
+    assert status(disk.run()) == "evacuate"
+
+
+def test_nothing_is_known(disk: Site) -> None:
+    says(disk, "unknown")
+    run = disk.run()
+    assert run.diagnosis.object is None
+    assert run.diagnosis.why == "nothing is known about this node: disk: no answer"
+    # What is held from before is told.
+    says(disk, "evacuate")
+    disk.run()
+    says(disk, "unknown")
+    assert status(disk.run()) == "evacuate"
+    # One other source that knows something is enough.
+    disk.plugin("fan", "@hookimpl\ndef steward_diagnose(): return [Finding('fan', 'Ok')]")
+    disk.configure("disk", "fan")
+    (disk.directory / "state.json").unlink()
+    assert status(disk.run()) == "Ok"
+
+
+def test_nothing_applies(disk: Site) -> None:
+    says(disk, "absent")
+    run = disk.run()
+    assert run.diagnosis.object == {"status": "Ok"}
+    assert run.diagnosis.not_applicable == (NotApplicable("disk", "there is none"),)
+    disk.configure()
+    assert disk.run().diagnosis.object == {"status": "Ok"}
+
+
+def test_a_source_that_is_not_asked_any_more(disk: Site) -> None:
+    says(disk, "evacuate")
+    assert status(disk.run()) == "evacuate"
+    disk.configure()
+    assert status(disk.run()) == "Ok"
+
+
+def test_several_commands(disk: Site) -> None:
+    for name in ("one", "two"):
+        source = f"return [Finding('{name}', 'live-repair', 'fix-{name}')]"
+        disk.plugin(name, f"@hookimpl\ndef steward_diagnose():\n    {source}")
+    disk.configure("one", "two", more='several-command = "fix-all"')
+    found = disk.run().diagnosis.object
+    assert found is not None
+    assert found["command"] == "fix-all"
+    disk.configure("one", "two", more='several-status = "evacuate"')
+    assert status(disk.run()) == "evacuate"
+
+
+def test_a_damaged_state_is_told(disk: Site) -> None:
+    disk.run()
+    (disk.directory / "state.json").write_text("garbage")
+    run = disk.run()
+    (unknown,) = run.diagnosis.unknown
+    assert unknown.source == "diagnose"
+    assert "is not understood" in unknown.reason
+    assert status(run) == "Ok"
+    assert disk.run().diagnosis.unknown == ()
+
+
+@pytest.mark.parametrize("damage", ["open", "file", "broken"])
+def test_where_nothing_can_be_kept(disk: Site, damage: str) -> None:
+    """Findings count at once there, and none goes: such a disk must not hide itself."""
+    configure(disk, 3, 1)
+    says(disk, "Ok")
+    if damage == "file":
+        disk.directory.write_text("")
+    else:
+        disk.run()
+        if damage == "open":
+            disk.directory.chmod(0o777)
+        else:
+            # The new file cannot be made.
+            (disk.directory / "state.json").unlink()
+            (disk.directory / "state.json").mkdir()
+            (disk.directory / "state.json.unusable").mkdir()
+            (disk.directory / "state.json.unusable" / "full").touch()
+    says(disk, "evacuate")
+    for _ in range(2):
+        run = disk.run()
+        assert status(run) == "evacuate"
+        reasons = [one.reason for one in run.diagnosis.unknown if one.source == "diagnose"]
+        assert any(reason.startswith("nothing is kept from run to run: ") for reason in reasons)
+
+
+def test_nothing_is_cleared_where_nothing_can_be_kept(disk: Site) -> None:
+    configure(disk, 1, 2)
+    says(disk, "evacuate")
+    disk.run()
+    says(disk, "Ok")
+    place = disk.directory / "state.json"
+    before = place.read_bytes()
+    # Readable as before, but nothing can be put in its place: the name of the new file is taken.
+    (disk.directory / f".state.json.{os.getpid()}.new").mkdir()
+    for _ in range(3):
+        assert status(disk.run()) == "evacuate"
+    assert place.read_bytes() == before
+
+
+def test_without_state(disk: Site) -> None:
+    """What is seen now, and no trace of it; not even the lock is asked for."""
+    configure(disk, 3, 3)
+    says(disk, "evacuate")
+    disk.directory.mkdir(mode=0o700)
+    run = disk.run(keep=False)
+    assert status(run) == "evacuate"
+    assert run.diagnosis.unknown == ()
+    assert list(disk.directory.iterdir()) == []
+
+
+def test_two_runs(disk: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second ends at once and leaves everything alone (the lock is one of the process)."""
+    disk.directory.mkdir(mode=0o700)
+
+    def busy(descriptor: int, how: int) -> None:
+        raise BlockingIOError
+
+    monkeypatch.setattr("fcntl.lockf", busy)
+    with pytest.raises(Busy):
+        disk.run()
+    assert [path.name for path in disk.directory.iterdir()] == ["lock"]
+    monkeypatch.undo()
+    with locked(str(disk.directory)):
+        pass
+
+
+def test_report(disk: Site) -> None:
+    says(disk, "evacuate unknown")
+    run = disk.run()
+    report = json.loads((disk.directory / "report.json").read_text())
+    assert report == run.report
+    assert report == {
+        "name": "diagnose",
+        "version": report["version"],
+        "format_version": 1,
+        "timestamp": 1_700_000_000_123_456_000,
+        "category": "node",
+        "kind": 1,
+        "data": {
+            "status": "evacuate",
+            "details": [{"source": "disk:sda", "status": "evacuate"}],
+        },
+        "node": "8a1b4f2e-5a2b-4d3c-9e1f-0123456789ab",
+        "node_name": "node1.example.com",
+        "unknown": [{"source": "disk", "reason": "no answer"}],
+        "not_applicable": [],
+    }
+    assert run.diagnosis.unknown == (Unknown("disk", "no answer"),)
+    assert (disk.directory / "report.json").stat().st_mode & 0o777 == 0o600
