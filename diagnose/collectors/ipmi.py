@@ -1,0 +1,79 @@
+"""What the board's management controller says: states of its sensors, and its event log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward.core import hookimpl
+from ganeti_steward.core.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
+from ganeti_steward.core.machine import Machine
+from ganeti_steward.diagnose.collectors.answers import Untold, succeeded
+from ganeti_steward.diagnose.collectors.ipmi_answers import Answer, read_events, read_sensors
+from ganeti_steward.diagnose.collectors.outcome import Fault, matches, printable, reason_of, told
+from ganeti_steward.diagnose.collectors.settings import read_settings
+
+NAME: Final = "ipmi"
+
+#: What the kernel has when it found a controller and offers it to programs.
+_DEVICES: Final = "/sys/class/ipmi"
+_PROGRAM: Final = "ipmitool"
+
+
+class Settings(NamedTuple):
+    """[collector.ipmi]"""
+
+    ignore: tuple[str, ...] = ()
+    """patterns of sensors, by name and as the event log calls them"""
+    sensor_status: str = LIVE_REPAIR
+    event_status: str = LIVE_REPAIR
+    repair: str = ""
+    """the repair command to ask for with live-repair"""
+
+
+class Collector:
+    """Asks the management controller twice: for its sensors and for its event log."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = read_settings(Settings, NAME, settings)
+
+    @hookimpl
+    def steward_diagnose(self, machine: Machine) -> Iterator[Said]:
+        """What the management controller knows."""
+        try:
+            devices = machine.listing(_DEVICES)
+        except FileNotFoundError:
+            devices = ()
+        except OSError as err:
+            yield Unknown(NAME, reason_of(err))
+            return
+        if not devices:
+            yield NotApplicable(NAME, "the kernel has no management controller")
+        elif not machine.has(_PROGRAM):
+            yield NotApplicable(NAME, f"there is no {_PROGRAM}")
+        else:
+            settings = self._settings
+            yield from self._told(machine, "sensors", read_sensors, settings.sensor_status)
+            yield from self._told(machine, "events", read_events, settings.event_status)
+
+    def _told(
+        self, machine: Machine, what: str, read: Callable[[str], Answer], status: str
+    ) -> Iterator[Said]:
+        source, settings = f"{NAME}:{what}", self._settings
+        try:
+            done = succeeded(machine, _PROGRAM, "-c", *_ASKING[what])
+        except Untold as err:
+            yield Unknown(source, printable(str(err)))
+            return
+        answer = read(done.output.decode(errors="replace"))
+        faults = [
+            Fault(status, printable(f"{one.sensor}: {one.what}"))
+            for one in answer.broken
+            if not matches(one.sensor, settings.ignore)
+        ]
+        yield from told(source, faults, answer.doubts, settings.repair)
+
+
+#: ``elist`` reads the sensors' names as ``list`` does.  The event log is asked for without
+#: them: where they cannot be read, its lines would have other words from run to run.
+_ASKING: Final = {"sensors": ("sdr", "elist"), "events": ("sel", "list")}
