@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import clusters
 import pytest
 
 from ganeti_steward.core.answer import Answer
@@ -133,8 +134,8 @@ def test_example(number: int) -> None:
 
 
 def test_examples_are_there() -> None:
-    assert len(EXAMPLES) == 7
-    assert sum(len(list(told(example))) for example in EXAMPLES) >= 14
+    assert len(EXAMPLES) == 8
+    assert sum(len(list(told(example))) for example in EXAMPLES) >= 16
 
 
 def test_the_configuration_shown() -> None:
@@ -156,3 +157,41 @@ def test_links() -> None:
             for t in re.findall(r"^## (.*)$", PAGE, re.M)
         ]
         assert anchor in titles
+
+
+def test_no_step_opens_a_reserved_node() -> None:
+    """From being in the free pool on, whatever line was the last one."""
+    (example,) = [text for text in EXAMPLES if "remove-tags" in text]
+    lines = [line for line in example.splitlines() if line.startswith(("gnt-node", "gnt-cluster"))]
+    pool = next(at for at, line in enumerate(lines) if "node2.lab" in line)
+    assert pool < len(lines) - 2
+    for upto in range(pool + 1, len(lines) + 1):
+        plain = "gnt-instance add -t diskless -I steward other.lab\n# x\n"
+        (one,) = told("\n".join([*lines[:upto], plain]))
+        assert not allowed(one.message)["primary"] & {"node1.lab", "node2.lab"}
+
+
+SHOWN: Final = re.findall(r"^    (\S.*)$", PAGE, re.MULTILINE)
+
+
+def test_the_refusal_shown() -> None:
+    (sentence,) = [line for line in SHOWN if " nodes fit: " in line]
+    message = clusters.generate(
+        "--nodes=12", "--request=allocate", "--new-template=plain", "--seed=1"
+    )
+    message["cluster_tags"].append("steward:default-forbidden-prefix:reservation:")
+    tags = [*["reservation:r1"] * 7, *["hdd"] * 3, *["old"] * 2]
+    for node, name in zip(message["nodes"].values(), tags, strict=True):
+        node["tags"] = [f"steward:aggregate:{name}"]
+    message["nodes"][max(message["nodes"])]["tags"].append("steward:aggregate:ssd")
+    message["request"]["tags"] = ["steward:member-of:ssd", "steward:member-of:not:old"]
+    cluster, request = read_message(json.dumps(message).encode())
+    assert sentence in dispatch(request, cluster, Config(), Options(), explain=False).info
+
+
+def test_the_fault_shown() -> None:
+    (sentence,) = [line for line in SHOWN if line.startswith("instance ")]
+    message = read("allocate-diskless")
+    message["request"].update(name="web1.lab", tags=["steward:member-of:a+b"])
+    cluster, request = read_message(json.dumps(message).encode())
+    assert sentence in dispatch(request, cluster, Config(), Options(), explain=False).info
