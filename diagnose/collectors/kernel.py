@@ -1,0 +1,125 @@
+"""The kernel's log of the last days: machine checks, I/O errors, damaged filesystems, hangs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward.core import hookimpl
+from ganeti_steward.core.finding import LIVE_REPAIR, OK, Finding, NotApplicable, Said, Unknown
+from ganeti_steward.core.machine import Machine
+from ganeti_steward.diagnose.collectors.kernel_messages import Sign, read_record, sign_in
+from ganeti_steward.diagnose.collectors.outcome import (
+    Fault,
+    matches,
+    printable,
+    reason_of,
+    text_of,
+    told,
+)
+from ganeti_steward.diagnose.collectors.settings import read_settings
+
+NAME: Final = "kernel"
+
+_UPTIME: Final = re.compile(r"([0-9]{1,12}\.[0-9]+) [0-9.]+")
+
+
+class Settings(NamedTuple):
+    """[collector.kernel]"""
+
+    window: float = 48.0
+    """hours after which a message does not count any more; 0 for never"""
+    io_errors: int = 5
+    """messages about I/O errors of one device that are needed"""
+    ignore: tuple[str, ...] = ("fd*", "sr*", "loop*", "nbd*", "ram*", "zram*")
+    """patterns of devices"""
+    machine_check_status: str = LIVE_REPAIR
+    memory_status: str = LIVE_REPAIR
+    pci_status: str = LIVE_REPAIR
+    nvme_status: str = LIVE_REPAIR
+    io_status: str = LIVE_REPAIR
+    filesystem_status: str = LIVE_REPAIR
+    hung_status: str = OK
+    lockup_status: str = OK
+    repair: str = ""
+    """the repair command to ask for with live-repair"""
+
+
+class Collector:
+    """Reads the kernel's log, as far back as it goes and as the window allows."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = read_settings(Settings, NAME, settings)
+
+    @hookimpl
+    def steward_diagnose(self, machine: Machine) -> Iterator[Said]:
+        """What the kernel said lately."""
+        try:
+            records = machine.kernel_log()
+        except FileNotFoundError:
+            yield NotApplicable(NAME, "there is no log of the kernel here")
+            return
+        except OSError as err:
+            yield Unknown(NAME, reason_of(err))
+            return
+        try:
+            signs, doubts = _signs(records, self._since(machine))
+        except (OSError, ValueError) as err:
+            yield Unknown(NAME, reason_of(err))
+            return
+        found = self._found(signs)
+        for about, faults in sorted(found.items()):
+            yield from told(f"{NAME}:{printable(about)}", faults, (), self._settings.repair)
+        if doubts:
+            yield Unknown(NAME, "; ".join(doubts))
+        elif not found:
+            yield Finding(NAME, OK)
+
+    def _since(self, machine: Machine) -> float:
+        """Microseconds since the start from which on messages count; raises OSError, ValueError."""
+        if not self._settings.window:
+            return 0
+        found = _UPTIME.fullmatch(text_of(machine, "/proc/uptime"))
+        if not found:
+            raise ValueError("/proc/uptime is not understood")
+        return (float(found[1]) - self._settings.window * 3600) * 1e6
+
+    def _found(self, signs: Mapping[Sign, int]) -> dict[str, list[Fault]]:
+        """The faults by what is broken, without those nothing is to be done about."""
+        settings = self._settings
+        statuses = {
+            "machine check": settings.machine_check_status,
+            "memory": settings.memory_status,
+            "pci": settings.pci_status,
+            "nvme": settings.nvme_status,
+            "io": settings.io_status,
+            "filesystem": settings.filesystem_status,
+            "hung": settings.hung_status,
+            "lockup": settings.lockup_status,
+        }
+        found: dict[str, list[Fault]] = {}
+        for sign, count in signs.items():
+            status = statuses[sign.family]
+            ignored = sign.names_device and matches(sign.about, settings.ignore)
+            few = sign.family == "io" and count < settings.io_errors
+            if status != OK and not ignored and not few:
+                found.setdefault(sign.about, []).append(Fault(status, sign.fault))
+        return found
+
+
+def _signs(records: Sequence[str], since: float) -> tuple[Counter[Sign], list[str]]:
+    """What the messages mean, each with how many meant it, and doubts."""
+    signs: Counter[Sign] = Counter()
+    doubts: list[str] = [] if records else ["the log of the kernel is empty"]
+    for record in records:
+        try:
+            message = read_record(record)
+        except ValueError as err:
+            doubts = [str(err)]
+            continue
+        sign = sign_in(message.text) if message and message.microseconds >= since else None
+        if sign:
+            signs[sign] += 1
+    return signs, doubts
