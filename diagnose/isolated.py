@@ -44,6 +44,9 @@ _KINDS: Final = {kind.__name__: kind for kind in (Finding, Unknown, NotApplicabl
 
 _DONE: Final = b"null"
 
+#: Lines of standard error that are logged, of one run; a traceback has fewer.
+_LINES_LOGGED: Final = 200
+
 #: Characters of a reason; an exception may hold megabytes.
 _LONGEST: Final = 500
 
@@ -84,10 +87,12 @@ def run(
 
 
 def log_errors(name: str, ended: Ended) -> None:
-    """Put what was printed on standard error into the log, a line for each line."""
-    for line in ended.errors.decode(errors="backslashreplace").splitlines():
+    """Put the first lines of what was printed on standard error into the log."""
+    lines = ended.errors.decode(errors="backslashreplace").splitlines()
+    for line in lines[:_LINES_LOGGED]:
         text = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
-        _log.warning("%s: %s", name, text)
+        # A child's own log comes this way, with the name before each line already.
+        _log.warning("%s: %s", name, text.removeprefix(f"{name}: "))
 
 
 def ending(status: int) -> str:

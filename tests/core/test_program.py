@@ -84,7 +84,7 @@ def test_child_that_leaves_the_group(tmp_path: Path) -> None:
     path = program(
         tmp_path,
         "escapes",
-        "setsid sh -c 'echo $$ > NOTES; sleep 3600' & "
+        "setsid sh -c 'echo $$ > NOTES; exec sleep 3600' & "
         "while ! [ -s NOTES ]; do sleep 0.01; done; echo done",
     )
     with ended_at_last(path):

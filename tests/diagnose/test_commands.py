@@ -1,0 +1,409 @@
+"""Commands as sources: whatever one does, it ends in a sentence and disturbs nobody."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from programs import HANGING, ended_at_last, is_running, notes, program, wait_until
+from unkillable import frozen_filesystem, needs_freezing, state
+from whitelists import needs_root, safe_directory, whitelist
+
+from ganeti_steward.core import program as runner
+from ganeti_steward.core.finding import Finding, NotApplicable, Said, Unknown
+from ganeti_steward.diagnose import whitelist as whitelist_module
+from ganeti_steward.diagnose.commands import find_commands, run_command
+from ganeti_steward.diagnose.uid_pool import Pool
+
+pytestmark = needs_root
+
+#: Seconds; far more than any command takes that ends by itself.
+LIMIT = 300.0
+
+#: Seconds, for those that do not.
+SHORT = 0.5
+
+FINE = """echo '{"status":"Ok"}'"""
+PYTHON = "/usr/bin/python3 -IS"
+
+
+@pytest.fixture
+def commands() -> Iterator[Path]:
+    with whitelist() as path:
+        yield path
+
+
+def said(commands: Path, source: str, *, limit: float = LIMIT, shell: str = "/bin/sh") -> Said:
+    """What a script says as the command ``raid``; the processes it notes are ended."""
+    path = program(commands, "raid", source, shell=shell)
+    with ended_at_last(path):
+        (one,) = run_command("raid", limit, 10**6, directory=str(commands))
+    return one
+
+
+def unknown(reason: str) -> Unknown:
+    return Unknown("command:raid", reason)
+
+
+KILLED = unknown("killed after 0.5 s")
+OK = Finding("command:raid", "Ok")
+
+
+def test_finding(commands: Path) -> None:
+    source = """
+        echo '{"status": "live-repair", "command": "swap", "details": {"slot": 3}}'
+        echo 'slot 3 is bad' >&2
+    """
+    assert said(commands, source) == Finding("command:raid", "live-repair", "swap", {"slot": 3})
+
+
+ENDINGS = {
+    "no output": ("true", "gave no diagnose object: it is empty"),
+    "only blanks": ("echo; echo ' '", "gave no diagnose object: it is empty"),
+    "a text": ("echo fine", "gave no diagnose object: it is not JSON"),
+    "binary": ("head -c 5000 /bin/sh", "gave no diagnose object: it is not UTF-8"),
+    "invalid utf-8": (
+        r"""printf '{"status":"Ok","details":"\377"}'""",
+        "gave no diagnose object: it is not UTF-8",
+    ),
+    "several values": (
+        f"{FINE}; {FINE}",
+        "gave no diagnose object: something follows the JSON value",
+    ),
+    "garbage behind": (
+        f"{FINE}; echo done",
+        "gave no diagnose object: something follows the JSON value",
+    ),
+    "a key twice": (
+        """echo '{"status":"Ok","status":"evacuate"}'""",
+        "gave no diagnose object: the key 'status' is there twice",
+    ),
+    "no number": (
+        """echo '{"status":"Ok","details":NaN}'""",
+        "gave no diagnose object: NaN is not JSON",
+    ),
+    "unknown status": (
+        """echo '{"status":"broken"}'""",
+        "gave no diagnose object: status: one of Ok, live-repair, evacuate, evacuate-failover "
+        "is expected, found the text 'broken'",
+    ),
+    "bad command": (
+        """echo '{"status":"live-repair","command":"../swap"}'""",
+        "gave no diagnose object: command: '../swap' is no name of a command "
+        "(letters, digits, _ and - only)",
+    ),
+    "no object": (
+        "echo '[]'",
+        "gave no diagnose object: an object is expected, found a list",
+    ),
+    "exit status": (f"{FINE}; exit 3", "ended with exit status 3"),
+    "signal": (f"{FINE}; kill -SEGV $$", "was ended by SIGSEGV"),
+    "killed": (f"{FINE}; kill -KILL $$", "was ended by SIGKILL"),
+    "realtime signal": (f"{FINE}; kill -40 $$", "was ended by the signal 40"),
+    "flood": ("cat /dev/zero", "killed, it printed more than 1000000 bytes"),
+    "flood of objects": (
+        f"while {FINE}; do :; done",
+        "killed, it printed more than 1000000 bytes",
+    ),
+    "flood of a child": (
+        "cat /dev/zero & exec sleep 3600",
+        "killed, it printed more than 1000000 bytes",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "reason"), ENDINGS.values(), ids=ENDINGS)
+def test_endings(commands: Path, source: str, reason: str) -> None:
+    assert said(commands, source) == unknown(reason)
+
+
+HUGE = {
+    "lists": (
+        'print("[" * 100000 + "]" * 100000)',
+        "lists and objects are nested more than 64 deep",
+    ),
+    "objects": (
+        """print('{"a":' * 100000 + "1" + "}" * 100000)""",
+        "lists and objects are nested more than 64 deep",
+    ),
+    "details": (
+        """print('{"status":"Ok","details":' + "[" * 500 + "]" * 500 + "}")""",
+        "lists and objects are nested more than 64 deep",
+    ),
+    "integer": (
+        """print('{"status":"Ok","details":' + "9" * 900000 + "}")""",
+        "the number 999999999999999999999999999... does not fit into 64 bits",
+    ),
+    "exponent": (
+        """print('{"status":"Ok","details":1e999999999}')""",
+        "the number 1e999999999 is too large",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "fault"), HUGE.values(), ids=HUGE)
+def test_huge_values(commands: Path, source: str, fault: str) -> None:
+    found = said(commands, source, shell=PYTHON)
+    assert found == unknown(f"gave no diagnose object: {fault}")
+
+
+HANGS = {
+    "sleeps": "sleep 3600",
+    "sleeps after its object": f"{FINE}; sleep 3600",
+    "ignores the request": HANGING,
+    "turns round": "while :; do :; done",
+    "closes its output": "exec >&- 2>&-; sleep 3600",
+    "prints, closes, goes on": f"{FINE}; exec >&- 2>&-; sleep 3600",
+    "stops itself": "kill -STOP $$",
+    "floods its errors": "cat /dev/zero >&2",
+    "drips": "while :; do echo; sleep 0.01; done",
+    "waits for a child": "setsid -w sh -c 'echo $$ > NOTES; exec sleep 3600'",
+}
+
+
+@pytest.mark.parametrize("source", HANGS.values(), ids=HANGS)
+def test_hangs(commands: Path, source: str) -> None:
+    assert said(commands, source, limit=SHORT) == KILLED
+
+
+LEAVES = {
+    "a child in the group": f"sleep 3600 & echo $! > NOTES; {FINE}",
+    "a child that ignores": f"sh -c \"trap '' TERM HUP; sleep 3600\" & echo $! > NOTES; {FINE}",
+    "a daemon": "setsid sh -c 'echo $$ > NOTES; exec sleep 3600' & "
+    f"while ! [ -s NOTES ]; do sleep 0.01; done; {FINE}",
+    "a daemon without output": "setsid sh -c 'echo $$ > NOTES; exec sleep 3600' >&- 2>&- & "
+    f"while ! [ -s NOTES ]; do sleep 0.01; done; {FINE}",
+}
+
+
+@pytest.mark.parametrize("source", LEAVES.values(), ids=LEAVES)
+def test_leaves_something_behind(commands: Path, source: str) -> None:
+    """It is done, and what it said counts, whoever still holds its output."""
+    assert said(commands, source) == OK
+
+
+def test_the_group_is_ended(commands: Path) -> None:
+    """With a child that ignores the polite signal, after a time-out and after the end."""
+    for source, limit in [(HANGING, SHORT), (LEAVES["a child that ignores"], LIMIT)]:
+        path = program(commands, "raid", source)
+        with ended_at_last(path):
+            run_command("raid", limit, 1000, directory=str(commands))
+            pids = [int(line) for line in notes(path).split()]
+            assert pids
+            wait_until(lambda pids=pids: not any(map(is_running, pids)), "the end of the group")
+        os.unlink(f"{path}.notes")
+
+
+def test_errors_do_not_count(commands: Path) -> None:
+    assert said(commands, f"head -c 3000000 /dev/zero >&2; {FINE}") == OK
+
+
+def test_errors_are_logged(commands: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """For people, so on lines of their own and without what moves a terminal's cursor."""
+    said(commands, rf"printf 'one\033[2J\ntwo\377\n' >&2; {FINE}")
+    assert [record.getMessage() for record in caplog.records] == [
+        "command:raid: one\\x1b[2J",
+        "command:raid: two\\xff",
+    ]
+
+
+@needs_freezing
+def test_cannot_be_killed(commands: Path) -> None:
+    """A real process in uninterruptible sleep is abandoned."""
+    with safe_directory() as around, tempfile.TemporaryDirectory() as beside:
+        path = Path(program(commands, "raid", f"echo $$ > {beside}/pid; echo > {around}/frozen/x"))
+        with frozen_filesystem(around):
+            found = run_command("raid", SHORT, 1000, directory=str(path.parent))
+            pid = int(Path(beside, "pid").read_text())
+            assert state(pid) == "D"
+            os.kill(pid, signal.SIGKILL)
+            assert state(pid) == "D"
+        wait_until(lambda: not is_running(pid), "its end")
+    assert found == [KILLED]
+
+
+def test_looking_at_it_hangs(commands: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where it lies on a dead disk; a stand-in, for a disk that dies on demand."""
+    program(commands, "raid", FINE)
+    monkeypatch.setattr(whitelist_module, "_directory", lambda *given: time.sleep(3600))
+    assert run_command("raid", SHORT, 1000, directory=str(commands)) == [KILLED]
+
+
+def test_signals_that_do_nothing(commands: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for what cannot be killed, where no filesystem can be frozen."""
+    monkeypatch.setattr(runner, "_signal", lambda pid, number: True)
+    path = program(commands, "raid", "echo $$ > NOTES; exec sleep 3600")
+    with ended_at_last(path):
+        assert run_command("raid", SHORT, 1000, directory=str(commands)) == [KILLED]
+        assert is_running(int(notes(path)))
+
+
+@pytest.mark.parametrize(
+    ("source", "shell", "reason"),
+    [
+        ("", "/nonexistent/shell", "cannot be run: No such file or directory"),
+        ("", "/etc/passwd", "cannot be run: Permission denied"),
+    ],
+)
+def test_no_interpreter(commands: Path, source: str, shell: str, reason: str) -> None:
+    assert said(commands, source, shell=shell) == unknown(reason)
+
+
+def test_no_program(commands: Path) -> None:
+    file = commands / "raid"
+    file.write_text("no first line\n")
+    file.chmod(0o755)
+    assert run_command("raid", LIMIT, 1000, directory=str(commands)) == [
+        unknown("cannot be run: Exec format error")
+    ]
+
+
+def test_not_allowed(commands: Path) -> None:
+    Path(program(commands, "raid", FINE)).chmod(0o775)
+    assert run_command("raid", LIMIT, 1000, directory=str(commands)) == [
+        unknown(f"not run: {commands}/raid has the mode 0775, which is more than 0755")
+    ]
+    assert run_command("../raid", LIMIT, 1000, directory=str(commands)) == [
+        Unknown(
+            "command:../raid",
+            "not run: '../raid' is no name of a command (letters, digits, _ and - only)",
+        )
+    ]
+
+
+def test_the_output_limit(commands: Path) -> None:
+    """What is within it counts, however long it becomes when it is written in ASCII."""
+    raw = '{"status":"Ok","details":"' + "\N{SNOWMAN}" * 100000 + '"}'
+    source = f"import sys; sys.stdout.buffer.write({raw!a}.encode())"
+    program(commands, "raid", source, shell=PYTHON)
+    size = len(raw.encode())
+    (found,) = run_command("raid", LIMIT, size, directory=str(commands))
+    assert found == Finding("command:raid", "Ok", "", "\N{SNOWMAN}" * 100000)
+    (found,) = run_command("raid", LIMIT, size - 1, directory=str(commands))
+    assert isinstance(found, Unknown)
+    assert f"printed more than {size - 1} bytes" in found.reason
+
+
+def test_one_bad_command_does_not_hide_another(commands: Path) -> None:
+    for name, source in [
+        ("a", "sleep 3600"),
+        ("b", "cat /dev/zero"),
+        ("c", "kill -9 0"),
+        ("d", FINE),
+    ]:
+        program(commands, name, source)
+    names, said_first = find_commands(["*"], str(commands))
+    found = [
+        one for name in names for one in run_command(name, SHORT, 10**6, directory=str(commands))
+    ]
+    assert said_first == []
+    assert [type(one) for one in found] == [Unknown, Unknown, Unknown, Finding]
+    assert found[3] == Finding("command:d", "Ok")
+
+
+def test_which_commands(commands: Path) -> None:
+    for name in ("b", "a", "c", "raid.dpkg-old", ".x"):
+        program(commands, name, FINE)
+    left_out = NotApplicable("command", "no names of commands, so not run: '.x', 'raid.dpkg-old'")
+    for wanted, names, also in [
+        (["*"], ["a", "b", "c"], [left_out]),
+        (["c", "*"], ["c", "a", "b"], [left_out]),
+        (["*", "a"], ["b", "c", "a"], [left_out]),
+        (["c", "*", "a", "*"], ["c", "b", "a"], [left_out]),
+        (["b", "nosuch", "b"], ["b", "nosuch"], []),
+        ([], [], []),
+    ]:
+        assert find_commands(wanted, str(commands)) == (names, also)
+
+
+def test_no_whitelist(commands: Path) -> None:
+    nosuch = str(commands / "nosuch")
+    assert find_commands(["a", "*"], nosuch) == (
+        ["a"],
+        [NotApplicable("command", f"there is no {nosuch}")],
+    )
+    commands.chmod(0o777)
+    assert find_commands(["*"], str(commands)) == (
+        [],
+        [
+            Unknown(
+                "command",
+                f"no command is run: {commands} has the mode 0777, which is more than 0755",
+            )
+        ],
+    )
+    os.symlink("nowhere", nosuch := str(commands.parent / "dangling"))
+    ((), (found,)) = find_commands(["*"], nosuch)
+    assert isinstance(found, Unknown)
+
+
+@pytest.fixture
+def pool(commands: Path) -> Pool:
+    """Ids that are nobody's."""
+    first = 1_900_000_000 + os.getpid() * 4
+    (commands.parent / "pool").write_text(f"{first}-{first + 3}\n")
+    return Pool(str(commands.parent / "pool"), str(commands.parent / "locks"))
+
+
+TELLS_IDS = r"""
+    awk 'BEGIN { ORS = "" } /^(Uid|Gid|Groups):/ { $1 = ""; print $0 ";" }' /proc/self/status |
+        sed 's/.*/{"status":"Ok","details":"&"}/'
+"""
+
+
+def test_pool_user(commands: Path, pool: Pool) -> None:
+    program(commands, "raid", TELLS_IDS)
+    (found,) = run_command("raid", LIMIT, 1000, directory=str(commands), pool=pool)
+    assert isinstance(found, Finding)
+    user, group, groups = found.details.split(";")[:3]
+    (uid,) = set(user.split())
+    low, _, high = Path(pool.definition).read_text().partition("-")
+    assert int(low) <= int(uid) <= int(high)
+    assert set(group.split()) == {"65534"}
+    assert groups == ""
+    # It was given back.
+    assert os.listdir(pool.locks) == []
+
+
+def test_pool_user_may_not_run_it(commands: Path, pool: Pool) -> None:
+    Path(program(commands, "raid", FINE)).chmod(0o700)
+    found = run_command("raid", LIMIT, 1000, directory=str(commands), pool=pool)
+    assert found == [unknown("cannot be run: Permission denied")]
+    assert os.listdir(pool.locks) == []
+
+
+def test_pool_user_leaves_a_daemon(commands: Path, pool: Pool) -> None:
+    """Under its id nobody else can have begun one: it is ended, wherever it hides."""
+    notes_file = commands.parent / "pids"
+    notes_file.touch()
+    notes_file.chmod(0o666)
+    source = f"""
+        setsid sh -c 'trap "" TERM HUP; echo $$ > {notes_file}; while :; do sleep 1; done' &
+        while ! [ -s {notes_file} ]; do sleep 0.01; done
+        {FINE}
+    """
+    program(commands, "raid", source)
+    assert run_command("raid", LIMIT, 1000, directory=str(commands), pool=pool) == [OK]
+    assert not is_running(int(notes_file.read_text()))
+    assert os.listdir(pool.locks) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "not run: uid pool: the cluster has none"),
+        ("0\n4294967295\n", "not run: uid pool: no user id is free"),
+        ("x\n", "not run: uid pool: 'x' is no user id and no range of them"),
+    ],
+)
+def test_no_pool_user(commands: Path, pool: Pool, text: str, reason: str) -> None:
+    """Then it does not run as root instead."""
+    program(commands, "raid", f"touch {commands}/ran; {FINE}")
+    Path(pool.definition).write_text(text)
+    assert run_command("raid", LIMIT, 1000, directory=str(commands), pool=pool) == [unknown(reason)]
+    assert not (commands / "ran").exists()
