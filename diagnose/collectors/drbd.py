@@ -1,0 +1,98 @@
+"""DRBD: devices of this node that lost their disk.
+
+What a device's peers do is not this node's fault: a peer that is away is no finding here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward.core import hookimpl
+from ganeti_steward.core.finding import LIVE_REPAIR, OK, NotApplicable, Said, Unknown
+from ganeti_steward.core.machine import Machine
+from ganeti_steward.diagnose.collectors.answers import Untold, doubting
+from ganeti_steward.diagnose.collectors.drbd_devices import Device, devices_of_8, devices_of_9
+from ganeti_steward.diagnose.collectors.outcome import Fault, reason_of, told
+from ganeti_steward.diagnose.collectors.settings import read_settings
+
+NAME: Final = "drbd"
+
+#: The module's own file; version 9 tells only its version there.
+STATUS_FILE: Final = "/proc/drbd"
+
+#: After an I/O error a disk goes through these, and ends without a disk.
+_LOST: Final = frozenset(("Failed", "Detaching", "Diskless"))
+
+#: States that a disk may be in or pass through while nothing is wrong with this node.
+_FINE: Final = frozenset(("Attaching", "Negotiating", "Outdated", "Consistent", "UpToDate"))
+
+_VERSION: Final = re.compile(r"version: ([0-9]+)\.")
+
+
+class Settings(NamedTuple):
+    """[collector.drbd]"""
+
+    disk_lost_status: str = LIVE_REPAIR
+    """a device has no disk on this node any more"""
+    inconsistent_status: str = LIVE_REPAIR
+    """a disk's content is not usable, its peer is there, and nothing is being copied"""
+    standalone_status: str = OK
+    """a device does not talk to its peer, and does not try"""
+    repair: str = ""
+    """the repair command to ask for with live-repair"""
+
+
+class Collector:
+    """Looks at all devices and says one thing about them."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = read_settings(Settings, NAME, settings)
+
+    @hookimpl
+    def steward_diagnose(self, machine: Machine) -> Iterator[Said]:
+        """What is known about the DRBD devices."""
+        try:
+            text = machine.read(STATUS_FILE).decode(errors="replace")
+        except FileNotFoundError:
+            yield NotApplicable(NAME, "drbd is not loaded")
+            return
+        except OSError as err:
+            yield Unknown(NAME, reason_of(err))
+            return
+        faults: list[Fault] = []
+        doubts: list[str] = []
+        for device in _devices(machine, text, doubts):
+            with doubting(doubts):
+                faults += self._faults(device)
+        yield from told(NAME, faults, doubts, self._settings.repair)
+
+    def _faults(self, device: Device) -> Iterator[Fault]:
+        """What is wrong with one device; raises Untold.
+
+        Its number is left out: devices become fewer while instances are moved away, and the
+        node is as broken as before.
+        """
+        if device.disk in _LOST:
+            if not device.diskless_wanted:
+                yield Fault(self._settings.disk_lost_status, "local disk lost")
+        elif device.disk == "Inconsistent":
+            # Without a good peer there is nothing to copy from: no fault of this node.
+            if device.helped and not device.copying:
+                yield Fault(self._settings.inconsistent_status, "inconsistent, nothing is copied")
+        elif device.disk not in _FINE:
+            raise Untold(f"the disk state {device.disk!r} is not known")
+        if device.standalone:
+            yield Fault(self._settings.standalone_status, "stands alone")
+
+
+def _devices(machine: Machine, text: str, doubts: list[str]) -> Iterable[Device]:
+    """The devices of whichever version is loaded."""
+    version = _VERSION.match(text)
+    if version is not None and version[1] == "8":
+        return devices_of_8(text, doubts)
+    if version is not None and version[1] == "9":
+        return devices_of_9(machine, doubts)
+    doubts.append(f"{STATUS_FILE} does not begin with a version that is known")
+    return ()
