@@ -89,22 +89,20 @@ def test_ten_thousand_random_ones() -> None:
     """A ban never adds a candidate, a list of bans is its parts, order never matters."""
     rng = random.Random(4)
     removed, kept = 0, 0
-    for _ in range(RANDOM_CASES // 4):
+    for _ in range(RANDOM_CASES):
         asking, terms = random_asking(rng)
-        for _ in range(4):
-            role = rng.choice(("", *ROLES))
-            names = tuple(rng.sample(NAMES, rng.randint(1, 3)))
-            before = asking.allowed(terms)
-            after = asking.allowed([*terms, Term(names, True, True, role)])
-            assert after <= before
-            parts = [Term((name,), True, False, role) for name in names]
-            assert asking.allowed([*terms, *parts]) == after
-            mixed = [*terms, *terms[:1], *parts]
-            rng.shuffle(mixed)
-            assert asking.allowed(mixed) == after
-            removed += after < before
-            kept += bool(after)
-            terms = [random_term(rng) for _ in range(rng.randint(0, 4))]
+        role = rng.choice(("", *ROLES))
+        names = tuple(rng.sample(NAMES, rng.randint(1, 3)))
+        before = asking.allowed(terms)
+        after = asking.allowed([*terms, Term(names, True, True, role)])
+        assert after <= before
+        parts = [Term((name,), True, False, role) for name in names]
+        assert asking.allowed([*terms, *parts]) == after
+        mixed = [*terms, *terms[:1], *parts]
+        rng.shuffle(mixed)
+        assert asking.allowed(mixed) == after
+        removed += after < before
+        kept += bool(after)
     assert removed > RANDOM_CASES / 10
     assert kept > RANDOM_CASES / 10
 
