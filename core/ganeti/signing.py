@@ -26,6 +26,12 @@ _HEX: Final = re.compile(r"[0-9a-fA-F]{40}")
 _SALT: Final = re.compile(r"[A-Za-z0-9_-]{8,64}")
 
 
+#: What the agent gives for one repair.  The dot keeps it apart from the salts of callers: nobody
+#: can have a report signed with a nonce.
+NONCE_PREFIX: Final = "nonce."
+_NONCE: Final = re.compile(r"nonce\.[A-Za-z0-9_-]{16,64}")
+
+
 class BadMessage(StewardError):
     """A signed message that must not be believed."""
 
@@ -44,6 +50,11 @@ class Signed(NamedTuple):
 def is_salt(text: str) -> bool:
     """Whether a caller may choose this salt."""
     return _SALT.fullmatch(text) is not None
+
+
+def is_nonce(text: str) -> bool:
+    """Whether this may be an agent's nonce."""
+    return _NONCE.fullmatch(text) is not None
 
 
 def digest(key: bytes, text: str, salt: str) -> str:

@@ -1,8 +1,4 @@
-"""Nonces: each makes one request possible, once, soon, and only at the process that gave it.
-
-A nonce has a dot in it and so is no salt that a caller may choose (`signing.is_salt`): nobody
-can have a report signed with one.
-"""
+"""Nonces: each makes one request possible, once, soon, and only at the process that gave it."""
 
 from __future__ import annotations
 
@@ -11,11 +7,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from ganeti_steward.core.ganeti.signing import NONCE_PREFIX
+
 #: Outstanding nonces of all callers, and of one.
 MOST: Final = 1024
 MOST_OF_ONE: Final = 16
-
-_PREFIX: Final = "nonce."
 
 
 class _Given(NamedTuple):
@@ -29,7 +25,7 @@ class Nonces:
     """The nonces that are outstanding; may be asked by several threads."""
 
     def __init__(self, secret: Callable[[], str], clock: Callable[[], float], life: float) -> None:
-        """``secret``: a text nobody can guess; ``clock`` and ``life``: seconds."""
+        """``secret``: gives a text nobody can guess; ``clock`` and ``life``: seconds."""
         self._secret, self._clock, self._life = secret, clock, life
         self._given: OrderedDict[str, _Given] = OrderedDict()
         self._count: dict[str, int] = {}
@@ -41,7 +37,7 @@ class Nonces:
 
     def give(self, caller: str) -> str:
         """A new nonce; the caller's oldest one ends when it has too many."""
-        nonce = _PREFIX + self._secret()
+        nonce = NONCE_PREFIX + self._secret()
         with self._lock:
             now = self._clock()
             self._drop_old(now)
