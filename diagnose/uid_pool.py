@@ -156,13 +156,22 @@ def take_uid(
         marked = set(os.listdir(locks))
         for uid in sorted(_candidates(ranges, order), key=lambda uid: str(uid) in marked):
             taken = _locked(uid, f"{locks}/{uid}")
-            if taken and not used(uid):
+            if taken and _is_ours(taken, used):
                 return taken
-            if taken:
-                taken.unlock()
     except OSError as err:
         raise UidPoolError(f"uid pool: {locks} cannot be used: {err.strerror}") from None
     raise UidPoolError("uid pool: no user id is free")
+
+
+def _is_ours(taken: TakenUid, used: Callable[[int], bool]) -> bool:
+    """Whether a locked id has no process; else its lock is dropped."""
+    busy = True
+    try:
+        busy = used(taken.uid)
+    finally:
+        if busy:
+            taken.unlock()
+    return not busy
 
 
 def _candidates(ranges: Sequence[Range], order: random.Random) -> list[int]:
