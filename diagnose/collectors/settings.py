@@ -8,11 +8,15 @@ from typing import Any, Final, TypeVar
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.finding import STATUSES
 from ganeti_steward.core.reader import describe, quoted
+from ganeti_steward.diagnose.whitelist import is_name
 
 _Settings = TypeVar("_Settings", bound=tuple[Any, ...])
 
 #: Fields whose names end so hold one of the diagnose object's statuses.
 _STATUS: Final = "status"
+
+#: The field that holds the name of a repair command, or nothing.
+_REPAIR: Final = "repair"
 
 
 class BadSettings(StewardError):
@@ -54,7 +58,10 @@ def _fault(field: str, default: Any, value: Any) -> str:
         if value in STATUSES:
             return ""
         return f"one of {', '.join(STATUSES)} is expected, found {describe(value)}"
-    if isinstance(default, bool):
+    if field == _REPAIR:
+        good = isinstance(value, str) and (value == "" or is_name(value))
+        wanted = "the name of a command (letters, digits, _ and - only)"
+    elif isinstance(default, bool):
         good, wanted = isinstance(value, bool), "true or false"
     elif isinstance(default, int | float):
         whole = not isinstance(default, float)
