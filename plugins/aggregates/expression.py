@@ -135,8 +135,12 @@ def checked_prefix(prefix: str) -> str:
     """The beginning of names, as ``reservation:``; raises ExpressionError."""
     if not prefix:
         raise ExpressionError("the prefix is missing")
-    # Whatever some name can begin with.
-    checked_name(prefix + "x")
+    try:
+        checked_name(prefix + "x")
+    except ExpressionError:
+        raise ExpressionError(
+            f"no name of an aggregate can begin with {prefix!a} ({NAME_CHARACTERS})"
+        ) from None
     return prefix
 
 

@@ -129,7 +129,8 @@ def read_tag(kind: str, tag: str) -> Declared | Term:
 def _term(dot: str, suffix: str, colon: str, rest: str) -> Term:
     role = checked_suffix(suffix) if dot else ""
     if not colon:
-        raise ExpressionError(f"names no aggregate (meant: {MEMBER_OF}:NAME ?)")
+        meant = f"{TAG_PREFIX}{MEMBER_OF}{dot}{role}:NAME"
+        raise ExpressionError(f"names no aggregate (meant: {meant!a} ?)")
     return parse_value(rest, TAG, role)
 
 

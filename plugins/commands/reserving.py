@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.ganeti.job_sets import counted
 from ganeti_steward.plugins.aggregates.expression import TAG, ExpressionError, checked_name
+from ganeti_steward.plugins.aggregates.members import Members
 from ganeti_steward.plugins.aggregates.reservations import Reservations, reservations
 from ganeti_steward.plugins.aggregates.tags import aggregate_tag
 from ganeti_steward.plugins.commands.reading import Site, askers, full_name, listed
@@ -70,7 +71,7 @@ def creation(site: Site, wanted: Wanted, word: str) -> Transfer:
         raise StewardError(f"{full}: names that begin so are for nodes on their way")
     if full in site.rules.settings.unclaimable:
         raise StewardError(f"no instance may ask for {full} (it is unclaimable)")
-    members = next((one for one in under.taken if one.name == full), None)
+    members = _taken(under, full)
     if members is not None and not wanted.more:
         raise StewardError(
             f"{full} exists already ('gnt-steward reserve extend' gives it more nodes)"
@@ -84,6 +85,11 @@ def creation(site: Site, wanted: Wanted, word: str) -> Transfer:
         nodes = _chosen(site.cluster, wanted, free, under)
     inside = members.nodes if members else ()
     return Transfer(under.prefix, tuple(nodes), under.free.name, full, word, inside)
+
+
+def _taken(under: Reservations, full: str) -> Members | None:
+    """The reservation of this name, if there is one."""
+    return next((one for one in under.taken if one.name == full), None)
 
 
 def _no_reservation(under: Reservations, full: str) -> StewardError:
@@ -158,18 +164,10 @@ def release(site: Site, name: str, word: str, *, force: bool) -> list[Transfer]:
     A node that is under the prefix by something else, too, only leaves the reservation.
     """
     under, full = resolve(site, name)
-    members = next((one for one in under.taken if one.name == full), None)
+    members = _taken(under, full)
     if members is None:
         raise _no_reservation(under, full)
-    if members.groups or members.units or members.pools:
-        raise StewardError(
-            f"{full} has members that are no nodes, which never were in the free pool; "
-            "'gnt-steward aggregate remove' takes them out"
-        )
-    tag, nodes = aggregate_tag(full), site.cluster.node_index
-    configured = [one for one in members.nodes if tag not in site.cluster.nodes[nodes[one]].tags]
-    if configured:
-        raise StewardError(f"the configuration, not a tag, puts {listed(configured)} in {full}")
+    _check_tagged(site.cluster, members)
     users = askers(site).get(full, [])
     users += [one for one in inhabitants(site, members.nodes) if one not in users]
     if users and not force:
@@ -182,6 +180,20 @@ def release(site: Site, name: str, word: str, *, force: bool) -> list[Transfer]:
     found = [Transfer(under.prefix, tuple(plain), full, under.free.name, word)]
     found.append(Transfer(under.prefix, tuple(other), full, "", word))
     return [transfer for transfer in found if transfer.nodes]
+
+
+def _check_tagged(cluster: Cluster, members: Members) -> None:
+    """All members must be nodes with the tag; raises StewardError."""
+    name = members.name
+    if members.groups or members.units or members.pools:
+        raise StewardError(
+            f"{name} has members that are no nodes, which never were in the free pool; "
+            "'gnt-steward aggregate remove' takes them out"
+        )
+    tag, nodes = aggregate_tag(name), cluster.node_index
+    configured = [one for one in members.nodes if tag not in cluster.nodes[nodes[one]].tags]
+    if configured:
+        raise StewardError(f"the configuration, not a tag, puts {listed(configured)} in {name}")
 
 
 def _elsewhere(site: Site, under: Reservations, node: str, full: str) -> bool:

@@ -82,3 +82,13 @@ def test_what_nobody_may_ask_for_is_told_where_it_is_said(site: Site, capture: C
         f"{text}; instance strict.lab: tag 'steward:member-of:in:reservation:r1+reservation:free': "
         f"{text}"
     )
+
+
+def test_a_prefix_no_name_begins_with(site: Site, capture: Capture) -> None:
+    site.configure(more='[aggregates]\nrequired-prefixes = ["a b", "in:"]\n')
+    key, ending = "aggregates.required-prefixes", "(1 to 64 ASCII letters, digits and _ - . / @ :)"
+    assert site.refused(capture("allocate-drbd")) == "; ".join(
+        f"configuration {key}: {prefix!r}: no name of an aggregate can begin with {prefix!r} "
+        f"{ending}"
+        for prefix in ("a b", "in:")
+    )

@@ -24,6 +24,15 @@ def test_all_faults_of_an_instance_at_once(site: Site, capture: Capture) -> None
     )
 
 
+def test_a_tag_that_ends_too_early(site: Site, capture: Capture) -> None:
+    """What was meant is told as the whole tag, with its role."""
+    message = capture("allocate-drbd")
+    ask_for(message, "steward:member-of.primary", "steward:member-of")
+    refusal = site.refused(message)
+    assert "names no aggregate (meant: 'steward:member-of.primary:NAME' ?); " in refusal
+    assert refusal.endswith("names no aggregate (meant: 'steward:member-of:NAME' ?)")
+
+
 def test_faults_of_other_instances_do_not_matter(site: Site, capture: Capture) -> None:
     message = capture("allocate-drbd")
     free = site.ask(message)
