@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import clusters
 import pytest
 from fixed_plan import asked, install
+from text_output import write_text
 
 from ganeti_steward.core.text_format import read_text
-from ganeti_steward.core.text_output import write_text
 from ganeti_steward.core.wire import read_cluster
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 from daemons import luxid, rapi
 from front import Front, capture
 from live import Ganeti
+from text_output import write_text
 
-from ganeti_steward.core.text_output import write_text
 from ganeti_steward.core.wire import read_cluster
 
 Message = dict[str, Any]

@@ -13,11 +13,11 @@ import clusters
 import pytest
 from daemons import luxid, rapi
 from live import Ganeti
+from text_output import write_text
 
 from ganeti_steward.core import sources
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.sources import Source, add_source_options, read_source
-from ganeti_steward.core.text_output import write_text
 from ganeti_steward.core.wire import read_cluster
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import cluster_text
 import clusters
 import pytest
+from text_output import write_text
 
 from ganeti_steward.core.errors import BadInput
 from ganeti_steward.core.model import Cluster, Disk, Instance, Node
 from ganeti_steward.core.text_format import read_text
-from ganeti_steward.core.text_output import write_text
 from ganeti_steward.core.wire import read_cluster
 
 GROUP = "g1|u1|preferred|"
