@@ -32,7 +32,7 @@ _OTHER_RECORD: Final = re.compile(r"[0-9a-f]{1,4},.*(?:OEM record|Linux kernel p
 
 #: How a state or an event begins that means broken hardware.  Not "Redundancy Lost": a board
 #: with one power supply says so all its life.
-_BROKEN: Final = (
+BROKEN: Final = (
     "failure detected",
     "power supply failure detected",
     "predictive failure",
@@ -112,4 +112,4 @@ def _lines(text: str) -> tuple[list[str], list[str]]:
 
 def _is_broken(what: str) -> bool:
     lower = what.strip().lower()
-    return lower.startswith(_BROKEN) and not lower.endswith("deasserted")
+    return lower.startswith(BROKEN) and not lower.endswith("deasserted")

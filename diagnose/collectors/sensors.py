@@ -43,7 +43,7 @@ class Settings(NamedTuple):
     margin: float = 3.0
     """degrees below a limit where nothing new is said"""
     single_limit_chips: tuple[str, ...] = ("coretemp", "drivetemp", "nvme")
-    """chips that are believed when they know one limit only"""
+    """patterns of chips that are believed when they know one limit only"""
     ignore: tuple[str, ...] = ()
     """patterns of ``chip`` or ``chip:label``"""
     fans: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ class Collector:
             return None
         # psutil fills a missing critical limit with the high one, and the other way round.
         # Boards set high limits as they like, often wrong; few chips know what they mean.
-        if one.high == limit and one.chip not in self._settings.single_limit_chips:
+        if one.high == limit and not matches(one.chip, self._settings.single_limit_chips):
             return None
         return limit
 

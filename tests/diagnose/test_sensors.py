@@ -90,7 +90,7 @@ def test_settings(tmp_path: Path) -> None:
         "sensors:drivetemp",
         "sensors:i350bb",
     ]
-    said = collect("sensors", healthy, single_limit_chips=["nct6779"], ignore=["*:AUXTIN0"])
+    said = collect("sensors", healthy, single_limit_chips=["nct*"], ignore=["*:AUXTIN0"])
     assert fine(said) == ["sensors:coretemp", "sensors:i350bb", "sensors:nct6779", "sensors:nvme"]
     machine = one(tmp_path, 99.0, 90.0)
     assert collect("sensors", machine, hot_status="evacuate") == [

@@ -1,0 +1,71 @@
+"""The page of the host's collectors says their keys, defaults and faults as they are."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from ganeti_steward.core.config_node import COLLECTORS
+from ganeti_steward.core.finding import LIVE_REPAIR, OK
+from ganeti_steward.diagnose.collectors.ipmi_answers import BROKEN
+from ganeti_steward.diagnose.collectors.kernel_messages import KINDS
+
+PAGE: Final = (Path(__file__).parents[2] / "docs" / "collectors-host.md").read_text()
+SECTIONS: Final = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
+HOST: Final = ("filesystems", "edac", "network", "sensors", "ipmi", "kernel")
+
+
+def module(name: str) -> Any:
+    return import_module(f"ganeti_steward.diagnose.collectors.{name}")
+
+
+def defaults(name: str) -> dict[str, Any]:
+    return {
+        key.replace("_", "-"): list(value) if isinstance(value, tuple) else value
+        for key, value in module(name).Settings._field_defaults.items()
+    }
+
+
+def test_sections() -> None:
+    assert tuple(SECTIONS) == HOST
+    assert set(HOST) <= set(COLLECTORS)
+
+
+@pytest.mark.parametrize("name", HOST)
+def test_keys(name: str) -> None:
+    table = SECTIONS[name].split("| key |")[1]
+    rows = re.findall(r"^\| `([a-z-]+)` \| `(.+?)` \|", table, re.M)
+    told = {key: tomllib.loads(f"value = {value}")["value"] for key, value in rows}
+    assert told == defaults(name)
+    assert [key for key, _ in rows] == list(defaults(name))
+
+
+@pytest.mark.parametrize("name", HOST)
+def test_statuses(name: str) -> None:
+    # Nothing escalates by itself, and each status is one of a fault's.
+    for key, value in defaults(name).items():
+        if key.endswith("status"):
+            assert value in (OK, LIVE_REPAIR)
+            assert f"| `{key}` |" in SECTIONS[name].split("| key |")[0]
+
+
+def test_the_example() -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", PAGE, re.S)
+    for name, settings in tomllib.loads(example)["collector"].items():
+        module(name).Collector(settings)
+
+
+def test_faults_of_the_kernel() -> None:
+    for kind in KINDS:
+        assert f"`{kind.fault}`" in SECTIONS["kernel"]
+
+
+def test_events_of_ipmi() -> None:
+    text = " ".join(SECTIONS["ipmi"].lower().split())
+    for beginning in BROKEN:
+        assert beginning in text
