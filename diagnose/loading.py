@@ -7,6 +7,7 @@ cannot be loaded is one Unknown.
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -50,6 +51,9 @@ def sources(
     limit = settings.time_limit
     for name in settings.collectors:
         yield _isolated(name, limit, partial(_collector, name, config, machine))
+    if settings.load:
+        # Ours: once here rather than in each child.
+        importlib.import_module("ganeti_steward.core.plugins")
     for name in settings.load:
         yield _isolated(name, limit, partial(_plugin, name, config, machine))
     found, said = find_commands(settings.commands, commands)

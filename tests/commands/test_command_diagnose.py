@@ -1,0 +1,483 @@
+"""``gnt-steward diagnose``: the object on standard output, the rest where it belongs."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import stat
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from front import PROGRAMS
+from programs import HANGING, ended_at_last, notes, program, wait_until
+
+from ganeti_steward.core import cli
+from ganeti_steward.core.ganeti.signing import verify
+
+if TYPE_CHECKING:
+    from front import Front
+
+PLUGIN = """
+import os
+from ganeti_steward.core import hookimpl
+from ganeti_steward.core.finding import Finding, NotApplicable, Unknown
+
+@hookimpl
+def steward_diagnose(machine):
+    with open(os.path.dirname(__file__) + "/disk.said") as file:
+        for number, word in enumerate(file.read().split()):
+            if word == "unknown":
+                yield Unknown("disk", "no | answer")
+            elif word == "absent":
+                yield NotApplicable("disk", "there is none")
+            else:
+                yield Finding(f"disk:{number}", word, "fix", {"b": 1, "a": "ü"})
+"""
+
+ILL = (
+    rb'{"command":"fix","details":[{"command":"fix","details":{"a":"\u00fc","b":1},'
+    rb'"source":"disk:0","status":"live-repair"}],"status":"live-repair"}'
+    b"\n"
+).decode()
+
+
+@pytest.fixture
+def disk(front: Front) -> Front:
+    """A node whose only source says what the test wants."""
+    front.plugin("disk", PLUGIN)
+    configure(front)
+    says(front, "Ok")
+    return front
+
+
+def configure(front: Front, more: str = "", tables: str = "") -> None:
+    # Not [front.configure]: this has to be the end of a section.
+    front.configure()
+    text = front.config_file.read_text()
+    front.config_file.write_text(
+        f"{text}\n[agent]\nkey-file = '{front.path}/hmac.key'\n"
+        f"[diagnose]\ncollectors = []\ncommands = []\nload = ['disk']\n"
+        f"directory = '{front.path}/diagnose'\n{more}\n{tables}"
+    )
+
+
+def says(front: Front, words: str) -> None:
+    (front.path / "disk.said").write_text(words)
+
+
+def test_the_object_and_nothing_else(disk: Front) -> None:
+    done = disk("diagnose")
+    assert (done.status, done.out, done.err) == (0, '{"status":"Ok"}\n', "")
+    says(disk, "live-repair unknown")
+    done = disk("diagnose")
+    assert (done.status, done.out, done.err) == (0, ILL, "")
+
+
+def test_as_a_whitelisted_command(disk: Front) -> None:
+    """No environment, no input, another directory, both streams taken for one."""
+    says(disk, "live-repair unknown absent")
+    runner = program(
+        disk.path,
+        "runner",
+        f"export GNT_STEWARD_CONFIG={disk.config_file} PYTHONPATH={disk.path}\n"
+        f"exec {PROGRAMS}/gnt-steward diagnose",
+    )
+    done = subprocess.run(
+        [runner],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd="/",
+        env={},
+        check=True,
+    )
+    assert done.stdout.decode() == ILL
+
+
+def test_nothing_is_known(disk: Front) -> None:
+    says(disk, "unknown")
+    done = disk("diagnose")
+    fault = "gnt-steward diagnose: nothing is known about this node: disk: no | answer\n"
+    assert (done.status, done.out, done.err) == (1, "", fault)
+    done = disk("diagnose", "--report")
+    assert (done.status, done.err) == (1, fault)
+    assert json.loads(done.out)["data"] is None
+
+
+def test_verbose(disk: Front) -> None:
+    configure(disk, "appear-after = 3")
+    disk("diagnose")
+    says(disk, "live-repair unknown absent")
+    done = disk("diagnose", "-v")
+    assert (done.status, done.out) == (0, '{"status":"Ok"}\n')
+    *lines, asked = done.err.splitlines()
+    assert lines == [
+        "unknown: disk: no | answer",
+        "not applicable: disk: there is none",
+        "waiting: disk:0: live-repair, 1 of 3 runs",
+    ]
+    assert asked.startswith("asked: disk: ")
+
+
+def test_report(disk: Front) -> None:
+    says(disk, "live-repair unknown")
+    done = disk("diagnose", "--report")
+    report = json.loads(done.out)
+    assert (done.status, done.err, report["data"]) == (0, "", json.loads(ILL))
+    assert report["unknown"] == [{"source": "disk", "reason": "no | answer"}]
+    assert (disk.path / "diagnose" / "report.json").read_text() == done.out
+
+
+def test_signed(disk: Front) -> None:
+    key = b"0123456789abcdef0123456789abcdef01234567\n"
+    (disk.path / "hmac.key").write_bytes(key)
+    says(disk, "live-repair")
+    done = disk("diagnose", "--sign", "question-1234")
+    assert (done.status, done.err) == (0, "")
+    text = json.loads(verify(key, done.out.encode(), "question-1234"))
+    assert (text["purpose"], text["name"], text["data"]) == ("report", "diagnose", json.loads(ILL))
+    # Without a salt it is the time, in whole seconds.
+    salt = json.loads(disk("diagnose", "--report", "--sign").out)["salt"]
+    assert len(salt) == 10
+    assert salt.isdigit()
+
+
+def test_signing_that_is_not_possible(disk: Front) -> None:
+    (disk.path / "hmac.key").write_text("key\n")
+    for salt in ("short", "with blank", '{"a":1234567}', "x" * 65):
+        done = disk("diagnose", "--sign", salt)
+        assert (done.status, done.out) == (1, "")
+        assert "a salt has 8 to 64 letters, digits, _ and -" in done.err
+    (disk.path / "hmac.key").unlink()
+    done = disk("diagnose", "--sign")
+    assert (done.status, done.out) == (1, "")
+    assert f"there is no key {disk.path}/hmac.key" in done.err
+
+
+def test_output(disk: Front) -> None:
+    says(disk, "live-repair")
+    file = disk.path / "object.json"
+    for options in ((), ("--no-state",)):
+        done = disk("diagnose", "--output", str(file), *options)
+        assert (done.status, done.out, done.err) == (0, "", "")
+        assert file.read_text() == ILL
+        file.write_text("old")
+    done = disk("diagnose", "--output", "/dev/null")
+    assert (done.status, done.out) == (1, "")
+    assert "/dev/null cannot be written: it is no regular file" in done.err
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_no_object_leaves_the_file_alone(disk: Front) -> None:
+    file = disk.path / "object.json"
+    file.write_text("old")
+    says(disk, "unknown")
+    assert disk("diagnose", "--output", str(file)).status == 1
+    assert file.read_text() == "old"
+
+
+def test_table(disk: Front) -> None:
+    says(disk, "live-repair Ok unknown absent")
+    done = disk("diagnose", "--format", "table", "--separator=;")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        "Source;Status;Command;Details",
+        "disk;not applicable;-;there is none",
+        "disk;unknown;-;no | answer",
+        'disk:0;live-repair;fix;{"a":"\\u00fc","b":1}',
+        "disk:1;Ok;-;-",
+    ]
+    bare = disk("diagnose", "--format=table", "--no-headers").out
+    assert bare.splitlines()[-1].split() == ["disk:1", "Ok", "-", "-"]
+
+
+def test_table_of_what_waits(disk: Front) -> None:
+    configure(disk, "appear-after = 2\nclear-after = 3")
+    disk("diagnose")
+    says(disk, "live-repair")
+    rows = [disk("diagnose", "--format=table", "--separator=;", "--no-headers").out] * 2
+    assert rows[0].splitlines()[-1].split(";")[:2] == ["disk:0", "live-repair (1 of 2 runs)"]
+    disk("diagnose")
+    says(disk, "Ok")
+    out = disk("diagnose", "--format=table", "--separator=;", "--no-headers").out
+    assert [line.split(";")[:2] for line in out.splitlines()] == [
+        ["disk:0", "Ok (1 of 3 runs)"],
+        ["disk:0", "live-repair"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "line"),
+    [
+        ("Ok", 0, "DIAGNOSE OK - Ok"),
+        ("absent", 0, "DIAGNOSE OK - Ok"),
+        ("live-repair Ok", 1, "DIAGNOSE WARNING - live-repair; disk:0 live-repair"),
+        ("evacuate", 2, "DIAGNOSE CRITICAL - evacuate; disk:0 evacuate"),
+        (
+            "evacuate-failover unknown",
+            2,
+            "DIAGNOSE CRITICAL - evacuate-failover; disk:0 evacuate-failover; "
+            "unknown: disk (no / answer)",
+        ),
+        ("Ok unknown", 3, "DIAGNOSE UNKNOWN - Ok; unknown: disk (no / answer)"),
+        (
+            "unknown",
+            3,
+            "DIAGNOSE UNKNOWN - nothing is known about this node: disk: no / answer",
+        ),
+    ],
+)
+def test_nagios(disk: Front, words: str, status: int, line: str) -> None:
+    says(disk, words)
+    done = disk("diagnose", "--format", "nagios")
+    assert (done.status, done.out, done.err) == (status, f"{line}\n", "")
+
+
+def test_nagios_is_short_and_always_answers(disk: Front) -> None:
+    says(disk, "evacuate " * 40)
+    out = disk("diagnose", "--format=nagios").out
+    assert "disk:4 evacuate and 35 more" not in out
+    assert out.endswith(" and 35 more\n")
+    disk.config_file.write_text("[diagnose]\ncollectors = 5")
+    done = disk("diagnose", "--format=nagios")
+    assert (done.status, done.err) == (3, "")
+    assert done.out.startswith("DIAGNOSE UNKNOWN - configuration ")
+
+
+def test_options_that_exclude_each_other(disk: Front) -> None:
+    for options in (
+        ("--report", "--format=table"),
+        ("--sign", "--format=table"),
+        ("--check", "/dev/null", "--report"),
+        ("--check", "/dev/null", "--output", "/tmp/x"),
+    ):
+        done = disk("diagnose", *options)
+        assert (done.status, done.out) == (1, "")
+    done = disk("diagnose", "--report", "--format=nagios")
+    assert (done.status, done.out.split(" - ")[0]) == (3, "DIAGNOSE UNKNOWN")
+    assert disk("diagnose", "--format=xml").status == 2
+
+
+def test_another_run_is_under_way(disk: Front) -> None:
+    """The first one's check hangs until the test is done with the second."""
+    path = program(disk.path, "check_hang", HANGING)
+    configure(disk, tables=f'[nagios.hang]\ncommand = ["{path}"]\ntime-limit = 3600')
+    arguments = [PROGRAMS / "gnt-steward", "diagnose"]
+    environment = {"GNT_STEWARD_CONFIG": str(disk.config_file), "PYTHONPATH": str(disk.path)}
+    with (
+        ended_at_last(path),
+        subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE) as first,
+    ):
+        try:
+            wait_until(lambda: len(notes(path).split()) == 2, "the check")
+            done = disk.run("diagnose")
+            assert (done.status, done.out) == (75, "")
+            lock = disk.path / "diagnose" / "lock"
+            assert done.err == (
+                f"gnt-steward diagnose: another run is under way (it holds {lock})\n"
+            )
+            done = disk.run("diagnose", "--format=nagios")
+            assert (done.status, done.err) == (3, "")
+            assert done.out.startswith("DIAGNOSE UNKNOWN - another run is under way")
+        finally:
+            first.kill()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_not_as_root(disk: Front, request: pytest.FixtureRequest) -> None:
+    """The object is told, though nothing can be kept; standard error stays empty."""
+    says(disk, "live-repair")
+    disk("diagnose")
+    for place in (disk.path, *disk.path.parents[:2]):
+        open_up(request, place, 0o755)
+    before = sorted((disk.path / "diagnose").iterdir())
+    assert as_nobody(disk, "diagnose") == (0, ILL, "")
+    status, out, err = as_nobody(disk, "diagnose", "-v")
+    assert (status, out) == (0, ILL)
+    assert "unknown: diagnose: nothing is kept from run to run: " in err
+    assert sorted((disk.path / "diagnose").iterdir()) == before
+
+
+def open_up(request: pytest.FixtureRequest, place: Path, mode: int) -> None:
+    """Give a directory another mode for the rest of the test."""
+    request.addfinalizer(partial(place.chmod, place.stat().st_mode))
+    place.chmod(mode)
+
+
+def as_nobody(front: Front, *arguments: str) -> tuple[int, str, str]:
+    """A call by a user without any rights.
+
+    It is a fork, since Python itself may lie where nobody else can read.
+    """
+    assert importlib.import_module("ganeti_steward.core.plugins")
+    streams = [front.path / name for name in ("nobody.out", "nobody.err")]
+    pid = os.fork()
+    if not pid:
+        status = 99
+        try:
+            sys.stdout, sys.stderr = (path.open("w") for path in streams)
+            os.setgroups([])
+            os.setresgid(65534, 65534, 65534)
+            os.setresuid(65534, 65534, 65534)
+            status = cli.main(arguments)
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(status)
+    _, ended = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(ended), streams[0].read_text(), streams[1].read_text()
+
+
+def write(front: Front, text: str) -> str:
+    file = front.path / "object.json"
+    file.write_text(text)
+    return str(file)
+
+
+def check(front: Front, what: str) -> tuple[int, list[str]]:
+    """Status and lines, without the name of what is checked and without times."""
+    done = front("diagnose", "--check", what)
+    assert done.err == ""
+    lines = [line.removeprefix(f"{what}: ") for line in done.out.splitlines()]
+    return done.status, [line for line in lines if not line.startswith("note: run ")]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"status":"Ok"}', ["OK"]),
+        (
+            '{"status":"live-repair"}',
+            ["note: live-repair without a command: no repair is run", "OK"],
+        ),
+        ("", ["it is empty"]),
+        (
+            '{"status":"Broken","status":"ok"}',
+            [
+                "the key 'status' is there twice",
+                "status: one of Ok, live-repair, evacuate, evacuate-failover is expected, "
+                "found the text 'ok'",
+            ],
+        ),
+        ('{"status":"Ok"} done', ["something follows the JSON value (line 1 column 17)"]),
+        (
+            '{"status":"live-repair","command":"fix.sh"}',
+            ["command: 'fix.sh' is no name of a command (letters, digits, _ and - only)"],
+        ),
+    ],
+)
+def test_check_of_a_file(disk: Front, text: str, told: list[str]) -> None:
+    status, lines = check(disk, write(disk, text))
+    assert lines == told
+    assert status == (0 if told[-1] == "OK" else 1)
+
+
+def test_check_of_what_is_not_there(disk: Front) -> None:
+    done = disk("diagnose", "--check", "/nonexistent")
+    assert (done.status, done.out) == (1, "")
+    assert done.err == "gnt-steward diagnose: /nonexistent: No such file or directory\n"
+
+
+def test_check_of_standard_input(disk: Front) -> None:
+    done = disk.run("diagnose", "--check", "-", stdin='{"status":"Ok"}')
+    assert (done.status, done.out) == (0, "-: OK\n")
+    done = disk.run("diagnose", "--check", "-", stdin="{}")
+    assert (done.status, done.out) == (1, "-: the key 'status' is missing\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("""echo '{"status":"Ok"}'""", ["OK"]),
+        ("echo oops; exit 3", ["ended with exit status 3: what it printed is not used", "..."]),
+        ("kill -SEGV $$", ["was ended by SIGSEGV: what it printed is not used", "it is empty"]),
+        (
+            """echo '{"status":"evacuate","details":{"at":"'$(date +%s)'","n":[1,'$$']}}'""",
+            [
+                "differs from run to run: details.at was ...",
+                "differs from run to run: details.n[1] was ...",
+            ],
+        ),
+        (
+            """test -e NOTES && echo '{"status":"Ok"}' || echo '{"status":"evacuate","x":1}'
+            touch NOTES""",
+            [
+                "note: members nobody knows become part of the details: 'x'",
+                'differs from run to run: status was "evacuate", then "Ok"',
+                "differs from run to run: x was 1, then missing",
+            ],
+        ),
+        (
+            """test -e NOTES && echo '{"status":"Ok","details":1}' ||
+            echo '{"details":1,"status":"Ok"}'; touch NOTES""",
+            ["prints the same object in another order each time"],
+        ),
+        (
+            "echo $$",
+            [
+                *["an object is expected, found the number ..."] * 2,
+                "prints something else each time",
+            ],
+        ),
+        (
+            """echo warning >&2; echo '{"status":"Ok"}'""",
+            ["note: prints on standard error, which goes to the log: 'warning'", "OK"],
+        ),
+        (
+            # Not even a path: what is found must not depend on who asks.
+            """[ -z "$HOME$GNT_STEWARD_CONFIG" ] && [ "$PWD" = / ] && [ -z "$(cat)" ] &&
+            [ $# = 0 ] && echo '{"status":"Ok"}'""",
+            ["OK"],
+        ),
+    ],
+)
+def test_check_of_a_command(disk: Front, source: str, told: list[str]) -> None:
+    # Below /tmp nothing of a whitelist may lie.
+    path = program(disk.path, "raid", "PATH=/usr/bin:/bin\n" + source)
+    status, lines = check(disk, path)
+    assert lines.pop(0).startswith("note: would not be run where it is: ")
+    matches(lines, told)
+    assert status == (0 if told[-1] == "OK" else 1)
+
+
+def matches(lines: list[str], told: list[str]) -> None:
+    """The lines are those told; ``...`` at an end stands for anything."""
+    seen: list[Any] = []
+    for line, wanted in zip(lines, told, strict=False):
+        start = wanted.removesuffix("...")
+        seen.append(wanted if wanted.endswith("...") and line.startswith(start) else line)
+    assert [*seen, *lines[len(told) :]] == told
+
+
+def test_check_of_a_command_that_cannot_be_one(disk: Front) -> None:
+    path = program(disk.path, "raid.sh", """echo '{"status":"Ok"}'""")
+    assert check(disk, path) == (
+        1,
+        ["'raid.sh' is no name of a command (letters, digits, _ and - only)"],
+    )
+    nonsense = disk.path / "raid"
+    nonsense.write_bytes(b"\x7fELF nonsense")
+    nonsense.chmod(0o755)
+    status, lines = check(disk, str(nonsense))
+    assert (status, lines[-1]) == (1, "cannot be run: Exec format error")
+
+
+def test_check_of_a_command_that_hangs(disk: Front) -> None:
+    configure(disk, "time-limit = 0.3\noutput-limit = 1000")
+    path = program(disk.path, "raid", HANGING)
+    with ended_at_last(path):
+        status, lines = check(disk, path)
+        assert (status, lines[1:]) == (1, ["killed after 0.3 s", "it is empty"])
+    status, lines = check(disk, program(disk.path, "flood", "/usr/bin/yes"))
+    assert (status, lines[1]) == (1, "killed, it printed more than 1000 bytes")
+
+
+def test_help_tells_the_exit_statuses(disk: Front) -> None:
+    out = " ".join(disk("diagnose", "--help").out.split())
+    for text in ("75 another run is under way", "3 UNKNOWN", "1 nothing is known"):
+        assert text in out
