@@ -509,8 +509,11 @@ LEFT_OUT |= {("ata_device_statistics", "pages", 0)}
 
 
 def shortened(case: str, disk: str) -> Any:
-    """An answer with the attributes that matter only."""
+    """An answer without most of what nobody reads."""
     answer = document(case, disk)
+    for member in ("interface_speed", "user_capacity", "form_factor", "ata_version", "wwn"):
+        answer.pop(member, None)
+    del answer["smartctl"]["argv"]
     if "ata_smart_attributes" in answer:
         table = answer["ata_smart_attributes"]["table"]
         kept = [one for one in table if one["id"] in (5, 177, 197, 198)]
