@@ -1,0 +1,65 @@
+"""What vendors test their plugins with: a recorded machine, and what would be heard of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ganeti_steward.core.finding import Finding, NotApplicable, Unknown
+from ganeti_steward.core.program import Ended
+from ganeti_steward.diagnose.recorded import RecordedMachine, said_by
+
+if TYPE_CHECKING:
+    from diagnosing import Site
+
+PLUGIN = """
+    colour = ""
+
+    def configure(settings):
+        global colour
+        colour = settings.get("colour", "grey")
+
+    @hookimpl
+    def steward_diagnose(machine):
+        if not machine.has("acmecli"):
+            yield NotApplicable("acme", "there is no acmecli")
+            return
+        yield Finding("acme", "Ok", "", colour)
+        yield Finding("acme", machine.run("acmecli", "show").output.decode())
+"""
+
+
+def test_what_a_plugin_says(site: Site) -> None:
+    site.plugin("acme", PLUGIN)
+    assert said_by("acme", RecordedMachine(site.path)) == [
+        NotApplicable("acme", "there is no acmecli")
+    ]
+    machine = RecordedMachine(site.path, commands={"acmecli show": {"output": "evacuate"}})
+    for settings, colour in ((None, "grey"), ({"colour": "red"}, "red")):
+        assert said_by("acme", machine, settings) == [
+            Finding("acme", "Ok", "", colour),
+            Finding("acme", "evacuate"),
+        ]
+
+
+def test_what_it_must_not_say(site: Site) -> None:
+    site.plugin("acme", PLUGIN)
+    machine = RecordedMachine(site.path, commands={"acmecli show": {"output": "broken"}})
+    _, said = said_by("acme", machine)
+    assert isinstance(said, Unknown)
+    assert "'broken' (known: Ok, live-repair, " in said.reason
+    (said,) = said_by("nosuch", machine)
+    assert "neither a module nor an entry point" in said.reason
+
+
+def test_what_was_not_recorded(site: Site) -> None:
+    machine = RecordedMachine(site.path, commands={"acmecli show": {"output_file": "show"}})
+    (site.path / "show").write_text("fine")
+    assert machine.run("acmecli", "show") == Ended(0, b"fine", b"")
+    with pytest.raises(LookupError, match="'acmecli list' was not recorded"):
+        machine.run("acmecli", "list")
+    with pytest.raises(FileNotFoundError):
+        machine.run("othercli", "list")
+    with pytest.raises(ValueError, match="no absolute path"):
+        machine.read("etc/passwd")
