@@ -1,0 +1,364 @@
+"""Who may have a repair run: everything but a fresh, whole, right request is refused."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pytest
+from repair_requests import BAD_TEXTS, COMMAND, KEY, NODE, RSALT, damaged, message, request
+
+from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
+from ganeti_steward.core.ganeti.signing import sign, verify
+from ganeti_steward.diagnose.agent.nonces import Nonces
+from ganeti_steward.diagnose.agent.penalties import LONGEST, Penalties
+from ganeti_steward.diagnose.agent.repair_request import Outcome, RepairRequest
+from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Repairs
+from ganeti_steward.diagnose.whitelist import Forbidden
+
+MASTER: Final = "192.0.2.1"
+FORGER: Final = "192.0.2.66"
+LIFE: Final = 30.0
+
+Execute = Callable[[RepairRequest], Outcome]
+
+
+class Bench:
+    """An agent's repairs, whose clock and commands are a test's."""
+
+    def __init__(self, path: Path) -> None:
+        self.now = 1000.0
+        self.run: list[RepairRequest] = []
+        self.execute: Execute = lambda _: Outcome(0, "done\n")
+        self.key_file = path / "hmac.key"
+        self.key_file.write_bytes(KEY)
+        self.repairs = self.process()
+
+    def process(self) -> Repairs:
+        """What another process on the same node is."""
+        numbers: Iterator[int] = count()
+        random = Random(repr(self))
+        return Repairs(
+            KeyFile(str(self.key_file)),
+            NODE.is_called,
+            self._execute,
+            Nonces(lambda: f"{random.randbytes(16).hex()}{next(numbers)}", lambda: self.now, LIFE),
+            Penalties(lambda: self.now),
+        )
+
+    def _execute(self, request: RepairRequest) -> Outcome:
+        outcome = self.execute(request)
+        self.run.append(request)
+        return outcome
+
+    def nonce(self, caller: str = MASTER) -> str:
+        return self.repairs.nonce(caller)
+
+    def ask(self, raw: bytes, caller: str = MASTER) -> dict[str, Any] | None:
+        """What a caller is answered; None for a refusal."""
+        try:
+            answer = self.repairs.repair(caller, raw)
+        except Refused:
+            return None
+        told: dict[str, Any] = json.loads(verify(self.key_file.read_bytes(), answer, RSALT))
+        return told
+
+    def wait(self, seconds: float = LONGEST) -> None:
+        """Let every penalty pass."""
+        self.now += seconds
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def reasons(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Why requests were refused, from the log."""
+    return [
+        record.getMessage().partition(" reason=")[2]
+        for record in caplog.records
+        if record.getMessage().startswith("repair refused caller=")
+    ]
+
+
+@pytest.fixture
+def log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> pytest.LogCaptureFixture:
+    monkeypatch.setattr(logging.getLogger("ganeti_steward"), "propagate", True)
+    caplog.set_level(logging.INFO, "ganeti_steward")
+    return caplog
+
+
+def test_a_repair(bench: Bench) -> None:
+    assert bench.ask(request(bench.nonce())) == {
+        "purpose": "repaired",
+        "node": NODE.uuid,
+        "command": COMMAND,
+        "status": 0,
+        "output": "done\n",
+        "fault": "",
+    }
+    (run,) = bench.run
+    assert run.given == b'{"command":"replace-disk","details":["sda"],"status":"live-repair"}'
+
+
+def test_by_the_nodes_name(bench: Bench) -> None:
+    told = bench.ask(request(bench.nonce(), node=NODE.name))
+    assert told is not None
+    assert told["node"] == NODE.name
+
+
+@pytest.mark.parametrize("status", [1, 255, -9, None])
+def test_whatever_came_of_it_is_an_answer(bench: Bench, status: int | None) -> None:
+    bench.execute = lambda _: Outcome(status, "\udcff\0ä", "why")
+    told = bench.ask(request(bench.nonce()))
+    assert told is not None
+    assert (told["status"], told["output"], told["fault"]) == (status, "\udcff\0ä", "why")
+
+
+def test_a_request_is_good_once(bench: Bench, log: pytest.LogCaptureFixture) -> None:
+    raw = request(bench.nonce())
+    assert bench.ask(raw) is not None
+    for _ in range(20):
+        assert bench.ask(raw) is None
+        bench.wait()
+    assert len(bench.run) == 1
+    assert set(reasons(log)) == {"its nonce is unknown, used, too old or another caller's"}
+
+
+def test_a_late_request(bench: Bench) -> None:
+    raw = request(bench.nonce())
+    bench.wait(LIFE)
+    assert bench.ask(raw) is None
+    assert bench.run == []
+
+
+def test_at_another_process(bench: Bench) -> None:
+    """Also after the agent was started anew."""
+    raw = request(bench.nonce())
+    bench.repairs = bench.process()
+    assert bench.ask(raw) is None
+    assert bench.run == []
+
+
+def test_from_another_address(bench: Bench) -> None:
+    raw = request(bench.nonce())
+    assert bench.ask(raw, FORGER) is None
+    assert bench.ask(raw) is not None
+    assert len(bench.run) == 1
+
+
+@pytest.mark.parametrize("text", BAD_TEXTS.values(), ids=BAD_TEXTS.keys())
+def test_signed_but_no_request(bench: Bench, text: str, log: pytest.LogCaptureFixture) -> None:
+    """Whoever has the key, or has had something signed, must still mean exactly this."""
+    assert bench.ask(sign(KEY, text, bench.nonce())) is None
+    assert bench.run == []
+    assert len(reasons(log)) == 1
+    assert "\n" not in reasons(log)[0]
+
+
+def test_ten_thousand_bad_requests(bench: Bench) -> None:
+    """Forged, cut, late, replayed, re-keyed, re-salted: none is executed, and none is answered."""
+    random = Random(20261121)
+    executed = Counter[str]()
+    used = request(bench.nonce())
+    assert bench.ask(used) is not None
+    bench.run.clear()
+    other = Bench.process(bench)
+
+    def late() -> bytes:
+        raw = request(bench.nonce(FORGER))
+        bench.wait(LIFE + random.random())
+        return raw
+
+    ways: dict[str, Callable[[], bytes]] = {
+        "damaged": lambda: damaged(request(bench.nonce(FORGER)), random),
+        "re-keyed": lambda: request(bench.nonce(FORGER), random.choice(KEYS)),
+        "re-salted": lambda: request("nonce." + random.randbytes(16).hex()),
+        "a salt of time": lambda: request(str(1_700_000_000 + random.randrange(1000))),
+        "an empty salt": lambda: request(""),
+        "another caller's nonce": lambda: request(bench.nonce(MASTER)),
+        "another process's nonce": lambda: request(other.nonce(FORGER)),
+        "replayed": lambda: used,
+        "late": late,
+        "no request": lambda: sign(KEY, random.choice(SIGNED), bench.nonce(FORGER)),
+    }
+    kinds = list(ways)
+    for number in range(10_000):
+        kind = kinds[number % len(kinds)]
+        bench.wait()
+        raw = ways[kind]()
+        if bench.ask(raw, FORGER) is not None:
+            executed[kind] += 1
+    assert executed == {}
+    assert bench.run == []
+    # The engine is as good as before: the very next right request is done.
+    assert bench.ask(request(bench.nonce())) is not None
+
+
+#: Keys that are nearly right.
+KEYS: Final = [KEY.strip(), KEY + b"\n", KEY.upper(), b"\0", KEY[::-1], b"secretkey\n"]
+#: Without the two that only test how deep a reader goes; they are slow, and tested above.
+SIGNED: Final = [text for text in BAD_TEXTS.values() if len(text) < 10_000]
+
+
+def test_too_large(bench: Bench, log: pytest.LogCaptureFixture) -> None:
+    def padded(size: int) -> bytes:
+        raw = request(bench.nonce())
+        return b" " * (size - len(raw)) + raw
+
+    assert bench.ask(padded(REQUEST_LIMIT + 1)) is None
+    assert "more than 1048576 bytes" in reasons(log)[0]
+    bench.wait()
+    assert bench.ask(padded(REQUEST_LIMIT)) is not None
+
+
+def test_a_renewed_key(bench: Bench) -> None:
+    """While the agent runs: the old one is good no more, the new one is, for the answer too."""
+    old, new = bench.nonce(), bench.nonce()
+    bench.key_file.with_suffix(".new").write_bytes(b"renewed\n")
+    bench.key_file.with_suffix(".new").rename(bench.key_file)
+    assert bench.ask(request(old)) is None
+    bench.wait(1)
+    assert bench.ask(request(new, b"renewed\n")) is not None
+
+
+def test_without_a_key(bench: Bench, log: pytest.LogCaptureFixture) -> None:
+    raw = request(bench.nonce())
+    bench.key_file.unlink()
+    assert bench.ask(raw) is None
+    assert bench.run == []
+    bench.key_file.write_bytes(KEY)
+    assert bench.ask(raw) is not None, "that was no guess, and did not use up the nonce"
+    assert reasons(log) == [f"there is no key {bench.key_file}"]
+
+
+def test_a_key_that_goes_while_it_runs(bench: Bench) -> None:
+    def leave(_: RepairRequest) -> Outcome:
+        bench.key_file.unlink()
+        return Outcome(0)
+
+    bench.execute = leave
+    with pytest.raises(NoKey):
+        bench.repairs.repair(MASTER, request(bench.nonce()))
+    assert len(bench.run) == 1
+
+
+def test_a_command_that_must_not_be_run(bench: Bench, log: pytest.LogCaptureFixture) -> None:
+    """Names of commands are not guessed any faster than keys."""
+
+    def forbid(_: RepairRequest) -> Outcome:
+        raise Forbidden("it is not root's")
+
+    bench.execute = forbid
+    for seconds in (1, 2, 4):
+        assert bench.ask(request(bench.nonce())) is None
+        with pytest.raises(Refused):
+            bench.nonce()
+        bench.wait(seconds)
+    assert reasons(log) == ["it is not root's"] * 3
+
+
+def test_a_forger_is_not_listened_to_for_a_while(
+    bench: Bench, log: pytest.LogCaptureFixture
+) -> None:
+    waited = 0.0
+    for seconds in (1, 2, 4, 8, 16, 32, 60, 60):
+        assert bench.ask(b"forged", FORGER) is None
+        # Neither examined nor logged, whatever it is.
+        for _ in range(100):
+            assert bench.ask(b"forged again", FORGER) is None
+            with pytest.raises(Refused):
+                bench.nonce(FORGER)
+        # The master does not notice.
+        assert bench.ask(request(bench.nonce())) is not None
+        bench.wait(seconds)
+        waited += seconds
+    assert len(reasons(log)) == 8
+    assert bench.ask(request(bench.nonce(FORGER)), FORGER) is not None, "it has the key after all"
+    assert len(bench.run) == 9
+
+
+def test_a_master_that_made_a_mistake_is_forgiven(bench: Bench) -> None:
+    for _ in range(5):
+        bench.ask(b"mistaken")
+        bench.wait()
+    assert bench.ask(request(bench.nonce())) is not None
+    bench.ask(b"mistaken")
+    bench.wait(1)
+    assert bench.ask(request(bench.nonce())) is not None
+
+
+def test_one_repair_at_a_time(bench: Bench, log: pytest.LogCaptureFixture) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def wait(_: RepairRequest) -> Outcome:
+        begun.set()
+        assert may_end.wait(60)
+        return Outcome(0)
+
+    bench.execute = wait
+    raw = request(bench.nonce())
+    first = threading.Thread(target=bench.ask, args=(raw,))
+    first.start()
+    assert begun.wait(60)
+    for _ in range(3):
+        assert bench.ask(request(bench.nonce())) is None, "no guess: it is listened to at once"
+    may_end.set()
+    first.join()
+    assert reasons(log) == ["another repair command is running"] * 3
+    assert bench.ask(request(bench.nonce())) is not None
+    assert len(bench.run) == 2
+
+
+def test_a_failing_execution_frees_the_place(bench: Bench) -> None:
+    def fail(_: RepairRequest) -> Outcome:
+        raise RuntimeError
+
+    bench.execute = fail
+    with suppress(RuntimeError):
+        bench.ask(request(bench.nonce()))
+    bench.execute = lambda _: Outcome(0)
+    assert bench.ask(request(bench.nonce())) is not None
+
+
+def test_fifty_threads_with_one_request(bench: Bench) -> None:
+    for _ in range(10):
+        bench.run.clear()
+        bench.wait()
+        raw = request(bench.nonce())
+        start = threading.Barrier(50)
+        answers: list[object] = []
+
+        def ask(raw: bytes = raw, start: threading.Barrier = start, answers: Any = answers) -> None:
+            start.wait()
+            answers.append(bench.ask(raw))
+
+        threads = [threading.Thread(target=ask) for _ in range(50)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(bench.run) == 1
+        assert sum(answer is not None for answer in answers) == 1
+
+
+def test_the_log_is_one_line_each(bench: Bench, log: pytest.LogCaptureFixture) -> None:
+    """Nothing that a caller says can look like another line."""
+    evil = "x\n2026-11-21: steward INFO repair ended"
+    bench.ask(sign(KEY, json.dumps(message(node=evil)), bench.nonce()))
+    bench.wait()
+    bench.execute = lambda _: Outcome(0, evil, evil)
+    bench.ask(request(bench.nonce()))
+    assert len(log.records) == 3
+    assert not any("\n" in record.getMessage() for record in log.records)
