@@ -63,15 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("extend", "the same for a reservation there is: more nodes, all of them or none", True),
     ):
         one = what.add_parser(word, help=text)
-        one.add_argument("name", help="what instances ask for, with or without the prefix")
-        one.add_argument("node", nargs="*", help="these nodes; default: as many as -n says")
-        one.add_argument("-n", "--count", type=int, help="how many nodes; default: 1")
-        one.add_argument(
-            "--from",
-            dest="groups",
-            metavar="GROUP,...",
-            help="choose among the nodes of these node groups",
-        )
+        _taking_options(one)
         _change_options(one)
         one.set_defaults(act=_take, more=more)
     one = what.add_parser("release", help="put the nodes of a reservation back")
@@ -81,6 +73,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _change_options(one)
     one.set_defaults(act=_release)
+
+
+def _taking_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", help="what instances ask for, with or without the prefix")
+    parser.add_argument("node", nargs="*", help="these nodes; default: as many as -n says")
+    parser.add_argument("-n", "--count", type=int, help="how many nodes; default: 1")
+    parser.add_argument(
+        "--from",
+        dest="groups",
+        metavar="GROUP,...",
+        help="choose among the nodes of these node groups",
+    )
 
 
 def _change_options(parser: argparse.ArgumentParser) -> None:
