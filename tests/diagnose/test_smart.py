@@ -17,6 +17,7 @@ from recorded import RecordedMachine
 
 from ganeti_steward.core.finding import Finding, NotApplicable, Said, Unknown
 from ganeti_steward.core.program import Ended
+from ganeti_steward.diagnose import isolated
 from ganeti_steward.diagnose.collectors.settings import BadSettings
 from ganeti_steward.diagnose.collectors.smart import Collector
 
@@ -470,6 +471,14 @@ def test_a_disk_that_hangs_does_not_hide_the_others(disk: str) -> None:
     machine.let_go.set()
     assert len(fine(others)) == 3
     assert [type(one) for one in said] == [Unknown]
+
+
+def test_what_is_left_when_its_time_is_over() -> None:
+    """Stopped from outside: the others were told, and the disk that hangs is not fine."""
+    collector, machine = Collector({}), Hanging("sda")
+    said = isolated.run("smart", 2, lambda: collector.steward_diagnose(machine))
+    assert sorted(fine(said)) == sorted(f"smart:{serial}" for serial in (SSD, SAS, NVME))
+    assert set(unknown(said)) == {"smart"}
 
 
 ESSENTIAL = {
