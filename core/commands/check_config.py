@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from ganeti_steward.core.commands.check_node import node_faults
 from ganeti_steward.core.config import Config, config_path, load_config
 from ganeti_steward.core.config_file import sample_config
 from ganeti_steward.core.errors import (
@@ -40,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
         for fault in err.faults:
             print(f"{path}: {fault}")
         return EXIT_FAILURE
-    faults = [*rule_faults(config), *plugin_faults(config)]
+    faults = [*rule_faults(config), *plugin_faults(config), *node_faults(config)]
     for fault in faults:
         print(f"{path}: {fault}")
     if not faults:
@@ -63,11 +64,15 @@ def plugin_faults(config: Config) -> list[str]:
         for kind, hook in HOOKS.items():
             asked = [name for name in members(kind) if name not in broken]
             faults += [f"{section}.{kind}: {err}" for err in _member_faults(plugins, asked, hook)]
-    for section, names in (("weigh", config.weigh), ("plugin", config.plugin)):
+    loaded = config.plugins.load
+    for section, names, known in (
+        ("weigh", config.weigh, loaded),
+        ("plugin", config.plugin, (*loaded, *config.diagnose.load)),
+    ):
         faults += [
             f"{section}.{name}: no plugin of this name is loaded"
             for name in names
-            if name not in config.plugins.load
+            if name not in known
         ]
     return faults
 

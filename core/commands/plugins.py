@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 
+from ganeti_steward.core.collectors import HOOK, collector_fault
+from ganeti_steward.core.commands.check_node import diagnose_hooks
 from ganeti_steward.core.commands.tables import add_table_options, table
 from ganeti_steward.core.config import Config, config_path, load_config
+from ganeti_steward.core.config_node import COLLECTORS
 from ganeti_steward.core.errors import COMMAND_PREFIX, EXIT_FAILURE, EXIT_OK, PluginError
 from ganeti_steward.core.external import command_of
 from ganeti_steward.core.plugins import BUILT_IN, RULES, Plugins, entry_points
@@ -21,22 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """One line per plugin; status 1 when one cannot be loaded."""
     config = load_config(config_path())
-    loaded = [*BUILT_IN, *RULES, *config.plugins.load]
-    installed = {point.name for point in entry_points()}
     rows, status = [], EXIT_OK
-    for name in dict.fromkeys([*loaded, *sorted(installed)]):
+    for name, source, loaded in _named(config):
         try:
             found = ",".join(_hooks(name, config))
         except PluginError as err:
             found, status = f"error: {err}", EXIT_FAILURE
-        source = (
-            "built-in"
-            if name in (*BUILT_IN, *RULES)
-            else "entry point"
-            if name in installed
-            else "module"
-        )
-        rows.append((name, source, "yes" if name in loaded else "no", found))
+        rows.append((name, source, "yes" if loaded else "no", found))
     for name, hooks in _commands(config).items():
         try:
             command_of(name)
@@ -51,6 +46,18 @@ def run(options: argparse.Namespace) -> int:
     return status
 
 
+def _named(config: Config) -> Iterator[tuple[str, str, bool]]:
+    """Name and origin of each plugin and collector, and whether it is loaded."""
+    own = (*BUILT_IN, *RULES)
+    loaded = (*own, *config.plugins.load, *config.diagnose.load)
+    installed = {point.name for point in entry_points()}
+    for name in dict.fromkeys([*loaded, *sorted(installed)]):
+        origin = "entry point" if name in installed else "module"
+        yield name, "built-in" if name in own else origin, name in loaded
+    for name in COLLECTORS:
+        yield name, "built-in", name in config.diagnose.collectors
+
+
 def _commands(config: Config) -> dict[str, list[str]]:
     """The programs that chains and shadows name, with the hooks they stand in for there."""
     found: dict[str, list[str]] = {}
@@ -63,5 +70,12 @@ def _commands(config: Config) -> dict[str, list[str]]:
 
 def _hooks(name: str, config: Config) -> list[str]:
     """The hooks of one plugin, loaded by itself so that each has its own fault."""
+    if name in COLLECTORS:
+        fault = collector_fault(name, config.collector.get(name, {}))
+        if fault:
+            raise PluginError(name, str(fault))
+        return [HOOK]
+    if name in config.diagnose.load:
+        return diagnose_hooks(name, config)
     alone = config.plugins._replace(load=(name,))
     return Plugins(config._replace(plugins=alone)).hooks(name)

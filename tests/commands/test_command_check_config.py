@@ -282,3 +282,68 @@ def test_aggregates(front: Front) -> None:
     ):
         assert sum(line.startswith(fault) for line in told) == 1, fault
     assert len(told) == 8
+
+
+def test_the_node_side(front: Front) -> None:
+    """Thresholds, plugins, commands and checks are looked at as the diagnosis would."""
+    good = program(front.path, "good", "true")
+    loose = program(front.path, "loose", "true")
+    os.chmod(loose, 0o777)
+    front.plugin("rules", RULES)
+    front.plugin("acme", RULES.replace("steward_constrain(cluster)", "steward_diagnose()"))
+    front.plugin("crash", "raise ValueError('no such rack')")
+    front.configure(
+        f"""
+        [diagnose]
+        load = ["acme", "rules", "crash", "nosuch"]
+        commands = ["nosuch-command", "*"]
+        [collector.md]
+        colour = "red"
+        [collector.smart]
+        colour = "red"
+        number = 1
+        [collector.fan]
+        [plugin.acme]
+        anything = true
+        [plugin.other]
+        [weigh]
+        acme = 2
+        [nagios.good]
+        command = ["{good}"]
+        [nagios.loose]
+        command = ["{loose}", "-w"]
+        """
+    )
+    told = faults(front)
+    for fault in (
+        "weigh.acme: no plugin of this name is loaded",
+        "plugin.other: no plugin of this name is loaded",
+        "collector.md.colour: no such key (known: ",
+        "collector.smart.colour: no such key (known: ",
+        "collector.smart.number: no such key (known: ",
+        "collector.fan: no collector has this name (known: smart, md, ",
+        "diagnose.load: plugin rules: does not implement steward_diagnose",
+        "diagnose.load: plugin crash: cannot be loaded: ValueError: no such rack",
+        "diagnose.load: plugin nosuch: is neither a module nor an entry point of the group ",
+        "diagnose.commands: nosuch-command: ",
+        f"nagios.loose.command: {loose} can be written to by others than its owner",
+    ):
+        assert sum(line.startswith(fault) for line in told) == 1, fault
+    assert len(told) == 11
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("[diagnose]\nload = ['smart']", "diagnose.load: smart is the name of another source"),
+        ("[diagnose]\nload = ['nagios']", "diagnose.load: nagios is the name of another source"),
+        ("[diagnose]\nload = ['a:b']", "diagnose.load: 'a:b' is no name of a source ("),
+        ("[diagnose]\nload = ['a', 'a']", "diagnose.load: a is named twice"),
+        ("[diagnose]\ncollectors = ['md', 'md']", "diagnose.collectors: md is named twice"),
+        ("[nagios.'a:b']\ncommand = ['/bin/true']", "nagios.a:b: 'a:b' is no name of a source ("),
+    ],
+)
+def test_names_of_sources_that_collide(front: Front, text: str, fault: str) -> None:
+    front.config_file.write_text(text)
+    (told,) = faults(front)
+    assert told.startswith(fault)

@@ -49,7 +49,7 @@ def test_table(front: Front) -> None:
     assert (done.status, done.err) == (0, "")
     headings, balanced = done.out.splitlines()[:2]
     assert headings.split() == ["Plugin", "Source", "Loaded", "Hooks"]
-    assert balanced == f"balanced   built-in yes    {BALANCED}"
+    assert balanced == f"balanced    built-in yes    {BALANCED}"
     assert headings.index("Hooks") == balanced.index("steward_allocate")
 
 
@@ -125,6 +125,29 @@ def test_programs(front: Front) -> None:
     assert [f"command:{good}", "program", "yes", "steward_allocate,steward_capacity"] in found
     fault = "command:/nonexistent/program: cannot be used: No such file or directory"
     assert ["command:/nonexistent/program", "program", "yes", f"error: {fault}"] in found
+    assert front("plugins").status == 1
+
+
+def test_collectors(front: Front) -> None:
+    """Built-in ones, and plugins of the diagnosis alone."""
+    front.plugin("acme", "from ganeti_steward.core import hookimpl\n\n\n@hookimpl\n"
+                 "def steward_diagnose(machine):\n    return []\n")  # fmt: skip
+    front.plugin("rules", RULES)
+    front.configure(
+        """
+        [diagnose]
+        collectors = ["smart", "md"]
+        load = ["acme", "rules"]
+        [collector.md]
+        colour = "red"
+        """
+    )
+    found = {row[0]: row[1:] for row in rows(front)}
+    assert found["smart"] == ["built-in", "yes", "steward_diagnose"]
+    assert found["edac"] == ["built-in", "no", "steward_diagnose"]
+    assert found["md"][2].startswith("error: plugin md: collector.md.colour: no such key (known: ")
+    assert found["acme"] == ["module", "yes", "steward_diagnose"]
+    assert found["rules"][2] == "error: plugin rules: does not implement steward_diagnose"
     assert front("plugins").status == 1
 
 
