@@ -10,8 +10,8 @@ What a source said in one run, its result, is the set of its findings other than
   source hide a defect by wording it anew each time, nor can one odd run escalate.
 * Unknown changes nothing: what was confirmed stays, and so does the place in a streak.
   It speaks for its source and for every ``source:object`` that says nothing itself.
-* NotApplicable is the same for a source with confirmed findings: a tool that is being
-  upgraded has not repaired a disk.  They go when the source is not asked any more.
+* NotApplicable, of a source that tells nothing known in that run, is the same: a tool that is
+  being upgraded has not repaired a disk.  Its findings go when it is not asked any more.
 * A source that says nothing at all, though nothing unknown speaks for it, has nothing wrong:
   the disk was taken out, or its collector out of the configuration.
 * Without a state, as in the very first run, it is not known what was told before.  A finding
@@ -112,13 +112,20 @@ class _Run:
 
     def __init__(self, state: State, said: Sequence[Said], holding: Holding) -> None:
         self._state, self._holding = state, holding
-        self._absent = [one for one in said if isinstance(one, NotApplicable)]
-        self._silent = [one.source for one in said if not isinstance(one, Finding)]
         self.results: dict[str, Result] = {}
         for one in said:
             if isinstance(one, Finding):
                 wrong = () if one.status == OK else (one,)
                 self.results[one.source] = _sorted((*self.results.get(one.source, ()), *wrong))
+        # What tells of some of its objects knows of the others that they are not there.
+        self._absent = [
+            one
+            for one in said
+            if isinstance(one, NotApplicable)
+            and not any(covers(one.source, known) for known in self.results)
+        ]
+        unknown = [one for one in said if isinstance(one, Unknown)]
+        self._silent = [one.source for one in (*unknown, *self._absent)]
 
     def judge(self, source: str) -> tuple[Held, int]:
         """What is believed of a source now, and how many runs a pending result needs."""

@@ -20,6 +20,7 @@ from ganeti_steward.core.finding import Said, Unknown
 from ganeti_steward.core.machine import Machine
 from ganeti_steward.diagnose import isolated, nagios
 from ganeti_steward.diagnose.commands import SOURCE, find_commands, run_command
+from ganeti_steward.diagnose.uid_pool import Pool
 from ganeti_steward.diagnose.whitelist import DIAGNOSE_DIRECTORY
 
 #: Gives the node to look at, for so many seconds.
@@ -60,7 +61,14 @@ def sources(
     if said:
         yield Source(SOURCE, lambda: said)
     for name in found:
-        ask = partial(run_command, name, limit, settings.output_limit, directory=commands)
+        ask = partial(
+            run_command,
+            name,
+            limit,
+            settings.output_limit,
+            directory=commands,
+            pool=Pool() if name in settings.pool_user else None,
+        )
         yield Source(f"{SOURCE}:{name}", ask)
     for name, check in config.nagios.items():
         yield Source(nagios.source(name), partial(nagios.ask, name, check))

@@ -13,6 +13,7 @@ from whitelists import needs_root, whitelist
 from ganeti_steward.core.finding import Finding, NotApplicable, Said, Unknown
 from ganeti_steward.diagnose.gathering import gather
 from ganeti_steward.diagnose.loading import Source
+from ganeti_steward.diagnose.uid_pool import Pool
 
 if TYPE_CHECKING:
     from diagnosing import Site
@@ -224,3 +225,10 @@ def test_a_real_machine(site: Site) -> None:
     assert [one.source for one in asked] == list(COLLECTORS)
     reasons = [one.reason for source in asked for one in source.said if isinstance(one, Unknown)]
     assert [reason for reason in reasons if reason.startswith("failed: ")] == []
+
+
+def test_commands_under_a_user_id_of_the_pool(site: Site) -> None:
+    """Those that are named, and no others."""
+    site.configure(more='commands = ["raid", "bmc"]\npool-user = ["bmc"]')
+    pools = [getattr(source.ask, "keywords")["pool"] for source in site.sources()]  # noqa: B009
+    assert pools == [None, Pool()]

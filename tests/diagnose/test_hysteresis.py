@@ -154,6 +154,15 @@ def test_what_does_not_apply_any_more_stays_and_is_told() -> None:
     assert runs([[OK], [gone]], 1, 1)[-1].kept == ()
 
 
+def test_what_does_not_apply_beside_what_does() -> None:
+    """A command that was taken away, and a file in the whitelist that is no command."""
+    command, other = Finding("command:raid", "evacuate"), Finding("command:bmc", "Ok")
+    odd = NotApplicable("command", "no names of commands: 'x.old'")
+    believed = runs([[command, other, odd], [other, odd]], 1, 1)
+    assert [one.findings for one in believed] == [(command,), ()]
+    assert believed[-1].kept == ()
+
+
 def test_a_source_that_is_not_there_any_more_clears() -> None:
     """The disk was taken out, or the collector out of the configuration."""
     other = Finding("smart:sdb", "Ok")
