@@ -83,6 +83,8 @@ def test_the_finding_does_not_creep(tmp_path: Path) -> None:
         (("ro", "ro"), "", []),
         (("ro", "ro"), "/dev/x / ext4 errors=remount-ro 0 1\n", ["read-only"]),
         (("ro", "ro"), "/dev/x / ext4 ro,noatime 0 1\n", []),
+        (("ro", "ro"), "/dev/x / ext4\n", ["read-only"]),
+        (("ro", "ro"), "/dev/x /\n", []),
         (("ro", "ro"), "#/dev/x / ext4 rw 0 1\n", []),
         # Only this mount is read-only; the filesystem is not.
         (("ro", "rw"), "/dev/x / ext4 rw 0 1\n", []),
@@ -116,6 +118,26 @@ def test_what_is_in_doubt_does_not_hide_a_fault(tmp_path: Path) -> None:
     assert set(unknown(said)) == {"filesystems:/"}
 
 
+@pytest.mark.parametrize(
+    ("changed", "plausible"),
+    [
+        ({"size": 0, "available": 0}, False),
+        ({"available": 1001}, False),
+        ({"available": -1}, False),
+        ({"files_free": 1001}, False),
+        ({"available": 1000, "files_free": 1000}, True),
+        ({"files": 0, "files_free": 0}, True),
+    ],
+)
+def test_figures_that_cannot_be_true(
+    tmp_path: Path, changed: dict[str, int], plausible: bool
+) -> None:
+    space = {"size": 1000, "available": 500, "files": 1000, "files_free": 500, "read_only": False}
+    machine = mounted(tmp_path, ROOT.format("rw", "rw"), space={"/": space | changed})
+    said = collect("filesystems", machine)
+    assert (fine(said), len(unknown(said))) == ((["filesystems:/"], 0) if plausible else ([], 1))
+
+
 def test_settings() -> None:
     said = collect(
         "filesystems",
@@ -139,7 +161,16 @@ def test_no_local_filesystem(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "mountinfo",
-    ["", "nonsense\n", "28 1 253:0 / / rw,relatime\n", ROOT.format("rw", "rw") + "cut off"],
+    [
+        "",
+        "nonsense\n",
+        "28 1 253:0 / / rw,relatime\n",
+        "28 1 253:0 / / rw - ext4 /dev/sda1\n",
+        "28 1 253:0 / / nosuid - ext4 /dev/sda1 rw\n",
+        "28 1 253:0 / here rw - ext4 /dev/sda1 rw\n",
+        "28 1 nothing / / rw - ext4 /dev/sda1 rw\n",
+        ROOT.format("rw", "rw") + "cut off",
+    ],
 )
 def test_another_form_is_unknown(tmp_path: Path, mountinfo: str) -> None:
     (one,) = collect("filesystems", mounted(tmp_path, mountinfo))
