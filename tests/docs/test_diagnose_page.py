@@ -1,0 +1,114 @@
+"""The page on the diagnosis tells what is true; its examples and the files in contrib work."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from ganeti_steward.core import cli
+from ganeti_steward.core.config_file import parse_config
+from ganeti_steward.core.config_node import COLLECTORS, Nagios
+from ganeti_steward.core.finding import STATUSES, Finding
+from ganeti_steward.diagnose.front.diagnose import EXIT_BUSY
+from ganeti_steward.diagnose.merge import canonical, consolidate
+
+ROOT: Final = Path(__file__).parents[2]
+PAGE: Final = (ROOT / "docs" / "diagnose.md").read_text()
+CONTRIB: Final = ROOT / "contrib"
+PROGRAM: Final = "/opt/ganeti-steward/bin/gnt-steward"
+
+
+def test_the_object() -> None:
+    (shown,) = re.findall(r"^    (\{.*\})$", PAGE, re.MULTILINE)
+    finding = Finding("nagios:fans", "live-repair", "restart-fans", {"state": "CRITICAL"})
+    assert canonical(consolidate([finding])).decode() == shown
+
+
+def test_words() -> None:
+    for status in STATUSES:
+        assert f"| `{status}` |" in PAGE
+    for collector in COLLECTORS:
+        assert f"`{collector}`" in PAGE
+    assert f"| {EXIT_BUSY} | another run is under way" in PAGE
+
+
+def test_every_option_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["diagnose", "--help"])
+    options = set(re.findall(r"(?<![-\w])--[a-z-]+", capsys.readouterr().out))
+    assert {option for option in options if f"`{option}" not in PAGE} == {"--help", "--verbose"}
+
+
+def test_nagios() -> None:
+    (settings,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    check = parse_config("steward.toml", settings.encode()).nagios["fans"]
+    assert (check.command[0], check.repair) == (
+        "/usr/lib/nagios/plugins/check_fans",
+        "restart-fans",
+    )
+    rows = re.findall(r'^\| (\d) \| `(\w+)` \| `"(.*)"` \|$', PAGE, re.MULTILINE)
+    assert [row[0] for row in rows] == list("0123")
+    assert {key: default for _, key, default in rows} == {
+        key: Nagios._field_defaults[key] for key in ("ok", "warning", "critical", "unknown")
+    }
+
+
+def test_files_are_there() -> None:
+    for path in re.findall(r"contrib/[\w./-]+[a-z]", PAGE):
+        assert list(ROOT.glob(f"{path}*")), path
+    assert json.loads((ROOT / "diagnose" / "schema.json").read_text())
+
+
+def called(command: str) -> list[str]:
+    """The arguments of a call of the installed program that the command line understands."""
+    program, *arguments = command.split()
+    assert program == PROGRAM
+    cli.parser(arguments[0]).parse_args(arguments)
+    return arguments
+
+
+def test_cron() -> None:
+    lines = (CONTRIB / "diagnose.cron").read_text().splitlines()
+    (job,) = [line for line in lines if line and not line.startswith("#") and "=" not in line]
+    schedule, user, command = re.fullmatch(r"((?:\S+ ){5})(\S+) (.*)", job).groups()  # type: ignore[union-attr]
+    assert (schedule.split(), user) == (["*/5", "*", "*", "*", "*"], "root")
+    command, _, target = command.partition(" > ")
+    assert (called(command), target) == (["diagnose"], "/dev/null")
+
+
+def test_units(tmp_path: Path) -> None:
+    """systemd understands them, with the program where it is here."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("there is no systemd-analyze")
+    own = str(Path(sys.executable).parent / "gnt-steward")
+    names = [f"gnt-steward-diagnose.{kind}" for kind in ("service", "timer")]
+    for name in names:
+        text = (CONTRIB / "systemd" / name).read_text()
+        (tmp_path / name).write_text(text.replace(PROGRAM, own))
+        for command in re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE):
+            assert called(command) == ["diagnose"]
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *(str(tmp_path / name) for name in names)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    about_us = [line for line in done.stderr.splitlines() if "gnt-steward" in line]
+    assert (done.returncode, about_us) == (0, [])
+
+
+def test_the_unit_sees_the_filesystems_as_they_are() -> None:
+    """Whatever makes a mount namespace would make healthy filesystems read-only."""
+    text = (CONTRIB / "systemd" / "gnt-steward-diagnose.service").read_text()
+    settings = re.findall(r"^(\w+)=", text, re.MULTILINE)
+    harmful = re.compile(
+        "Protect(System|Home|Kernel.*|ControlGroups)|Private.*|.*Paths|.*Directory"
+    )
+    assert [key for key in settings if harmful.fullmatch(key)] == []
