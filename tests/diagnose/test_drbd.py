@@ -131,9 +131,9 @@ def test_the_finding_stays_while_instances_are_moved_away(tmp_path: Path) -> Non
 
 
 def test_a_damaged_line_does_not_hide_another(tmp_path: Path) -> None:
-    bad = " 0: cs:Conn\x00cted ro:Primary\n"
     good = " 1: cs:Connected ro:Secondary/Primary ds:Diskless/UpToDate C r-----\n"
-    for text in (bad + good, good + bad):
+    for bad in (" 0: cs:Conn\x00cted ro:Primary\n", " x: cs:Connected ro:Primary\n", "0: \n"):
+        text = bad + good if bad.startswith(" 0") else good + bad
         said = collect("drbd", loaded(tmp_path, HEAD_8 + text))
         assert faults(said) == LOST
         assert set(unknown(said)) == {"drbd"}

@@ -100,7 +100,7 @@ def test_behind_a_raid_controller() -> None:
 def test_a_sleeping_disk_is_not_woken() -> None:
     machine = recorded("smart", "asleep")
     said = collect("smart", machine)
-    assert set(unknown(said)) == {f"smart:{HDD}"}
+    assert unknown(said) == {f"smart:{HDD}": "/dev/sda (sat): it sleeps and was not woken"}
     assert fine(said) == [f"smart:{SSD}"]
     questions = [line for line in machine.asked if " -d " in line]
     assert len(questions) == 2
@@ -384,6 +384,19 @@ def test_a_solid_state_sas_disk_keeps_no_list(tmp_path: Path) -> None:
     assert faults(said) == {f"smart:{SAS}": ["worn more than 98 %"]}
 
 
+def test_a_table_without_attributes_is_none(tmp_path: Path) -> None:
+    answer = document("healthy", "sda")
+    answer["ata_smart_attributes"]["table"] = []
+    assert set(unknown(collect("smart", asking(tmp_path, answer)))) == {f"smart:{HDD}"}
+
+
+@pytest.mark.parametrize("page", ["", "\x00\x80", "\x00\x83\x00\x04ABCD", "\x00\x80\x00\x00ABCD"])
+def test_a_page_that_is_no_serial_number(page: str) -> None:
+    """Then the disk goes by what smartctl says."""
+    files = {"/sys/block/sda/device/vpd_pg80": page}
+    assert f"smart:{HDD}" in fine(collect("smart", recorded("smart", "healthy", files=files)))
+
+
 def test_smart_is_switched_off(tmp_path: Path) -> None:
     answer = document("healthy", "sda")
     answer["smart_support"]["enabled"] = False
@@ -454,12 +467,12 @@ class Hanging(RecordedMachine):
 
     def __init__(self, disk: str) -> None:
         super().__init__(DATA / "smart" / "healthy")
-        self._disk, self.let_go = disk, threading.Event()
+        self._disk, self.let_go, self.held_up = disk, threading.Event(), False
 
     def run(self, *command: str) -> Ended:
         if command[-1] != f"/dev/{self._disk}":
             return super().run(*command)
-        assert self.let_go.wait(60), "it was waited for before the others were told"
+        self.held_up = not self.let_go.wait(30)
         return Ended(-9, b"", b"", "killed after 60 s")
 
 
@@ -471,6 +484,16 @@ def test_a_disk_that_hangs_does_not_hide_the_others(disk: str) -> None:
     machine.let_go.set()
     assert len(fine(others)) == 3
     assert [type(one) for one in said] == [Unknown]
+    assert not machine.held_up
+
+
+def test_who_listens_no_more_is_not_held_up() -> None:
+    machine = Hanging("sda")
+    said = Collector({}).steward_diagnose(machine)
+    next(said)
+    said.close()
+    assert not machine.held_up
+    machine.let_go.set()
 
 
 def test_what_is_left_when_its_time_is_over() -> None:
