@@ -15,9 +15,10 @@ from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.program import run_program
 from ganeti_steward.core.reader import quoted
 
-#: Exit statuses of ``gnt-steward diagnose``: the object is told; nothing is known, which the
-#: report says as well; another run is under way.
-_HARMLESS: Final = (0, 1, 75)
+#: Exit statuses of ``gnt-steward diagnose``: the object is told; nothing is known, and the
+#: report says why; another run is under way.
+_TOLD: Final = (0, 1)
+_BUSY: Final = 75
 
 _log = logging.getLogger(__name__)
 
@@ -59,13 +60,13 @@ class Diagnosing(threading.Thread):
             ended = run_program(self._command, self._limit, environment=self._environment)
         except OSError as err:
             return f"it cannot be started: {reason_of(err)}"
-        complaint = quoted(" ".join(ended.errors.decode(errors="replace").split()))
-        if ended.fault or ended.status not in _HARMLESS:
-            ending = ended.fault or f"it ended with status {ended.status}"
-            return f"{ending} and said {complaint}"
+        if ended.status == _BUSY and not ended.fault:
+            return ""
+        if ended.fault or ended.status not in _TOLD or not ended.output:
+            complaint = quoted(" ".join(ended.errors.decode(errors="replace").split()))
+            return f"{ended.fault or f'status {ended.status}'}; it said {complaint}"
         try:
-            if ended.output:
-                self._take(ended.output)
+            self._take(ended.output)
         except StewardError as err:
             return f"what it printed cannot be used: {err}"
         return ""

@@ -36,12 +36,20 @@ _BODY: Final = 2 * REQUEST_LIMIT
 #: Bytes up to which waitress keeps what it reads and writes in memory, not on disk.
 _IN_MEMORY: Final = 2**25
 
+_LAST_PORT: Final = 65535
+
+#: Seconds that answers which are nearly there are waited for at the end.
+_LAST_ANSWERS: Final = 0.2
+
 #: Seconds between two looks at old connections.
 _CLEANUP: Final = 5
 
 
 def bind(address: str, port: int) -> socket.socket:
-    """A socket that listens at one address; raises StewardError."""
+    """A socket for one address; raises StewardError."""
+    if not 0 <= port <= _LAST_PORT:
+        # getaddrinfo would take it for another one.
+        raise StewardError(f"there is no TCP port {port}")
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(
             address, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
@@ -54,7 +62,7 @@ def bind(address: str, port: int) -> socket.socket:
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listener.bind(place)
-    except (OSError, OverflowError) as err:
+    except OSError as err:
         listener.close()
         raise StewardError(f"cannot listen at {address} port {port}: {reason_of(err)}") from None
     return listener
@@ -81,7 +89,7 @@ class Server(TcpWSGIServer):
         )
         dispatcher = ThreadedTaskDispatcher()
         dispatcher.set_thread_count(THREADS)
-        self._stopping = False
+        self._listener, self._stopping = listener, False
         place = (listener.family, listener.type, listener.proto, listener.getsockname())
         super().__init__(
             application,
@@ -99,10 +107,15 @@ class Server(TcpWSGIServer):
         self.pull_trigger()
 
     def run(self) -> None:
-        """Serve; what is under way when it ends gets no answer."""
+        """Serve until it is stopped; takes no more connections then."""
         while not self._stopping:
             self.asyncore.loop(timeout=_CLEANUP, use_poll=True, map=self._channels(), count=1)
-        self.close()
+        self.accepting = False
+        self._listener.close()
+
+    def finish(self) -> None:
+        """Let the threads answer what can be answered at once."""
+        self.task_dispatcher.shutdown(timeout=_LAST_ANSWERS)  # type: ignore[arg-type]
 
     def set_socket_options(self, conn: socket.socket) -> None:
         """What waitress calls for each new connection; with an OSError it is dropped."""

@@ -81,7 +81,8 @@ def run(options: argparse.Namespace) -> int:
     with _ended_by_signals(server), _diagnosing(settings, reports):
         notify("READY=1")
         server.run()
-        _log.info("agent ends")
+    server.finish()
+    _log.info("agent ends")
     return EXIT_OK
 
 

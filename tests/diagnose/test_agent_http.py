@@ -1,0 +1,217 @@
+"""The agent's reports over real HTTP, by the real command."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import Agent, running
+from programs import wait_until
+from repair_requests import KEY
+
+from ganeti_steward.core.ganeti.signing import verify
+from ganeti_steward.core.ganeti.this_node import this_node
+
+SALT = "a-fresh_salt-0123"
+REPORT = "/1/report/node/diagnose"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+    """One agent for all tests that change nothing but its files."""
+    with running(tmp_path_factory.mktemp("shared")) as agent:
+        yield agent
+
+
+@pytest.fixture
+def agent(shared: Agent) -> Agent:
+    """It has a fresh report and the key."""
+    shared.renew_key(KEY)
+    shared.write_report()
+    return shared
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [("/", [1]), ("/1", None), ("/1/list/collectors", [["diagnose", "node", 1]])],
+)
+def test_the_paths_of_the_monitoring_daemon(agent: Agent, path: str, expected: object) -> None:
+    assert agent.get(path) == expected
+    assert agent.get(f"{path}?anything=1") == expected
+
+
+def test_the_report(agent: Agent) -> None:
+    report = agent.write_report(data={"status": "evacuate", "details": ["ä", 1.5]})
+    assert agent.get(REPORT) == report | {"purpose": "report"}
+    assert agent.get("/1/report/all") == [report | {"purpose": "report"}]
+
+
+def test_the_report_signed(agent: Agent) -> None:
+    report = agent.write_report()
+    raw = agent.ask("GET", f"{REPORT}?salt={SALT}").body
+    assert json.loads(verify(KEY, raw, SALT)) == report | {"purpose": "report"}
+    assert json.loads(raw).keys() == {"msg", "salt", "hmac"}
+    raw = agent.ask("GET", f"/1/report/all?salt={SALT}").body
+    assert json.loads(verify(KEY, raw, SALT)) == [report | {"purpose": "report"}]
+
+
+@pytest.mark.parametrize("path", ["/", "/1", REPORT, f"{REPORT}?salt={SALT}", "/1/report/all"])
+def test_head(agent: Agent, path: str) -> None:
+    whole, head = agent.ask("GET", path), agent.ask("HEAD", path)
+    assert (head.status, head.body) == (200, b"")
+    assert int(head.headers["Content-Length"]) == len(whole.body) > 0
+    assert head.headers["Content-Type"] == whole.headers["Content-Type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    "path", ["/2", "/1/", "/1/report", "/1/report/node", "/1/report/default/diagnose", "/%00"]
+)
+def test_unknown_paths(agent: Agent, path: str) -> None:
+    answer = agent.ask("GET", path)
+    assert (answer.status, answer.body) == (404, b"no such path\n")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("POST", "/", "GET, HEAD"),
+        ("PUT", REPORT, "GET, HEAD"),
+        ("GET", "/1/repair", "POST"),
+        ("HEAD", "/1/repair/nonce", "POST"),
+        ("DELETE", "/1/repair", "POST"),
+    ],
+)
+def test_wrong_methods(agent: Agent, method: str, path: str, allow: str) -> None:
+    answer = agent.ask(method, path)
+    assert (answer.status, answer.headers["Allow"]) == (405, allow)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "salt=",
+        "salt",
+        "salt=1234567",
+        f"salt={'x' * 65}",
+        "salt=nonce.12345678901234567890",
+        "salt=12345678%0A",
+        'salt=12345678{"a":1',
+        f"salt={SALT}&salt={SALT}",
+        f"salt={SALT}&salt=",
+    ],
+)
+def test_bad_salts(agent: Agent, query: str) -> None:
+    """Above all, nobody can have a report signed with a nonce."""
+    answer = agent.ask("GET", f"{REPORT}?{query.replace('{', '%7B').replace(chr(34), '%22')}")
+    assert answer.status == 400
+    assert b"hmac" not in answer.body
+
+
+def test_no_key(agent: Agent) -> None:
+    agent.key_file.unlink()
+    answer = agent.ask("GET", f"{REPORT}?salt={SALT}")
+    assert (answer.status, answer.body) == (503, b"this node has no key to sign with\n")
+    assert agent.get(REPORT)["data"] == {"status": "Ok"}
+    agent.renew_key(b"another\n")
+    verify(b"another\n", agent.ask("GET", f"{REPORT}?salt={SALT}").body, SALT)
+
+
+def unknown(report: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(one["source"], one["reason"]) for one in report["unknown"]]
+
+
+def test_a_report_that_is_too_old(agent: Agent) -> None:
+    """It says neither that the node is fine nor that it is not."""
+    own = {"source": "smart", "reason": "smartctl hangs"}
+    taken = time.time_ns() - 901 * 10**9
+    agent.write_report(timestamp=taken, unknown=[own])
+    for report in (agent.get(REPORT), *agent.get("/1/report/all")):
+        assert (report["data"], report["timestamp"]) == (None, taken)
+        assert unknown(report) == [
+            ("smart", "smartctl hangs"),
+            ("diagnose", "the last report is more than 900 s old"),
+        ]
+    agent.write_report(timestamp=time.time_ns() - 800 * 10**9)
+    assert agent.get(REPORT)["data"] == {"status": "Ok"}
+
+
+def test_a_report_from_the_future(agent: Agent) -> None:
+    agent.write_report(timestamp=time.time_ns() + 3600 * 10**9)
+    report = agent.get(REPORT)
+    assert report["data"] is None
+    assert unknown(report) == [("diagnose", "the last report is from the future")]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b'{"name": "diagnose"',
+        b"\xff",
+        b"[]",
+        b"null",
+        b"{}",
+        b"[" * 100_000,
+        b'{"name": "diagnose", "unknown": [], "timestamp": "now"}',
+        b'{"name": "diagnose", "timestamp": 1}',
+    ],
+)
+def test_a_torn_report(agent: Agent, content: bytes) -> None:
+    """The last good one is still told, and judged by its time."""
+    before = agent.write_report(data={"status": "evacuate"})
+    assert agent.get(REPORT)["data"] == {"status": "evacuate"}
+    agent.report_file.write_bytes(content)
+    assert agent.get(REPORT) == before | {"purpose": "report"}
+    assert "cannot be used: it " in agent.log.splitlines()[-1]
+    agent.write_report()
+    assert agent.get(REPORT)["data"] == {"status": "Ok"}
+
+
+def test_a_report_that_is_gone(agent: Agent) -> None:
+    before = agent.get(REPORT)
+    agent.report_file.unlink()
+    assert agent.get(REPORT) == before
+
+
+def test_no_report_yet(tmp_path: Path) -> None:
+    with running(tmp_path) as agent:
+        report = agent.get(REPORT)
+        assert (report["data"], report["timestamp"]) == (None, 0)
+        assert unknown(report) == [("diagnose", "no report was made yet")]
+        (in_all,) = json.loads(
+            verify(KEY, agent.ask("GET", f"/1/report/all?salt={SALT}").body, SALT)
+        )
+        assert in_all == report
+        (tmp_path / "diagnose" / "report.json").mkdir()
+        assert agent.get(REPORT) == report
+
+
+def test_it_diagnoses_by_itself(tmp_path: Path) -> None:
+    with running(tmp_path, settings="interval = 0.1") as agent:
+        wait_until(lambda: agent.get(REPORT)["data"] == {"status": "Ok"}, "a report")
+        first = agent.get(REPORT)["timestamp"]
+        wait_until(lambda: agent.get(REPORT)["timestamp"] > first, "another report")
+        assert agent.get(REPORT)["node"] == this_node().identity
+        assert json.loads(agent.report_file.read_bytes())["data"] == {"status": "Ok"}
+
+
+def test_on_a_disk_that_takes_no_more_writing(tmp_path: Path) -> None:
+    """The report comes to the agent also where it cannot be left in a file."""
+    with running(tmp_path, settings="interval = 0.1", directory="/proc/nowhere") as agent:
+        wait_until(lambda: agent.get(REPORT)["data"] == {"status": "Ok"}, "a report")
+        (_, reason) = unknown(agent.get(REPORT))[0]
+        assert reason.startswith("nothing is kept from run to run")
+
+
+def test_a_diagnosis_that_fails(tmp_path: Path) -> None:
+    with running(tmp_path, settings="interval = 0.1") as agent:
+        wait_until(lambda: agent.get(REPORT)["data"], "a report")
+        before = agent.get(REPORT)
+        (tmp_path / "steward.toml").write_text("broken")
+        wait_until(lambda: "the self-diagnosis failed" in agent.log, "a failure")
+        assert agent.get(REPORT)["data"] == before["data"]
