@@ -199,11 +199,15 @@ class AgentClient:
             answer = connection.getresponse()
             raw = answer.read(_LONGEST + 1)
         except (OSError, http.client.HTTPException) as err:
-            fault = f"no answer within {limit:g} s" if overrun.finished.is_set() else _broken(err)
-            raise self._error(fault) from None
+            if not overrun.finished.is_set():
+                raise self._error(_broken(err)) from None
         finally:
+            # Whatever was read after being hung up on is not the whole.
+            late = overrun.finished.is_set()
             overrun.cancel()
             connection.close()
+        if late:
+            raise self._error(f"no answer within {limit:g} s")
         if len(raw) > _LONGEST or answer.length:
             raise self._error("the answer is cut off or endless")
         return answer.status, raw

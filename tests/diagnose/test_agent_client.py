@@ -1,0 +1,296 @@
+"""The client of the agent: against the real agent, and against one that lies."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import Agent, running
+from programs import notes, program
+from repair_requests import COMMAND, KEY
+from whitelists import needs_root, whitelist
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.agent_client import (
+    AgentClient,
+    AgentRefused,
+    NotConnected,
+    OutcomeUnknown,
+    Repaired,
+)
+from ganeti_steward.core.ganeti.hmac_key import KeyFile
+from ganeti_steward.core.ganeti.signing import open_signed, sign
+
+UUID = "ce55f3c9-6d68-4ff5-92f7-a67577ccec32"
+NOW = 1_700_000_000 * 10**9
+DIAGNOSE = {"status": "live-repair", "command": COMMAND}
+NONCE = json.dumps({"nonce": "nonce.0123456789abcdef"}).encode()
+
+#: Gets path and body; bytes are sent as they are, with a status.
+Lie = Callable[[str, bytes], tuple[int, bytes]]
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> KeyFile:
+    file = tmp_path / "hmac.key"
+    file.write_bytes(KEY)
+    return KeyFile(str(file))
+
+
+@contextmanager
+def liar(key: KeyFile, lie: Lie) -> Iterator[AgentClient]:
+    """A client of an agent that answers as a test says."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer()
+
+        def do_POST(self) -> None:
+            self._answer()
+
+        def _answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            status, raw = lie(self.path, body)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(raw)))
+            self.end_headers()
+            self.wfile.write(raw)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield client(key, server.server_port)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def client(key: KeyFile, port: int, **more: Any) -> AgentClient:
+    return AgentClient("127.0.0.1", [UUID, "node1.lab"], key, port=port, clock=lambda: NOW, **more)
+
+
+def report(**changed: Any) -> dict[str, Any]:
+    data = {"status": "Ok"}
+    told = {"purpose": "report", "node": UUID, "timestamp": NOW, "data": data, "unknown": []}
+    return told | changed
+
+
+def signs(told: object, key: bytes = KEY, salt: str = "") -> Lie:
+    """Signs something, with the salt it was asked for unless there is another."""
+    return lambda path, _: (200, sign(key, json.dumps(told), salt or path.partition("=")[2]))
+
+
+@pytest.mark.parametrize("node", [UUID, "node1.lab"])
+def test_a_report(key: KeyFile, node: str) -> None:
+    with liar(key, signs(report(node=node))) as one:
+        assert one.report(900) == report(node=node)
+
+
+def test_a_node_that_knows_nothing(key: KeyFile) -> None:
+    """However old that is: it says nothing about the node."""
+    with liar(key, signs(report(data=None, timestamp=0))) as one:
+        assert one.report(900)["data"] is None
+
+
+@pytest.mark.parametrize(
+    ("lie", "fault"),
+    [
+        (signs(report(), b"forged\n"), "not made with the cluster's key"),
+        (signs(report(), salt="another-salt"), "signed for another question"),
+        (signs(report(purpose="repaired")), "not for this: the text 'repaired'"),
+        (signs({}), "not for this: null"),
+        (signs([report()]), "an object is expected, found a list"),
+        (signs(report(node="node2.lab")), "about another node: the text 'node2.lab'"),
+        (signs(report(timestamp=NOW - 901 * 10**9)), "901 s old, more than 900 s"),
+        (signs(report(timestamp=NOW + 901 * 10**9)), "-901 s old, more than 900 s"),
+        (signs(report(timestamp="now")), "timestamp: a whole number is expected"),
+        (signs(report(data="Ok")), "no diagnose object"),
+        (signs(report(data={})), "no diagnose object"),
+        (lambda *_: (200, json.dumps(report()).encode()), "exactly the members"),
+        (lambda *_: (200, b"\xff"), "not valid JSON"),
+        (lambda *_: (404, b"no\nsuch path"), "HTTP 404: 'no such path'"),
+        (lambda *_: (200, b" " * (2**24 + 1)), "cut off or endless"),
+    ],
+)
+def test_a_report_not_to_be_believed(key: KeyFile, lie: Lie, fault: str) -> None:
+    with liar(key, lie) as one, pytest.raises(StewardError) as error:
+        one.report(900)
+    assert str(error.value).startswith("the agent of node1.lab at 127.0.0.1 port ")
+    assert fault in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def repairs(answer: Callable[[dict[str, Any]], tuple[int, bytes]]) -> Lie:
+    """Gives a nonce, then answers what was asked for."""
+
+    def lie(path: str, body: bytes) -> tuple[int, bytes]:
+        if path.endswith("nonce"):
+            return 200, NONCE
+        signed = open_signed(KEY, body)
+        assert signed.salt == json.loads(NONCE)["nonce"]
+        return answer(json.loads(signed.text))
+
+    return lie
+
+
+def repaired(key: bytes = KEY, salt: str = "", **changed: Any) -> Lie:
+    def answer(asked: dict[str, Any]) -> tuple[int, bytes]:
+        told = {"purpose": "repaired", "node": asked["node"], "command": asked["command"]}
+        told |= {"status": 0, "output": "done", "fault": ""} | changed
+        return 200, sign(key, json.dumps(told), salt or asked["rsalt"])
+
+    return repairs(answer)
+
+
+def repair(one: AgentClient) -> Repaired:
+    return one.repair(UUID, COMMAND, DIAGNOSE, 60)
+
+
+@pytest.mark.parametrize("status", [0, 3, -9, None])
+def test_a_repair(key: KeyFile, status: int | None) -> None:
+    with liar(key, repaired(status=status, fault="why")) as one:
+        assert repair(one) == Repaired(status, "done", "why")
+
+
+@pytest.mark.parametrize(
+    ("lie", "fault"),
+    [
+        (repaired(b"forged\n"), "not made with the cluster's key"),
+        (repaired(salt="another-salt"), "signed for another question"),
+        (repaired(purpose="report"), "not for this"),
+        (repaired(node="node2.lab"), "about another repair"),
+        (repaired(command="reboot"), "about another repair"),
+        (repaired(output=None), "does not tell what came of the repair"),
+        (repaired(status="0"), "status: a whole number is expected, found the text '0'"),
+        (repaired(status=True), "status: a whole number is expected, found true"),
+        (repairs(lambda _: (500, b"oh")), "HTTP 500: 'oh'"),
+        (repairs(lambda _: (503, b"no key")), "HTTP 503: 'no key'"),
+    ],
+)
+def test_a_repair_of_unknown_outcome(key: KeyFile, lie: Lie, fault: str) -> None:
+    """It may have been run: that has to be told from one that surely was not."""
+    with liar(key, lie) as one, pytest.raises(OutcomeUnknown) as error:
+        repair(one)
+    assert fault in str(error.value)
+    assert str(error.value).endswith("; whether replace-disk was run is not known")
+
+
+@pytest.mark.parametrize("path", ["/1/repair/nonce", "/1/repair"])
+def test_a_refusal(key: KeyFile, path: str) -> None:
+    def lie(asked: str, _: bytes) -> tuple[int, bytes]:
+        return (403, b"refused\n") if asked == path else (200, NONCE)
+
+    with liar(key, lie) as one, pytest.raises(AgentRefused, match="log says why"):
+        repair(one)
+
+
+@pytest.mark.parametrize(
+    "nonce", [b"", b"{", b"{}", b"[]", b'{"nonce": 1}', b'{"nonce": "1700000000"}']
+)
+def test_nothing_is_signed_with_what_is_no_nonce(key: KeyFile, nonce: bytes) -> None:
+    """Else whoever answers could have a message signed for another purpose, such as confd."""
+    asked: list[str] = []
+
+    def lie(path: str, _: bytes) -> tuple[int, bytes]:
+        asked.append(path)
+        return 200, nonce
+
+    with liar(key, lie) as one, pytest.raises(StewardError, match="no nonce"):
+        repair(one)
+    assert asked == ["/1/repair/nonce"]
+
+
+def test_nobody_listens(key: KeyFile) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with pytest.raises(NotConnected, match="Connection refused"):
+        client(key, port).report(900)
+    with pytest.raises(NotConnected):
+        repair(client(key, port))
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", b"\0\r\n\r\n"]
+)
+def test_a_connection_that_breaks(key: KeyFile, said: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(10_000)
+                connection.sendall(said)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(StewardError, match=r"broke|cut off"):
+            client(key, server.getsockname()[1]).report(900)
+        thread.join()
+
+
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nX: y\r\n"])
+def test_an_answer_that_never_ends(key: KeyFile, said: bytes) -> None:
+    """Also where a byte comes now and then, which a socket's own limit would take for progress."""
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                try:
+                    connection.sendall(said)
+                    while said and not over.wait(0.01):
+                        connection.sendall(b"x")
+                    over.wait(60)
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            with pytest.raises(StewardError, match=r"no answer within 0\.3 s"):
+                client(key, server.getsockname()[1], time_limit=0.3).report(900)
+        finally:
+            over.set()
+            thread.join()
+
+
+@needs_root
+def test_the_real_agent(tmp_path: Path) -> None:
+    with whitelist() as commands:
+        path = program(commands, COMMAND, "cat > NOTES; echo mended; exit 7")
+        options = ("--repair-directory", str(commands))
+        with running(tmp_path, *options, settings="repair = true") as agent:
+            _ask_the_real_agent(agent, path)
+
+
+def _ask_the_real_agent(agent: Agent, command: str) -> None:
+    one = agent.client()
+    agent.write_report(data=DIAGNOSE)
+    told = one.report(900)
+    assert told["data"] == DIAGNOSE
+    diagnose = DIAGNOSE | {"details": {"ä": [1, None]}}
+    assert one.repair(told["node"], COMMAND, diagnose, 60) == Repaired(7, "mended\n", "")
+    assert json.loads(notes(command)) == diagnose
+    agent.renew_key(b"renewed\n")
+    assert one.repair(told["node"], COMMAND, DIAGNOSE, 60).status == 7
+    agent.write_report(timestamp=time.time_ns() - 10**12)
+    assert one.report(900)["data"] is None
+    with pytest.raises(AgentRefused):
+        one.repair("node2.lab", COMMAND, DIAGNOSE, 60)
+    agent.key_file.unlink()
+    with pytest.raises(StewardError, match="HTTP 503"):
+        one.report(900)
