@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from agents import Agent, running
+from ganeti_signing import ganeti
 from programs import wait_until
 from repair_requests import KEY
 
@@ -57,6 +58,15 @@ def test_the_report_signed(agent: Agent) -> None:
     assert json.loads(raw).keys() == {"msg", "salt", "hmac"}
     raw = agent.ask("GET", f"/1/report/all?salt={SALT}").body
     assert json.loads(verify(KEY, raw, SALT)) == [report | {"purpose": "report"}]
+
+
+def test_ganeti_takes_the_signed_report(agent: Agent) -> None:
+    """Its own code from the Debian package, with the whole key and only with that."""
+    report = agent.write_report(data={"status": "live-repair", "details": ["ä", None]})
+    raw = agent.ask("GET", f"{REPORT}?salt={SALT}").body.decode()
+    good, bad = ganeti(["load", KEY.decode(), raw], ["load", KEY.decode().strip(), raw])
+    assert good == [report | {"purpose": "report"}, SALT]
+    assert bad == "Invalid Signature"
 
 
 @pytest.mark.parametrize("path", ["/", "/1", REPORT, f"{REPORT}?salt={SALT}", "/1/report/all"])

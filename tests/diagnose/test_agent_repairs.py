@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 from agents import FORGER, MASTER, Agent, Answer, running
+from ganeti_signing import ganeti
 from programs import is_running, notes, program, wait_until
-from repair_requests import BAD_TEXTS, COMMAND, KEY, RSALT
+from repair_requests import BAD_TEXTS, COMMAND, KEY, RSALT, message
 from whitelists import needs_root, whitelist
 
 from ganeti_steward.core.ganeti.signing import sign, verify
@@ -124,6 +125,16 @@ def test_a_file_that_is_no_program(agent: Agent, commands: Path, start: bytes) -
     told = agent.repaired()
     assert told["status"] is None
     assert told["fault"].startswith("it could not be started: ")
+
+
+def test_a_request_signed_by_ganeti(agent: Agent, repair: str) -> None:
+    """And the answer is read by it: its own code from the Debian package."""
+    told = message(node=this_node().identity)
+    (raw,) = ganeti(["sign", KEY.decode(), told, agent.nonce()])
+    answer = agent.repair(raw.encode())
+    ((read, salt),) = ganeti(["load", KEY.decode(), answer.body.decode()])
+    assert (read["purpose"], read["status"], salt) == ("repaired", 0, RSALT)
+    assert notes(repair) == "run\n"
 
 
 def without_date(answer: Answer) -> tuple[int, bytes, dict[str, str]]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from ganeti_signing import ganeti
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,48 +25,12 @@ KEY: Final = b"secretkey\n"
 SALT: Final = "a-salt_of-1700000000"
 RSALT: Final = "11111111-2222-3333-4444-555555555555"
 
-#: Where the Debian package puts Ganeti's modules, and the interpreter they are made for.
-GANETI: Final = Path("/usr/share/ganeti/default")
-PYTHON: Final = "/usr/bin/python3"
-
-#: Reads [action, ...] lines, one JSON list each, and answers each with a line.
-GANETIS_CODE: Final = """
-import json, sys
-sys.path.insert(0, sys.argv[1])
-from ganeti import errors, serializer
-for line in sys.stdin:
-    action, key, *more = json.loads(line)
-    if action == "sign":
-        data, salt = more
-        answer = serializer.DumpSignedJson(data, key, salt).decode()
-    else:
-        try:
-            answer = serializer.LoadSignedJson(more[0], key)
-        except errors.SignatureError as err:
-            answer = str(err)
-    print(json.dumps(answer))
-"""
-
 #: What a report may hold.
 OBJECTS: Final[list[dict[str, Any]]] = [
     {"purpose": "report", "data": {"status": "Ok"}},
     {"text": 'a "quoted" \\ back\nslash\ttab', "ä": "ü€\U0001f600", "list": [1, None, True, {}]},
     {},
 ]
-
-
-def ganeti(*calls: list[Any]) -> list[Any]:
-    """What Ganeti's own code answers."""
-    if not (GANETI / "ganeti" / "serializer.py").exists():
-        pytest.skip("Ganeti is not installed here")
-    done = subprocess.run(
-        [PYTHON, "-c", GANETIS_CODE, str(GANETI)],
-        input="".join(json.dumps(call) + "\n" for call in calls),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 @pytest.mark.parametrize(
