@@ -101,7 +101,15 @@ def test_read_only(
 
 def test_an_unreadable_fstab_is_no_answer(tmp_path: Path) -> None:
     machine = mounted(tmp_path, ROOT.format("ro", "ro"), refused={"/etc/fstab": "EIO"})
-    assert set(unknown(collect("filesystems", machine))) == {"filesystems:/"}
+    said = collect("filesystems", machine)
+    assert said == [Unknown("filesystems:/", "/etc/fstab: Input/output error")]
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    line = "28 1 253:0 / /a\\012b\udcff rw - ext4 /dev/mapper/vg0-root rw\n"
+    space = {"size": 100, "available": 50, "files": 100, "files_free": 50, "read_only": False}
+    machine = mounted(tmp_path, line, space={"/a\nb\udcff": space})
+    assert collect("filesystems", machine) == [Finding("filesystems:/a\\nb\\udcff", "Ok")]
 
 
 def test_a_covered_mount_is_not_judged(tmp_path: Path) -> None:

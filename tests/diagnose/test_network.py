@@ -17,7 +17,8 @@ NET = "/sys/class/net"
 
 def test_healthy() -> None:
     # Neither what belongs to instances, nor what is down, nor virtual functions.
-    assert collect("network", recorded("network", "healthy")) == [
+    refused = {f"{NET}/bonding_masters/flags": "ENOTDIR"}
+    assert collect("network", recorded("network", "healthy", refused=refused)) == [
         Finding("network:bond0", "Ok"),
         Finding("network:eno1", "Ok"),
         Finding("network:eno2", "Ok"),
@@ -66,10 +67,10 @@ def test_speeds() -> None:
         assert set(unknown(said)) == {"network:eno3"}
         assert unknown(collect("network", machine)) == {}
     with pytest.raises(StewardError) as told:
-        collect("network", healthy, speeds=["eno1", "eno2=fast", "=1", "eno3=1000", "a=nan"])
+        collect("network", healthy, speeds=["eno1", "eno2=fast", "=1", "eno3=0", "a=inf", "a=nan"])
     assert str(told.value) == "; ".join(
         f"collector.network.speeds: '{text}' is not of the form PATTERN=NUMBER"
-        for text in ("eno1", "eno2=fast", "=1", "a=nan")
+        for text in ("eno1", "eno2=fast", "=1", "a=inf", "a=nan")
     )
 
 

@@ -64,6 +64,7 @@ def test_which_core_is_hot_does_not_matter() -> None:
         (92.0, "unknown"),
         (93.0, "live-repair"),
         (127.0, "unknown"),
+        (150.0, "unknown"),
         (255.0, "unknown"),
         (-40.0, "unknown"),
         (float("nan"), "unknown"),
@@ -77,7 +78,7 @@ def test_the_limit(tmp_path: Path, current: float, expected: str) -> None:
 @pytest.mark.parametrize("critical", [None, 0.0, -1.0, 127.0, 255.0, 65261.85, float("nan")])
 def test_no_limit(tmp_path: Path, critical: float | None) -> None:
     (said,) = collect("sensors", one(tmp_path, 99.0, critical))
-    assert isinstance(said, NotApplicable)
+    assert said == NotApplicable("sensors", "no temperature has a limit")
 
 
 def test_settings(tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ def test_a_fan_that_is_not_there_is_unknown() -> None:
 
 def test_nothing_is_measured(tmp_path: Path) -> None:
     (said,) = collect("sensors", RecordedMachine(tmp_path))
-    assert isinstance(said, NotApplicable)
+    assert said == NotApplicable("sensors", "there are no temperatures")
 
 
 @pytest.mark.parametrize("case", ["healthy", "broken"])
