@@ -108,7 +108,7 @@ def ending(status: int) -> str:
 def _fault(ended: Ended, *, done: bool) -> str:
     if ended.fault:
         return ended.fault
-    if done and not ended.status:
+    if done:
         return ""
     return ending(ended.status) + ("" if ended.status < 0 else " before it was done")
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from ganeti_steward.core.machine import Reading, Space
-from ganeti_steward.core.program import ENVIRONMENT, Ended, run_program
+from ganeti_steward.core.program import ENVIRONMENT, Ended, Ladder, run_program
 
 #: Bytes of one file that are read.
 _FILE_LIMIT: Final = 4 * 2**20
 
 #: Bytes of one record of the kernel's log; the kernel gives no longer ones.
 _RECORD: Final = 8192
+
+#: A collector whose time is over has to end its programs before it is killed itself.
+_LADDER: Final[Ladder] = ((signal.SIGTERM, 0.05), (signal.SIGKILL, 0.05))
 
 
 class LocalMachine:
@@ -46,7 +50,8 @@ class LocalMachine:
         path = shutil.which(command[0], path=ENVIRONMENT["PATH"])
         if path is None:
             raise FileNotFoundError(2, "no such program", command[0])
-        return run_program([path, *command[1:]], max(self._until - self._clock(), 0.1))
+        limit = max(self._until - self._clock(), 0.1)
+        return run_program([path, *command[1:]], limit, ladder=_LADDER)
 
     def kernel_log(self) -> Sequence[str]:
         """The records of ``/dev/kmsg``; raises OSError."""

@@ -11,7 +11,7 @@ import pytest
 from programs import HANGING, ended_at_last, is_running, notes, program, wait_until
 
 from ganeti_steward.core import program as tested
-from ganeti_steward.core.program import ENVIRONMENT, program_fault, run_program
+from ganeti_steward.core.program import ENVIRONMENT, follow, program_fault, run_program
 
 #: Seconds; far more than any of these programs takes that ends by itself.
 LIMIT = 300.0
@@ -146,10 +146,12 @@ def test_environment(tmp_path: Path) -> None:
 def test_user(tmp_path: Path) -> None:
     """Real, effective and saved ids, and no other groups."""
     path = program(tmp_path, "tells", "grep -E '^(Uid|Gid|Groups):' /proc/self/status")
-    descriptor = os.open(path, os.O_PATH)
+    descriptor, before = os.open(path, os.O_PATH), os.getgroups()
+    os.setgroups([0, 6])
     try:
         ended = run_program([path], LIMIT, executable=descriptor, user=12345)
     finally:
+        os.setgroups(before)
         os.close(descriptor)
     uids, gids, groups = (line.split()[1:] for line in ended.output.decode().splitlines())
     assert set(uids) == {"12345"}
@@ -180,6 +182,24 @@ def test_cannot_be_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert run_program(["/bin/true"], LIMIT).status == 0
     with pytest.raises(ChildProcessError):
         os.waitpid(int(notes(path)), os.WNOHANG)
+
+
+def test_child_without_a_group() -> None:
+    """It hangs before it could make one, and is ended all the same."""
+    output, output_end = os.pipe()
+    errors, errors_end = os.pipe()
+    pid = os.fork()
+    if not pid:
+        while True:
+            signal.pause()
+    os.close(output_end)
+    os.close(errors_end)
+    try:
+        ended = follow(pid, output, errors, 0.2, 1000, [(signal.SIGKILL, 10.0)])
+    finally:
+        os.close(output)
+        os.close(errors)
+    assert ended == (-signal.SIGKILL, b"", b"", "killed after 0.2 s")
 
 
 def test_program_that_may_be_run(tmp_path: Path) -> None:

@@ -156,6 +156,7 @@ HANGS = {
     "sleeps": "sleep 3600",
     "sleeps after its object": f"{FINE}; sleep 3600",
     "ignores the request": HANGING,
+    "ends well when asked": f"trap 'exit 0' TERM; {FINE}; while :; do sleep 0.05; done",
     "turns round": "while :; do :; done",
     "closes its output": "exec >&- 2>&-; sleep 3600",
     "prints, closes, goes on": f"{FINE}; exec >&- 2>&-; sleep 3600",

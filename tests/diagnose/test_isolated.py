@@ -454,6 +454,16 @@ def test_handlers_of_the_caller_are_not_called(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
+def test_signals_the_caller_has_blocked() -> None:
+    """They are not blocked in the programs a source starts."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    try:
+        found = said(_ends(lambda: os.kill(os.getpid(), signal.SIGINT)))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert found == [FINE, unknown("was ended by SIGINT")]
+
+
 def test_threads_of_the_caller() -> None:
     """What they are doing at that moment is not going on in the child."""
     done = threading.Event()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import ganeti_uids
+import psutil
 import pytest
 from programs import is_running
 from whitelists import needs_root
@@ -300,6 +301,28 @@ def test_ids_of_processes(locks: str, ids: tuple[int, int, int]) -> None:
     # It is not locked, but looks used.
     assert os.listdir(locks) == [str(FIRST)]
     take_uid([(FIRST, FIRST)], locks, order()).release()
+
+
+class Hidden:
+    """A process whose owner cannot be told."""
+
+    info: Final = {"uids": None, "status": "sleeping"}
+
+    def uids(self) -> tuple[int, ...]:
+        raise psutil.AccessDenied(1)
+
+    def kill(self) -> None:
+        raise AssertionError("it may be anybody's")
+
+
+def test_processes_that_cannot_be_looked_at(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each may have the id; none is ended for that."""
+    monkeypatch.setattr(psutil, "process_iter", lambda names: iter(()))
+    with borrowed_uid(pool, order()):
+        monkeypatch.setattr(psutil, "process_iter", lambda names: iter([Hidden()]))
+    assert os.listdir(pool.locks) == [str(FIRST)]
+    with pytest.raises(UidPoolError, match="no user id is free"), borrowed_uid(pool, order()):
+        pass
 
 
 @pytest.fixture
