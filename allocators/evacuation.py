@@ -8,7 +8,7 @@ import numpy as np
 
 from ganeti_steward.allocators.capacity_check import PlaceFilter
 from ganeti_steward.allocators.departure import Departure
-from ganeti_steward.allocators.moves import MOVE, REPLACE
+from ganeti_steward.allocators.moves import REPLACE
 from ganeti_steward.allocators.settled import SettledPairs, SettledSingles
 from ganeti_steward.core.model import ALLOC_POLICIES
 from ganeti_steward.core.site import PRIMARY, SECONDARY
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.departure import Judgement
     from ganeti_steward.allocators.moves import Mover
     from ganeti_steward.allocators.rules import Check
+    from ganeti_steward.allocators.score import Scorer
     from ganeti_steward.allocators.search import Place
     from ganeti_steward.allocators.settled import Settled
     from ganeti_steward.allocators.state import Mask, Resident, State
 
-
 #: What a capacity test costs, in ways looked at.
 _TEST: Final = 20
-
 
 #: Ways of moving, in the order in which they are tried.
 Tiers = tuple[tuple[str, ...], ...]
@@ -90,11 +89,11 @@ class Trial(NamedTuple):
     way: str
     group: int
     judgement: Judgement
-    places: SettledSingles | SettledPairs | None
-    """None where the way is closed"""
-    before: float
-    """the group's score without the instance"""
     policy: int
+    places: SettledSingles | SettledPairs | None = None
+    """None where the way is closed or no node fits"""
+    before: float = 0.0
+    """the group's score without the instance, where there are places"""
 
     def found(self, place: Place) -> Found:
         """One of the places as a way of moving."""
@@ -174,24 +173,30 @@ class Seeker:
             members = frame.group == group
             policy = ALLOC_POLICIES.index(groups[group].alloc_policy) if len(groups) > 1 else 0
             scope = np.ones_like(members) if self._whole else members
-            scorer = self.settled.scorer(departure.left, scope)
-            before = scorer.score
+            scorer: Scorer | None = None
             for way in ways:
                 self.work += 1
                 judgement = departure.judge(way)
-                places: SettledSingles | SettledPairs | None = None
-                guest, terms = task.mover.guest, task.mover.terms
-                if judgement.gate:
-                    pass
-                elif way == MOVE:
-                    judged = judgement.judged[0]
-                    places = SettledSingles(self.settled, scorer, guest, judged, members, terms)
-                else:
-                    first, second = judgement.judged
-                    places = SettledPairs(
-                        self.settled, scorer, departure.left, guest, (first, second), members, terms
-                    )
-                yield Trial(way, group, judgement, places, before, policy)
+                trial = Trial(way, group, judgement, policy)
+                fitting = ((judged.fits & members).any() for judged in judgement.judged)
+                if not judgement.gate and all(fitting):
+                    # What nobody needs a score for is not scored.
+                    scorer = scorer or self.settled.scorer(departure.left, scope)
+                    places = self._places(departure, task, judgement, scorer, members)
+                    trial = trial._replace(places=places, before=scorer.score)
+                yield trial
+
+    def _places(
+        self, departure: Departure, task: Task, judgement: Judgement, scorer: Scorer, members: Mask
+    ) -> SettledSingles | SettledPairs:
+        guest, terms = task.mover.guest, task.mover.terms
+        if len(judgement.judged) == 1:
+            (judged,) = judgement.judged
+            return SettledSingles(self.settled, scorer, guest, judged, members, terms)
+        first, second = judgement.judged
+        return SettledPairs(
+            self.settled, scorer, departure.left, guest, (first, second), members, terms
+        )
 
     def _passing(self, departure: Departure, task: Task, trial: Trial, limit: int) -> list[Found]:
         """The best places of one trial that pass the capacity test, if there is one."""
