@@ -161,8 +161,13 @@ def _certain_moves(state: State, source: Ints, rests: list[_Rest]) -> Mask:
     therefore the shares of both sums are compared with two.
     """
     frame, now = state.frame, state.now
-    # Any other node may have had to take over drbd instances before.
-    memory = now[st.UNALLOCATED] - state.peers.most(state.peers.running)
+    # The drbd instances of the source have gone to their secondaries before.
+    secondary, primary = np.divmod(state.peers.key, frame.size)
+    row = np.full(frame.size, -1)
+    row[source] = np.arange(len(source))
+    mine = row[primary] >= 0
+    memory = np.repeat(now[[st.UNALLOCATED]], len(source), axis=0)
+    memory[row[primary[mine]], secondary[mine]] -= state.peers.running[mine]
     disk = now[st.DISK]
     figures = np.array([rest[:4] for rest in rests], np.int64)
     use, use_sum, largest, disk_sum = figures.T[:, :, None]
@@ -189,9 +194,11 @@ def evacuate(state: State, node: int) -> frozenset[Stuck]:
     stuck: list[Resident] = []
     residents = state.residents.get(node, ())
     work = state
+    # Where none can be stopped nobody has to ask the rules.
+    over = _swapped if _certain_failovers(state)[node] else _failed_over
     for resident in residents:
         if resident.guest.drbd:
-            work = _try(_failed_over(work, resident), resident, work, stuck)
+            work = _try(over(work, resident), resident, work, stuck)
     for resident in residents:
         if resident.guest.instance.template in MOVABLE:
             work = _try(_moved(work, resident), resident, work, stuck)
@@ -223,6 +230,11 @@ def _failed_over(state: State, resident: Resident) -> State | None:
     if first_failing(checks, size, forced=True)[source]:
         return None
     return left.placed(guest, target, source)
+
+
+def _swapped(state: State, resident: Resident) -> State:
+    guest, source, target = resident
+    return state.removed(resident).placed(guest, target, source)
 
 
 def _moved(state: State, resident: Resident) -> State | None:

@@ -200,7 +200,7 @@ def _matrix(
     recorded = _ints(nodes, lambda n: int(n.total_memory)) - own - used
     now = np.zeros((st.ROWS, size), np.int64)
     now[st.UNALLOCATED] = recorded - np.maximum(recorded - free, 0)
-    now[st.RESERVED] = peers.most(peers.reserved)
+    now[st.RESERVED] = peers.most()
     now[st.FAILS] = free < now[st.RESERVED]
     now[st.DISK] = _ints(nodes, lambda n: n.free_disk) if frame.disk_known else st.UNKNOWN
     now[st.SPINDLES] = _ints(nodes, lambda n: n.free_spindles) if frame.disk_known else st.UNKNOWN

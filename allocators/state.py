@@ -77,16 +77,16 @@ class Peers(NamedTuple):
         kept[self.key[mine] // self.size] = self.reserved[mine]
         return kept
 
-    def most(self, column: Ints, secondary: int | None = None) -> Ints:
-        """The largest entry of ``column`` per secondary (or of just one), at least 0."""
+    def most(self, secondary: int | None = None) -> Ints:
+        """The largest reserve of each secondary (or of just one), at least 0."""
         if secondary is not None:
             first, last = np.searchsorted(
                 self.key, (secondary * self.size, (secondary + 1) * self.size)
             )
-            largest: Ints = np.maximum(column[first:last].max(initial=0), 0)
+            largest: Ints = np.maximum(self.reserved[first:last].max(initial=0), 0)
             return largest
         most = np.zeros(self.size, np.int64)
-        np.maximum.at(most, self.key // self.size, column)
+        np.maximum.at(most, self.key // self.size, self.reserved)
         return most
 
     def changed(self, secondary: int, primary: int, guest: Guest, sign: int) -> Peers:
@@ -331,7 +331,7 @@ class State(NamedTuple):
         announced = guest.instance.forthcoming
         if secondary >= 0:
             peers = self.peers if announced else self.peers.changed(secondary, primary, guest, -1)
-            most = peers.most(peers.reserved, secondary)
+            most = peers.most(secondary)
             state = state.touched(secondary, state.after_secondary_left(guest, most))
             state = state._replace(peers=peers)
         if announced:
