@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 from ganeti_steward.allocators import moves
 from ganeti_steward.allocators import state as st
 from ganeti_steward.allocators.candidates import Judged, entry_checks
+from ganeti_steward.allocators.keeping import keeping, keeping_for_each
 from ganeti_steward.allocators.rules import (
     Check,
     first_failing,
@@ -152,20 +152,22 @@ class Departure:
             migration_check(self.left, source),
             *self._terms.bans[PRIMARY],
             *_in_force(self._primary_checks, forced),
-            *_in_force(self._keeping_for_each(source), forced),
+            *_in_force(keeping_for_each(self.left, self._guest, source), forced),
         ]
 
     @cached_property
     def _first_copy(self) -> list[Check]:
         """The target becomes secondary of the primary there is."""
-        forced = self._forced(self.mover.secondary)
-        return _in_force([*self._secondary_checks, *self._keeping(self.mover.primary)], forced)
+        return self._copy(self.mover.primary, self._forced(self.mover.secondary))
 
     @cached_property
     def _second_copy(self) -> list[Check]:
         """After a failover the target becomes secondary of the former secondary."""
-        forced = self._forced(self.mover.primary)
-        return _in_force([*self._secondary_checks, *self._keeping(self.mover.secondary)], forced)
+        return self._copy(self.mover.secondary, self._forced(self.mover.primary))
+
+    def _copy(self, primary: int, forced: bool) -> list[Check]:
+        kept = keeping(self.left, self._guest, primary)
+        return _in_force([*self._secondary_checks, *kept], forced)
 
     def _new_secondary(self, entry: list[Check], forced: bool) -> Judged:
         """Any node as secondary of a primary still to be chosen."""
@@ -221,7 +223,7 @@ class Departure:
             self.left, self._guest, self._after_secondary, ignore_disk=unusable
         )
         if primary >= 0:
-            checks += self._keeping(primary)
+            checks += keeping(self.left, self._guest, primary)
         fault = self._fault(_in_force(checks, forced), node)
         return fault and f"{self._name(node)} cannot be its secondary: {fault}"
 
@@ -263,46 +265,6 @@ class Departure:
     @cached_property
     def _secondary_checks(self) -> list[Check]:
         return secondary_checks(self.left, self._guest, self._after_secondary)
-
-    def _keeping(self, primary: int) -> list[Check]:
-        """N+1 of each node as secondary of one primary it keeps memory for already."""
-        peers = self.left.peers
-        mine = peers.key % peers.size == primary
-        secondaries = peers.key[mine] // peers.size
-        return self._kept_check(secondaries, peers.reserved[mine], secondaries)
-
-    def _keeping_for_each(self, secondary: int) -> list[Check]:
-        """N+1 of one secondary with each node as its primary."""
-        peers = self.left.peers
-        first, last = np.searchsorted(
-            peers.key, (secondary * peers.size, (secondary + 1) * peers.size)
-        )
-        primaries = peers.key[first:last] % peers.size
-        at = np.full(len(primaries), secondary, np.int64)
-        return self._kept_check(primaries, peers.reserved[first:last], at)
-
-    def _kept_check(self, nodes: Ints, kept: Ints, secondaries: Ints) -> list[Check]:
-        """The rule for pairs with memory kept; ``nodes`` are those it speaks of."""
-        if self._guest.instance.forthcoming or not kept.any():
-            return []
-        after = self.left.after_secondary(self._guest, kept, secondaries)
-        failing = np.zeros(self._frame.size, np.bool_)
-        fails = (after[st.FAILS] > 0) & (self.left.now[st.FAILS, secondaries] == 0)
-        failing[nodes] = fails
-        if not fails.any():
-            return []
-        return [Check("N+1", "FailMem", False, failing, self._kept_text(nodes, after))]
-
-    @staticmethod
-    def _kept_text(nodes: Ints, after: Ints) -> Callable[[int], str]:
-        def text(node: int) -> str:
-            at = int(np.flatnonzero(nodes == node)[0])
-            return (
-                f"would have to keep {after[st.RESERVED, at]} MiB free for N+1, "
-                f"{after[st.UNALLOCATED, at]} MiB unallocated"
-            )
-
-        return text
 
     # -- small things
 
