@@ -1,1 +1,4 @@
-"""The collectors that come with the program; ``docs/diagnose.md`` has a section for each."""
+"""The collectors that come with the program.
+
+``docs/collectors-storage.md`` and ``docs/collectors-host.md`` have a section for each.
+"""

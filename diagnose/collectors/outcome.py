@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from ganeti_steward.core.finding import LIVE_REPAIR, OK, Finding, Said, Unknown, severity
+from ganeti_steward.core.finding import LIVE_REPAIR, OK, Finding, Said, Unknown
 from ganeti_steward.core.machine import Machine
 
 
@@ -18,30 +18,14 @@ class Fault(NamedTuple):
     """the same words as long as it is the same fault: no figures, no times"""
 
 
-def said_of(
-    source: str, faults: Iterable[Fault], doubts: Iterable[str] = (), command: str = ""
-) -> Said:
-    """The worst of the faults with the texts of all; without faults the doubts, else fine.
-
-    A fault is told although something else could not be seen: it is there all the same.
-    Faults whose status is Ok are those the admin wants nothing done about.
-    """
-    wrong = {fault for fault in faults if fault.status != OK}
-    if wrong:
-        status = max((fault.status for fault in wrong), key=severity)
-        asked = command if status == LIVE_REPAIR else ""
-        return Finding(source, status, asked, {"faults": sorted({f.text for f in wrong})})
-    reasons = sorted(set(doubts))
-    return Unknown(source, "; ".join(reasons)) if reasons else Finding(source, OK)
-
-
 def told(
     source: str, faults: Iterable[Fault], doubts: Iterable[str] = (), command: str = ""
 ) -> Iterator[Said]:
     """A finding for each fault and one doubt for all doubts; fine when there is neither.
 
     Both may be said of one source: what was found stays found, and what was known before of
-    the part that could not be seen stays so too.
+    the part that could not be seen stays so too.  Faults whose status is Ok are those the
+    admin wants nothing done about.
     """
     wrong = sorted({fault for fault in faults if fault.status != OK})
     for fault in wrong:
