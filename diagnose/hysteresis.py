@@ -124,8 +124,8 @@ class _Run:
             if isinstance(one, NotApplicable)
             and not any(covers(one.source, known) for known in self.results)
         ]
-        unknown = [one for one in said if isinstance(one, Unknown)]
-        self._silent = [one.source for one in (*unknown, *self._absent)]
+        self._silent = [one.source for one in said if isinstance(one, Unknown)]
+        self._silent += [one.source for one in self._absent]
 
     def judge(self, source: str) -> tuple[Held, int]:
         """What is believed of a source now, and how many runs a pending result needs."""

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, NamedTuple
 
 from ganeti_steward.core.config_node import Diagnose
@@ -20,6 +21,7 @@ from ganeti_steward.diagnose.loading import Source
 from ganeti_steward.diagnose.merge import Several
 from ganeti_steward.diagnose.report import report, write_report
 from ganeti_steward.diagnose.state_file import Kept, read_state, write_state
+from ganeti_steward.diagnose.stuck import adopting_orphans, read_stuck, write_stuck
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +51,8 @@ def diagnose_node(
         notes = [_occupy(held, settings.directory)] if keep else []
         usable = keep and not any(notes)
         kept = read_state(settings.directory) if usable else Kept(State())
-        asked = gather(sources)
+        held.enter_context(adopting_orphans())
+        asked = gather(sources, read_stuck(settings.directory) if usable else {})
         said = [one for source in asked for one in source.said]
         settled, note = _settle(settings, kept, said, usable=usable)
         notes += [kept.note, note]
@@ -57,7 +60,9 @@ def diagnose_node(
         found = _with_notes(diagnosis(said, settled, several), notes)
         content = report(found, node(), now())
         if usable:
-            _keep_report(settings.directory, content)
+            _keep(partial(write_report, settings.directory, content))
+            left = {one.source: one.stuck for one in asked}
+            _keep(partial(write_stuck, settings.directory, left))
     _log_run(found, asked)
     return Run(found, content, asked)
 
@@ -100,11 +105,11 @@ def _with_notes(found: Diagnosis, notes: Iterable[str]) -> Diagnosis:
     return found._replace(unknown=tuple(sorted((*found.unknown, *own))))
 
 
-def _keep_report(directory: str, content: dict[str, Any]) -> None:
+def _keep(write: Callable[[], None]) -> None:
     try:
-        write_report(directory, content)
+        write()
     except StewardError as err:
-        _log.warning("diagnose: the report is not kept: %s", err)
+        _log.warning("diagnose: not kept: %s", err)
 
 
 def _log_run(found: Diagnosis, asked: Iterable[Asked]) -> None:

@@ -7,9 +7,13 @@ whoever runs this as a command of a whitelist may read both as one text.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
-from typing import Any, Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final, NoReturn
 
 from ganeti_steward.core import log
 from ganeti_steward.core.commands.tables import add_table_options, table
@@ -30,6 +34,9 @@ from ganeti_steward.diagnose.running import Run, diagnose_node
 
 #: Exit status where another run is under way: "try again later" of sysexits.
 EXIT_BUSY: Final = 75
+
+#: What shells add to a signal's number.
+_BY_SIGNAL: Final = 128
 
 _EPILOG: Final = """\
 exit status: 0 the object was told; 1 nothing is known about the node, or it could not be
@@ -100,11 +107,27 @@ def _check_options(options: argparse.Namespace) -> None:
 
 def _diagnosed(options: argparse.Namespace, config: Config) -> Run:
     log.set_up(config.log)
-    done = diagnose_node(config.diagnose, sources(config), keep=not options.no_state)
+    with _stoppable():
+        done = diagnose_node(config.diagnose, sources(config), keep=not options.no_state)
     if options.verbose:
         for line in told(done):
             print(line, file=sys.stderr)
     return done
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let a request to end go the way of an exception, so that no source is left running."""
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(_BY_SIGNAL + number)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _text(options: argparse.Namespace, config: Config, done: Run) -> str:

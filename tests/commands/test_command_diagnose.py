@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from front import PROGRAMS
-from programs import HANGING, ended_at_last, notes, program, wait_until
+from programs import HANGING, ended_at_last, is_running, notes, program, wait_until
 
 from ganeti_steward.core import cli
 from ganeti_steward.core.ganeti.signing import verify
@@ -286,6 +287,29 @@ def test_another_run_is_under_way(disk: Front) -> None:
             assert done.out.startswith("DIAGNOSE UNKNOWN - another run is under way")
         finally:
             first.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_run_that_is_ended_leaves_nothing_running(disk: Front, number: signal.Signals) -> None:
+    path = program(disk.path, "check_hang", HANGING)
+    configure(disk, tables=f'[nagios.hang]\ncommand = ["{path}"]\ntime-limit = 3600')
+    arguments = [PROGRAMS / "gnt-steward", "diagnose"]
+    environment = {"GNT_STEWARD_CONFIG": str(disk.config_file), "PYTHONPATH": str(disk.path)}
+    with (
+        ended_at_last(path),
+        subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE) as run,
+    ):
+        try:
+            wait_until(lambda: len(notes(path).split()) == 2, "the check")
+            run.send_signal(number)
+            wait_until(lambda: run.poll() is not None, "the end")
+        finally:
+            run.kill()
+        assert run.returncode == (2 if number == signal.SIGINT else 128 + number)
+        assert run.stdout is not None
+        assert run.stdout.read() == b""
+        for line in notes(path).split():
+            wait_until(lambda pid=int(line): not is_running(pid), "the end of the check")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
