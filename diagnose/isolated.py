@@ -47,7 +47,7 @@ _DONE: Final = b"null"
 #: Lines of standard error that are logged, of one run; a traceback has fewer.
 _LINES_LOGGED: Final = 200
 
-#: Characters of a reason; an exception may hold megabytes.
+#: Characters of such a line, and of a reason; an exception may hold megabytes.
 _LONGEST: Final = 500
 
 _log = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ def run(
 def log_errors(name: str, ended: Ended) -> None:
     """Put the first lines of what was printed on standard error into the log."""
     lines = ended.errors.decode(errors="backslashreplace").splitlines()
-    for line in lines[:_LINES_LOGGED]:
+    for line in [line[:_LONGEST] for line in lines if line.strip()][:_LINES_LOGGED]:
         text = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
         # A child's own log comes this way, with the name before each line already.
         _log.warning("%s: %s", name, text.removeprefix(f"{name}: "))

@@ -213,6 +213,15 @@ def test_errors_are_logged(commands: Path, caplog: pytest.LogCaptureFixture) -> 
     ]
 
 
+def test_a_flood_of_errors_does_not_fill_the_log(
+    commands: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    said(commands, f"head -c 3000000 /dev/zero >&2; {FINE}")
+    said(commands, f"head -c 3000000 /dev/zero | tr '\\0' '\\n' >&2; {FINE}")
+    assert len(caplog.records) < 500
+    assert max(len(record.getMessage()) for record in caplog.records) < 3000
+
+
 @needs_freezing
 def test_cannot_be_killed(commands: Path) -> None:
     """A real process in uninterruptible sleep is abandoned."""
