@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from ganeti_steward.core.commands.check_node import node_faults
 from ganeti_steward.core.config import Config, config_path, load_config
 from ganeti_steward.core.config_file import sample_config
 from ganeti_steward.core.errors import (
@@ -17,6 +16,7 @@ from ganeti_steward.core.errors import (
     PluginError,
 )
 from ganeti_steward.core.external import command_of
+from ganeti_steward.core.node_check import node_faults
 from ganeti_steward.core.plugins import Plugins, rule_faults
 from ganeti_steward.core.request import HOOKS
 

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Iterator
 
 from ganeti_steward.core.collectors import HOOK, collector_fault
-from ganeti_steward.core.commands.check_node import diagnose_hooks
 from ganeti_steward.core.commands.tables import add_table_options, table
 from ganeti_steward.core.config import Config, config_path, load_config
 from ganeti_steward.core.config_node import COLLECTORS
 from ganeti_steward.core.errors import COMMAND_PREFIX, EXIT_FAILURE, EXIT_OK, PluginError
 from ganeti_steward.core.external import command_of
+from ganeti_steward.core.node_check import diagnose_hooks
 from ganeti_steward.core.plugins import BUILT_IN, RULES, Plugins, entry_points
 from ganeti_steward.core.request import HOOKS
 
