@@ -110,7 +110,7 @@ class Repairs:
         if not self._running.acquire(blocking=False):
             raise _Fault("another repair command is running", guess=False)
         try:
-            _log.info("repair begins caller=%s command=%s", address, request.command)
+            _log.info("repair asked caller=%s command=%s", address, request.command)
             outcome = self._execute(request)
         except Forbidden as err:
             raise _Fault(str(err), guess=True) from None

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from agents import FORGER, MASTER, PROGRAM, Agent, configure, running
 from programs import PATIENCE, is_running, notes, program, wait_until
+from repair_requests import KEY
 from whitelists import needs_root, whitelist
 
+from ganeti_steward.core.ganeti.signing import verify
 from ganeti_steward.core.ganeti.this_node import this_node
 
+ROOT = Path(__file__).parents[2]
 SALT = "a-fresh_salt-0123"
 REPORT = "/1/report/node/diagnose"
 
@@ -186,3 +191,34 @@ def test_it_ends_with_all_it_has_started(tmp_path: Path, number: signal.Signals)
                 assert answer == b"" or rb"\"status\":-9" in answer
             assert not is_running(command)
             assert agent.log.splitlines()[-1].endswith("INFO agent ends")
+
+
+def in_view_of(agent: Agent, *command: str) -> str:
+    """What a command prints that sees the same files as the agent."""
+    told = ["nsenter", "--target", str(agent.process.pid), "--mount", *command]
+    return subprocess.run(told, capture_output=True, text=True, check=True).stdout
+
+
+@needs_root
+def test_with_all_its_files_gone(tmp_path: Path) -> None:
+    """Python's and this program's are covered, in the agent's own view of the filesystem."""
+    program_files = {os.path.dirname(os.__file__), str(ROOT), sys.prefix} - {"/usr"}
+    with whitelist() as commands:
+        path = program(commands, "replace-disk", "cat > NOTES")
+        options = ("--repair-directory", str(commands))
+        own_view = ("unshare", "--mount", "--propagation", "private")
+        with running(tmp_path, *options, settings="repair = true", prefix=own_view) as agent:
+            for covered in program_files:
+                in_view_of(agent, "mount", "-t", "tmpfs", "none", covered)
+            assert in_view_of(agent, "ls", "-A", *program_files).count("\n\n") == 2
+            report = agent.write_report() | {"purpose": "report"}
+            signed = agent.ask("GET", f"{REPORT}?salt={SALT}").body
+            assert json.loads(verify(KEY, signed, SALT)) == report
+            assert agent.get("/1/report/all") == [report]
+            assert agent.ask("GET", "/nowhere").status == 404
+            assert agent.ask("HEAD", "/1/repair").status == 405
+            assert agent.repaired()["status"] == 0
+            assert agent.repair(agent.request(key=b"forged")).status == 403
+            agent.report_file.write_text("torn")
+            assert agent.get(REPORT) == report
+            assert json.loads(notes(path))["status"] == "live-repair"

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
@@ -163,15 +163,23 @@ def configure(path: Path, settings: str = "", directory: str = "") -> Path:
 
 @contextmanager
 def running(
-    path: Path, *options: str, settings: str = "", directory: str = "", address: str = MASTER
+    path: Path,
+    *options: str,
+    settings: str = "",
+    directory: str = "",
+    address: str = MASTER,
+    prefix: Sequence[str] = (),
 ) -> Iterator[Agent]:
-    """The agent, ready; ended when the test is over.  Settings are parted by semicolons."""
+    """The agent, ready; ended when the test is over.
+
+    Settings are parted by semicolons; ``prefix`` is a command that becomes the agent.
+    """
     config = configure(path, settings, directory)
     (path / "diagnose").mkdir(mode=0o700, exist_ok=True)
     (path / "hmac.key").write_bytes(KEY)
     with _ready_socket(path) as (ready, name):
         process = subprocess.Popen(
-            [PROGRAM, "agent", "--bind", address, "--port", "0", *options],
+            [*prefix, PROGRAM, "agent", "--bind", address, "--port", "0", *options],
             env={
                 "GNT_STEWARD_CONFIG": str(config),
                 "NOTIFY_SOCKET": name,
