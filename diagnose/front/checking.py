@@ -79,13 +79,7 @@ def judge_command(path: str, settings: Diagnose) -> Judged:
         time.sleep(_PAUSE * number)
         started = time.monotonic()
         try:
-            ended = run_program(
-                [path],
-                settings.time_limit,
-                output_limit=settings.output_limit,
-                environment={},
-                ladder=LADDER,
-            )
+            ended = _run(path, settings)
         except OSError as err:
             return Judged([*faults, f"cannot be run: {reason_of(err)}"], notes)
         seconds = time.monotonic() - started
@@ -95,6 +89,22 @@ def judge_command(path: str, settings: Diagnose) -> Judged:
     notes += _once(note for ended in runs for note in _run_notes(ended))
     faults += _differences(*runs)
     return Judged(faults, notes)
+
+
+def _run(path: str, settings: Diagnose) -> Ended:
+    """Run a command as `whitelist.run` does, wherever it lies; raises OSError."""
+    command = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        return run_program(
+            [path],
+            settings.time_limit,
+            output_limit=settings.output_limit,
+            executable=command,
+            environment={},
+            ladder=LADDER,
+        )
+    finally:
+        os.close(command)
 
 
 def _refusal(name: str, directory: str) -> list[str]:

@@ -197,6 +197,19 @@ def test_table(disk: Front) -> None:
     assert bare.splitlines()[-1].split() == ["disk:1", "Ok", "-", "-"]
 
 
+def test_what_spoils_a_terminal(disk: Front) -> None:
+    """A reason may hold what a broken tool has printed."""
+    source = PLUGIN.replace("no | answer", "no\\n\\x1b[2Janswer")
+    disk.plugin("disk", source)
+    says(disk, "Ok unknown")
+    expected = r"no\n\x1b[2Janswer"
+    rows = disk("diagnose", "--format=table", "--separator=;", "--no-headers").out.splitlines()
+    assert rows[0] == f"disk;unknown;-;{expected}"
+    assert f"unknown: disk: {expected}\n" in disk("diagnose", "-v").err
+    says(disk, "unknown")
+    assert disk("diagnose").err.endswith(f"disk: {expected}\n")
+
+
 def test_table_of_what_waits(disk: Front) -> None:
     configure(disk, "appear-after = 2\nclear-after = 3")
     disk("diagnose")
@@ -456,6 +469,11 @@ def test_check_of_standard_input(disk: Front) -> None:
             # Not even a path: what is found must not depend on who asks.
             """[ -z "$HOME$GNT_STEWARD_CONFIG" ] && [ "$PWD" = / ] && [ -z "$(cat)" ] &&
             [ $# = 0 ] && echo '{"status":"Ok"}'""",
+            ["OK"],
+        ),
+        (
+            # It is run by descriptor, so it cannot look for files beside itself.
+            """[ "$(dirname "$0")" = /proc/self/fd ] && echo '{"status":"Ok"}'""",
             ["OK"],
         ),
     ],
