@@ -18,7 +18,7 @@ from ganeti_steward.core import program
 from ganeti_steward.core.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.errors import COMMAND_PREFIX, PluginError
 from ganeti_steward.core.options import Options, written
-from ganeti_steward.core.reader import describe, quoted
+from ganeti_steward.core.reader import describe, printable, quoted
 from ganeti_steward.core.request import MultiAllocate, Request
 
 #: What write_answer puts before every info, and hail too.
@@ -78,7 +78,7 @@ def _status_fault(ended: program.Ended) -> str:
 def _shown(text: str) -> str:
     """A line on one line, whatever is in it."""
     text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+    return printable(text)
 
 
 def _outcome(name: str, ended: program.Ended, request: Request) -> Outcome:

@@ -41,6 +41,11 @@ class Faults:
             raise BadInput(self.found)
 
 
+def printable(text: str) -> str:
+    """A text on one line and without what changes a terminal, whatever is in it."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
 def quoted(text: str) -> str:
     """A name or text for a sentence: on one line and not too long."""
     return repr(text if len(text) <= 80 else text[:77] + "...")

@@ -23,7 +23,7 @@ from typing import Final, NoReturn
 from ganeti_steward.core.finding import STATUSES, Finding, NotApplicable, Said, Unknown
 from ganeti_steward.core.guard import sentence, shown
 from ganeti_steward.core.program import Ended, Ladder, follow
-from ganeti_steward.core.reader import quoted
+from ganeti_steward.core.reader import printable, quoted
 from ganeti_steward.diagnose.object import BadObject, parse
 from ganeti_steward.diagnose.whitelist import is_name
 
@@ -90,9 +90,8 @@ def log_errors(name: str, ended: Ended) -> None:
     """Put the first lines of what was printed on standard error into the log."""
     lines = ended.errors.decode(errors="backslashreplace").splitlines()
     for line in [line[:_LONGEST] for line in lines if line.strip()][:_LINES_LOGGED]:
-        text = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
         # A child's own log comes this way, with the name before each line already.
-        _log.warning("%s: %s", name, text.removeprefix(f"{name}: "))
+        _log.warning("%s: %s", name, printable(line).removeprefix(f"{name}: "))
 
 
 def ending(status: int) -> str:

@@ -12,6 +12,7 @@ from typing import Final
 from ganeti_steward.core.config_node import Nagios
 from ganeti_steward.core.finding import LIVE_REPAIR, OK, Finding, Said, Unknown
 from ganeti_steward.core.program import Ended, program_fault, run_program
+from ganeti_steward.core.reader import printable
 from ganeti_steward.diagnose import isolated
 from ganeti_steward.diagnose.commands import LADDER
 
@@ -78,4 +79,4 @@ def _first_line(output: bytes) -> str:
     """The text of a check, without figures and without what no line should hold."""
     line = output.partition(b"\n")[0].partition(b"|")[0]
     text = line.decode(errors="backslashreplace").strip()
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)[:_LONGEST]
+    return printable(text)[:_LONGEST]

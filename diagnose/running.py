@@ -13,6 +13,7 @@ from ganeti_steward.core.config_node import Diagnose
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.finding import Said, Unknown
 from ganeti_steward.core.ganeti.this_node import ThisNode, this_node
+from ganeti_steward.core.reader import printable
 from ganeti_steward.diagnose.diagnosis import ITSELF, Diagnosis, diagnosis
 from ganeti_steward.diagnose.files import Busy, locked, prepare_directory
 from ganeti_steward.diagnose.gathering import Asked, gather
@@ -114,7 +115,7 @@ def _keep(write: Callable[[], None]) -> None:
 
 def _log_run(found: Diagnosis, asked: Iterable[Asked]) -> None:
     for one in found.unknown:
-        _log.warning("diagnose: unknown: %s: %s", one.source, one.reason)
+        _log.warning("diagnose: unknown: %s", printable(f"{one.source}: {one.reason}"))
     _log.info(
         "diagnose status=%s unknown=%d waiting=%d ms=%d",
         found.object["status"] if found.object else "-",

@@ -19,6 +19,7 @@ from ganeti_steward.core import log
 from ganeti_steward.core.commands.tables import add_table_options, table
 from ganeti_steward.core.config import Config, config_path, load_config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.core.reader import printable
 from ganeti_steward.diagnose.files import Busy, write_file
 from ganeti_steward.diagnose.front.formats import (
     HEADINGS,
@@ -92,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
     if text:
         _deliver(options, text)
     if done.diagnosis.object is None:
-        print(f"gnt-steward diagnose: {done.diagnosis.why}", file=sys.stderr)
+        print(f"gnt-steward diagnose: {printable(done.diagnosis.why)}", file=sys.stderr)
         return EXIT_FAILURE
     return EXIT_OK
 

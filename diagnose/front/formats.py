@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ganeti_steward.core.finding import EVACUATE, EVACUATE_FAILOVER, LIVE_REPAIR, OK, Finding
+from ganeti_steward.core.reader import printable
 from ganeti_steward.diagnose.diagnosis import Diagnosis
 from ganeti_steward.diagnose.hysteresis import Waiting
 from ganeti_steward.diagnose.merge import canonical
@@ -26,7 +27,7 @@ NAGIOS_UNKNOWN: Final = 3
 _NAMED: Final = 5
 
 
-def table_rows(found: Diagnosis) -> list[tuple[str, str, str, str]]:
+def table_rows(found: Diagnosis) -> list[tuple[str, ...]]:
     """A row for each thing that is known, waits, is unknown or does not apply."""
     rows = [_row(finding, finding.status) for finding in found.findings]
     for one in found.waiting:
@@ -35,7 +36,7 @@ def table_rows(found: Diagnosis) -> list[tuple[str, str, str, str]]:
             rows.append((one.source, f"{OK} ({_runs(one)})", "-", "-"))
     rows += [(one.source, "unknown", "-", one.reason) for one in found.unknown]
     rows += [(one.source, "not applicable", "-", one.reason) for one in found.not_applicable]
-    return sorted(rows)
+    return sorted(tuple(map(printable, row)) for row in rows)
 
 
 def _row(finding: Finding, status: str) -> tuple[str, str, str, str]:
@@ -60,7 +61,7 @@ def nagios_line(found: Diagnosis) -> tuple[int, str]:
 
 def nagios_text(word: str, text: str) -> str:
     """One line; what follows a bar would be taken for figures."""
-    line = " ".join(text.replace("|", "/").split())
+    line = printable(" ".join(text.replace("|", "/").split()))
     return f"DIAGNOSE {word} - {line}"
 
 
@@ -82,7 +83,11 @@ def _listed(texts: list[str]) -> str:
 
 
 def told(run: Run) -> Iterator[str]:
-    """What ``--verbose`` adds: all that is no part of the object."""
+    """What ``--verbose`` adds: all that is no part of the object, a line for each."""
+    yield from map(printable, _told(run))
+
+
+def _told(run: Run) -> Iterator[str]:
     found = run.diagnosis
     for one in found.unknown:
         yield f"unknown: {one.source}: {one.reason}"
