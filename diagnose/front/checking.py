@@ -22,6 +22,9 @@ from ganeti_steward.diagnose.commands import LADDER
 from ganeti_steward.diagnose.merge import canonical
 from ganeti_steward.diagnose.object import object_faults, object_remarks, parse
 
+#: What a script begins with.
+_SCRIPT: Final = b"#!"
+
 #: Seconds between the two runs: a time in seconds is another one then.
 _PAUSE: Final = 1.1
 
@@ -55,9 +58,12 @@ def judge(what: str, settings: Diagnose) -> Judged:
         if stat.S_ISREG(mode) and mode & 0o111:
             return judge_command(os.path.abspath(what), settings)
         with open(what, "rb") as file:
-            return judge_object(file.read(settings.output_limit + 1))
+            raw = file.read(settings.output_limit + 1)
     except OSError as err:
         raise StewardError(f"{what}: {reason_of(err)}") from None
+    if raw.startswith(_SCRIPT):
+        return Judged(["it is a program, but not executable"], [])
+    return judge_object(raw)
 
 
 def judge_object(raw: bytes) -> Judged:

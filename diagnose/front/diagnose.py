@@ -36,6 +36,9 @@ from ganeti_steward.diagnose.running import Run, diagnose_node
 #: Exit status where another run is under way: "try again later" of sysexits.
 EXIT_BUSY: Final = 75
 
+#: Requests to end; SIGINT is an exception already.
+_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+
 #: What shells add to a signal's number.
 _BY_SIGNAL: Final = 128
 
@@ -123,7 +126,9 @@ def _stoppable() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> NoReturn:
         raise SystemExit(_BY_SIGNAL + number)
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    # What is ignored, as with nohup, stays so.
+    heard = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in heard}
     try:
         yield
     finally:

@@ -502,6 +502,8 @@ def test_check_of_a_command_that_cannot_be_one(disk: Front) -> None:
         1,
         ["'raid.sh' is no name of a command (letters, digits, _ and - only)"],
     )
+    os.chmod(path, 0o644)
+    assert check(disk, path) == (1, ["it is a program, but not executable"])
     nonsense = disk.path / "raid"
     nonsense.write_bytes(b"\x7fELF nonsense")
     nonsense.chmod(0o755)
