@@ -105,7 +105,7 @@ def test_what_is_worded_anew_each_time_is_not_hidden() -> None:
     assert statuses(history, 3, 1) == ["-", "-"] + ["live-repair"] * 4
     # Beside a finding that is always there, too.
     more = [[LIVE._replace(details="always"), *run] for run in history]
-    assert len(told(more, 1, 3)[-1]) == 2
+    assert [len(found) for found in told(more, 3, 1)] == [0, 0, 1, 1, 1, 2]
 
 
 def test_in_a_streak_counts_what_was_always_there() -> None:
