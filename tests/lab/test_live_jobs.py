@@ -51,6 +51,15 @@ def moved(lab: Lab) -> list[str]:
     return [name for name in NAMES if lab.nodes_of(name) != ["node7.lab"]]
 
 
+def interrupted(lab: Lab) -> Running:
+    """A run of two sets, interrupted when the first one's job is held in the queue."""
+    lab.ok(f"gnt-filter add {PAUSE}")
+    running = Running(lab, f"{STEWARD} group-evacuate rack3 --to default -X")
+    running.until(": queued")
+    running.interrupt()
+    return running
+
+
 @pytest.mark.parametrize("way", ["luxi", "rapi"])
 def test_jobs_run(lab: Lab, to: Ways, way: str) -> None:
     options = getattr(to, way)
@@ -100,10 +109,7 @@ def test_a_failing_job_stops_the_run(lab: Lab, to: Ways, way: str) -> None:
 
 
 def test_an_interrupt_stops_between_sets(lab: Lab) -> None:
-    lab.ok(f"gnt-filter add {PAUSE}")
-    running = Running(lab, f"{STEWARD} group-evacuate rack3 --to default -X")
-    running.until(": queued")
-    running.interrupt()
+    running = interrupted(lab)
     running.until("interrupted: the running set is waited for; once more leaves it alone")
     (uuid,) = lab.query("gnt-filter list -o uuid")
     lab.ok(f"gnt-filter delete {uuid}")
@@ -119,10 +125,7 @@ def test_an_interrupt_stops_between_sets(lab: Lab) -> None:
 
 
 def test_a_second_interrupt_leaves_at_once(lab: Lab) -> None:
-    lab.ok(f"gnt-filter add {PAUSE}")
-    running = Running(lab, f"{STEWARD} group-evacuate rack3 --to default -X")
-    running.until(": queued")
-    running.interrupt()
+    running = interrupted(lab)
     running.until("once more leaves it alone")
     running.interrupt()
 
