@@ -17,7 +17,7 @@ def _file(path: str) -> logging.Handler:
     return logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")
 
 
-def set_up(config: Log, file: Callable[[str], logging.Handler] = _file) -> logging.Handler:
+def set_up(config: Log, file: Callable[[str], logging.Handler] = _file) -> None:
     """Log to the configured file where its directory exists, else nowhere.
 
     ``file`` opens it.  An allocator must answer whether or not it can log, so a file that
@@ -36,4 +36,3 @@ def set_up(config: Log, file: Callable[[str], logging.Handler] = _file) -> loggi
     logging.raiseExceptions = False
     # One file, also where a process that forks off sets it up again.
     root.handlers = [handler]
-    return handler

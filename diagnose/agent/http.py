@@ -31,6 +31,7 @@ _STATUS: Final = {
     403: "403 Forbidden",
     404: "404 Not Found",
     405: "405 Method Not Allowed",
+    500: "500 Internal Server Error",
     503: "503 Service Unavailable",
 }
 _TEXT: Final = "text/plain; charset=utf-8"
@@ -69,7 +70,11 @@ class Application:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
         method = environ["REQUEST_METHOD"]
-        answer = self._answer(method, environ)
+        try:
+            answer = self._answer(method, environ)
+        except Exception:
+            _log.exception("a request failed")
+            answer = Answer(b"failed\n", 500, _TEXT)
         headers = [
             ("Content-Type", answer.kind),
             ("Content-Length", str(len(answer.body))),

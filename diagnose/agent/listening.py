@@ -140,10 +140,8 @@ class Server(TcpWSGIServer):
         return self._map  # type: ignore[attr-defined]
 
 
-def quiet_waitress(handler: logging.Handler) -> None:
-    """Let waitress log where the program does, and nothing that a caller can have repeated."""
-    for name, level in (("waitress", logging.WARNING), ("waitress.queue", logging.ERROR)):
-        logger = logging.getLogger(name)
-        logger.setLevel(level)
-        logger.propagate = False
-        logger.handlers = [handler]
+def silence_waitress() -> None:
+    """Let waitress log nothing: all it has to say is what broken requests make it say."""
+    logger = logging.getLogger("waitress")
+    logger.propagate = False
+    logger.handlers = [logging.NullHandler()]

@@ -25,7 +25,7 @@ from ganeti_steward.diagnose.agent.child import Diagnosing
 from ganeti_steward.diagnose.agent.children import end_children
 from ganeti_steward.diagnose.agent.execute import executor
 from ganeti_steward.diagnose.agent.http import Application
-from ganeti_steward.diagnose.agent.listening import Server, bind, quiet_waitress
+from ganeti_steward.diagnose.agent.listening import Server, bind, silence_waitress
 from ganeti_steward.diagnose.agent.nonces import Nonces
 from ganeti_steward.diagnose.agent.notify import notify
 from ganeti_steward.diagnose.agent.penalties import Penalties
@@ -66,7 +66,8 @@ def run(options: argparse.Namespace) -> int:
     config = load_config(config_path())
     if options.debug:
         config = config._replace(log=config.log._replace(level="debug"))
-    quiet_waitress(set_up(config.log, ConsoleLog))
+    set_up(config.log, ConsoleLog)
+    silence_waitress()
     settings = config.agent
     address = options.bind or settings.address or own_address(this_node())
     listener = bind(address, settings.port if options.port is None else options.port)

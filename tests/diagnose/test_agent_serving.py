@@ -85,6 +85,7 @@ def test_broken_http(agent: Agent, raw: bytes) -> None:
             answer = b""
     assert re.match(rb"HTTP/1\.[01] [45]\d\d |$", answer)
     assert agent.get("/") == [1]
+    assert len(agent.log.splitlines()) == 1, "nobody can fill the log so"
 
 
 def test_ipv6(tmp_path: Path) -> None:
@@ -191,6 +192,19 @@ def test_it_ends_with_all_it_has_started(tmp_path: Path, number: signal.Signals)
                 assert answer == b"" or rb"\"status\":-9" in answer
             assert not is_running(command)
             assert agent.log.splitlines()[-1].endswith("INFO agent ends")
+
+
+def test_it_ends_what_those_have_started(tmp_path: Path) -> None:
+    """A check of the self-diagnosis, in a session of its own."""
+    path = program(tmp_path, "hanging", HANGING)
+    settings = f"interval = 1000; [nagios.hanging]; command = ['{path}']"
+    with running(tmp_path, settings=settings) as agent:
+        wait_until(lambda: notes(path), "the check")
+        check = int(notes(path))
+        assert is_running(check)
+        agent.process.terminate()
+        assert agent.process.wait(PATIENCE) == 0
+        assert not is_running(check)
 
 
 def in_view_of(agent: Agent, *command: str) -> str:

@@ -18,6 +18,7 @@ from repair_requests import BAD_TEXTS, COMMAND, KEY, NODE, RSALT, damaged, messa
 
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.signing import sign, verify
+from ganeti_steward.diagnose.agent.http import Application
 from ganeti_steward.diagnose.agent.nonces import Nonces
 from ganeti_steward.diagnose.agent.penalties import LONGEST, Penalties
 from ganeti_steward.diagnose.agent.repair_request import Outcome, RepairRequest
@@ -362,3 +363,20 @@ def test_the_log_is_one_line_each(bench: Bench, log: pytest.LogCaptureFixture) -
     bench.ask(request(bench.nonce()))
     assert len(log.records) == 3
     assert not any("\n" in record.getMessage() for record in log.records)
+
+
+def test_a_failure_of_the_program_itself(bench: Bench, log: pytest.LogCaptureFixture) -> None:
+    """It is an answer, and the traceback is in the log."""
+
+    class Broken:
+        def text(self) -> str:
+            raise RuntimeError("broken")
+
+    reports: Any = Broken()
+    application = Application(reports, KeyFile(str(bench.key_file)), bench.repairs)
+    started: list[Any] = []
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/1/report/all"}
+    body: Any = application(environ, lambda *given: started.append(given))
+    assert list(body) == [b"failed\n"]
+    assert started[0][0] == "500 Internal Server Error"
+    assert "RuntimeError: broken" in log.text
