@@ -99,11 +99,6 @@ def parse_pool(text: str, separator: str = ",") -> list[Range]:
     return sorted(ranges)
 
 
-def format_pool(ranges: Sequence[Range]) -> str:
-    """A pool as text that `parse_pool` and Ganeti read."""
-    return ", ".join(f"{low}" if low == high else f"{low}-{high}" for low, high in ranges)
-
-
 def _fault(bounds: list[int]) -> str:
     if len(bounds) > 2:
         return "has more than one dash"
