@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
 
-#: hail's memory of the node's own system with KVM, MiB (allocation 2.4).
-KVM_NODE_MEMORY: Final = 4096
-
 #: Free space of a node whose disk figures are not known, MiB.
 UNKNOWN: Final = 2**50
 

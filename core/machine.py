@@ -22,7 +22,6 @@ class Space(NamedTuple):
     files: int
     """inodes there can be; 0 where the filesystem does not count them"""
     files_free: int
-    read_only: bool
 
 
 class Reading(NamedTuple):

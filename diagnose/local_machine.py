@@ -78,7 +78,6 @@ class LocalMachine:
             found.f_bavail * found.f_frsize,
             found.f_files,
             found.f_favail,
-            bool(found.f_flag & os.ST_RDONLY),
         )
 
     def temperatures(self) -> Sequence[Reading]:

@@ -18,9 +18,7 @@ def mounted(tmp_path: Path, mountinfo: str, fstab: str = "", **changed: Any) -> 
     files = {"/proc/self/mountinfo": mountinfo}
     if fstab:
         files["/etc/fstab"] = fstab
-    space = {
-        "/": {"size": 100, "available": 50, "files": 100, "files_free": 50, "read_only": False}
-    }
+    space = {"/": {"size": 100, "available": 50, "files": 100, "files_free": 50}}
     return RecordedMachine(tmp_path, **{"files": files, "space": space} | changed)
 
 
@@ -59,7 +57,7 @@ def test_broken() -> None:
 )
 def test_the_margin(tmp_path: Path, available: float, expected: str) -> None:
     space = {"size": 1000, "available": int(available * 10), "files": 0, "files_free": 0}
-    machine = mounted(tmp_path, ROOT.format("rw", "rw"), space={"/": space | {"read_only": False}})
+    machine = mounted(tmp_path, ROOT.format("rw", "rw"), space={"/": space})
     (one,) = collect("filesystems", machine)
     assert (one.status if isinstance(one, Finding) else "unknown") == expected
 
@@ -68,9 +66,7 @@ def test_the_finding_does_not_creep(tmp_path: Path) -> None:
     found = set()
     for available in range(20):
         space = {"size": 1000, "available": available, "files": 0, "files_free": 0}
-        machine = mounted(
-            tmp_path, ROOT.format("rw", "rw"), space={"/": space | {"read_only": False}}
-        )
+        machine = mounted(tmp_path, ROOT.format("rw", "rw"), space={"/": space})
         found.add(str(collect("filesystems", machine)))
     assert len(found) == 1
 
@@ -107,20 +103,20 @@ def test_an_unreadable_fstab_is_no_answer(tmp_path: Path) -> None:
 
 def test_names_that_are_no_text(tmp_path: Path) -> None:
     line = "28 1 253:0 / /a\\012b\udcff rw - ext4 /dev/mapper/vg0-root rw\n"
-    space = {"size": 100, "available": 50, "files": 100, "files_free": 50, "read_only": False}
+    space = {"size": 100, "available": 50, "files": 100, "files_free": 50}
     machine = mounted(tmp_path, line, space={"/a\nb\udcff": space})
     assert collect("filesystems", machine) == [Finding("filesystems:/a\\nb\\udcff", "Ok")]
 
 
 def test_a_covered_mount_is_not_judged(tmp_path: Path) -> None:
     covered = "40 28 8:1 / /srv rw - ext4 /dev/sda1 ro\n41 28 8:2 / /srv rw - ext4 /dev/sdb1 rw\n"
-    space = {"size": 100, "available": 50, "files": 100, "files_free": 50, "read_only": False}
+    space = {"size": 100, "available": 50, "files": 100, "files_free": 50}
     machine = mounted(tmp_path, covered, space={"/srv": space})
     assert collect("filesystems", machine) == [Finding("filesystems:/srv", "Ok")]
 
 
 def test_what_is_in_doubt_does_not_hide_a_fault(tmp_path: Path) -> None:
-    space = {"size": 1000, "available": 0, "files": 1000, "files_free": 25, "read_only": False}
+    space = {"size": 1000, "available": 0, "files": 1000, "files_free": 25}
     said = collect("filesystems", mounted(tmp_path, ROOT.format("rw", "rw"), space={"/": space}))
     assert faults(said) == {"filesystems:/": ["full: blocks"]}
     assert set(unknown(said)) == {"filesystems:/"}
@@ -140,7 +136,7 @@ def test_what_is_in_doubt_does_not_hide_a_fault(tmp_path: Path) -> None:
 def test_figures_that_cannot_be_true(
     tmp_path: Path, changed: dict[str, int], plausible: bool
 ) -> None:
-    space = {"size": 1000, "available": 500, "files": 1000, "files_free": 500, "read_only": False}
+    space = {"size": 1000, "available": 500, "files": 1000, "files_free": 500}
     machine = mounted(tmp_path, ROOT.format("rw", "rw"), space={"/": space | changed})
     said = collect("filesystems", machine)
     assert (fine(said), len(unknown(said))) == ((["filesystems:/"], 0) if plausible else ([], 1))
