@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import socket
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from waitress.adjustments import Adjustments
+from waitress.channel import HTTPChannel
+from waitress.parser import HTTPRequestParser
 from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
@@ -68,8 +71,42 @@ def bind(address: str, port: int) -> socket.socket:
     return listener
 
 
+class _OneRequest(HTTPRequestParser):
+    """The only request of its connection.
+
+    Of many that are sent at once the answers would pile up while nobody reads them, until the
+    thread that answers waits for their reader.
+    """
+
+    def parse_header(self, header_plus: bytes) -> None:
+        """Read the head, as if the caller had asked for the connection to be closed."""
+        super().parse_header(header_plus)
+        self.headers = {**self.headers, "CONNECTION": "close"}
+
+
+class _Channel(HTTPChannel):
+    """A connection that knows how old it is, whatever becomes of the clock."""
+
+    parser_class = _OneRequest
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        self._begun = time.monotonic()
+        self._unread_since = 0.0
+        super().__init__(*arguments, **more)
+
+    def is_over(self, now: float) -> bool:
+        """Whether nobody works for it any more, or its answer has not been read in time."""
+        if not self.total_outbufs_len:
+            self._unread_since = 0.0
+            return not self.requests and self._begun < now - LIFE
+        self._unread_since = self._unread_since or now
+        return self._unread_since < now - LIFE
+
+
 class Server(TcpWSGIServer):
     """Serves an application on a bound socket until it is told to stop."""
+
+    channel_class = _Channel
 
     def __init__(self, application: WSGIApplication, listener: socket.socket) -> None:
         adjustments = Adjustments(
@@ -90,6 +127,7 @@ class Server(TcpWSGIServer):
         dispatcher = ThreadedTaskDispatcher()
         dispatcher.set_thread_count(THREADS)
         self._listener, self._stopping = listener, False
+        self._next_look = 0.0
         place = (listener.family, listener.type, listener.proto, listener.getsockname())
         super().__init__(
             application,
@@ -110,6 +148,7 @@ class Server(TcpWSGIServer):
         """Serve until it is stopped; takes no more connections then."""
         while not self._stopping:
             self.asyncore.loop(timeout=_CLEANUP, use_poll=True, map=self._channels(), count=1)
+            self._close_old(time.monotonic())
         self.accepting = False
         self._listener.close()
 
@@ -126,10 +165,17 @@ class Server(TcpWSGIServer):
             raise ConnectionAbortedError
 
     def maintenance(self, now: float) -> None:
+        """What waitress calls for old connections, by a clock that may be set back by years."""
+
+    def _close_old(self, now: float) -> None:
         """Close what is old, also where a byte comes now and then to keep it open."""
+        if now < self._next_look:
+            return
+        self._next_look = now + _CLEANUP
         for channel in self._open():
-            if not channel.requests and channel.creation_time < now - LIFE:
-                channel.will_close = True
+            if channel.is_over(now):
+                # Not will_close, which waits until the caller takes something.
+                channel.handle_close()
 
     def _open(self) -> list[Any]:
         channels: Any = self.active_channels

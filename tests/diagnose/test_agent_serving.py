@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -9,7 +10,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +23,7 @@ from whitelists import needs_root, whitelist
 
 from ganeti_steward.core.ganeti.signing import verify
 from ganeti_steward.core.ganeti.this_node import this_node
+from ganeti_steward.diagnose.agent import listening
 
 ROOT = Path(__file__).parents[2]
 SALT = "a-fresh_salt-0123"
@@ -60,6 +64,62 @@ def _is_answered(agent: Agent, caller: str) -> bool:
         return agent.ask("GET", "/", caller=caller).status == 200
     except OSError:
         return False
+
+
+def everything(connection: socket.socket) -> bytes:
+    """What comes until the other side closes the connection, or breaks it off."""
+    received = b""
+    with contextlib.suppress(ConnectionError):
+        while chunk := connection.recv(2**16):
+            received += chunk
+    return received
+
+
+def test_many_requests_on_one_connection(tmp_path: Path) -> None:
+    """Their answers would fill the memory, and hold up whoever answers, while nobody reads."""
+    with running(tmp_path) as agent:
+        agent.write_report(data={"status": "evacuate", "details": "x" * 100_000})
+        greedy = [connect(agent, FORGER) for _ in range(8)]
+        for one in greedy:
+            one.sendall(f"GET {REPORT} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 150)
+        assert agent.get("/") == [1]
+        for one in greedy:
+            assert everything(one).count(b"HTTP/1.1 200 OK") == 1
+            one.close()
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[listening.Server]:
+    """A server that has hardly any patience, in a thread; its clock was set back by years."""
+    monkeypatch.setattr(listening, "LIFE", 0.2)
+    monkeypatch.setattr(listening, "_CLEANUP", 0.05)
+    server = listening.Server(endless, listening.bind(MASTER, 0))
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        thread.join()
+        server.finish()
+        server.close()
+
+
+def endless(environ: object, start_response: Callable[..., object]) -> list[bytes]:
+    """An answer that no socket takes at once."""
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [b"x" * 2**25]
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n\r\n"])
+def test_a_caller_who_neither_speaks_nor_listens(hasty: listening.Server, said: bytes) -> None:
+    place = hasty.socket.getsockname()
+    with socket.create_connection(place, PATIENCE) as one:
+        one.sendall(said)
+        wait_until(lambda: hasty.active_channels, "the connection")
+        wait_until(lambda: not hasty.active_channels, "that it is closed")
+        assert len(everything(one)) < 2**25
 
 
 @pytest.mark.parametrize(
