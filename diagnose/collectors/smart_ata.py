@@ -24,7 +24,8 @@ _COUNTS: Final = {
 }
 
 #: Attributes whose normalized value is the percentage of life that is left.  Other makers use
-#: the numbers for other things, so smartctl's database has to know the name.
+#: the numbers for other things, so smartctl's database has to know the disk: to some of the
+#: numbers smartctl gives these names whatever the disk is.
 _LIFE_LEFT: Final = frozenset(
     (
         *((169, "Remaining_Lifetime_Perc"), (177, "Wear_Leveling_Count")),
@@ -61,7 +62,9 @@ def ata_faults(answer: Any, status: Exit, settings: Settings, doubts: list[str])
                 if number in _COUNTS:
                     yield from _count_fault(row, number, settings)
                 if (number, member(row, str, "name")) in _LIFE_LEFT:
-                    used.append(100 - member(row, int, "value"))
+                    left = member(row, int, "value")
+                    if member(answer, bool, "in_smartctl_database"):
+                        used.append(100 - left)
     if Exit.PREFAILURE in status and not prefailure:
         yield Fault(settings.failing_status, "an attribute failing")
     with doubting(doubts):

@@ -16,9 +16,9 @@ from ganeti_steward.diagnose.collectors.smart_common import (
 
 _OPERATIONS: Final = ("read", "write", "verify")
 
-#: The informational exception "specified temperature exceeded": additional sense code and
-#: its qualifier.  All others tell of the disk itself.
-_TOO_HOT: Final = (0x0B, 0x01)
+#: The informational exceptions that tell of a temperature beyond a limit: additional sense
+#: codes and their qualifiers.  All others tell of the disk itself.
+_TEMPERATURES: Final = ((0x0B, 0x01), (0x0B, 0x0A), (0x0B, 0x0B), (0x0B, 0x0C), (0x0B, 0x0D))
 
 
 def scsi_faults(
@@ -46,7 +46,7 @@ def scsi_faults(
 def _exception(answer: Any, settings: Settings) -> Fault:
     """The fault of a disk that did not pass, by the code it gave if it gave one."""
     found = optional(answer, dict, "smart_status", "scsi")
-    if found is not None and (found.get("asc"), found.get("ascq")) == _TOO_HOT:
+    if found is not None and (found.get("asc"), found.get("ascq")) in _TEMPERATURES:
         return Fault(settings.temperature_status, "temperature")
     return Fault(settings.failing_status, "failing")
 

@@ -307,6 +307,18 @@ def test_a_number_with_another_name_is_no_wear(tmp_path: Path) -> None:
     assert fine(collect("smart", asking(tmp_path, answer)))
 
 
+def test_names_of_a_disk_nobody_knows_are_no_wear() -> None:
+    """smartctl names 177 and 233 so for every SSD; here they mean other things."""
+    machine = recorded("smart", "unlisted")
+    assert fine(collect("smart", machine)) == ["smart:OR24A1100734"]
+
+
+def test_whether_the_disk_is_known_is_not_told(tmp_path: Path) -> None:
+    answer = without(document("unlisted", "sda"), ("in_smartctl_database",))
+    said = collect("smart", asking(tmp_path, answer))
+    assert "in_smartctl_database is missing" in unknown(said)["smart:OR24A1100734"]
+
+
 @pytest.mark.parametrize("disk", ["sdb", "sdc"])
 def test_wear_as_later_versions_tell_it(tmp_path: Path, disk: str) -> None:
     answer = document("healthy", disk)
@@ -361,7 +373,8 @@ def test_thresholds_of_nvme(tmp_path: Path, member: str, value: int, expected: l
 
 @pytest.mark.parametrize(
     ("code", "expected"),
-    [(None, ["failing"]), ((0x5D, 0x10), ["failing"]), ((0x0B, 2), ["failing"]), ((0x0B, 1), [])],
+    [(None, ["failing"]), ((0x5D, 0x10), ["failing"]), ((0x0B, 2), ["failing"]), ((0x0B, 1), [])]
+    + [((0x0B, limit), []) for limit in (0x0A, 0x0B, 0x0C, 0x0D)],
 )
 def test_exceptions_of_scsi(
     tmp_path: Path, code: tuple[int, int] | None, expected: list[str]
