@@ -49,11 +49,11 @@ def diagnose_node(
     ``now``: ns since the epoch.
     """
     with ExitStack() as held:
-        notes = [_occupy(held, settings.directory)] if keep else []
-        usable = keep and not any(notes)
-        kept = read_state(settings.directory) if usable else Kept(State())
+        trusted, note = _occupy(held, settings.directory) if keep else (False, "")
+        usable, notes = trusted and not note, [note]
+        kept = read_state(settings.directory) if trusted else Kept(State())
         held.enter_context(adopting_orphans())
-        asked = gather(sources, read_stuck(settings.directory) if usable else {})
+        asked = gather(sources, read_stuck(settings.directory) if trusted else {})
         said = [one for source in asked for one in source.said]
         settled, note = _settle(settings, kept, said, usable=usable)
         notes += [kept.note, note]
@@ -68,16 +68,22 @@ def diagnose_node(
     return Run(found, content, asked)
 
 
-def _occupy(held: ExitStack, directory: str) -> str:
-    """Be the only one who uses the directory; what prevents it.  Raises Busy."""
+def _occupy(held: ExitStack, directory: str) -> tuple[bool, str]:
+    """Be the only one who uses the directory; raises Busy.
+
+    Whether what lies there may be believed, and why nothing can be kept there.  On a disk that
+    has become read-only nobody can be the only one, but what was found before still counts.
+    """
+    trusted = False
     try:
         prepare_directory(directory)
+        trusted = True
         held.enter_context(locked(directory))
     except Busy:
         raise
     except StewardError as err:
-        return f"nothing is kept from run to run: {err}"
-    return ""
+        return trusted, f"nothing is kept from run to run: {err}"
+    return trusted, ""
 
 
 def _settle(

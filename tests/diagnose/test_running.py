@@ -186,6 +186,22 @@ def test_nothing_is_cleared_where_nothing_can_be_kept(disk: Site) -> None:
     assert place.read_bytes() == before
 
 
+def test_a_disk_that_has_become_read_only(disk: Site) -> None:
+    """What was found before stays although the source cannot tell any more."""
+    says(disk, "evacuate")
+    disk.run()
+    says(disk, "unknown")
+    # As there: nobody can be the only one, but everything can be read.
+    (disk.directory / "lock").unlink()
+    (disk.directory / "lock").mkdir()
+    run = disk.run()
+    assert status(run) == "evacuate"
+    assert ("diagnose", "disk") == tuple(one.source for one in run.diagnosis.unknown)
+    # Where others can write it may be anybody's.
+    disk.directory.chmod(0o777)
+    assert status(disk.run()) is None
+
+
 def test_without_state(disk: Site) -> None:
     """What is seen now, and no trace of it; not even the lock is asked for."""
     configure(disk, 3, 3)
