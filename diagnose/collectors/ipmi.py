@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
 from ganeti_steward.core.machine import Machine
-from ganeti_steward.diagnose.collectors.answers import Untold, succeeded
+from ganeti_steward.diagnose.collectors.answers import Untold, ended, succeeded
 from ganeti_steward.diagnose.collectors.ipmi_answers import Answer, read_events, read_sensors
 from ganeti_steward.diagnose.collectors.outcome import Fault, matches, printable, reason_of, told
 from ganeti_steward.diagnose.collectors.settings import read_settings
@@ -53,19 +53,18 @@ class Collector:
             yield NotApplicable(NAME, f"there is no {_PROGRAM}")
         else:
             settings = self._settings
-            yield from self._told(machine, "sensors", read_sensors, settings.sensor_status)
-            yield from self._told(machine, "events", read_events, settings.event_status)
+            yield from self._told(machine, "sensors", _sensors, settings.sensor_status)
+            yield from self._told(machine, "events", _events, settings.event_status)
 
     def _told(
-        self, machine: Machine, what: str, read: Callable[[str], Answer], status: str
+        self, machine: Machine, what: str, ask: Callable[[Machine], Answer], status: str
     ) -> Iterator[Said]:
         source, settings = f"{NAME}:{what}", self._settings
         try:
-            done = succeeded(machine, _PROGRAM, "-c", *_ASKING[what])
+            answer = ask(machine)
         except Untold as err:
             yield Unknown(source, printable(str(err)))
             return
-        answer = read(done.output.decode(errors="replace"))
         faults = [
             Fault(status, printable(f"{one.sensor}: {one.what}"))
             for one in answer.broken
@@ -74,6 +73,23 @@ class Collector:
         yield from told(source, faults, answer.doubts, settings.repair)
 
 
-#: ``elist`` reads the sensors' names as ``list`` does.  The event log is asked for without
-#: them: where they cannot be read, its lines would have other words from run to run.
-_ASKING: Final = {"sensors": ("sdr", "elist"), "events": ("sel", "list")}
+def _sensors(machine: Machine) -> Answer:
+    """The sensors, those too that are listed beside one that cannot be read; raises Untold.
+
+    ``elist`` reads the sensors' names as ``list`` does.
+    """
+    done = ended(machine, _PROGRAM, "-c", "sdr", "elist")
+    answer = read_sensors(done.output.decode(errors="replace"))
+    if not done.status:
+        return answer
+    return answer._replace(doubts=(*answer.doubts, f"{_PROGRAM} ended with status {done.status}"))
+
+
+def _events(machine: Machine) -> Answer:
+    """The event log, all of it: what is over is told further down; raises Untold.
+
+    It is asked for without the sensors' names: where they cannot be read, its lines would have
+    other words from run to run.
+    """
+    done = succeeded(machine, _PROGRAM, "-c", "sel", "list")
+    return read_events(done.output.decode(errors="replace"))

@@ -31,13 +31,15 @@ _EVENT: Final = re.compile(
 _OTHER_RECORD: Final = re.compile(r"[0-9a-f]{1,4},.*(?:OEM record|Linux kernel panic:).*")
 
 #: How a state or an event begins that means broken hardware.  Not "Redundancy Lost": a board
-#: with one power supply says so all its life.
+#: with one power supply says so all its life.  Not a whole power unit's "AC lost": the node runs
+#: again, and not every controller notes that it does.
 BROKEN: Final = (
     "failure detected",
     "power supply failure detected",
     "predictive failure",
     "power supply ac lost",
-    "ac lost",
+    "ac lost or out-of-range",
+    "failed",
     "drive fault",
     "in critical array",
     "in failed array",

@@ -52,6 +52,27 @@ def test_broken() -> None:
     assert unknown(said) == {}
 
 
+def test_a_sensor_that_cannot_be_read_does_not_hide_the_others() -> None:
+    said = collect("ipmi", recorded("ipmi", "flaky"))
+    assert faults(said)["ipmi:sensors"] == ["Fan3B: critical", "ROMB Battery: Failed"]
+    assert unknown(said) == {"ipmi:sensors": "ipmitool ended with status 1"}
+
+
+def test_a_power_cut_of_the_past_is_no_fault() -> None:
+    said = collect("ipmi", recorded("ipmi", "flaky"))
+    assert faults(said)["ipmi:events"] == ["Battery #0x11: Failed"]
+    sel = "1,10/02/2025,04:19:30,Power Supply #0x61,AC lost or out-of-range,Asserted\n"
+    assert faults(collect("ipmi", answering(sel=sel)))
+
+
+def test_half_an_event_log_is_none() -> None:
+    """What came to an end is told further down."""
+    sel = "1,10/02/2025,04:19:30,Power Supply #0x61,Failure detected,Asserted\n"
+    said = collect("ipmi", answering(sel={"status": 1, "output": sel}))
+    assert set(unknown(said)) == {"ipmi:events"}
+    assert not faults(said)
+
+
 def test_readings_do_not_show() -> None:
     one = collect("ipmi", answering("CPU2 Temp,96,degrees C,ucr\n"))
     other = collect("ipmi", answering("CPU2 Temp,101.500,degrees C,unr\n"))
@@ -135,6 +156,6 @@ def test_the_order_of_sensors_does_not_matter() -> None:
     assert collect("ipmi", answering("".join(reversed(lines))))[:-1] == collect("ipmi", machine)[:6]
 
 
-@pytest.mark.parametrize("case", ["healthy", "broken"])
+@pytest.mark.parametrize("case", ["healthy", "broken", "flaky"])
 def test_damaged_input(case: str) -> None:
     survives("ipmi", case)
