@@ -48,11 +48,11 @@ class ThisNode(NamedTuple):
 def this_node(data: str = DATA, host: str = "") -> ThisNode:
     """What the files in Ganeti's data directory say; ``host`` defaults to the host's name."""
     host = host or socket.gethostname()
-    addresses = dict(
-        line.split(maxsplit=1) for line in _lines(data, "ssconf_node_primary_ips") if " " in line
-    )
+    # A file that was cut may end within a line.
+    pairs = map(str.split, _lines(data, "ssconf_node_primary_ips"))
+    addresses = {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
     name = _full_name(host, [*addresses, *_lines(data, "ssconf_node_list")])
-    return ThisNode(name, _uuid(data), addresses.get(name, "").strip())
+    return ThisNode(name, _uuid(data), addresses.get(name, ""))
 
 
 def own_address(node: ThisNode) -> str:
@@ -61,7 +61,7 @@ def own_address(node: ThisNode) -> str:
         return node.address
     try:
         found = socket.getaddrinfo(node.name, None, type=socket.SOCK_STREAM)
-    except OSError:
+    except (OSError, UnicodeError):
         found = []
     for _, _, _, _, place in found:
         address = str(place[0])
@@ -82,7 +82,11 @@ def _full_name(host: str, nodes: list[str]) -> str:
     longer = {name for name in nodes if name.startswith(f"{host}.")}
     if len(longer) == 1:
         return longer.pop()
-    return socket.getfqdn(host)
+    try:
+        return socket.getfqdn(host)
+    except UnicodeError:
+        # Linux takes names that are none in the DNS, such as one of 64 characters.
+        return host
 
 
 def _uuid(data: str) -> str:

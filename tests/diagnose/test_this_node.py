@@ -83,6 +83,21 @@ def test_no_node_of_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert node == ThisNode("lonely.example")
 
 
+@pytest.mark.parametrize("last", ["node2.lab", "node2.lab ", "node2.lab\t"])
+def test_a_file_that_was_cut(data: Path, last: str) -> None:
+    (data / "ssconf_node_primary_ips").write_text(f"node1.lab 10.77.0.11\n{last}")
+    assert this_node(str(data), "node1").address == "10.77.0.11"
+    assert this_node(str(data), "node2") == ThisNode("node2.lab", UUID, "")
+
+
+@pytest.mark.parametrize("host", ["x" * 64, "two..dots"])
+def test_a_name_that_is_none_in_the_dns(tmp_path: Path, host: str) -> None:
+    node = this_node(str(tmp_path), host)
+    assert node == ThisNode(host)
+    with pytest.raises(StewardError, match="the address of this node cannot be told"):
+        own_address(node)
+
+
 def resolving(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
     """Let every name lead to these addresses."""
     found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, 0)) for one in addresses]
