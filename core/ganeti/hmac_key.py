@@ -19,6 +19,9 @@ PATH: Final = "/var/lib/ganeti/hmac.key"
 #: Bytes; Ganeti's key has 41.
 _LONGEST: Final = 4096
 
+#: What everybody could guess: blanks, and what a power cut leaves of a file.
+_NOTHING: Final = b"\0 \t\r\n"
+
 _Result = TypeVar("_Result")
 
 
@@ -80,7 +83,7 @@ class KeyFile:
                 if not self._key:
                     reason = getattr(err, "strerror", None) or err
                     raise NoKey(f"the key {self.path} cannot be read: {reason}") from None
-            if not 0 < len(self._key) <= _LONGEST:
+            if len(self._key) > _LONGEST or not self._key.strip(_NOTHING):
                 raise NoKey(f"the key {self.path} is empty or longer than {_LONGEST} bytes")
             return self._key
 

@@ -98,8 +98,9 @@ def test_a_key_on_a_dying_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         KeyFile(str(path)).key()
 
 
-@pytest.mark.parametrize("content", [b"", b"x" * 5000])
+@pytest.mark.parametrize("content", [b"", b"x" * 5000, b"\n", b" \t\r\n", b"\0" * 41])
 def test_no_key(path: Path, content: bytes) -> None:
+    """What everybody can guess is none."""
     path.write_bytes(content)
     with pytest.raises(NoKey, match="empty or longer than 4096 bytes"):
         KeyFile(str(path)).key()
