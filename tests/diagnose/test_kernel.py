@@ -10,6 +10,7 @@ from collected import collect, faults, fine, recorded, survives, unknown
 from recorded import RecordedMachine
 
 from ganeti_steward.core.finding import Finding, NotApplicable, Unknown
+from ganeti_steward.diagnose.hysteresis import Holding, State, settle
 
 ERROR = "3,1,{},-;I/O error, dev sda, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2\n"
 
@@ -57,17 +58,41 @@ def test_settings() -> None:
     )
     assert said == [
         Finding("kernel:cpu", "evacuate", "", {"faults": ["soft lockup"]}),
+        Unknown("kernel:sdb", "some I/O errors"),
         Finding("kernel:sdx", "live-repair", "look", {"faults": ["I/O errors"]}),
         Finding("kernel:tasks", "live-repair", "look", {"faults": ["hung tasks"]}),
     ]
 
 
 @pytest.mark.parametrize(
-    ("count", "expected"), [(4, []), (5, ["I/O errors"]), (50, ["I/O errors"])]
+    ("count", "expected", "unsure"),
+    [
+        (2, [], {}),
+        (3, [], {"kernel:sda": "some I/O errors"}),
+        (4, [], {"kernel:sda": "some I/O errors"}),
+        (5, ["I/O errors"], {}),
+        (50, ["I/O errors"], {}),
+    ],
 )
-def test_so_many_io_errors(tmp_path: Path, count: int, expected: list[str]) -> None:
+def test_so_many_io_errors(
+    tmp_path: Path, count: int, expected: list[str], unsure: dict[str, str]
+) -> None:
     said = collect("kernel", logging(tmp_path, *[ERROR.format(7)] * count))
     assert faults(said).get("kernel:sda", []) == expected
+    assert unknown(said) == unsure
+    assert fine(said) == ([] if expected else ["kernel"])
+
+
+def test_a_disk_that_fails_now_and_then_is_one_finding() -> None:
+    """Errors leave the window one by one, and others come: 5, 4, 5 of them count."""
+    state, told = State(), []
+    for hours in (96, 99, 102):
+        uptime = {"/proc/uptime": f"{hours * 3600}.00 900.00\n"}
+        said = collect("kernel", recorded("kernel", "sporadic", files=uptime))
+        settled = settle(state, said, Holding())
+        state = settled.state
+        told.append([finding.source for finding in settled.findings])
+    assert told == [["kernel:sdc"]] * 3
 
 
 def test_the_window(tmp_path: Path) -> None:
