@@ -57,7 +57,7 @@ def bind(address: str, port: int) -> socket.socket:
         family, kind, protocol, _, place = socket.getaddrinfo(
             address, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
         )[0]
-    except (OSError, ValueError):
+    except (OSError, UnicodeError):
         raise StewardError(f"{address!a} is no IP address to listen at") from None
     listener = socket.socket(family, kind, protocol)
     try:

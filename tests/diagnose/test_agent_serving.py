@@ -21,7 +21,6 @@ from programs import PATIENCE, is_running, notes, program, wait_until
 from repair_requests import KEY
 from whitelists import needs_root, whitelist
 
-from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.signing import verify
 from ganeti_steward.core.ganeti.this_node import this_node
 from ganeti_steward.diagnose.agent import listening
@@ -186,11 +185,6 @@ def test_where_it_cannot_listen(tmp_path: Path) -> None:
     assert said.endswith("cannot listen at 192.0.2.1 port 1817: Cannot assign requested address")
     said = refused_to_start(tmp_path, "-b", MASTER, "-p", "70000")
     assert said == "gnt-steward agent: there is no TCP port 70000"
-
-
-def test_an_address_from_a_damaged_file() -> None:
-    with pytest.raises(StewardError, match="is no IP address"):
-        listening.bind("192.0.2.1\0", 0)
 
 
 @pytest.mark.skipif(this_node().address != "", reason="this machine is a node of a cluster")
