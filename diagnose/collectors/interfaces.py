@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.machine import Machine
@@ -13,6 +14,9 @@ _INTERFACES: Final = "/sys/class/net"
 
 #: A file between the directories of the interfaces.
 _BONDS: Final = "bonding_masters"
+
+#: What a port of an adapter's own switch is called that leads to a virtual function.
+_TO_FUNCTION: Final = re.compile(r"(?:c[0-9]+)?pf[0-9]+[vs]f[0-9]+")
 
 _FLAGS: Final = re.compile(r"0x[0-9a-f]+")
 _IS_UP: Final = 1
@@ -28,7 +32,7 @@ class Interface(NamedTuple):
     up: bool
     """whether the admin wants it up; it may lack a link all the same"""
     is_hardware: bool
-    """a device's own; the virtual functions of another one's hardware are not"""
+    """a device's own; what has a device, but has its other end in an instance, is none"""
     is_bond: bool
     bond: str
     """the bond it is a port of; empty for none"""
@@ -77,7 +81,7 @@ def _interface(machine: Machine, name: str) -> Interface:
     if not _FLAGS.fullmatch(flags):
         raise ValueError(f"{printable(directory)}/flags holds no flags")
     has = set(machine.listing(directory))
-    hardware = "device" in has and "physfn" not in machine.listing(f"{directory}/device")
+    hardware = "device" in has and not _is_of_an_instance(machine, directory)
     bond = machine.target(f"{directory}/master") if "bonding_slave" in has else ""
     return Interface(
         name,
@@ -86,6 +90,23 @@ def _interface(machine: Machine, name: str) -> Interface:
         "bonding" in has,
         bond.rsplit("/", 1)[-1],
     )
+
+
+def _is_of_an_instance(machine: Machine, directory: str) -> bool:
+    """Whether an interface has a device for the sake of an instance only; raises OSError.
+
+    A virtual function, the adapter's port to one, or Xen's end of an instance's interface:
+    they lose their link when the instance does not use them.
+    """
+    if "physfn" in machine.listing(f"{directory}/device"):
+        return True
+    with suppress(OSError):
+        if machine.target(f"{directory}/device/subsystem").endswith("/xen-backend"):
+            return True
+    # Most drivers have no name for a port, and refuse.
+    with suppress(OSError):
+        return bool(_TO_FUNCTION.fullmatch(text_of(machine, f"{directory}/phys_port_name")))
+    return False
 
 
 def read_bond(machine: Machine, name: str) -> Bond:

@@ -26,6 +26,16 @@ def test_healthy() -> None:
     ]
 
 
+def test_what_belongs_to_instances() -> None:
+    """Xen's end of their interfaces, and an adapter's port to a virtual function, have devices."""
+    machine = recorded("network", "instances")
+    assert collect("network", machine) == [Finding("network:eno1", "Ok")]
+    # In an instance itself, what Xen gives it is its hardware.
+    links = machine.recorded["links"] | {f"{NET}/vif7.0/device/subsystem": "../../bus/xen"}
+    said = collect("network", recorded("network", "instances", links=links))
+    assert faults(said) == {"network:vif7.0": ["no link"]}
+
+
 def test_broken() -> None:
     said = collect("network", recorded("network", "broken"))
     assert faults(said) == {
@@ -139,6 +149,6 @@ def test_no_hardware(tmp_path: Path) -> None:
     assert isinstance(one, Unknown)
 
 
-@pytest.mark.parametrize("case", ["healthy", "broken"])
+@pytest.mark.parametrize("case", ["healthy", "broken", "instances"])
 def test_damaged_input(case: str) -> None:
     survives("network", case, required=["eno1", "eth9"], least_speed=1000.0)
