@@ -19,7 +19,7 @@ from ganeti_steward.diagnose.collectors.answers import (
     parsed,
     succeeded,
 )
-from ganeti_steward.diagnose.collectors.outcome import Fault, printable, told
+from ganeti_steward.diagnose.collectors.outcome import Fault, matches, printable, told
 from ganeti_steward.diagnose.collectors.settings import read_settings
 
 NAME: Final = "lvm"
@@ -41,6 +41,8 @@ class Settings(NamedTuple):
 
     required: tuple[str, ...] = ()
     """volume groups that have to be there"""
+    ignore: tuple[str, ...] = ()
+    """patterns of volume groups, such as those of instances that LVM finds in their disks"""
     missing_status: str = LIVE_REPAIR
     """a physical volume of a group is missing, or a required group is"""
     partial_status: str = OK
@@ -66,7 +68,9 @@ class Collector:
         except Untold as err:
             yield Unknown(NAME, str(err))
             return
-        names = sorted(set(groups) | set(self._settings.required))
+        required = set(self._settings.required)
+        ignored = {name for name in groups if matches(name, self._settings.ignore)}
+        names = sorted(set(groups) - ignored | required)
         if not names:
             yield NotApplicable(NAME, "there is no volume group")
         for name in names:

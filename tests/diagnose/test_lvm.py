@@ -74,6 +74,19 @@ def test_a_required_group_is_missing() -> None:
     assert faults(said) == {"lvm:xenvg": ["volume group missing"]}
 
 
+def test_groups_of_instances() -> None:
+    """LVM finds them where no filter keeps it from looking into the instances' disks."""
+    machine = recorded("lvm", "guests")
+    assert faults(collect("lvm", machine)) == {"lvm:db-vg": ["physical volume missing"]}
+    assert collect("lvm", machine, ignore=["db-*"]) == [Finding("lvm:xenvg", "Ok")]
+    assert collect("lvm", machine, ignore=["*"]) == [
+        NotApplicable("lvm", "there is no volume group")
+    ]
+    # What has to be there cannot be ignored.
+    said = collect("lvm", machine, ignore=["*"], required=["xenvg"])
+    assert said == [Finding("lvm:xenvg", "Ok")]
+
+
 def test_two_groups_of_one_name(tmp_path: Path) -> None:
     document = report("broken")
     document["report"][0]["vg"][0]["vg_name"] = "xenvg"
