@@ -16,6 +16,7 @@ from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.signing import is_salt, sign
 from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Repairs
 from ganeti_steward.diagnose.agent.reports import COLLECTOR, Reports
+from ganeti_steward.diagnose.agent.seldom import Seldom
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -59,6 +60,7 @@ class Application:
     def __init__(self, reports: Reports, key: KeyFile, repairs: Repairs | None) -> None:
         """``repairs`` is None where repair commands are not run at all."""
         self._reports, self._key, self._repairs = reports, key, repairs
+        self._unsigned = Seldom(_log)
         self._reading: Final[Mapping[str, Callable[[str], Answer]]] = {
             "/": lambda _: _json([1]),
             "/1": lambda _: _json(None),
@@ -106,7 +108,7 @@ class Application:
         try:
             return Answer(sign(self._key.key(), text, salts[0]))
         except NoKey as err:
-            _log.warning("a report could not be signed: %s", err)
+            self._unsigned.warning(f"a report could not be signed: {err}")
             return _no_key()
 
     def _repair(self, path: str, environ: WSGIEnvironment) -> Answer:

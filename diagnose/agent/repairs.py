@@ -24,6 +24,7 @@ from ganeti_steward.diagnose.agent.repair_request import (
     answer_text,
     read_request,
 )
+from ganeti_steward.diagnose.agent.seldom import Seldom
 from ganeti_steward.diagnose.whitelist import Forbidden
 
 #: Bytes a request may have.
@@ -62,6 +63,7 @@ class Repairs:
         self._key, self._is_this_node, self._execute = key, is_this_node, execute
         self._nonces, self._penalties = nonces, penalties
         self._running = threading.Lock()
+        self._keyless = Seldom(_log)
 
     def nonce(self, address: str) -> str:
         """What a request from this address has to be signed with; raises Refused."""
@@ -90,13 +92,15 @@ class Repairs:
             raise Refused
 
     def _examine(self, who: str, raw: bytes) -> RepairRequest:
-        """The request, its nonce used up; raises _Fault."""
+        """The request, its nonce used up; raises _Fault, Refused."""
         if len(raw) > REQUEST_LIMIT:
             raise _Fault(f"the request has more than {REQUEST_LIMIT} bytes", guess=True)
         try:
             signed = self._key.with_key(lambda key: open_signed(key, raw))
         except NoKey as err:
-            raise _Fault(str(err), guess=False) from None
+            # No guess, so nobody is shut out for it.
+            self._keyless.warning(f"repair refused caller={who} shut-out=0 reason={err}")
+            raise Refused from None
         except BadMessage as err:
             raise _Fault(str(err), guess=True) from None
         if not self._nonces.take(signed.salt, who):

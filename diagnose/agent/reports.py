@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.version import VERSION
+from ganeti_steward.diagnose.agent.seldom import Seldom
 from ganeti_steward.diagnose.diagnosis import ITSELF
 from ganeti_steward.diagnose.merge import canonical
 from ganeti_steward.diagnose.report import FORMAT, PURPOSE
@@ -93,6 +94,7 @@ class Reports:
         """``path``: the file; ``max_age``: seconds; ``clock``: ns since the epoch."""
         self._path, self._max_age, self._clock = path, max_age, clock
         self._lock = threading.Lock()
+        self._unusable = Seldom(_log)
         self._seen: tuple[int, int, int] | None = None
         self._report: dict[str, Any] | None = None
 
@@ -121,7 +123,7 @@ class Reports:
         except FileNotFoundError:
             return
         except (OSError, StewardError) as err:
-            _log.warning("the report %s cannot be used: %s", self._path, reason_of(err))
+            self._unusable.warning(f"the report {self._path} cannot be used: {reason_of(err)}")
 
 
 def _content(path: str) -> bytes:

@@ -237,11 +237,12 @@ def test_a_renewed_key(bench: Bench) -> None:
 def test_without_a_key(bench: Bench, log: pytest.LogCaptureFixture) -> None:
     raw = request(bench.nonce())
     bench.key_file.unlink()
-    assert bench.ask(raw) is None
+    for caller in (MASTER, *map("192.0.2.{}".format, range(200))):
+        assert bench.ask(raw, caller) is None
     assert bench.run == []
     bench.key_file.write_bytes(KEY)
     assert bench.ask(raw) is not None, "that was no guess, and did not use up the nonce"
-    assert reasons(log) == [f"there is no key {bench.key_file}"]
+    assert reasons(log) == [f"there is no key {bench.key_file}"], "said once"
 
 
 def test_a_key_that_goes_while_it_runs(bench: Bench) -> None:

@@ -1,0 +1,31 @@
+"""Warnings that any caller can bring about as often as he likes: one a minute is enough."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+#: Seconds without another warning after one.
+PAUSE: Final = 60.0
+
+
+class Seldom:
+    """Warns of one thing; may be asked by several threads."""
+
+    def __init__(self, log: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
+        """``clock``: seconds."""
+        self._log, self._clock = log, clock
+        self._next = float("-inf")
+        self._lock = threading.Lock()
+
+    def warning(self, text: str) -> None:
+        """Log it, unless there was a warning shortly before."""
+        with self._lock:
+            now = self._clock()
+            if now < self._next:
+                return
+            self._next = now + PAUSE
+        self._log.warning("%s", text)

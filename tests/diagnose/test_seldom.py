@@ -1,0 +1,34 @@
+"""Warnings that come once a minute at most."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ganeti_steward.diagnose.agent.reports import Reports
+from ganeti_steward.diagnose.agent.seldom import Seldom
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    now = [1000.0]
+    seldom = Seldom(logging.getLogger("callers"), lambda: now[0])
+    for _ in range(481):
+        seldom.warning(f"at {now[0]:g}")
+        now[0] += 0.25
+    assert caplog.messages == ["at 1000", "at 1060", "at 1120"]
+
+
+def test_a_report_nobody_can_look_at(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a dying disk, where every request finds out anew."""
+    monkeypatch.setattr(logging.getLogger("ganeti_steward"), "propagate", True)
+    (tmp_path / "file").touch()
+    reports = Reports(f"{tmp_path}/file/report.json", 900, lambda: 0)
+    for _ in range(20):
+        assert "no report was made yet" in reports.text()
+    assert len(caplog.messages) == 1
