@@ -78,7 +78,12 @@ class Collector:
             yield Unknown(NAME, "; ".join(doubts))
         elif not devices:
             yield NotApplicable(NAME, "there is no disk that could tell SMART data")
-        yield from self._asked(machine, devices)
+        told_of_any = False
+        for said in self._asked(machine, devices):
+            told_of_any = True
+            yield said
+        if devices and not told_of_any and not doubts:
+            yield NotApplicable(NAME, "no disk is judged, as configured")
 
     def _asked(self, machine: Machine, devices: Sequence[Device]) -> Iterator[Said]:
         """What is said of the disks, in the order in which they answer."""
@@ -93,15 +98,15 @@ class Collector:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _ask(self, machine: Machine, device: Device) -> list[Said]:
-        """What is said of one disk."""
+        """What is said of one disk; nothing of one to be ignored, so what was found of it ends."""
         serial = device.serial
         if self._is_ignored(serial):
-            return [_ignored(serial)]
+            return []
         try:
             answer, status = _answer(machine, device)
             serial = serial or serial_of(answer)
             if self._is_ignored(serial):
-                return [_ignored(serial)]
+                return []
             if optional(answer, dict, "smart_support") is not None:
                 if not member(answer, bool, "smart_support", "available"):
                     what = serial or device.path.removeprefix("/dev/")
@@ -132,10 +137,6 @@ class Collector:
         if Exit.ERROR_LOG in status:
             faults.append(Fault(settings.error_log_status, "errors logged"))
         return list(told(f"{NAME}:{serial}", faults, doubts, settings.repair))
-
-
-def _ignored(serial: str) -> NotApplicable:
-    return NotApplicable(f"{NAME}:{serial}", "is not judged, as configured")
 
 
 def _answer(machine: Machine, device: Device) -> tuple[Any, Exit]:

@@ -20,6 +20,7 @@ from ganeti_steward.core.program import Ended
 from ganeti_steward.diagnose import isolated
 from ganeti_steward.diagnose.collectors.settings import BadSettings
 from ganeti_steward.diagnose.collectors.smart import Collector
+from ganeti_steward.diagnose.hysteresis import Holding, State, settle
 
 SCAN = "smartctl --scan-open -j"
 QUESTION = "smartctl -j -n standby,3 -i -H -A -l error -l selftest -l ssd -d megaraid,4 /dev/bus/0"
@@ -424,12 +425,19 @@ def test_before_version_7_3_support_is_not_told(tmp_path: Path) -> None:
 
 def test_ignored(tmp_path: Path) -> None:
     said = collect("smart", recorded("smart", "broken"), ignore=[HDD, "S*"])
-    ignored = {one.source for one in said if isinstance(one, NotApplicable)}
-    assert ignored == {f"smart:{serial}" for serial in (HDD, SSD, NVME)}
-    assert set(faults(said)) == {f"smart:{SAS}"}
+    assert {one.source for one in said} == {f"smart:{SAS}"}
     # One whose number only smartctl knows.
     said = collect("smart", asking(tmp_path, document("broken", "sda")), ignore=["ZQ*"])
-    assert [type(one) for one in said] == [NotApplicable]
+    assert said == [NotApplicable("smart", "no disk is judged, as configured")]
+
+
+def test_what_was_found_of_a_disk_ends_when_it_is_ignored() -> None:
+    machine = recorded("smart", "broken")
+    before = settle(State(), collect("smart", machine), Holding())
+    assert HDD in str(before.findings)
+    now = settle(before.state, collect("smart", machine, ignore=[HDD]), Holding())
+    assert HDD not in str(now.findings)
+    assert SAS in str(now.findings)
 
 
 def test_a_strange_serial_number(tmp_path: Path) -> None:
