@@ -96,8 +96,7 @@ class Collector:
         self, counts: Sequence[_Counts], days: float, doubts: list[str]
     ) -> Iterator[Fault]:
         limit = self._settings.corrected_per_day
-        modules = [one for one in counts if one.what] or counts
-        for one in modules:
+        for one in _by_module(counts):
             many = above(one.corrected / days, limit, limit * self._settings.margin / 100)
             if many and one.corrected > 0:
                 yield Fault(
@@ -105,6 +104,14 @@ class Collector:
                 )
             elif many is None:
                 doubts.append(_text("too near to the limit of corrected errors to tell", one.what))
+
+
+def _by_module(counts: Sequence[_Counts]) -> list[_Counts]:
+    """The modules, and together all errors of which the driver cannot tell the module."""
+    modules = [one for one in counts if one.what]
+    known = sum(one.corrected for one in modules)
+    whole = [one._replace(corrected=one.corrected - known) for one in counts if not one.what]
+    return modules + [one for one in whole if one.corrected > 0 or not modules]
 
 
 def _text(what: str, module: str) -> str:

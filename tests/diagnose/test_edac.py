@@ -79,6 +79,14 @@ def test_errors_of_no_known_module() -> None:
     assert faults(said) == {"edac:mc1": ["uncorrected errors"]}
 
 
+def test_many_errors_of_no_known_module() -> None:
+    """As where the firmware reports errors and does not say where they were."""
+    said = collect("edac", recorded("edac", "unplaced"))
+    assert faults(said) == {"edac:mc0": ["many corrected errors"]}
+    fewer = {f"{MC}/mc0/ce_count": "12012\n"}
+    assert fine(collect("edac", recorded("edac", "unplaced", files=fewer))) == ["edac:mc0"]
+
+
 def test_nothing_counts(tmp_path: Path) -> None:
     (one,) = collect("edac", RecordedMachine(tmp_path))
     assert isinstance(one, NotApplicable)
