@@ -58,7 +58,14 @@ def _why_nothing(said: Sequence[Said], settled: Settled) -> str:
             "findings have to hold before they count, and what was told before is not known: "
             + join_faults(faults)
         )
-    if said and not settled.findings and all(isinstance(one, Unknown) for one in said):
-        faults = [f"{one.source}: {one.reason}" for one in said if isinstance(one, Unknown)]
+    if settled.findings:
+        return ""
+    if settled.state.lost:
+        return (
+            "what was told before is lost, and may have been about what is unknown now: "
+            + join_faults(settled.state.unheard)
+        )
+    faults = [f"{one.source}: {one.reason}" for one in said if isinstance(one, Unknown)]
+    if faults and not any(isinstance(one, Finding) for one in said):
         return f"nothing is known about this node: {join_faults(faults)}"
     return ""

@@ -16,6 +16,8 @@ What a source said in one run, its result, is the set of its findings other than
   the disk was taken out, or its collector out of the configuration.
 * Without a state, as in the very first run, it is not known what was told before.  A finding
   that still has to hold could have been told, so nothing may be told without it: it waits.
+* A state that is lost may have held findings of sources that are unknown now.  It is not all
+  right until each of them has said something known.
 """
 
 from __future__ import annotations
@@ -51,6 +53,8 @@ class State(NamedTuple):
     """sources about which there is anything to be kept"""
     unheard: tuple[str, ...] = (EVERYTHING,)
     """sources that have not said anything known since there is a state"""
+    lost: bool = False
+    """whether there was one before that is lost, and those sources may have been in it"""
 
 
 class Holding(NamedTuple):
@@ -102,9 +106,8 @@ def settle(state: State, said: Iterable[Said], holding: Holding) -> Settled:
             held[source] = found
     unheard = {one.source for one in said if isinstance(one, Unknown) and run.is_unheard(one)}
     findings = [finding for one in held.values() for finding in one.confirmed or ()]
-    return Settled(
-        State(held, tuple(sorted(unheard))), tuple(findings), run.kept(held), tuple(waiting)
-    )
+    left = State(held, tuple(sorted(unheard)), state.lost and bool(unheard))
+    return Settled(left, tuple(findings), run.kept(held), tuple(waiting))
 
 
 class _Run:

@@ -51,7 +51,7 @@ def diagnose_node(
     with ExitStack() as held:
         trusted, note = _occupy(held, settings.directory) if keep else (False, "")
         usable, notes = trusted and not note, [note]
-        kept = read_state(settings.directory) if trusted else Kept(State())
+        kept = read_state(settings.directory) if trusted else Kept(State(lost=keep))
         held.enter_context(adopting_orphans())
         asked = gather(sources, read_stuck(settings.directory) if trusted else {})
         said = [one for source in asked for one in source.said]

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.finding import STATUSES, Finding
+from ganeti_steward.core.reader import quoted
 from ganeti_steward.diagnose.files import STATE, write_file
 from ganeti_steward.diagnose.hysteresis import Held, Result, State
 from ganeti_steward.diagnose.merge import canonical
@@ -34,7 +35,7 @@ class Kept(NamedTuple):
 def read_state(directory: str) -> Kept:
     """What the last run left.
 
-    A file that is not understood is set aside, not thrown away, and it is as if there were none.
+    A file that is not understood is set aside, not thrown away.
     """
     path = os.path.join(directory, STATE)
     try:
@@ -51,7 +52,7 @@ def read_state(directory: str) -> Kept:
     with suppress(OSError):
         os.replace(path, path + SET_ASIDE)
         note += f" (the file is {path + SET_ASIDE} now)"
-    return Kept(State(), b"", note)
+    return Kept(State(lost=True), b"", note)
 
 
 def write_state(directory: str, kept: Kept, state: State) -> None:
@@ -71,11 +72,20 @@ def state_bytes(state: State) -> bytes:
         }
         for source, one in state.held.items()
     }
-    return canonical({"form": FORM, "held": held, "unheard": state.unheard}) + b"\n"
+    told = {"form": FORM, "host": _host(), "held": held, "unheard": state.unheard}
+    return canonical(told | {"lost": state.lost}) + b"\n"
+
+
+def _host() -> str:
+    """This machine, by the name it has even where no file can be read."""
+    return os.uname().nodename
 
 
 def parse_state(raw: bytes) -> State:
-    """The state in a file; raises StewardError."""
+    """The state in a file; raises StewardError.
+
+    What was found on another machine, whose disk or backup this is, says nothing about this one.
+    """
     try:
         given = json.loads(raw, parse_constant=_no_number)
     except (ValueError, RecursionError):
@@ -84,10 +94,13 @@ def parse_state(raw: bytes) -> State:
         raise StewardError(f"its form is not {FORM}")
     try:
         held = {source: _held(source, one) for source, one in given["held"].items()}
-        unheard = tuple(map(_text, given["unheard"]))
+        unheard, lost = tuple(map(_text, given["unheard"])), _flag(given["lost"])
+        host = _text(given["host"])
     except (KeyError, TypeError, ValueError, AttributeError):
         raise StewardError("something in it is of another kind than expected") from None
-    return State(held, unheard)
+    if host != _host():
+        raise StewardError(f"it is of the machine {quoted(host)}")
+    return State(held, unheard, lost)
 
 
 def _no_number(text: str) -> None:
@@ -118,6 +131,12 @@ def _finding(source: str, status: Any, command: Any, details: Any) -> Finding:
     if status not in STATUSES[1:]:
         raise ValueError
     return Finding(source, status, _text(command), details)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
 
 
 def _text(value: Any) -> str:

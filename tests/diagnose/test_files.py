@@ -155,6 +155,21 @@ def test_the_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert (tmp_path / "state.json").stat().st_mode & 0o777 == 0o600
 
 
+def test_a_lost_state_stays_lost(tmp_path: Path) -> None:
+    lost = STATE._replace(lost=True)
+    write_state(str(tmp_path), read_state(str(tmp_path)), lost)
+    assert read_state(str(tmp_path)).state == lost
+
+
+def test_the_state_of_another_machine(tmp_path: Path) -> None:
+    """Its disk, or its backup: what was found there is not wrong here."""
+    raw = state_bytes(STATE).replace(os.uname().nodename.encode(), b"another")
+    (tmp_path / "state.json").write_bytes(raw)
+    kept = read_state(str(tmp_path))
+    assert kept.state == State(lost=True)
+    assert "it is of the machine 'another'" in kept.note
+
+
 def test_the_same_state_is_not_written_again(tmp_path: Path) -> None:
     write_state(str(tmp_path), read_state(str(tmp_path)), STATE)
     before = (tmp_path / "state.json").stat().st_ino
@@ -220,6 +235,9 @@ GOOD = json.loads(state_bytes(STATE))
                 {"held": {"a": {"confirmed": [["evacuate", 5, 1]], "pending": [], "runs": 0}}},
                 {"held": {"a": {"confirmed": [["evacuate", ""]], "pending": [], "runs": 0}}},
                 {"held": {"a": {"confirmed": [], "pending": 5, "runs": 0}}},
+                {"host": "another"},
+                {"host": None},
+                {"lost": 0},
                 {"unheard": [1]},
                 {"unheard": None},
             )
@@ -233,7 +251,7 @@ def test_a_state_that_is_not_understood(tmp_path: Path, raw: bytes) -> None:
     file = tmp_path / "state.json"
     file.write_bytes(raw)
     kept = read_state(str(tmp_path))
-    assert (kept.state, kept.raw) == (State(), b"")
+    assert (kept.state, kept.raw) == (State(lost=True), b"")
     assert kept.note.startswith(f"{file} is not understood: ")
     assert "lost" in kept.note
     assert (tmp_path / "state.json.unusable").read_bytes() == raw

@@ -108,6 +108,41 @@ def test_nothing_is_known(disk: Site) -> None:
     assert status(disk.run()) == "Ok"
 
 
+def test_nothing_is_known_beside_what_does_not_apply(disk: Site) -> None:
+    """That there is no fan does not make a disk fine that nobody could ask."""
+    disk.plugin("fan", "@hookimpl\ndef steward_diagnose(): return [NotApplicable('fan', 'none')]")
+    disk.configure("disk", "fan")
+    says(disk, "unknown")
+    run = disk.run()
+    assert run.diagnosis.why == "nothing is known about this node: disk: no answer"
+    assert status(run) is None
+
+
+@pytest.mark.parametrize("damage", ["state", "directory"])
+def test_what_is_lost_is_not_healed(disk: Site, damage: str) -> None:
+    """Not before each source that is unknown now has said something known."""
+    disk.plugin("fan", "@hookimpl\ndef steward_diagnose(): return [Finding('fan', 'Ok')]")
+    disk.configure("disk", "fan")
+    says(disk, "evacuate")
+    disk.run()
+    if damage == "state":
+        (disk.directory / "state.json").write_text("garbage")
+    else:
+        disk.directory.chmod(0o777)
+    says(disk, "unknown")
+    for _ in range(3):
+        run = disk.run()
+        assert status(run) is None
+        assert run.diagnosis.why == (
+            "what was told before is lost, and may have been about what is unknown now: disk"
+        )
+    says(disk, "Ok")
+    assert status(disk.run()) == "Ok"
+    if damage == "state":
+        says(disk, "unknown")
+        assert status(disk.run()) == "Ok"
+
+
 def test_nothing_applies(disk: Site) -> None:
     says(disk, "absent")
     run = disk.run()
