@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -279,33 +281,9 @@ def test_options_that_exclude_each_other(disk: Front) -> None:
     assert disk("diagnose", "--format=xml").status == 2
 
 
-def test_another_run_is_under_way(disk: Front) -> None:
-    """The first one's check hangs until the test is done with the second."""
-    path = program(disk.path, "check_hang", HANGING)
-    configure(disk, tables=f'[nagios.hang]\ncommand = ["{path}"]\ntime-limit = 3600')
-    arguments = [PROGRAMS / "gnt-steward", "diagnose"]
-    environment = {"GNT_STEWARD_CONFIG": str(disk.config_file), "PYTHONPATH": str(disk.path)}
-    with (
-        ended_at_last(path),
-        subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE) as first,
-    ):
-        try:
-            wait_until(lambda: len(notes(path).split()) == 2, "the check")
-            done = disk.run("diagnose")
-            assert (done.status, done.out) == (75, "")
-            lock = disk.path / "diagnose" / "lock"
-            assert done.err == (
-                f"gnt-steward diagnose: another run is under way (it holds {lock})\n"
-            )
-            done = disk.run("diagnose", "--format=nagios")
-            assert (done.status, done.err) == (3, "")
-            assert done.out.startswith("DIAGNOSE UNKNOWN - another run is under way")
-        finally:
-            first.kill()
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_run_that_is_ended_leaves_nothing_running(disk: Front, number: signal.Signals) -> None:
+@contextmanager
+def hanging(disk: Front) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A check, and the run it hangs in, from when it does so."""
     path = program(disk.path, "check_hang", HANGING)
     configure(disk, tables=f'[nagios.hang]\ncommand = ["{path}"]\ntime-limit = 3600')
     arguments = [PROGRAMS / "gnt-steward", "diagnose"]
@@ -316,10 +294,28 @@ def test_a_run_that_is_ended_leaves_nothing_running(disk: Front, number: signal.
     ):
         try:
             wait_until(lambda: len(notes(path).split()) == 2, "the check")
-            run.send_signal(number)
-            wait_until(lambda: run.poll() is not None, "the end")
+            yield path, run
         finally:
             run.kill()
+
+
+def test_another_run_is_under_way(disk: Front) -> None:
+    """The first one's check hangs until the test is done with the second."""
+    with hanging(disk):
+        done = disk.run("diagnose")
+        assert (done.status, done.out) == (75, "")
+        lock = disk.path / "diagnose" / "lock"
+        assert done.err == f"gnt-steward diagnose: another run is under way (it holds {lock})\n"
+        done = disk.run("diagnose", "--format=nagios")
+        assert (done.status, done.err) == (3, "")
+        assert done.out.startswith("DIAGNOSE UNKNOWN - another run is under way")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_run_that_is_ended_leaves_nothing_running(disk: Front, number: signal.Signals) -> None:
+    with hanging(disk) as (path, run):
+        run.send_signal(number)
+        wait_until(lambda: run.poll() is not None, "the end")
         assert run.returncode == (2 if number == signal.SIGINT else 128 + number)
         assert run.stdout is not None
         assert run.stdout.read() == b""

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from agents import Agent, running
 from diagnosing import Site
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+    """One agent for all tests of a module, which change nothing but its files."""
+    with running(tmp_path_factory.mktemp("shared")) as agent:
+        yield agent
 
 
 @pytest.fixture

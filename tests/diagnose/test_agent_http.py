@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +20,12 @@ SALT = "a-fresh_salt-0123"
 REPORT = "/1/report/node/diagnose"
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
-    """One agent for all tests that change nothing but its files."""
-    with running(tmp_path_factory.mktemp("shared")) as agent:
-        yield agent
-
-
 @pytest.fixture
-def agent(shared: Agent) -> Agent:
+def agent(agent: Agent) -> Agent:
     """It has a fresh report and the key."""
-    shared.renew_key(KEY)
-    shared.write_report()
-    return shared
+    agent.renew_key(KEY)
+    agent.write_report()
+    return agent
 
 
 @pytest.mark.parametrize(

@@ -30,13 +30,6 @@ SALT = "a-fresh_salt-0123"
 REPORT = "/1/report/node/diagnose"
 
 
-@pytest.fixture(scope="module")
-def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
-    """One agent for all tests that change nothing."""
-    with running(tmp_path_factory.mktemp("shared")) as agent:
-        yield agent
-
-
 def connect(agent: Agent, caller: str) -> socket.socket:
     return socket.create_connection((agent.address, agent.port), PATIENCE, (caller, 0))
 
