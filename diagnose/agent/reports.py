@@ -90,11 +90,21 @@ def _never() -> dict[str, Any]:
 class Reports:
     """The last report; may be asked by several threads."""
 
-    def __init__(self, path: str, max_age: float, clock: Callable[[], int]) -> None:
-        """``path``: the file; ``max_age``: seconds; ``clock``: ns since the epoch."""
+    def __init__(
+        self,
+        path: str,
+        max_age: float,
+        clock: Callable[[], int],
+        is_this_node: Callable[[str], bool],
+    ) -> None:
+        """``path``: the file; ``max_age``: seconds; ``clock``: ns since the epoch.
+
+        ``is_this_node``: whether a name or uuid is this node's.
+        """
         self._path, self._max_age, self._clock = path, max_age, clock
+        self._is_this_node = is_this_node
         self._lock = threading.Lock()
-        self._unusable = Seldom(_log)
+        self._unreadable = Seldom(_log)
         self._seen: tuple[int, int, int] | None = None
         self._report: dict[str, Any] | None = None
 
@@ -119,11 +129,22 @@ class Reports:
             if seen == self._seen:
                 return
             self._seen = seen
-            self._report = read_report(_content(self._path))
+            self._report = self._own(_content(self._path))
         except FileNotFoundError:
             return
-        except (OSError, StewardError) as err:
-            self._unusable.warning(f"the report {self._path} cannot be used: {reason_of(err)}")
+        except OSError as err:
+            # It may be so for each request.
+            self._unreadable.warning(f"the report {self._path} cannot be read: {reason_of(err)}")
+        except StewardError as err:
+            _log.warning("the report %s cannot be used: %s", self._path, err)
+
+    def _own(self, raw: bytes) -> dict[str, Any]:
+        """This node's report; another's may come with its disk or its backup."""
+        report = read_report(raw)
+        names = [report.get(key) for key in ("node", "node_name")]
+        if not any(isinstance(name, str) and self._is_this_node(name) for name in names):
+            raise BadReport("it is about another node")
+        return report
 
 
 def _content(path: str) -> bytes:

@@ -72,8 +72,9 @@ def run(options: argparse.Namespace) -> int:
     address = options.bind or settings.address or own_address(this_node())
     listener = bind(address, settings.port if options.port is None else options.port)
     keep_small()
-    reports = _reports(config)
-    application = _application(settings, reports, options.repair_directory)
+    is_this_node = _recogniser()
+    reports = _reports(config, is_this_node)
+    application = _application(settings, reports, is_this_node, options.repair_directory)
     server = Server(application, listener)
     preload(application)
     _note_start(listener.getsockname(), settings)
@@ -87,18 +88,20 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _reports(config: Config) -> Reports:
+def _reports(config: Config, is_this_node: Callable[[str], bool]) -> Reports:
     path = f"{config.diagnose.directory}/{REPORT}"
-    return Reports(path, config.agent.max_age, time.time_ns)
+    return Reports(path, config.agent.max_age, time.time_ns, is_this_node)
 
 
-def _application(settings: Agent, reports: Reports, directory: str) -> Application:
+def _application(
+    settings: Agent, reports: Reports, is_this_node: Callable[[str], bool], directory: str
+) -> Application:
     key = KeyFile(settings.key_file)
     if not settings.repair:
         return Application(reports, key, None)
     repairs = Repairs(
         key,
-        _recogniser(),
+        is_this_node,
         executor(directory, settings.repair_time_limit),
         Nonces(lambda: secrets.token_urlsafe(32), time.monotonic, settings.nonce_life),
         Penalties(time.monotonic),
@@ -107,14 +110,21 @@ def _application(settings: Agent, reports: Reports, directory: str) -> Applicati
 
 
 def _recogniser() -> Callable[[str], bool]:
-    """Whether a name or uuid is this node's; what it is called can change while the agent runs."""
+    """Whether a name or uuid is this node's.
+
+    What it is called can change while the agent runs; what it was called stays known, for the
+    files that say it may lie on a disk that is dead by now.
+    """
     node = this_node()
 
     def is_this_node(text: str) -> bool:
         nonlocal node
-        if not node.is_called(text):
-            node = this_node()
-        return node.is_called(text)
+        if node.is_called(text):
+            return True
+        now = this_node()
+        if now.is_called(text):
+            node = now
+        return now.is_called(text)
 
     return is_this_node
 

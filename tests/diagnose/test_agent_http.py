@@ -176,6 +176,17 @@ def test_a_torn_report(agent: Agent, content: bytes) -> None:
     assert agent.get(REPORT)["data"] == {"status": "Ok"}
 
 
+def test_the_report_of_another_node(agent: Agent) -> None:
+    """As from its disk or its backup; the last one of this node stays."""
+    before = agent.get(REPORT)
+    agent.write_report(node="node2.example.com", data={"status": "evacuate"})
+    assert agent.get(REPORT) == before
+    assert "cannot be used: it is about another node" in agent.log
+    # A node that cannot know its uuid any more is known by its name.
+    agent.write_report(node="a-uuid", node_name=this_node().name, data={"status": "evacuate"})
+    assert agent.get(REPORT)["data"] == {"status": "evacuate"}
+
+
 def test_a_report_that_is_gone(agent: Agent) -> None:
     before = agent.get(REPORT)
     agent.report_file.unlink()

@@ -28,7 +28,7 @@ def test_a_report_nobody_can_look_at(
     """As on a dying disk, where every request finds out anew."""
     monkeypatch.setattr(logging.getLogger("ganeti_steward"), "propagate", True)
     (tmp_path / "file").touch()
-    reports = Reports(f"{tmp_path}/file/report.json", 900, lambda: 0)
+    reports = Reports(f"{tmp_path}/file/report.json", 900, lambda: 0, lambda _: True)
     for _ in range(20):
         assert "no report was made yet" in reports.text()
     assert len(caplog.messages) == 1
