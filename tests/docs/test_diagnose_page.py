@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from programs import program
 
 from ganeti_steward.core import cli
 from ganeti_steward.core.config_file import parse_config
@@ -79,8 +80,25 @@ def test_cron() -> None:
     (job,) = [line for line in lines if line and not line.startswith("#") and "=" not in line]
     schedule, user, command = re.fullmatch(r"((?:\S+ ){5})(\S+) (.*)", job).groups()  # type: ignore[union-attr]
     assert (schedule.split(), user) == (["*/5", "*", "*", "*", "*"], "root")
+    # Nothing is run, and so nothing mailed, when Steward has been taken away.
+    guard, _, command = command.partition(" || ")
+    assert guard == f"test ! -x {PROGRAM}"
     command, _, target = command.partition(" > ")
-    assert (called(command), target) == (["diagnose"], "/dev/null")
+    assert (called(command), target) == (["diagnose"], "/dev/null 2>&1")
+
+
+def test_the_cron_file_is_read_and_silent(tmp_path: Path) -> None:
+    """cron takes no name with a dot, and mails whatever a job prints."""
+    (name,) = re.findall(r"cp contrib/diagnose\.cron /etc/cron\.d/(\S+)", PAGE)
+    assert re.fullmatch("[A-Za-z0-9_-]+", name)
+    text = (CONTRIB / "diagnose.cron").read_text()
+    assert text.endswith("\n")
+    job = text.splitlines()[-1].split(maxsplit=6)[6]
+    # Where nothing is installed, and where the program has much to say.
+    loud = program(tmp_path, "gnt-steward", "echo told; echo failed >&2; exit 1\n")
+    for path, status in ((str(tmp_path / "none"), 0), (loud, 1)):
+        done = subprocess.run(["/bin/sh", "-c", job.replace(PROGRAM, path)], capture_output=True)
+        assert (done.returncode, done.stdout, done.stderr) == (status, b"", b"")
 
 
 def test_units(tmp_path: Path) -> None:
