@@ -21,7 +21,7 @@ from ganeti_steward.core.program import Ended, Ladder
 from ganeti_steward.core.reader import quoted
 from ganeti_steward.diagnose import isolated, whitelist
 from ganeti_steward.diagnose.object import BadObject, read_finding
-from ganeti_steward.diagnose.uid_pool import Pool, UidPoolError, borrowed_uid
+from ganeti_steward.diagnose.uid_pool import Pool, UidPoolError, borrowed_uid, gain_no_rights
 from ganeti_steward.diagnose.whitelist import DIAGNOSE_DIRECTORY, Forbidden
 
 #: What the name of a command's source begins with, and the source that is all of them.
@@ -97,7 +97,10 @@ def run_command(
 def _asked(source: str, command: Callable[..., Ended], pool: Pool | None) -> Said:
     try:
         with ExitStack() as held:
-            user = held.enter_context(borrowed_uid(pool, random.SystemRandom())) if pool else None
+            user = None
+            if pool:
+                user = held.enter_context(borrowed_uid(pool, random.SystemRandom()))
+                gain_no_rights()
             ended = command(user=user)
     except (Forbidden, UidPoolError) as err:
         return Unknown(source, f"not run: {err}")

@@ -41,6 +41,9 @@ _MOST_TRIED: Final = 2**14
 _LOOKS: Final = 3
 _PAUSE: Final = 0.01
 
+#: Of prctl(2).
+_SET_NO_NEW_PRIVS: Final = 38
+
 
 class Pool(NamedTuple):
     """Where a node keeps its pool; the defaults are those of Ganeti's Debian package."""
@@ -116,6 +119,18 @@ def read_pool(pool: Pool) -> list[Range]:
             return parse_pool(file.read(), "\n")
     except (OSError, UnicodeDecodeError) as err:
         raise UidPoolError(f"uid pool: {pool.definition} cannot be read: {err}") from None
+
+
+def gain_no_rights() -> None:
+    """Let nothing that this process starts become another user by a setuid file.
+
+    It could not be found under its id any more, nor ended.  Raises UidPoolError.
+    """
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+        raise UidPoolError(f"rights cannot be held back: {os.strerror(ctypes.get_errno())}")
 
 
 def is_used(uid: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import tempfile
 import time
@@ -378,6 +379,23 @@ def test_pool_user(commands: Path, pool: Pool) -> None:
     assert groups == ""
     # It was given back.
     assert os.listdir(pool.locks) == []
+
+
+def test_pool_user_stays_one(commands: Path, pool: Pool) -> None:
+    """A setuid file of root does not make it root: nobody could end it by its id then."""
+    shell = commands.parent / "shell"
+    shutil.copy("/usr/bin/id", shell)
+    shell.chmod(0o4755)
+    source = f"""
+        set -- $(awk '/^NoNewPrivs:/ {{ print $2 }}' /proc/self/status)
+        echo "{{\\"status\\":\\"Ok\\",\\"details\\":[$1,$({shell} -u),$(id -u)]}}"
+    """
+    program(commands, "raid", source)
+    (found,) = run_command("raid", LIMIT, 1000, directory=str(commands), pool=pool)
+    assert isinstance(found, Finding), found
+    held_back, by_setuid, own = found.details
+    assert (held_back, by_setuid) == (1, own)
+    assert own != 0
 
 
 def test_pool_user_may_not_run_it(commands: Path, pool: Pool) -> None:
