@@ -124,6 +124,12 @@ def test_units(tmp_path: Path) -> None:
     assert (done.returncode, about_us) == (0, [])
 
 
+@pytest.mark.parametrize("name", ["gnt-steward-agent", "gnt-steward-diagnose"])
+def test_a_source_out_of_memory_ends_alone(name: str) -> None:
+    """With systemd's default the kernel's ending one process would stop the whole unit."""
+    assert "\nOOMPolicy=continue\n" in (CONTRIB / "systemd" / f"{name}.service").read_text()
+
+
 def test_the_unit_sees_the_filesystems_as_they_are() -> None:
     """Whatever makes a mount namespace would make healthy filesystems read-only."""
     text = (CONTRIB / "systemd" / "gnt-steward-diagnose.service").read_text()
