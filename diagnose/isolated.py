@@ -113,11 +113,12 @@ def _fault(ended: Ended, *, done: bool) -> str:
 
 
 def _heard(name: str, line: bytes) -> Said:
-    """One thing the child said."""
+    """One thing the child said, which was checked there already."""
     try:
-        kind, fields = json.loads(line)
+        kind, fields = parse(line)
         said: Said = _KINDS[kind](*fields)
-    except (ValueError, KeyError, TypeError):
+        _check(name, said)
+    except (BadObject, _BadSaid, ValueError, KeyError, TypeError):
         # The source found the child's pipe and wrote into it.
         return Unknown(name, "disturbed what it said itself")
     return said
@@ -221,15 +222,7 @@ def _line_or_fault(name: str, one: object) -> bytes:
 
 def _line(name: str, one: object) -> bytes:
     """One thing as a line; raises _BadSaid."""
-    if not isinstance(one, Finding | Unknown | NotApplicable):
-        raise _BadSaid(f"gave {shown(one)}, which is nothing a source can say")
-    if not (isinstance(one.source, str) and f"{one.source}:".startswith(f"{name}:")):
-        raise _BadSaid(f"speaks for {shown(one.source)}, not for itself")
-    what = quoted(one.source)
-    if isinstance(one, Finding):
-        _check(what, one)
-    elif not isinstance(one.reason, str):
-        raise _BadSaid(f"gives {shown(one.reason)} as a reason about {what}, not a text")
+    what = _check(name, one)
     try:
         line = json.dumps([type(one).__name__, one]).encode()
         parse(line)
@@ -240,7 +233,21 @@ def _line(name: str, one: object) -> bytes:
     return line
 
 
-def _check(what: str, finding: Finding) -> None:
+def _check(name: str, one: object) -> str:
+    """Whom something is about, for a sentence; raises _BadSaid for what no source may say."""
+    if not isinstance(one, Finding | Unknown | NotApplicable):
+        raise _BadSaid(f"gave {shown(one)}, which is nothing a source can say")
+    if not (isinstance(one.source, str) and f"{one.source}:".startswith(f"{name}:")):
+        raise _BadSaid(f"speaks for {shown(one.source)}, not for itself")
+    what = quoted(one.source)
+    if isinstance(one, Finding):
+        _check_finding(what, one)
+    elif not isinstance(one.reason, str):
+        raise _BadSaid(f"gives {shown(one.reason)} as a reason about {what}, not a text")
+    return what
+
+
+def _check_finding(what: str, finding: Finding) -> None:
     if finding.status not in STATUSES:
         known = ", ".join(STATUSES)
         raise _BadSaid(f"gives {what} the status {shown(finding.status)} (known: {known})")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import fcntl
 import logging
@@ -390,6 +391,29 @@ def test_who_writes_into_the_pipe() -> None:
         unknown("disturbed what it said itself"),
         FINE,
     ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[" * 100_000,
+        b'["Finding", ["smart", "broken"]]',
+        b'["Finding", ["md", "evacuate"]]',
+        b'["Finding", [["smart"], "Ok"]]',
+        b'["Finding", ["smart", "live-repair", "../fix"]]',
+        b'["Unknown", ["smart", 5]]',
+        b'["NotApplicable", ["smart", "\\ud800"]]',
+    ],
+)
+def test_what_is_written_into_the_pipe_is_not_trusted(line: bytes) -> None:
+    def source() -> list[Said]:
+        for descriptor in map(int, os.listdir("/proc/self/fd")):
+            if descriptor > 2:
+                with contextlib.suppress(OSError):
+                    os.write(descriptor, line + b"\n")
+        return [FINE]
+
+    assert said(source) == [unknown("disturbed what it said itself"), FINE]
 
 
 def test_nothing_of_the_caller_is_held(tmp_path: Path) -> None:
