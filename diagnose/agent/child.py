@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.guard import sentence
 from ganeti_steward.core.program import run_program
 from ganeti_steward.core.reader import quoted
 
@@ -49,7 +50,11 @@ class Diagnosing(threading.Thread):
         wait = 0.0
         while not self._stopped.wait(wait):
             begun = time.monotonic()
-            fault = self._once()
+            try:
+                fault = self._once()
+            except Exception as err:
+                # Such as MemoryError: nobody would begin this thread anew.
+                fault = sentence(err)
             if fault and not self._stopped.is_set():
                 _log.warning("the self-diagnosis failed: %s", fault)
             wait = max(begun + self._interval - time.monotonic(), 0.0)
