@@ -24,6 +24,7 @@ from ganeti_steward.diagnose.collectors.smart_common import Exit, Settings
 from ganeti_steward.diagnose.collectors.smart_devices import (
     SMARTCTL,
     Device,
+    is_volume,
     read_devices,
     serial_of,
     unlisted,
@@ -79,7 +80,11 @@ class Collector:
         elif not devices:
             yield NotApplicable(NAME, "there is no disk that could tell SMART data")
         told_of_any = False
-        for said in self._asked(machine, devices):
+        volumes = [device for device in devices if is_volume(device, devices)]
+        for device in volumes:
+            name = device.serial or device.path.removeprefix("/dev/")
+            yield NotApplicable(f"{NAME}:{name}", "is a volume of a raid controller")
+        for said in self._asked(machine, [one for one in devices if one not in volumes]):
             told_of_any = True
             yield said
         if devices and not told_of_any and not doubts:
@@ -145,7 +150,7 @@ def _answer(machine: Machine, device: Device) -> tuple[Any, Exit]:
     A failed command alone says little: behind some controllers the verdict is never told and
     smartctl makes it from the attributes.  What has to be there is looked for one by one.
     """
-    if not device.opens:
+    if device.open_error is not None:
         raise Untold("it cannot be opened")
     done = ended(machine, SMARTCTL, *_QUESTION, "-d", device.kind, device.path)
     if done.status == _ASLEEP:

@@ -28,6 +28,10 @@ SMARTCTL: Final = "smartctl"
 _SCSI: Final = re.compile("sd[a-z]+")
 _NVME: Final = re.compile("nvme[0-9]+n[0-9]+")
 
+#: What smartctl says of volumes of MegaRAID and PERC controllers, and how it calls their disks.
+_BEHIND_MEGARAID: Final = "-d megaraid,N"
+_MEGARAID: Final = re.compile(r"\bmegaraid,[0-9]+")
+
 #: The page of a disk's vital product data that holds its serial number, and its head.
 _SERIAL_PAGE: Final = 0x80
 _HEAD: Final = 4
@@ -42,7 +46,8 @@ class Device(NamedTuple):
     """``sat``, ``nvme``, ``megaraid,8``"""
     serial: str
     """its serial number as the kernel knows it; empty where it does not"""
-    opens: bool = True
+    open_error: str | None = None
+    """why smartctl could not open it, in its words; None where it could"""
 
 
 def read_devices(machine: Machine, doubts: list[str]) -> list[Device]:
@@ -61,7 +66,16 @@ def _device(machine: Machine, row: Any) -> Device:
     path, kind = member(row, str, "name"), member(row, str, "type")
     if not path.startswith("/dev/") or not (path + kind).isprintable():
         raise Untold("smartctl names a disk that is no device")
-    return Device(path, kind, _kernel_serial(machine, path), "open_error" not in row)
+    return Device(path, kind, _kernel_serial(machine, path), optional(row, str, "open_error"))
+
+
+def is_volume(device: Device, devices: Sequence[Device]) -> bool:
+    """Whether it is a volume of a raid controller whose disks are listed by themselves.
+
+    smartctl refuses to open such a volume, and says what to ask instead.
+    """
+    is_told = _BEHIND_MEGARAID in (device.open_error or "")
+    return is_told and any(_MEGARAID.search(other.kind) for other in devices)
 
 
 def unlisted(machine: Machine, devices: Sequence[Device]) -> list[str]:

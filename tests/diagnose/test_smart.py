@@ -98,6 +98,20 @@ def test_behind_a_raid_controller() -> None:
     assert volume.source == "smart:00e1b2c3d4a5968727d8c4a1f0e0a0b0"
 
 
+def test_a_volume_that_smartctl_refuses_to_open() -> None:
+    volume = "smart:00f1b2c3d4a5968727d8c4a1f0e0a0b0"
+    machine = recorded("smart", "perc")
+    assert collect("smart", machine) == [
+        NotApplicable(volume, "is a volume of a raid controller"),
+        Finding("smart:71Q0A1C3FVTE", "Ok"),
+    ]
+    # Where its disks are not listed, nothing is known of them.
+    scan = document("perc", "scan")
+    del scan["devices"][1:]
+    machine.recorded["commands"][SCAN] = {"output": json.dumps(scan)}
+    assert set(unknown(collect("smart", machine))) == {volume}
+
+
 def test_a_sleeping_disk_is_not_woken() -> None:
     machine = recorded("smart", "asleep")
     said = collect("smart", machine)
