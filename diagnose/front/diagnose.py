@@ -19,6 +19,7 @@ from ganeti_steward.core import log
 from ganeti_steward.core.commands.tables import add_table_options, table
 from ganeti_steward.core.config import Config, config_path, load_config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.core.guard import sentence
 from ganeti_steward.core.reader import printable
 from ganeti_steward.diagnose.files import Busy, write_file
 from ganeti_steward.diagnose.front.formats import (
@@ -176,5 +177,8 @@ def _as_nagios(options: argparse.Namespace) -> int:
         status, line = nagios_line(_diagnosed(options, load_config(config_path())).diagnosis)
     except StewardError as err:
         status, line = NAGIOS_UNKNOWN, nagios_text("UNKNOWN", str(err))
+    except Exception as err:
+        # Such as MemoryError; Python's own exit status would be that of a warning.
+        status, line = NAGIOS_UNKNOWN, nagios_text("UNKNOWN", sentence(err))
     _deliver(options, line + "\n")
     return status

@@ -256,6 +256,17 @@ def test_nagios(disk: Front, words: str, status: int, line: str) -> None:
     assert (done.status, done.out, done.err) == (status, f"{line}\n", "")
 
 
+def test_nagios_without_memory(disk: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever happens is not the exit status of a warning."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("ganeti_steward.diagnose.front.diagnose.diagnose_node", fail)
+    done = disk("diagnose", "--format=nagios")
+    assert (done.status, done.out) == (3, "DIAGNOSE UNKNOWN - MemoryError: no message\n")
+
+
 def test_nagios_is_short_and_always_answers(disk: Front) -> None:
     says(disk, "evacuate " * 40)
     out = disk("diagnose", "--format=nagios").out
