@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import stat
 import threading
 from collections.abc import Callable
 from typing import Any, Final
@@ -148,8 +149,17 @@ class Reports:
 
 
 def _content(path: str) -> bytes:
-    with open(path, "rb") as file:
+    """What lies there, if nobody else can have put it there: it may be signed."""
+    # A fifo would hold up whoever opens it.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise BadReport("it is no regular file")
+        if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+            raise BadReport(
+                "it must belong to the user who runs this and be closed to the writing of others"
+            )
         # Not read(LIMIT), which takes that much memory at once.
-        if os.fstat(file.fileno()).st_size > _LONGEST:
+        if found.st_size > _LONGEST:
             raise BadReport(f"it has more than {_LONGEST} bytes")
         return file.read()

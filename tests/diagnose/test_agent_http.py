@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,25 @@ def test_a_torn_report(agent: Agent, content: bytes) -> None:
     assert "cannot be used: it " in agent.log.splitlines()[-1]
     agent.write_report()
     assert agent.get(REPORT)["data"] == {"status": "Ok"}
+
+
+@pytest.mark.parametrize("kind", ["writable", "another's", "fifo"])
+def test_a_report_anybody_can_have_left(agent: Agent, kind: str) -> None:
+    """The agent would sign it."""
+    before = agent.get(REPORT)
+    if kind == "another's" and os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    # While it is there nobody asks: so it is seen as it is in the end.
+    agent.write_report(data={"status": "evacuate"})
+    if kind == "writable":
+        agent.report_file.chmod(0o666)
+    elif kind == "another's":
+        os.chown(agent.report_file, 65534, -1)
+    else:
+        agent.report_file.unlink()
+        os.mkfifo(agent.report_file)
+    assert agent.get(REPORT) == before
+    agent.report_file.unlink()
 
 
 def test_the_report_of_another_node(agent: Agent) -> None:

@@ -66,6 +66,7 @@ class Agent:
         report = REPORT | {"timestamp": time.time_ns(), "node": this_node().identity} | changed
         new = self.report_file.with_suffix(".new")
         new.write_text(json.dumps(report))
+        new.chmod(0o600)
         new.rename(self.report_file)
         return report
 
