@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from unkillable import frozen_filesystem, needs_freezing
 
 from ganeti_steward.core.config import Log
 from ganeti_steward.core.log import set_up
@@ -90,6 +91,19 @@ def test_a_console_that_takes_nothing(tmp_path: Path) -> None:
     told.handler.close()
     assert os.read(reader, 2**20).startswith(b"steward: /dev/full cannot be written")
     os.close(reader)
+
+
+@needs_freezing
+def test_a_disk_that_answers_nothing(tmp_path: Path, console: Path) -> None:
+    """Who logs does not wait for it, however much it is; all of that is on the console."""
+    lines = [f"line {number}" for number in range(300)]
+    with frozen_filesystem(tmp_path) as frozen:
+        told = Told(str(frozen / "steward.log"), console)
+        for line in lines:
+            told.logger.error(line)
+        note = f"steward: {frozen}/steward.log is not written: "
+        assert told.on_the_console() == "".join(f"{note}{line}\n" for line in lines)
+    told.handler.close()
 
 
 def test_a_log_that_is_moved_away(told: Told, tmp_path: Path) -> None:
