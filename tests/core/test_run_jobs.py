@@ -268,15 +268,6 @@ def test_jobs_that_became_several() -> None:
     assert chain(("success", "canceled")) == ["queued", "canceled"]
 
 
-@pytest.fixture
-def _heeds_interrupts() -> Iterator[None]:
-    """SIGINT as in a terminal; a shell starts what runs in the background without it."""
-    found = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, found)
-
-
-@pytest.mark.usefixtures("_heeds_interrupts")
 def test_signals_are_counted() -> None:
     told: list[int] = []
     before = signal.getsignal(signal.SIGINT)
