@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.patience import Ask, at_once
 from ganeti_steward.core.version import VERSION
 from ganeti_steward.diagnose.agent.seldom import Seldom
 from ganeti_steward.diagnose.diagnosis import ITSELF
@@ -97,13 +98,14 @@ class Reports:
         max_age: float,
         clock: Callable[[], int],
         is_this_node: Callable[[str], bool],
+        ask: Ask = at_once,
     ) -> None:
         """``path``: the file; ``max_age``: seconds; ``clock``: ns since the epoch.
 
-        ``is_this_node``: whether a name or uuid is this node's.
+        ``is_this_node``: whether a name or uuid is this node's; ``ask``: how the disk is asked.
         """
         self._path, self._max_age, self._clock = path, max_age, clock
-        self._is_this_node = is_this_node
+        self._is_this_node, self._ask = is_this_node, ask
         self._lock = threading.Lock()
         self._unreadable = Seldom(_log)
         self._seen: tuple[int, int, int] | None = None
@@ -125,15 +127,17 @@ class Reports:
     def _look(self) -> None:
         """Read the file if it is another one; the last good report stays if it cannot be used."""
         try:
-            found = os.stat(self._path)
+            found = self._ask(lambda: os.stat(self._path))
             seen = (found.st_ino, found.st_size, found.st_mtime_ns)
             if seen == self._seen:
                 return
             self._seen = seen
-            self._report = self._own(_content(self._path))
+            self._report = self._own(self._ask(lambda: _content(self._path)))
         except FileNotFoundError:
             return
         except OSError as err:
+            # What could not be read now can be later, and is the same file then.
+            self._seen = None
             # It may be so for each request.
             self._unreadable.warning(f"the report {self._path} cannot be read: {reason_of(err)}")
         except StewardError as err:

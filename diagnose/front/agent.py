@@ -20,6 +20,7 @@ from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.this_node import own_address, this_node
 from ganeti_steward.core.log import set_up
+from ganeti_steward.core.patience import Patience
 from ganeti_steward.core.program import ENVIRONMENT
 from ganeti_steward.diagnose.agent.child import Diagnosing
 from ganeti_steward.diagnose.agent.children import end_children
@@ -90,13 +91,13 @@ def run(options: argparse.Namespace) -> int:
 
 def _reports(config: Config, is_this_node: Callable[[str], bool]) -> Reports:
     path = f"{config.diagnose.directory}/{REPORT}"
-    return Reports(path, config.agent.max_age, time.time_ns, is_this_node)
+    return Reports(path, config.agent.max_age, time.time_ns, is_this_node, Patience())
 
 
 def _application(
     settings: Agent, reports: Reports, is_this_node: Callable[[str], bool], directory: str
 ) -> Application:
-    key = KeyFile(settings.key_file)
+    key = KeyFile(settings.key_file, Patience())
     if not settings.repair:
         return Application(reports, key, None)
     repairs = Repairs(

@@ -1,0 +1,95 @@
+"""Questions to a disk that may not answer."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
+from ganeti_steward.core.patience import Patience
+
+_T = TypeVar("_T")
+
+LONG = 30.0
+SHORT = 0.05
+
+
+class Disk:
+    """Asked through `Patience`; answers nothing while it is dead."""
+
+    def __init__(self) -> None:
+        self.alive = threading.Event()
+        self.alive.set()
+        self.asked = 0
+        self.patience = Patience(SHORT)
+
+    def __call__(self, question: Callable[[], _T], /) -> _T:
+        def answered() -> _T:
+            self.asked += 1
+            assert self.alive.wait(LONG)
+            return question()
+
+        return self.patience(answered)
+
+
+def test_answers() -> None:
+    ask = Patience(LONG)
+    assert [ask(lambda number=number: number * 2) for number in range(3)] == [0, 2, 4]
+    with pytest.raises(FileNotFoundError):
+        ask(lambda: os.stat("/nonexistent"))
+    assert ask(lambda: "still there") == "still there"
+
+
+def test_a_time_out_of_the_disk_itself_is_an_answer() -> None:
+    ask = Patience(LONG)
+
+    def time_out() -> None:
+        raise TimeoutError(110, "by the disk")
+
+    with pytest.raises(TimeoutError, match="by the disk"):
+        ask(time_out)
+    assert ask(lambda: 1) == 1
+
+
+def test_no_answer() -> None:
+    disk = Disk()
+    disk.alive.clear()
+    threads = threading.active_count()
+    for _ in range(20):
+        with pytest.raises(OSError, match="no answer"):
+            disk(lambda: 1)
+    # It was asked once, by one thread: nothing piles up.
+    assert (disk.asked, threading.active_count()) == (1, threads + 1)
+    disk.alive.set()
+    while True:
+        try:
+            assert disk(lambda: 2) == 2
+        except TimeoutError:
+            continue
+        break
+
+
+def test_the_key_is_known_while_its_disk_is_dead(tmp_path: Path) -> None:
+    path, disk = tmp_path / "hmac.key", Disk()
+    path.write_bytes(b"key\n")
+    file = KeyFile(str(path), disk)
+    assert file.key() == b"key\n"
+    disk.alive.clear()
+    path.write_bytes(b"another one\n")
+    assert file.key() == b"key\n"
+    disk.alive.set()
+    while file.key() != b"another one\n":
+        continue
+
+
+def test_a_key_that_was_never_read(tmp_path: Path) -> None:
+    disk = Disk()
+    disk.alive.clear()
+    with pytest.raises(NoKey, match=r"hmac\.key cannot be read: no answer$"):
+        KeyFile(str(tmp_path / "hmac.key"), disk).key()
+    disk.alive.set()
