@@ -81,6 +81,11 @@ def test_every_hook_has_a_page() -> None:
     assert sorted(page.stem for page in PAGES.iterdir()) == HOOKS
 
 
+def test_the_page_of_plugins_names_every_hook() -> None:
+    text = (PAGES.parent / "plugins.md").read_text()
+    assert set(re.findall(r"\(hooks/(\w+)\.md\)", text)) == set(HOOKS)
+
+
 @pytest.mark.parametrize("hook", HOOKS)
 def test_page(hook: str) -> None:
     """What each page must hold."""
