@@ -25,17 +25,15 @@ def _clean(lab: Lab) -> Iterator[None]:
     yield
     for name in sorted(set(lab.query("gnt-instance list -o name")) - before):
         lab.remove(name)
-    tagged = [("cluster", "", tag) for tag in lab.ok("gnt-cluster list-tags").text.split()]
-    for kind in ("group", "node"):
-        for line in lab.query(f"gnt-{kind} list -o name,tags"):
-            name, listed_tags = line.split("|")
-            tagged += [(kind, name, tag) for tag in listed_tags.split(",")]
-    ours: dict[tuple[str, str], list[str]] = {}
-    for kind, name, tag in tagged:
-        if tag.startswith("steward:"):
-            ours.setdefault((kind, name), []).append(tag)
-    for (kind, name), tags in ours.items():
-        lab.ok(f"gnt-{kind} remove-tags {name} {' '.join(tags)}")
+    for kind, names in (
+        ("cluster", [""]),
+        ("group", ["default", "rack2"]),
+        ("node", [f"node{number}.lab" for number in range(1, 8)]),
+    ):
+        for name in names:
+            tags = lab.ok(f"gnt-{kind} list-tags {name}").text.split()
+            if ours := [tag for tag in tags if tag.startswith("steward:")]:
+                lab.ok(f"gnt-{kind} remove-tags {name} {' '.join(ours)}")
 
 
 def add(lab: Lab, name: str, tags: str = "", options: str = "-t diskless") -> str:
