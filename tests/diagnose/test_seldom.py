@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     import pytest
 
 
+LOG = "ganeti_steward.diagnose.agent.reports"
+
+
 def test_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     now = [1000.0]
     seldom = Seldom(logging.getLogger("callers"), lambda: now[0])
@@ -29,6 +32,9 @@ def test_a_report_nobody_can_look_at(
     monkeypatch.setattr(logging.getLogger("ganeti_steward"), "propagate", True)
     (tmp_path / "file").touch()
     reports = Reports(f"{tmp_path}/file/report.json", 900, lambda: 0, lambda _: True)
+    # The machine that runs this may itself stand still for a minute.
+    monkeypatch.setattr(reports, "_unreadable", Seldom(logging.getLogger(LOG), lambda: 0.0))
     for _ in range(20):
         assert "no report was made yet" in reports.text()
-    assert len(caplog.messages) == 1
+    # Records, each however many handlers take it.
+    assert len({id(record) for record in caplog.records}) == 1
