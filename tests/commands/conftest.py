@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from diagnose_front import PLUGIN, configure, says
 from front import Front
 
 
@@ -22,3 +23,12 @@ def front(
     own = {path.stem for path in front.path.iterdir()}
     for name in [name for name in sys.modules if name.partition(".")[0] in own]:
         del sys.modules[name]
+
+
+@pytest.fixture
+def disk(front: Front) -> Front:
+    """A node whose only source says what the test wants."""
+    front.plugin("disk", PLUGIN)
+    configure(front)
+    says(front, "Ok")
+    return front

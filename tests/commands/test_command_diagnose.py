@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from front import PROGRAMS
@@ -24,52 +24,13 @@ from ganeti_steward.core.ganeti.signing import verify
 if TYPE_CHECKING:
     from front import Front
 
-PLUGIN = """
-import os
-from ganeti_steward.core import hookimpl
-from ganeti_steward.core.finding import Finding, NotApplicable, Unknown
-
-@hookimpl
-def steward_diagnose(machine):
-    with open(os.path.dirname(__file__) + "/disk.said") as file:
-        for number, word in enumerate(file.read().split()):
-            if word == "unknown":
-                yield Unknown("disk", "no | answer")
-            elif word == "absent":
-                yield NotApplicable("disk", "there is none")
-            else:
-                yield Finding(f"disk:{number}", word, "fix", {"b": 1, "a": "ü"})
-"""
+from diagnose_front import PLUGIN, configure, says
 
 ILL = (
     rb'{"command":"fix","details":[{"command":"fix","details":{"a":"\u00fc","b":1},'
     rb'"source":"disk:0","status":"live-repair"}],"status":"live-repair"}'
     b"\n"
 ).decode()
-
-
-@pytest.fixture
-def disk(front: Front) -> Front:
-    """A node whose only source says what the test wants."""
-    front.plugin("disk", PLUGIN)
-    configure(front)
-    says(front, "Ok")
-    return front
-
-
-def configure(front: Front, more: str = "", tables: str = "") -> None:
-    # Not [front.configure]: this has to be the end of a section.
-    front.configure()
-    text = front.config_file.read_text()
-    front.config_file.write_text(
-        f"{text}\n[agent]\nkey-file = '{front.path}/hmac.key'\n"
-        f"[diagnose]\ncollectors = []\ncommands = []\nload = ['disk']\n"
-        f"directory = '{front.path}/diagnose'\n{more}\n{tables}"
-    )
-
-
-def says(front: Front, words: str) -> None:
-    (front.path / "disk.said").write_text(words)
 
 
 def test_the_object_and_nothing_else(disk: Front) -> None:
@@ -377,157 +338,6 @@ def as_nobody(front: Front, *arguments: str) -> tuple[int, str, str]:
             os._exit(status)
     _, ended = os.waitpid(pid, 0)
     return os.waitstatus_to_exitcode(ended), streams[0].read_text(), streams[1].read_text()
-
-
-def write(front: Front, text: str) -> str:
-    file = front.path / "object.json"
-    file.write_text(text)
-    return str(file)
-
-
-def check(front: Front, what: str) -> tuple[int, list[str]]:
-    """Status and lines, without the name of what is checked and without times."""
-    done = front("diagnose", "--check", what)
-    assert done.err == ""
-    lines = [line.removeprefix(f"{what}: ") for line in done.out.splitlines()]
-    return done.status, [line for line in lines if not line.startswith("note: run ")]
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ('{"status":"Ok"}', ["OK"]),
-        (
-            '{"status":"live-repair"}',
-            ["note: live-repair without a command: no repair is run", "OK"],
-        ),
-        ("", ["it is empty"]),
-        (
-            '{"status":"Broken","status":"ok"}',
-            [
-                "the key 'status' is there twice",
-                "status: one of Ok, live-repair, evacuate, evacuate-failover is expected, "
-                "found the text 'ok'",
-            ],
-        ),
-        ('{"status":"Ok"} done', ["something follows the JSON value (line 1 column 17)"]),
-        (
-            '{"status":"live-repair","command":"fix.sh"}',
-            ["command: 'fix.sh' is no name of a command (letters, digits, _ and - only)"],
-        ),
-    ],
-)
-def test_check_of_a_file(disk: Front, text: str, told: list[str]) -> None:
-    status, lines = check(disk, write(disk, text))
-    assert lines == told
-    assert status == (0 if told[-1] == "OK" else 1)
-
-
-def test_check_of_what_is_not_there(disk: Front) -> None:
-    done = disk("diagnose", "--check", "/nonexistent")
-    assert (done.status, done.out) == (1, "")
-    assert done.err == "gnt-steward diagnose: /nonexistent: No such file or directory\n"
-
-
-def test_check_of_standard_input(disk: Front) -> None:
-    done = disk.run("diagnose", "--check", "-", stdin='{"status":"Ok"}')
-    assert (done.status, done.out) == (0, "-: OK\n")
-    done = disk.run("diagnose", "--check", "-", stdin="{}")
-    assert (done.status, done.out) == (1, "-: the key 'status' is missing\n")
-
-
-@pytest.mark.parametrize(
-    ("source", "told"),
-    [
-        ("""echo '{"status":"Ok"}'""", ["OK"]),
-        ("echo oops; exit 3", ["ended with exit status 3: what it printed is not used", "..."]),
-        ("kill -SEGV $$", ["was ended by SIGSEGV: what it printed is not used", "it is empty"]),
-        (
-            """echo '{"status":"evacuate","details":{"at":"'$(date +%s)'","n":[1,'$$']}}'""",
-            [
-                "differs from run to run: details.at was ...",
-                "differs from run to run: details.n[1] was ...",
-            ],
-        ),
-        (
-            """test -e NOTES && echo '{"status":"Ok"}' || echo '{"status":"evacuate","x":1}'
-            touch NOTES""",
-            [
-                "note: members nobody knows become part of the details: 'x'",
-                'differs from run to run: status was "evacuate", then "Ok"',
-                "differs from run to run: x was 1, then missing",
-            ],
-        ),
-        (
-            """test -e NOTES && echo '{"status":"Ok","details":1}' ||
-            echo '{"details":1,"status":"Ok"}'; touch NOTES""",
-            ["prints the same object in another order each time"],
-        ),
-        (
-            "echo $$",
-            [
-                *["an object is expected, found the number ..."] * 2,
-                "prints something else each time",
-            ],
-        ),
-        (
-            """echo warning >&2; echo '{"status":"Ok"}'""",
-            ["note: prints on standard error, which goes to the log: 'warning'", "OK"],
-        ),
-        (
-            # Not even a path: what is found must not depend on who asks.
-            """[ -z "$HOME$GNT_STEWARD_CONFIG" ] && [ "$PWD" = / ] && [ -z "$(cat)" ] &&
-            [ $# = 0 ] && echo '{"status":"Ok"}'""",
-            ["OK"],
-        ),
-        (
-            # It is run by descriptor, so it cannot look for files beside itself.
-            """[ "$(dirname "$0")" = /proc/self/fd ] && echo '{"status":"Ok"}'""",
-            ["OK"],
-        ),
-    ],
-)
-def test_check_of_a_command(disk: Front, source: str, told: list[str]) -> None:
-    # Below /tmp nothing of a whitelist may lie.
-    path = program(disk.path, "raid", "PATH=/usr/bin:/bin\n" + source)
-    status, lines = check(disk, path)
-    assert lines.pop(0).startswith("note: would not be run where it is: ")
-    matches(lines, told)
-    assert status == (0 if told[-1] == "OK" else 1)
-
-
-def matches(lines: list[str], told: list[str]) -> None:
-    """The lines are those told; ``...`` at an end stands for anything."""
-    seen: list[Any] = []
-    for line, wanted in zip(lines, told, strict=False):
-        start = wanted.removesuffix("...")
-        seen.append(wanted if wanted.endswith("...") and line.startswith(start) else line)
-    assert [*seen, *lines[len(told) :]] == told
-
-
-def test_check_of_a_command_that_cannot_be_one(disk: Front) -> None:
-    path = program(disk.path, "raid.sh", """echo '{"status":"Ok"}'""")
-    assert check(disk, path) == (
-        1,
-        ["'raid.sh' is no name of a command (letters, digits, _ and - only)"],
-    )
-    os.chmod(path, 0o644)
-    assert check(disk, path) == (1, ["it is a program, but not executable"])
-    nonsense = disk.path / "raid"
-    nonsense.write_bytes(b"\x7fELF nonsense")
-    nonsense.chmod(0o755)
-    status, lines = check(disk, str(nonsense))
-    assert (status, lines[-1]) == (1, "cannot be run: Exec format error")
-
-
-def test_check_of_a_command_that_hangs(disk: Front) -> None:
-    configure(disk, "time-limit = 0.3\noutput-limit = 1000")
-    path = program(disk.path, "raid", HANGING)
-    with ended_at_last(path):
-        status, lines = check(disk, path)
-        assert (status, lines[1:]) == (1, ["killed after 0.3 s", "it is empty"])
-    status, lines = check(disk, program(disk.path, "flood", "/usr/bin/yes"))
-    assert (status, lines[1]) == (1, "killed, it printed more than 1000 bytes")
 
 
 def test_help_tells_the_exit_statuses(disk: Front) -> None:

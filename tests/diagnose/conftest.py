@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 from agents import Agent, running
 from diagnosing import Site
+from uid_pools import FIRST
+from whitelists import whitelist
+
+from ganeti_steward.diagnose.uid_pool import Pool
 
 
 @pytest.fixture(scope="module")
@@ -25,3 +29,21 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     monkeypatch.syspath_prepend(str(site.modules))
     site.configure()
     return site
+
+
+@pytest.fixture
+def commands() -> Iterator[Path]:
+    with whitelist() as path:
+        yield path
+
+
+@pytest.fixture
+def locks(tmp_path: Path) -> str:
+    return str(tmp_path / "uid-pool")
+
+
+@pytest.fixture
+def pool(tmp_path: Path, locks: str) -> Pool:
+    definition = tmp_path / "ssconf_uid_pool"
+    definition.write_text(f"{FIRST}\n")
+    return Pool(str(definition), locks)

@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from commanded import FINE, LIMIT, OK, unknown
 from programs import HANGING, ended_at_last, is_running, notes, program, wait_until
 from unkillable import frozen_filesystem, needs_freezing, state
-from whitelists import needs_root, safe_directory, whitelist
+from whitelists import needs_root, safe_directory
 
 from ganeti_steward.core import program as runner
 from ganeti_steward.core.finding import Finding, NotApplicable, Said, Unknown
 from ganeti_steward.diagnose import whitelist as whitelist_module
 from ganeti_steward.diagnose.commands import find_commands, run_command
-from ganeti_steward.diagnose.uid_pool import Pool
 
 pytestmark = needs_root
 
-#: Seconds; far more than any command takes that ends by itself.
-LIMIT = 300.0
 
 #: Seconds, for those that do not.
 SHORT = 0.5
 
-FINE = """echo '{"status":"Ok"}'"""
+
 PYTHON = "/usr/bin/python3 -IS"
-
-
-@pytest.fixture
-def commands() -> Iterator[Path]:
-    with whitelist() as path:
-        yield path
 
 
 def said(commands: Path, source: str, *, limit: float = LIMIT, shell: str = "/bin/sh") -> Said:
@@ -47,12 +37,7 @@ def said(commands: Path, source: str, *, limit: float = LIMIT, shell: str = "/bi
     return one
 
 
-def unknown(reason: str) -> Unknown:
-    return Unknown("command:raid", reason)
-
-
 KILLED = unknown("killed after 0.5 s")
-OK = Finding("command:raid", "Ok")
 
 
 def test_finding(commands: Path) -> None:
@@ -351,87 +336,3 @@ def test_no_whitelist(commands: Path) -> None:
     os.symlink("nowhere", nosuch := str(commands.parent / "dangling"))
     ((), (found,)) = find_commands(["*"], nosuch)
     assert isinstance(found, Unknown)
-
-
-@pytest.fixture
-def pool(commands: Path) -> Pool:
-    """Ids that are nobody's."""
-    first = 1_900_000_000 + os.getpid() * 4
-    (commands.parent / "pool").write_text(f"{first}-{first + 3}\n")
-    return Pool(str(commands.parent / "pool"), str(commands.parent / "locks"))
-
-
-TELLS_IDS = r"""
-    awk 'BEGIN { ORS = "" } /^(Uid|Gid|Groups):/ { $1 = ""; print $0 ";" }' /proc/self/status |
-        sed 's/.*/{"status":"Ok","details":"&"}/'
-"""
-
-
-def test_pool_user(commands: Path, pool: Pool) -> None:
-    program(commands, "raid", TELLS_IDS)
-    (found,) = run_command("raid", LIMIT, 1000, directory=str(commands), pool=pool)
-    assert isinstance(found, Finding)
-    user, group, groups = found.details.split(";")[:3]
-    (uid,) = set(user.split())
-    low, _, high = Path(pool.definition).read_text().partition("-")
-    assert int(low) <= int(uid) <= int(high)
-    assert set(group.split()) == {"65534"}
-    assert groups == ""
-    # It was given back.
-    assert os.listdir(pool.locks) == []
-
-
-def test_pool_user_stays_one(commands: Path, pool: Pool) -> None:
-    """A setuid file of root does not make it root: nobody could end it by its id then."""
-    shell = commands.parent / "shell"
-    shutil.copy("/usr/bin/id", shell)
-    shell.chmod(0o4755)
-    source = f"""
-        set -- $(awk '/^NoNewPrivs:/ {{ print $2 }}' /proc/self/status)
-        echo "{{\\"status\\":\\"Ok\\",\\"details\\":[$1,$({shell} -u),$(id -u)]}}"
-    """
-    program(commands, "raid", source)
-    (found,) = run_command("raid", LIMIT, 1000, directory=str(commands), pool=pool)
-    assert isinstance(found, Finding), found
-    held_back, by_setuid, own = found.details
-    assert (held_back, by_setuid) == (1, own)
-    assert own != 0
-
-
-def test_pool_user_may_not_run_it(commands: Path, pool: Pool) -> None:
-    Path(program(commands, "raid", FINE)).chmod(0o700)
-    found = run_command("raid", LIMIT, 1000, directory=str(commands), pool=pool)
-    assert found == [unknown("cannot be run: Permission denied")]
-    assert os.listdir(pool.locks) == []
-
-
-def test_pool_user_leaves_a_daemon(commands: Path, pool: Pool) -> None:
-    """Under its id nobody else can have begun one: it is ended, wherever it hides."""
-    notes_file = commands.parent / "pids"
-    notes_file.touch()
-    notes_file.chmod(0o666)
-    source = f"""
-        setsid sh -c 'trap "" TERM HUP; echo $$ > {notes_file}; while :; do sleep 1; done' &
-        while ! [ -s {notes_file} ]; do sleep 0.01; done
-        {FINE}
-    """
-    program(commands, "raid", source)
-    assert run_command("raid", LIMIT, 1000, directory=str(commands), pool=pool) == [OK]
-    assert not is_running(int(notes_file.read_text()))
-    assert os.listdir(pool.locks) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "not run: uid pool: the cluster has none"),
-        ("0\n4294967295\n", "not run: uid pool: no user id is free"),
-        ("x\n", "not run: uid pool: 'x' is no user id and no range of them"),
-    ],
-)
-def test_no_pool_user(commands: Path, pool: Pool, text: str, reason: str) -> None:
-    """Then it does not run as root instead."""
-    program(commands, "raid", f"touch {commands}/ran; {FINE}")
-    Path(pool.definition).write_text(text)
-    assert run_command("raid", LIMIT, 1000, directory=str(commands), pool=pool) == [unknown(reason)]
-    assert not (commands / "ran").exists()

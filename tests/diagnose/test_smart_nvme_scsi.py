@@ -1,0 +1,84 @@
+"""What NVMe and SAS disks say of themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from collected import collect, faults, fine, unknown
+from smart_answers import (
+    NVME,
+    SAS,
+    asking,
+    document,
+)
+
+
+@pytest.mark.parametrize(
+    ("warning", "expected"),
+    [
+        (1, ["spare blocks below their threshold"]),
+        # Its temperature is no defect; the verdict is "failed" all the same.
+        (2, []),
+        (4, ["reliability degraded"]),
+        (8, ["read-only"]),
+        (16, ["volatile memory backup failed"]),
+        (32, ["persistent memory region unreliable"]),
+        (64, ["a warning that is not known"]),
+        (2 | 8, ["read-only"]),
+    ],
+)
+def test_warnings_of_nvme(tmp_path: Path, warning: int, expected: list[str]) -> None:
+    answer = document("healthy", "nvme0")
+    answer["nvme_smart_health_information_log"]["critical_warning"] = warning
+    answer["smart_status"] = {"passed": False, "nvme": {"value": warning}}
+    answer["smartctl"]["exit_status"] = 8
+    said = collect("smart", asking(tmp_path, answer))
+    assert sorted(*(faults(said).values() or [[]])) == expected
+    assert not unknown(said)
+    hot = collect("smart", asking(tmp_path, answer), temperature_status="live-repair")
+    assert ("temperature" in str(hot)) == bool(warning & 2)
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "expected"),
+    [
+        ("available_spare", 10, []),
+        ("available_spare", 9, ["spare blocks below their threshold"]),
+        ("percentage_used", 98, []),
+        ("percentage_used", 99, ["worn more than 98 %"]),
+        ("media_errors", 100, []),
+        ("media_errors", 101, ["more than 100 media errors"]),
+        ("num_err_log_entries", 100000, []),
+    ],
+)
+def test_thresholds_of_nvme(tmp_path: Path, member: str, value: int, expected: list[str]) -> None:
+    answer = document("healthy", "nvme0")
+    answer["nvme_smart_health_information_log"][member] = value
+    assert faults(collect("smart", asking(tmp_path, answer))).get(f"smart:{NVME}", []) == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [(None, ["failing"]), ((0x5D, 0x10), ["failing"]), ((0x0B, 2), ["failing"]), ((0x0B, 1), [])]
+    + [((0x0B, limit), []) for limit in (0x0A, 0x0B, 0x0C, 0x0D)],
+)
+def test_exceptions_of_scsi(
+    tmp_path: Path, code: tuple[int, int] | None, expected: list[str]
+) -> None:
+    answer = document("healthy", "sdc")
+    answer["smart_status"]["passed"] = False
+    if code is not None:
+        answer["smart_status"]["scsi"] = {"asc": code[0], "ascq": code[1], "ie_string": "?"}
+    answer["smartctl"]["exit_status"] = 8
+    assert faults(collect("smart", asking(tmp_path, answer))).get(f"smart:{SAS}", []) == expected
+
+
+def test_a_solid_state_sas_disk_keeps_no_list(tmp_path: Path) -> None:
+    answer = document("healthy", "sdc")
+    del answer["scsi_grown_defect_list"]
+    answer["scsi_percentage_used_endurance_indicator"] = 3
+    assert fine(collect("smart", asking(tmp_path, answer)))
+    answer["scsi_percentage_used_endurance_indicator"] = 100
+    said = collect("smart", asking(tmp_path, answer))
+    assert faults(said) == {f"smart:{SAS}": ["worn more than 98 %"]}

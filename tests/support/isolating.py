@@ -1,0 +1,51 @@
+"""Sources in a process of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ganeti_steward.core.finding import Finding, Said, Unknown
+from ganeti_steward.diagnose.isolated import run
+
+#: Seconds; far more than any source takes that ends by itself.
+LIMIT = 300.0
+
+
+#: Seconds, for those that do not.
+SHORT = 0.5
+
+
+FINE = Finding("smart", "Ok")
+
+
+KILLED = Unknown("smart", "killed after 0.5 s")
+
+
+def unknown(reason: str) -> Unknown:
+    return Unknown("smart", reason)
+
+
+def said(source: Callable[[], Any], limit: float = LIMIT) -> list[Said]:
+    return run("smart", limit, source)
+
+
+def _raise(err: BaseException) -> Callable[[], Any]:
+    def source() -> Any:
+        raise err
+
+    return source
+
+
+def _ends(how: Callable[[], object]) -> Callable[[], Iterator[Said]]:
+    def source() -> Iterator[Said]:
+        yield FINE
+        how()
+        yield Finding("smart:sda", "evacuate")
+
+    return source
+
+
+def _loop() -> None:
+    while True:
+        pass
