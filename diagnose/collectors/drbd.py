@@ -6,8 +6,8 @@ What a device's peers do is not this node's fault: a peer that is away is no fin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.finding import LIVE_REPAIR, OK, NotApplicable, Said, Unknown
@@ -15,7 +15,7 @@ from ganeti_steward.core.machine import Machine
 from ganeti_steward.diagnose.collectors.answers import Untold, doubting
 from ganeti_steward.diagnose.collectors.drbd_devices import Device, devices_of_8, devices_of_9
 from ganeti_steward.diagnose.collectors.outcome import Fault, reason_of, told
-from ganeti_steward.diagnose.collectors.settings import read_settings
+from ganeti_steward.diagnose.collectors.settings import Configured
 
 NAME: Final = "drbd"
 
@@ -44,11 +44,10 @@ class Settings(NamedTuple):
     """the repair command to ask for with live-repair"""
 
 
-class Collector:
+class Collector(Configured[Settings]):
     """Looks at all devices and says one thing about them."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._settings = read_settings(Settings, NAME, settings)
+    name, kind = NAME, Settings
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[Said]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
@@ -18,7 +18,7 @@ from ganeti_steward.diagnose.collectors.outcome import (
     text_of,
     told,
 )
-from ganeti_steward.diagnose.collectors.settings import read_settings
+from ganeti_steward.diagnose.collectors.settings import Configured
 
 NAME: Final = "edac"
 
@@ -52,11 +52,10 @@ class _Counts(NamedTuple):
     corrected: int
 
 
-class Collector:
+class Collector(Configured[Settings]):
     """Looks at each memory controller."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._settings = read_settings(Settings, NAME, settings)
+    name, kind = NAME, Settings
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[Said]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
@@ -11,7 +11,7 @@ from ganeti_steward.core.machine import Machine
 from ganeti_steward.diagnose.collectors.answers import Untold, ended, succeeded
 from ganeti_steward.diagnose.collectors.ipmi_answers import Answer, read_events, read_sensors
 from ganeti_steward.diagnose.collectors.outcome import Fault, matches, printable, reason_of, told
-from ganeti_steward.diagnose.collectors.settings import read_settings
+from ganeti_steward.diagnose.collectors.settings import Configured
 
 NAME: Final = "ipmi"
 
@@ -31,11 +31,10 @@ class Settings(NamedTuple):
     """the repair command to ask for with live-repair"""
 
 
-class Collector:
+class Collector(Configured[Settings]):
     """Asks the management controller twice: for its sensors and for its event log."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._settings = read_settings(Settings, NAME, settings)
+    name, kind = NAME, Settings
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[Said]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.finding import LIVE_REPAIR, OK, Finding, NotApplicable, Said, Unknown
@@ -19,7 +19,7 @@ from ganeti_steward.diagnose.collectors.outcome import (
     text_of,
     told,
 )
-from ganeti_steward.diagnose.collectors.settings import read_settings
+from ganeti_steward.diagnose.collectors.settings import Configured
 
 NAME: Final = "kernel"
 
@@ -48,11 +48,10 @@ class Settings(NamedTuple):
     """the repair command to ask for with live-repair"""
 
 
-class Collector:
+class Collector(Configured[Settings]):
     """Reads the kernel's log, as far back as it goes and as the window allows."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._settings = read_settings(Settings, NAME, settings)
+    name, kind = NAME, Settings
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[Said]:

@@ -6,7 +6,7 @@ hangs nor makes one wait, and asks nothing of the device mapper.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
@@ -20,7 +20,7 @@ from ganeti_steward.diagnose.collectors.answers import (
     succeeded,
 )
 from ganeti_steward.diagnose.collectors.outcome import Fault, matches, printable, told
-from ganeti_steward.diagnose.collectors.settings import read_settings
+from ganeti_steward.diagnose.collectors.settings import Configured
 
 NAME: Final = "lvm"
 
@@ -51,11 +51,10 @@ class Settings(NamedTuple):
     """the repair command to ask for with live-repair"""
 
 
-class Collector:
+class Collector(Configured[Settings]):
     """Looks at each volume group."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._settings = read_settings(Settings, NAME, settings)
+    name, kind = NAME, Settings
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[Said]:

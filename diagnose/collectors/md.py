@@ -5,8 +5,8 @@ Read from ``/sys/block/md*/md``: ``/proc/mdstat`` is for people.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
@@ -20,7 +20,7 @@ from ganeti_steward.diagnose.collectors.outcome import (
     text_of,
     told,
 )
-from ganeti_steward.diagnose.collectors.settings import read_settings
+from ganeti_steward.diagnose.collectors.settings import Configured
 
 NAME: Final = "md"
 
@@ -51,11 +51,10 @@ class Settings(NamedTuple):
     """the repair command to ask for with live-repair"""
 
 
-class Collector:
+class Collector(Configured[Settings]):
     """Looks at each md array."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._settings = read_settings(Settings, NAME, settings)
+    name, kind = NAME, Settings
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[Said]:

@@ -22,7 +22,7 @@ from ganeti_steward.diagnose.collectors.outcome import (
     reason_of,
     told,
 )
-from ganeti_steward.diagnose.collectors.settings import read_settings
+from ganeti_steward.diagnose.collectors.settings import Configured
 
 NAME: Final = "network"
 
@@ -47,11 +47,13 @@ class Settings(NamedTuple):
     """the repair command to ask for with live-repair"""
 
 
-class Collector:
+class Collector(Configured[Settings]):
     """Looks at each interface of hardware and each bond that is up."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._settings = read_settings(Settings, NAME, settings)
+    name, kind = NAME, Settings
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        super().__init__(given)
         self._speeds = read_limits(NAME, "speeds", self._settings.speeds)
 
     @hookimpl

@@ -18,7 +18,7 @@ from ganeti_steward.diagnose.collectors.outcome import (
     reason_of,
     told,
 )
-from ganeti_steward.diagnose.collectors.settings import read_settings
+from ganeti_steward.diagnose.collectors.settings import Configured
 
 NAME: Final = "sensors"
 
@@ -61,11 +61,13 @@ class _Chip(NamedTuple):
     doubts: list[str]
 
 
-class Collector:
+class Collector(Configured[Settings]):
     """Judges temperatures by the limits of their chips, and the fans it was told of."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._settings = read_settings(Settings, NAME, settings)
+    name, kind = NAME, Settings
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        super().__init__(given)
         self._limits: Limits = read_limits(NAME, "limits", self._settings.limits)
 
     @hookimpl

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.finding import STATUSES
@@ -25,6 +25,18 @@ class BadSettings(StewardError):
     def __init__(self, name: str, faults: list[str]) -> None:
         self.faults = tuple(f"collector.{name}.{fault}" for fault in faults)
         super().__init__(join_faults(self.faults))
+
+
+class Configured(Generic[_Settings]):
+    """A collector that has thresholds of its own."""
+
+    name: str
+    kind: type[_Settings]
+    """of the thresholds"""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        """``given``: the section of the configuration; raises BadSettings."""
+        self._settings = read_settings(self.kind, self.name, given)
 
 
 def read_settings(kind: type[_Settings], name: str, given: Mapping[str, Any]) -> _Settings:

@@ -18,7 +18,7 @@ from ganeti_steward.diagnose.collectors.answers import (
     parsed,
 )
 from ganeti_steward.diagnose.collectors.outcome import Fault, matches, told
-from ganeti_steward.diagnose.collectors.settings import read_settings
+from ganeti_steward.diagnose.collectors.settings import Configured
 from ganeti_steward.diagnose.collectors.smart_ata import ata_faults
 from ganeti_steward.diagnose.collectors.smart_common import Exit, Settings
 from ganeti_steward.diagnose.collectors.smart_devices import (
@@ -55,11 +55,10 @@ _JUDGES: Final[Mapping[str, _Judge]] = {
 }
 
 
-class Collector:
+class Collector(Configured[Settings]):
     """Asks each disk smartctl finds, several at a time."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._settings = read_settings(Settings, NAME, settings)
+    name, kind = NAME, Settings
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[Said]:
