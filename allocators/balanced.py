@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from ganeti_steward.core import hookimpl
 
 if TYPE_CHECKING:
-    from ganeti_steward.core.answer import Outcome
-    from ganeti_steward.core.context import Context
-    from ganeti_steward.core.model import Cluster
-    from ganeti_steward.core.request import (
+    from ganeti_steward.core.model.answer import Outcome
+    from ganeti_steward.core.model.cluster import Cluster
+    from ganeti_steward.core.model.context import Context
+    from ganeti_steward.core.model.requests import (
         Allocate,
         AllocateSecondary,
         Balance,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @hookimpl
 def steward_allocate(request: Allocate, cluster: Cluster, context: Context) -> Outcome:
     """Place one new instance."""
-    from ganeti_steward.allocators.allocate import allocate
+    from ganeti_steward.allocators.placement.allocate import allocate
 
     return allocate(request, cluster, context)
 
@@ -36,7 +36,7 @@ def steward_allocate(request: Allocate, cluster: Cluster, context: Context) -> O
 @hookimpl
 def steward_multi_allocate(request: MultiAllocate, cluster: Cluster, context: Context) -> Outcome:
     """Place a batch."""
-    from ganeti_steward.allocators.multi_allocate import multi_allocate
+    from ganeti_steward.allocators.placement.multi_allocate import multi_allocate
 
     return multi_allocate(request, cluster, context)
 
@@ -44,7 +44,7 @@ def steward_multi_allocate(request: MultiAllocate, cluster: Cluster, context: Co
 @hookimpl
 def steward_relocate(request: Relocate, cluster: Cluster, context: Context) -> Outcome:
     """Find one new node for an existing instance."""
-    from ganeti_steward.allocators.relocate import relocate
+    from ganeti_steward.allocators.placement.relocate import relocate
 
     return relocate(request, cluster, context)
 
@@ -54,7 +54,7 @@ def steward_allocate_secondary(
     request: AllocateSecondary, cluster: Cluster, context: Context
 ) -> Outcome:
     """Find a secondary for an instance that becomes drbd."""
-    from ganeti_steward.allocators.allocate_secondary import allocate_secondary
+    from ganeti_steward.allocators.placement.allocate_secondary import allocate_secondary
 
     return allocate_secondary(request, cluster, context)
 
@@ -62,7 +62,7 @@ def steward_allocate_secondary(
 @hookimpl
 def steward_node_evacuate(request: NodeEvacuate, cluster: Cluster, context: Context) -> Outcome:
     """Move instances off a node within their group."""
-    from ganeti_steward.allocators.node_evacuate import node_evacuate
+    from ganeti_steward.allocators.moves.node_evacuate import node_evacuate
 
     return node_evacuate(request, cluster, context)
 
@@ -70,7 +70,7 @@ def steward_node_evacuate(request: NodeEvacuate, cluster: Cluster, context: Cont
 @hookimpl
 def steward_change_group(request: ChangeGroup, cluster: Cluster, context: Context) -> Outcome:
     """Move instances to other node groups."""
-    from ganeti_steward.allocators.change_group import change_group
+    from ganeti_steward.allocators.moves.change_group import change_group
 
     return change_group(request, cluster, context)
 
@@ -78,7 +78,7 @@ def steward_change_group(request: ChangeGroup, cluster: Cluster, context: Contex
 @hookimpl
 def steward_capacity(request: Capacity, cluster: Cluster, context: Context) -> Outcome:
     """Tell how many instances like one still fit."""
-    from ganeti_steward.allocators.capacity import capacity
+    from ganeti_steward.allocators.capacity.capacity import capacity
 
     return capacity(request, cluster, context)
 
@@ -86,6 +86,6 @@ def steward_capacity(request: Capacity, cluster: Cluster, context: Context) -> O
 @hookimpl
 def steward_balance(request: Balance, cluster: Cluster, context: Context) -> Outcome:
     """Make each group more even."""
-    from ganeti_steward.allocators.balance import balance
+    from ganeti_steward.allocators.balancing.balance import balance
 
     return balance(request, cluster, context)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from ganeti_steward.core import hookimpl
 
 if TYPE_CHECKING:
-    from ganeti_steward.core.answer import Outcome
-    from ganeti_steward.core.context import Context
-    from ganeti_steward.core.model import Cluster
-    from ganeti_steward.core.request import Allocate, MultiAllocate
+    from ganeti_steward.core.model.answer import Outcome
+    from ganeti_steward.core.model.cluster import Cluster
+    from ganeti_steward.core.model.context import Context
+    from ganeti_steward.core.model.requests import Allocate, MultiAllocate
 
 
 @hookimpl
@@ -22,7 +22,7 @@ def steward_allocate(request: Allocate, cluster: Cluster, context: Context) -> O
     """Place one new instance."""
     if not is_mine(cluster, request.group_name):
         return None
-    from ganeti_steward.allocators.allocate import allocate
+    from ganeti_steward.allocators.placement.allocate import allocate
 
     return allocate(request, cluster, context)
 
@@ -34,7 +34,7 @@ def steward_multi_allocate(
     """Place a batch, if it is for such nodes throughout."""
     if not all(is_mine(cluster, item.group_name or request.group_name) for item in request.items):
         return None
-    from ganeti_steward.allocators.multi_allocate import multi_allocate
+    from ganeti_steward.allocators.placement.multi_allocate import multi_allocate
 
     return multi_allocate(request, cluster, context)
 

@@ -12,26 +12,31 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ganeti_steward.allocators import state as st
-from ganeti_steward.allocators.allocate import allocate
-from ganeti_steward.allocators.allocate_secondary import allocate_secondary
-from ganeti_steward.allocators.load import load
-from ganeti_steward.allocators.multi_allocate import answered
-from ganeti_steward.allocators.placing import Placer, Search
-from ganeti_steward.allocators.relocate import relocate
-from ganeti_steward.allocators.score import FREE_DISK, shares
-from ganeti_steward.allocators.search import PairPlaces, Place, SinglePlaces
+from ganeti_steward.allocators.placement.allocate import allocate
+from ganeti_steward.allocators.placement.allocate_secondary import allocate_secondary
+from ganeti_steward.allocators.placement.multi_allocate import answered
+from ganeti_steward.allocators.placement.placing import Placer, Search
+from ganeti_steward.allocators.placement.relocate import relocate
+from ganeti_steward.allocators.score.ranked_places import PairPlaces, Place, SinglePlaces
+from ganeti_steward.allocators.score.score import FREE_DISK, shares
+from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.answer import Refusal
-from ganeti_steward.core.site import PRIMARY, SECONDARY
+from ganeti_steward.core.model.answer import Refusal
+from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.candidates import Terms
-    from ganeti_steward.allocators.state import Floats, Ints, Mask, State
-    from ganeti_steward.core.answer import Outcome
-    from ganeti_steward.core.context import Context
-    from ganeti_steward.core.model import Cluster
-    from ganeti_steward.core.request import Allocate, AllocateSecondary, MultiAllocate, Relocate
+    from ganeti_steward.allocators.rules.candidates import Terms
+    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, State
+    from ganeti_steward.core.model.answer import Outcome
+    from ganeti_steward.core.model.cluster import Cluster
+    from ganeti_steward.core.model.context import Context
+    from ganeti_steward.core.model.requests import (
+        Allocate,
+        AllocateSecondary,
+        MultiAllocate,
+        Relocate,
+    )
 
 
 @hookimpl

@@ -5,10 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from ganeti_steward.core.config import Log
+from typing import Final
 
 _FORMAT: Final = "%(asctime)s: steward pid=%(process)d %(levelname)s %(message)s"
 
@@ -17,19 +14,20 @@ def _file(path: str) -> logging.Handler:
     return logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")
 
 
-def set_up(config: Log, file: Callable[[str], logging.Handler] = _file) -> None:
-    """Log to the configured file where its directory exists, else nowhere.
+def set_up(path: str, level: str, open_file: Callable[[str], logging.Handler] = _file) -> None:
+    """Log to a file where its directory exists, else nowhere.
 
-    ``file`` opens it.  An allocator must answer whether or not it can log, so a file that
-    cannot be opened is not an error.
+    ``path``: empty for none; ``level``: as in the configuration; ``open_file`` opens the file.
+    An allocator must answer whether or not it can log, so a file that cannot be opened is not
+    an error.
     """
     root = logging.getLogger("ganeti_steward")
-    root.setLevel(config.level.upper())
+    root.setLevel(level.upper())
     root.propagate = False
     handler: logging.Handler = logging.NullHandler()
-    if config.file and os.path.isdir(os.path.dirname(config.file)):
+    if path and os.path.isdir(os.path.dirname(path)):
         try:
-            handler = file(config.file)
+            handler = open_file(path)
         except (OSError, ValueError):
             handler = logging.NullHandler()
     handler.setFormatter(logging.Formatter(_FORMAT))

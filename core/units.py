@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.reader import LIMIT, quoted
+from ganeti_steward.core.json_reader import LIMIT, quoted
 
 _SIZE: Final = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?)\s*(?P<unit>[a-z]*)", re.ASCII)
 #: MiB of each unit.

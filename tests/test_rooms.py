@@ -1,10 +1,11 @@
-"""Which room may import which, and that the package mapping names every room."""
+"""The structure: which room and sub-room may import which, and how large a folder may be."""
 
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,41 @@ ARROWS: Final = {
     "plugins": {"core", "allocators"},
     "diagnose": {"core"},
 }
+
+#: Room -> its sub-rooms in order: a module imports its own sub-room or those before it.
+#: "" stands for the modules directly in the room.
+ORDER: Final[Mapping[str, tuple[str, ...]]] = {
+    "core": (
+        "",
+        "model",
+        "config",
+        "service",
+        "hooks",
+        "iallocator",
+        "ganeti",
+        "node_agent",
+        "commands",
+    ),
+    "allocators": (
+        "state",
+        "rules",
+        "score",
+        "placement",
+        "capacity",
+        "moves",
+        "balancing",
+        "",
+        "cli",
+    ),
+    "plugins": ("", "aggregates", "shadow"),
+    "diagnose": ("model", "sources", "collectors", "run", "agent", "", "cli"),
+}
+
+#: The only module of the core that names modules of other rooms.
+BUILTINS: Final = "core/hooks/builtins.py"
+
+#: Modules a folder may hold besides ``__init__``; more means that it has two subjects.
+LARGEST_FOLDER: Final = 16
 
 
 def modules(room: str) -> list[Path]:
@@ -49,13 +85,124 @@ def rooms_imported(room: str, file: Path) -> set[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("room", ARROWS)
-def test_arrows(room: str) -> None:
+def test_arrows_between_rooms(room: str) -> None:
     assert modules(room)
     faults = [
-        f"{file.relative_to(ROOT)}:{line} imports {other}"
+        f"{file.relative_to(ROOT)}:{line} imports {other}; {room} may import "
+        f"{', '.join(sorted(ARROWS[room])) or 'no other room'}: move what both need to core, or "
+        f"name the module in {BUILTINS}"
         for file in modules(room)
         for line, other in sorted(rooms_imported(room, file))
         if other not in ARROWS[room]
+    ]
+    assert faults == []
+
+
+def test_the_core_names_other_rooms_in_one_module() -> None:
+    other = re.compile(rf'"{PACKAGE}\.(allocators|plugins|diagnose)\b')
+    faults = [
+        f"{file.relative_to(ROOT)}:{number} names a module of another room; do it in {BUILTINS}"
+        for file in modules("core")
+        if str(file.relative_to(ROOT)) != BUILTINS
+        for number, line in enumerate(file.read_text().splitlines(), 1)
+        if other.search(line)
+    ]
+    assert faults == []
+
+
+def name_of(file: Path) -> str:
+    """The dotted name of a module, the room first."""
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def sub_room(module: str) -> str:
+    """The sub-room of a module by its dotted name; "" directly in the room."""
+    parts = module.split(".")
+    return parts[1] if (ROOT / parts[0] / parts[1]).is_dir() else ""
+
+
+def within(room: str) -> dict[str, set[str]]:
+    """Module -> the modules of the same room it imports, lazily or for types only, too."""
+    known = {name_of(file): file for file in modules(room)}
+    found: dict[str, set[str]] = {}
+    for module, file in known.items():
+        package = [PACKAGE, *file.relative_to(ROOT).parent.parts]
+        names = {name for _, name in imported(ast.parse(file.read_text()), ".".join(package))}
+        own = {name.removeprefix(f"{PACKAGE}.") for name in names}
+        targets = {name if name in known else name.rpartition(".")[0] for name in own}
+        found[module] = {t for t in targets if t in known and t != module and "." in t}
+    return found
+
+
+@pytest.mark.parametrize("room", ARROWS)
+def test_arrows_between_sub_rooms(room: str) -> None:
+    order = ORDER[room]
+    assert {sub_room(module) for module in within(room) if "." in module} <= set(order), (
+        f"give a new folder of {room} its place in ORDER"
+    )
+    faults = [
+        f"{module} imports {other}: {sub_room(other) or room} comes after "
+        f"{sub_room(module) or room}; move what both need down, or the module up"
+        for module, others in within(room).items()
+        if "." in module
+        for other in sorted(others)
+        if order.index(sub_room(other)) > order.index(sub_room(module))
+    ]
+    assert faults == []
+
+
+def circle(graph: Mapping[str, set[str]]) -> list[str]:
+    """One import circle of a graph, its first module again at the end; empty without any."""
+    done: set[str] = set()
+    path: list[str] = []
+
+    def visit(module: str) -> list[str]:
+        if module in path:
+            return [*path[path.index(module) :], module]
+        if module in done:
+            return []
+        path.append(module)
+        found = next((c for other in sorted(graph[module]) if (c := visit(other))), [])
+        path.pop()
+        done.add(module)
+        return found
+
+    return next((found for module in sorted(graph) if (found := visit(module))), [])
+
+
+@pytest.mark.parametrize("room", ARROWS)
+def test_no_import_circle(room: str) -> None:
+    found = circle(within(room))
+    assert not found, (
+        f"import circle {' -> '.join(found)}: move what both need to a module of its own"
+    )
+
+
+def test_a_circle_is_found() -> None:
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+    assert circle({"a": {"b"}, "b": set()}) == []
+
+
+@pytest.mark.parametrize("room", ARROWS)
+def test_folders_are_small(room: str) -> None:
+    faults = []
+    for folder in {file.parent for file in modules(room)}:
+        number = sum(file.name != "__init__.py" for file in folder.glob("*.py"))
+        if number > LARGEST_FOLDER:
+            name = folder.relative_to(ROOT)
+            faults.append(f"{name} holds {number} modules; divide it by subject")
+    assert faults == []
+
+
+@pytest.mark.parametrize("room", ARROWS)
+def test_packages_hold_a_docstring_only(room: str) -> None:
+    """``core`` besides has the name every plugin needs."""
+    faults = [
+        f"{file.relative_to(ROOT)} holds more than a docstring; move it to a module"
+        for file in modules(room)
+        if file.name == "__init__.py" and file.parent != ROOT / "core"
+        for tree in [ast.parse(file.read_text())]
+        if len(tree.body) != 1 or not ast.get_docstring(tree)
     ]
     assert faults == []
 
@@ -77,7 +224,7 @@ def test_rooms_by_their_package_name_only(room: str) -> None:
     [
         ("import ganeti_steward.plugins.harep", "plugins"),
         ("import os, ganeti_steward.diagnose as d", "diagnose"),
-        ("from ganeti_steward.allocators.load import load", "allocators"),
+        ("from ganeti_steward.allocators.state.load import load", "allocators"),
         ("from ganeti_steward.allocators import load", "allocators"),
         ("from ganeti_steward import plugins", "plugins"),
         ("from ..allocators.load import load", "allocators"),

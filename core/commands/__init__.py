@@ -1,1 +1,4 @@
-"""One module per command: ``add_arguments(parser)`` and ``run(options) -> exit status``."""
+"""The command ``gnt-steward`` and the commands that belong to no other room.
+
+A command is a module with ``add_arguments(parser)`` and ``run(options) -> exit status``.
+"""

@@ -6,8 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from ganeti_steward.core.config import Config, config_path, load_config
-from ganeti_steward.core.config_file import sample_config
+from ganeti_steward.core.config.load import config_path, load_config
+from ganeti_steward.core.config.parse import sample_config
+from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import (
     COMMAND_PREFIX,
     EXIT_FAILURE,
@@ -15,10 +16,9 @@ from ganeti_steward.core.errors import (
     BadConfig,
     PluginError,
 )
-from ganeti_steward.core.external import command_of
-from ganeti_steward.core.node_check import node_faults
-from ganeti_steward.core.plugins import Plugins, rule_faults
-from ganeti_steward.core.request import HOOKS
+from ganeti_steward.core.hooks import builtins
+from ganeti_steward.core.hooks.manager import Plugins, rule_faults
+from ganeti_steward.core.model.requests import HOOKS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +41,11 @@ def run(options: argparse.Namespace) -> int:
         for fault in err.faults:
             print(f"{path}: {fault}")
         return EXIT_FAILURE
-    faults = [*rule_faults(config), *plugin_faults(config), *node_faults(config)]
+    faults = [
+        *rule_faults(config),
+        *plugin_faults(config),
+        *builtins.module(builtins.NODE_CHECK).node_faults(config),
+    ]
     for fault in faults:
         print(f"{path}: {fault}")
     if not faults:
@@ -83,7 +87,7 @@ def _member_faults(plugins: Plugins, names: Sequence[str], hook: str) -> list[Pl
     for name in names:
         try:
             if name.startswith(COMMAND_PREFIX):
-                command_of(name)
+                builtins.module(builtins.EXTERNAL_PROGRAM).command_of(name)
             else:
                 plugins.allocator(name, hook)
         except PluginError as err:

@@ -6,15 +6,14 @@ import argparse
 import sys
 from collections.abc import Iterator
 
-from ganeti_steward.core.collectors import HOOK, collector_fault
 from ganeti_steward.core.commands.tables import add_table_options, table
-from ganeti_steward.core.config import Config, config_path, load_config
-from ganeti_steward.core.config_node import COLLECTORS
+from ganeti_steward.core.config.load import config_path, load_config
+from ganeti_steward.core.config.node import COLLECTORS
+from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import COMMAND_PREFIX, EXIT_FAILURE, EXIT_OK, PluginError
-from ganeti_steward.core.external import command_of
-from ganeti_steward.core.node_check import diagnose_hooks
-from ganeti_steward.core.plugins import BUILT_IN, RULES, Plugins, entry_points
-from ganeti_steward.core.request import HOOKS
+from ganeti_steward.core.hooks import builtins
+from ganeti_steward.core.hooks.manager import Plugins, entry_points
+from ganeti_steward.core.model.requests import HOOKS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
         rows.append((name, source, "yes" if loaded else "no", found))
     for name, hooks in _commands(config).items():
         try:
-            command_of(name)
+            builtins.module(builtins.EXTERNAL_PROGRAM).command_of(name)
             found = ",".join(hooks)
         except PluginError as err:
             found, status = f"error: {err}", EXIT_FAILURE
@@ -48,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _named(config: Config) -> Iterator[tuple[str, str, bool]]:
     """Name and origin of each plugin and collector, and whether it is loaded."""
-    own = (*BUILT_IN, *RULES)
+    own = (*builtins.ALLOCATORS, *builtins.RULES)
     loaded = (*own, *config.plugins.load, *config.diagnose.load)
     installed = {point.name for point in entry_points()}
     for name in dict.fromkeys([*loaded, *sorted(installed)]):
@@ -71,11 +70,13 @@ def _commands(config: Config) -> dict[str, list[str]]:
 def _hooks(name: str, config: Config) -> list[str]:
     """The hooks of one plugin, loaded by itself so that each has its own fault."""
     if name in COLLECTORS:
-        fault = collector_fault(name, config.collector.get(name, {}))
+        collectors = builtins.module(builtins.COLLECTORS)
+        fault = collectors.collector_fault(name, config.collector.get(name, {}))
         if fault:
             raise PluginError(name, str(fault))
-        return [HOOK]
+        return [collectors.HOOK]
     if name in config.diagnose.load:
-        return diagnose_hooks(name, config)
+        hooks: list[str] = builtins.module(builtins.NODE_CHECK).diagnose_hooks(name, config)
+        return hooks
     alone = config.plugins._replace(load=(name,))
     return Plugins(config._replace(plugins=alone)).hooks(name)

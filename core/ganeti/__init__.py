@@ -1,1 +1,1 @@
-"""The way to a running Ganeti: luxid on the master, RAPI from elsewhere."""
+"""Access to a running Ganeti: luxid on the master, RAPI from other machines, signed messages."""

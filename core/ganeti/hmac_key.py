@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.signing import WrongSignature
-from ganeti_steward.core.patience import Ask, at_once
+from ganeti_steward.core.service.disk_timeout import Ask, at_once
 
 PATH: Final = "/var/lib/ganeti/hmac.key"
 

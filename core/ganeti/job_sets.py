@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.model import Cluster
-from ganeti_steward.core.operations import FAILOVER, MIGRATE, REPLACE_DISKS, Job, Operation
+from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.model.opcodes import FAILOVER, MIGRATE, REPLACE_DISKS, Job, Operation
 
 _WORDS: Final = {MIGRATE: "migrate", FAILOVER: "failover", REPLACE_DISKS: "replace-disks"}
 

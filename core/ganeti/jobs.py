@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from ganeti_steward.core.operations import Job
+from ganeti_steward.core.model.opcodes import Job
 
 SUCCESS: Final = "success"
 ERROR: Final = "error"

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import JobState, Submitted, error_text, job_error
-from ganeti_steward.core.operations import Job
+from ganeti_steward.core.model.opcodes import Job
 
 #: luxid's socket for queries and jobs.
 SOCKET: Final = "/var/run/ganeti/socket/ganeti-query"
@@ -119,7 +119,7 @@ class Luxi:
     def _error(self, method: str, text: str) -> StewardError:
         return StewardError(f"{self.where}, {method}: {text}")
 
-    # What a cluster is read through, see `ganeti_steward.core.ganeti.reading`.
+    # What a cluster is read through, see `ganeti_steward.core.ganeti.snapshot`.
 
     def info(self) -> dict[str, Any]:
         """What is known of the cluster as a whole."""

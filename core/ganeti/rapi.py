@@ -22,7 +22,7 @@ from ganeti_steward.core.ganeti.rapi_access import (
     base_url,
     own_fingerprint,
 )
-from ganeti_steward.core.operations import (
+from ganeti_steward.core.model.opcodes import (
     FAILOVER,
     MIGRATE,
     REMOVE_TAGS,
@@ -134,7 +134,7 @@ class Rapi:
             return "the user may not do that (no write access)"
         return f"{one_line(text) or answer.reason} (status {answer.status_code})"
 
-    # What a cluster is read through, see `ganeti_steward.core.ganeti.reading`.
+    # What a cluster is read through, see `ganeti_steward.core.ganeti.snapshot`.
 
     def info(self) -> dict[str, Any]:
         """What is known of the cluster as a whole."""

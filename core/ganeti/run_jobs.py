@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import ERROR, FINAL, SUCCESS, Jobs, JobState
-from ganeti_steward.core.operations import Job
+from ganeti_steward.core.model.opcodes import Job
 
 #: Not words of Ganeti: the job was not taken; nobody knows whether it was.
 REFUSED: Final = "refused"

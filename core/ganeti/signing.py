@@ -14,7 +14,7 @@ import re
 from typing import Any, Final, NamedTuple, NoReturn
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.reader import describe
+from ganeti_steward.core.json_reader import describe
 
 #: The members of a signed message; confd takes exactly these.
 _MEMBERS: Final = ("msg", "salt", "hmac")

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from ganeti_steward.core.errors import StewardError, reason_of
-from ganeti_steward.core.guard import sentence
-from ganeti_steward.core.program import run_program
-from ganeti_steward.core.reader import quoted
+from ganeti_steward.core.hooks.timed_call import sentence
+from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.core.process import run_program
 
 #: Exit statuses of ``gnt-steward diagnose``: the object is told; nothing is known, and the
 #: report says why; another run is under way.

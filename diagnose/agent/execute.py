@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ganeti_steward.core.program import LADDER, Ended
-from ganeti_steward.diagnose import whitelist
-from ganeti_steward.diagnose.agent.repair_request import Outcome, RepairRequest
+from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest
+from ganeti_steward.core.process import LADDER, Ended
+from ganeti_steward.diagnose.sources import whitelist
 
 #: Bytes a command may print before it is stopped.
 OUTPUT_LIMIT: Final = 2**20

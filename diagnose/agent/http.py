@@ -14,9 +14,9 @@ from urllib.parse import parse_qs
 
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.signing import is_salt, sign
+from ganeti_steward.core.service.rate_limited_log import Seldom
 from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Repairs
 from ganeti_steward.diagnose.agent.reports import COLLECTOR, Reports
-from ganeti_steward.diagnose.agent.seldom import Seldom
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment

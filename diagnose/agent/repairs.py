@@ -13,19 +13,19 @@ from typing import Final
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.signing import BadMessage, open_signed, sign
-from ganeti_steward.core.reader import quoted
-from ganeti_steward.diagnose.agent.callers import caller
-from ganeti_steward.diagnose.agent.nonces import Nonces
-from ganeti_steward.diagnose.agent.penalties import Penalties
-from ganeti_steward.diagnose.agent.repair_request import (
+from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.core.node_agent.protocol import (
     BadRequest,
     Outcome,
     RepairRequest,
     answer_text,
     read_request,
 )
-from ganeti_steward.diagnose.agent.seldom import Seldom
-from ganeti_steward.diagnose.whitelist import Forbidden
+from ganeti_steward.core.service.rate_limited_log import Seldom
+from ganeti_steward.diagnose.agent.callers import caller
+from ganeti_steward.diagnose.agent.nonces import Nonces
+from ganeti_steward.diagnose.agent.penalties import Penalties
+from ganeti_steward.diagnose.sources.whitelist import Forbidden
 
 #: Bytes a request may have.
 REQUEST_LIMIT: Final = 2**20

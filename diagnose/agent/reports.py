@@ -15,13 +15,13 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
+from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError, reason_of
-from ganeti_steward.core.patience import Ask, at_once
+from ganeti_steward.core.service.disk_timeout import Ask, at_once
+from ganeti_steward.core.service.rate_limited_log import Seldom
 from ganeti_steward.core.version import VERSION
-from ganeti_steward.diagnose.agent.seldom import Seldom
-from ganeti_steward.diagnose.diagnosis import ITSELF
-from ganeti_steward.diagnose.merge import canonical
-from ganeti_steward.diagnose.report import FORMAT, PURPOSE
+from ganeti_steward.diagnose.model.diagnosis import ITSELF
+from ganeti_steward.diagnose.run.report import FORMAT, PURPOSE
 
 #: Name, category and kind (status), as the monitoring daemon lists them (diagnose 5).
 COLLECTOR: Final = ("diagnose", "node", 1)

@@ -10,12 +10,16 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.finding import LIVE_REPAIR, OK, NotApplicable, Said, Unknown
-from ganeti_steward.core.machine import Machine
-from ganeti_steward.diagnose.collectors.answers import Untold, doubting
-from ganeti_steward.diagnose.collectors.drbd_devices import Device, devices_of_8, devices_of_9
-from ganeti_steward.diagnose.collectors.outcome import Fault, reason_of, told
-from ganeti_steward.diagnose.collectors.settings import Configured
+from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.collectors.shared.drbd_devices import (
+    Device,
+    devices_of_8,
+    devices_of_9,
+)
+from ganeti_steward.diagnose.collectors.shared.program_output import Untold, doubting
+from ganeti_steward.diagnose.collectors.shared.results import Fault, reason_of, told
+from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
 
 NAME: Final = "drbd"
 

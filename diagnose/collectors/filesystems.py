@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
-from ganeti_steward.core.machine import Machine
-from ganeti_steward.diagnose.collectors.mounts import (
+from ganeti_steward.core.model.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.collectors.shared.mounts import (
     Mount,
     by_filesystem,
     read_mounts,
     writable_in_fstab,
 )
-from ganeti_steward.diagnose.collectors.outcome import (
+from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     above,
     matches,
@@ -23,7 +23,7 @@ from ganeti_steward.diagnose.collectors.outcome import (
     reason_of,
     told,
 )
-from ganeti_steward.diagnose.collectors.settings import Configured
+from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
 
 NAME: Final = "filesystems"
 

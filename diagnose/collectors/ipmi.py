@@ -6,12 +6,18 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
-from ganeti_steward.core.machine import Machine
-from ganeti_steward.diagnose.collectors.answers import Untold, ended, succeeded
-from ganeti_steward.diagnose.collectors.ipmi_answers import Answer, read_events, read_sensors
-from ganeti_steward.diagnose.collectors.outcome import Fault, matches, printable, reason_of, told
-from ganeti_steward.diagnose.collectors.settings import Configured
+from ganeti_steward.core.model.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.collectors.shared.ipmi_output import Answer, read_events, read_sensors
+from ganeti_steward.diagnose.collectors.shared.program_output import Untold, ended, succeeded
+from ganeti_steward.diagnose.collectors.shared.results import (
+    Fault,
+    matches,
+    printable,
+    reason_of,
+    told,
+)
+from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
 
 NAME: Final = "ipmi"
 

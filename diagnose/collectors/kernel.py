@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.finding import LIVE_REPAIR, OK, Finding, NotApplicable, Said, Unknown
-from ganeti_steward.core.machine import Machine
-from ganeti_steward.diagnose.collectors.kernel_messages import Sign, read_record, sign_in
-from ganeti_steward.diagnose.collectors.outcome import (
+from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, Finding, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.collectors.shared.kernel_messages import Sign, read_record, sign_in
+from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     matches,
     printable,
@@ -19,7 +19,7 @@ from ganeti_steward.diagnose.collectors.outcome import (
     text_of,
     told,
 )
-from ganeti_steward.diagnose.collectors.settings import Configured
+from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
 
 NAME: Final = "kernel"
 

@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.finding import LIVE_REPAIR, OK, NotApplicable, Said, Unknown
-from ganeti_steward.core.machine import Machine
-from ganeti_steward.diagnose.collectors.answers import (
+from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.collectors.shared.program_output import (
     Untold,
     doubting,
     member,
     parsed,
     succeeded,
 )
-from ganeti_steward.diagnose.collectors.outcome import Fault, matches, printable, told
-from ganeti_steward.diagnose.collectors.settings import Configured
+from ganeti_steward.diagnose.collectors.shared.results import Fault, matches, printable, told
+from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
 
 NAME: Final = "lvm"
 

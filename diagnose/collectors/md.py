@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
-from ganeti_steward.core.machine import Machine
-from ganeti_steward.diagnose.collectors.answers import Untold, doubting, listed
-from ganeti_steward.diagnose.collectors.outcome import (
+from ganeti_steward.core.model.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.collectors.shared.program_output import Untold, doubting, listed
+from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     number_of,
     printable,
@@ -20,7 +20,7 @@ from ganeti_steward.diagnose.collectors.outcome import (
     text_of,
     told,
 )
-from ganeti_steward.diagnose.collectors.settings import Configured
+from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
 
 NAME: Final = "md"
 

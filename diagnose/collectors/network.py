@@ -6,23 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
-from ganeti_steward.core.machine import Machine
-from ganeti_steward.diagnose.collectors.interfaces import (
+from ganeti_steward.core.model.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.collectors.shared.interfaces import (
     Interface,
     read_bond,
     read_interfaces,
     read_link,
 )
-from ganeti_steward.diagnose.collectors.limits import limit_of, read_limits
-from ganeti_steward.diagnose.collectors.outcome import (
+from ganeti_steward.diagnose.collectors.shared.limits import limit_of, read_limits
+from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     matches,
     printable,
     reason_of,
     told,
 )
-from ganeti_steward.diagnose.collectors.settings import Configured
+from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
 
 NAME: Final = "network"
 

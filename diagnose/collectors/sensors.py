@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
-from ganeti_steward.core.machine import Machine, Reading
-from ganeti_steward.diagnose.collectors.limits import Limits, limit_of, read_limits
-from ganeti_steward.diagnose.collectors.outcome import (
+from ganeti_steward.core.model.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.machine import Machine, Reading
+from ganeti_steward.diagnose.collectors.shared.limits import Limits, limit_of, read_limits
+from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     above,
     matches,
@@ -18,7 +18,7 @@ from ganeti_steward.diagnose.collectors.outcome import (
     reason_of,
     told,
 )
-from ganeti_steward.diagnose.collectors.settings import Configured
+from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
 
 NAME: Final = "sensors"
 

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, Final
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.finding import NotApplicable, Said, Unknown
-from ganeti_steward.core.machine import Machine
-from ganeti_steward.diagnose.collectors.answers import (
+from ganeti_steward.core.model.finding import NotApplicable, Said, Unknown
+from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.collectors.shared.program_output import (
     Untold,
     doubting,
     ended,
@@ -17,11 +17,11 @@ from ganeti_steward.diagnose.collectors.answers import (
     optional,
     parsed,
 )
-from ganeti_steward.diagnose.collectors.outcome import Fault, matches, told
-from ganeti_steward.diagnose.collectors.settings import Configured
-from ganeti_steward.diagnose.collectors.smart_ata import ata_faults
-from ganeti_steward.diagnose.collectors.smart_common import Exit, Settings
-from ganeti_steward.diagnose.collectors.smart_devices import (
+from ganeti_steward.diagnose.collectors.shared.results import Fault, matches, told
+from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
+from ganeti_steward.diagnose.collectors.smart_disks.ata import ata_faults
+from ganeti_steward.diagnose.collectors.smart_disks.common import Exit, Settings
+from ganeti_steward.diagnose.collectors.smart_disks.devices import (
     SMARTCTL,
     Device,
     is_volume,
@@ -29,8 +29,8 @@ from ganeti_steward.diagnose.collectors.smart_devices import (
     serial_of,
     unlisted,
 )
-from ganeti_steward.diagnose.collectors.smart_nvme import nvme_faults
-from ganeti_steward.diagnose.collectors.smart_scsi import scsi_faults
+from ganeti_steward.diagnose.collectors.smart_disks.nvme import nvme_faults
+from ganeti_steward.diagnose.collectors.smart_disks.scsi import scsi_faults
 
 NAME: Final = "smart"
 

@@ -7,8 +7,8 @@ each using those before it:
   Ganeti's objects;
 * `membership`: `read_rules(cluster, config.aggregates)` reads who is in what and the settings,
   with all faults; `members`: the aggregates there are;
-* `wishes`: `read_wishes(rules, instance)` reads what an instance asks, with all faults;
-* `verdict`: allowed, or why not; `judge`: `Judge(rules, cluster).node(asked.wishes,
+* `requirements`: `read_wishes(rules, instance)` reads what an instance asks, with all faults;
+* `verdict`: allowed, or why not; `evaluator`: `Judge(rules, cluster).node(asked.wishes,
   instance.template, node, role)` says that of a node;
 * `reservations`: free pool and reservations; `constraint`: the plugin.
 """

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.answer import Answer
 from ganeti_steward.core.errors import join_faults
-from ganeti_steward.core.request import (
+from ganeti_steward.core.model.answer import Answer
+from ganeti_steward.core.model.requests import (
     Allocate,
     AllocateSecondary,
     Balance,
@@ -22,18 +22,18 @@ from ganeti_steward.core.request import (
     NodeEvacuate,
     Relocate,
 )
-from ganeti_steward.core.site import PRIMARY, SECONDARY, Ban, Cost, NoPlace
-from ganeti_steward.plugins.aggregates.judge import FAULTY, Judge
+from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY, Ban, Cost, NoPlace
+from ganeti_steward.plugins.aggregates.evaluator import FAULTY, Judge
 from ganeti_steward.plugins.aggregates.membership import Rules, config_faults, read_rules
+from ganeti_steward.plugins.aggregates.requirements import Wishes, closing_faults, read_wishes
 from ganeti_steward.plugins.aggregates.roles import STORAGE
 from ganeti_steward.plugins.aggregates.tags import GROUP, NODE, printable
-from ganeti_steward.plugins.aggregates.wishes import Wishes, closing_faults, read_wishes
 
 if TYPE_CHECKING:
-    from ganeti_steward.core.answer import Outcome
-    from ganeti_steward.core.config import Aggregates
-    from ganeti_steward.core.model import Cluster, Instance, Node
-    from ganeti_steward.core.request import Request
+    from ganeti_steward.core.config.values import Aggregates
+    from ganeti_steward.core.model.answer import Outcome
+    from ganeti_steward.core.model.cluster import Cluster, Instance, Node
+    from ganeti_steward.core.model.requests import Request
 
 #: What a node that does not comply costs where an evacuation only prefers those that do:
 #: more than any other difference of scores, and small enough to leave those exact.

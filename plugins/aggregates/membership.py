@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ganeti_steward.core.site import TAG_PREFIX
+from ganeti_steward.core.model.site_rules import TAG_PREFIX
 from ganeti_steward.plugins.aggregates.expression import (
     ExpressionError,
     Term,
@@ -37,8 +37,8 @@ from ganeti_steward.plugins.aggregates.tags import (
 )
 
 if TYPE_CHECKING:
-    from ganeti_steward.core.config import Aggregates
-    from ganeti_steward.core.model import Cluster
+    from ganeti_steward.core.config.values import Aggregates
+    from ganeti_steward.core.model.cluster import Cluster
 
 CONFIGURATION: Final = "configuration"
 

@@ -14,16 +14,16 @@ from ask import need_hail, outcome, steward
 from clusters import generate
 from replay import Replay
 
-from ganeti_steward.allocators.score import Scorer
-from ganeti_steward.core.answer import Answer
-from ganeti_steward.core.config import Config
-from ganeti_steward.core.dispatch import dispatch
-from ganeti_steward.core.explanation import GroupBalance
-from ganeti_steward.core.operations import REPLACE_DISKS
-from ganeti_steward.core.options import Options
-from ganeti_steward.core.request import Balance
-from ganeti_steward.core.text_format import read_text
-from ganeti_steward.core.wire import read_message
+from ganeti_steward.allocators.score.score import Scorer
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.ganeti.text_format import read_text
+from ganeti_steward.core.iallocator.dispatch import dispatch
+from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.model.answer import Answer
+from ganeti_steward.core.model.explanation import GroupBalance
+from ganeti_steward.core.model.opcodes import REPLACE_DISKS
+from ganeti_steward.core.model.options import Options
+from ganeti_steward.core.model.requests import Balance
 
 Message = dict[str, Any]
 

@@ -10,22 +10,22 @@ import orjson
 import pytest
 from clusters import generate
 
-from ganeti_steward.allocators import moves as ways
-from ganeti_steward.allocators.balance import movable
-from ganeti_steward.allocators.board import Board
-from ganeti_steward.allocators.board_moves import Moves
-from ganeti_steward.allocators.board_pairs import PairFinder
-from ganeti_steward.allocators.board_rules import FAILOVER, Leave
-from ganeti_steward.allocators.board_swaps import Swaps
-from ganeti_steward.allocators.candidates import terms_of
-from ganeti_steward.allocators.departure import Departure
-from ganeti_steward.allocators.load import load
-from ganeti_steward.allocators.moves import Mover
-from ganeti_steward.allocators.score import Scorer
-from ganeti_steward.allocators.state import State
-from ganeti_steward.core.request import Balance
-from ganeti_steward.core.site import NoSite
-from ganeti_steward.core.wire import read_message
+from ganeti_steward.allocators.balancing.balance import movable
+from ganeti_steward.allocators.balancing.group_model import Board
+from ganeti_steward.allocators.balancing.legality import FAILOVER, Leave
+from ganeti_steward.allocators.balancing.single_moves import Moves
+from ganeti_steward.allocators.balancing.swap_pairs import PairFinder
+from ganeti_steward.allocators.balancing.swaps import Swaps
+from ganeti_steward.allocators.rules import move_kinds as ways
+from ganeti_steward.allocators.rules.candidates import terms_of
+from ganeti_steward.allocators.rules.move_kinds import Mover
+from ganeti_steward.allocators.rules.move_rules import Departure
+from ganeti_steward.allocators.score.score import Scorer
+from ganeti_steward.allocators.state.load import load
+from ganeti_steward.allocators.state.state import State
+from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.model.requests import Balance
+from ganeti_steward.core.model.site_rules import NoSite
 
 WAYS: Final = (
     ways.REPLACE,

@@ -14,18 +14,18 @@ import pytest
 from cluster_text import to_text
 from clusters import generate
 
-from ganeti_steward.allocators.candidates import judge_primary, judge_secondary
-from ganeti_steward.allocators.capacity_check import CapacityTest
-from ganeti_steward.allocators.copies import Copies
-from ganeti_steward.allocators.copies_score import CopyScore
-from ganeti_steward.allocators.copies_search import greedy, most_copies
-from ganeti_steward.allocators.load import load
-from ganeti_steward.allocators.placing import Placer
-from ganeti_steward.core.answer import Answer
-from ganeti_steward.core.context import Context
-from ganeti_steward.core.growth import copies_of, with_instances
-from ganeti_steward.core.request import Allocate, Capacity
-from ganeti_steward.core.wire import read_message
+from ganeti_steward.allocators.capacity.added_instances import copies_of, with_instances
+from ganeti_steward.allocators.capacity.headroom import Copies
+from ganeti_steward.allocators.capacity.headroom_score import CopyScore
+from ganeti_steward.allocators.capacity.headroom_search import greedy, most_copies
+from ganeti_steward.allocators.placement.placing import Placer
+from ganeti_steward.allocators.rules.candidates import judge_primary, judge_secondary
+from ganeti_steward.allocators.score.global_n1 import CapacityTest
+from ganeti_steward.allocators.state.load import load
+from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.model.answer import Answer
+from ganeti_steward.core.model.context import Context
+from ganeti_steward.core.model.requests import Allocate, Capacity
 
 Message = dict[str, Any]
 

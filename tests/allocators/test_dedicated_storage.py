@@ -8,8 +8,8 @@ import pytest
 from ask import outcome
 from clusters import generate
 
-from ganeti_steward.core.answer import Answer
-from ganeti_steward.core.config import Allocators, Config
+from ganeti_steward.core.config.values import Allocators, Config
+from ganeti_steward.core.model.answer import Answer
 
 Message = dict[str, Any]
 

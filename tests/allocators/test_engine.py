@@ -9,17 +9,17 @@ import orjson
 import pytest
 from clusters import cluster, generate
 
-from ganeti_steward.allocators import capacity_check
-from ganeti_steward.allocators import state as st
-from ganeti_steward.allocators.candidates import judge_primary, judge_secondary, terms_of
-from ganeti_steward.allocators.capacity_check import CapacityTest, evacuate
-from ganeti_steward.allocators.load import load
-from ganeti_steward.allocators.score import Scorer
-from ganeti_steward.allocators.search import PairPlaces, SinglePlaces
-from ganeti_steward.core.model import Cluster
-from ganeti_steward.core.request import Allocate
-from ganeti_steward.core.site import NoSite
-from ganeti_steward.core.wire import read_message
+from ganeti_steward.allocators.rules.candidates import judge_primary, judge_secondary, terms_of
+from ganeti_steward.allocators.score import global_n1 as capacity_check
+from ganeti_steward.allocators.score.global_n1 import CapacityTest, evacuate
+from ganeti_steward.allocators.score.ranked_places import PairPlaces, SinglePlaces
+from ganeti_steward.allocators.score.score import Scorer
+from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state.load import load
+from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.model.requests import Allocate
+from ganeti_steward.core.model.site_rules import NoSite
 
 SEEDS = range(40)
 KVM = 4096

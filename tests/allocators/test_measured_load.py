@@ -18,16 +18,20 @@ from cluster_text import to_text
 from clusters import cluster, generate
 from monitoring import addresses, daemons, node_report, telling, xen_report
 
-from ganeti_steward.allocators import state as st
-from ganeti_steward.allocators.guest import LOAD_UNIT
-from ganeti_steward.allocators.load import load
-from ganeti_steward.allocators.score import Scorer
-from ganeti_steward.core.growth import with_instances
-from ganeti_steward.core.loads import NODE_COLLECTOR, with_node_loads, with_reports
-from ganeti_steward.core.model import Cluster
-from ganeti_steward.core.request import Allocate
-from ganeti_steward.core.text_format import read_text
-from ganeti_steward.core.wire import read_message
+from ganeti_steward.allocators.capacity.added_instances import with_instances
+from ganeti_steward.allocators.score.score import Scorer
+from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state.demand import LOAD_UNIT
+from ganeti_steward.allocators.state.load import load
+from ganeti_steward.allocators.state.load_reports import (
+    NODE_COLLECTOR,
+    with_node_loads,
+    with_reports,
+)
+from ganeti_steward.core.ganeti.text_format import read_text
+from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.model.requests import Allocate
 
 Message = dict[str, Any]
 

@@ -10,8 +10,8 @@ import pytest
 from ask import hail, need_hail, outcome
 from clusters import KINDS, cluster, generate
 
-from ganeti_steward.core.answer import Answer
-from ganeti_steward.core.config import Allocators, Config
+from ganeti_steward.core.config.values import Allocators, Config
+from ganeti_steward.core.model.answer import Answer
 
 Message = dict[str, Any]
 

@@ -10,10 +10,10 @@ import pytest
 from ask import announced_score, hail, need_hail, steward
 from clusters import cluster
 
-from ganeti_steward.allocators.scoring import score_after
-from ganeti_steward.core.comparison import settled
-from ganeti_steward.core.request import Allocate, Relocate
-from ganeti_steward.core.wire import read_message
+from ganeti_steward.allocators.score.cluster_score import score_after
+from ganeti_steward.core.iallocator.comparison import settled
+from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.model.requests import Allocate, Relocate
 
 Message = dict[str, Any]
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 PLUGIN = """
 import os
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.finding import Finding, NotApplicable, Unknown
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
 
 @hookimpl
 def steward_diagnose(machine):

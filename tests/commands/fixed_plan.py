@@ -12,9 +12,9 @@ Message = dict[str, Any]
 #: Swaps the nodes of the first drbd instance, then gives it and the second another secondary.
 PLUGIN: Final = """\
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.answer import Answer, Refusal
-from ganeti_steward.core.explanation import GroupBalance, GroupHealth, Move
-from ganeti_steward.core.operations import migrate, moves_result, replace_secondary
+from ganeti_steward.core.model.answer import Answer, Refusal
+from ganeti_steward.core.model.explanation import GroupBalance, GroupHealth, Move
+from ganeti_steward.core.model.opcodes import migrate, moves_result, replace_secondary
 
 EXPLAINS, REFUSES, HEALTH = {explains}, {refuses!r}, {health}
 asked = []

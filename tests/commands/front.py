@@ -12,7 +12,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any, Final
 
-from ganeti_steward.core import cli
+from ganeti_steward.core.commands import main as cli
 
 if TYPE_CHECKING:
     import pytest

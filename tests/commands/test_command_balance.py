@@ -13,7 +13,7 @@ from daemons import luxid
 from fixed_plan import asked, install
 from live import Ganeti
 
-from ganeti_steward.core.request import Balance
+from ganeti_steward.core.model.requests import Balance
 
 if TYPE_CHECKING:
     from front import Front

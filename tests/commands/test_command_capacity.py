@@ -168,7 +168,7 @@ def test_another_allocator(front: Front, small: Message) -> None:
         "mine",
         """
         from ganeti_steward.core import hookimpl
-        from ganeti_steward.core.answer import Answer
+        from ganeti_steward.core.model.answer import Answer
 
         @hookimpl
         def steward_capacity(request, cluster):

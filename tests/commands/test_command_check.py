@@ -16,8 +16,8 @@ import pytest
 from fixed_plan import asked, install
 from text_output import write_text
 
-from ganeti_steward.core.text_format import read_text
-from ganeti_steward.core.wire import read_cluster
+from ganeti_steward.core.ganeti.text_format import read_text
+from ganeti_steward.core.iallocator.message import read_cluster
 
 if TYPE_CHECKING:
     from front import Front

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from programs import program
 
-from ganeti_steward.core.config import Config, load_config
+from ganeti_steward.core.config.load import load_config
+from ganeti_steward.core.config.values import Config
 
 if TYPE_CHECKING:
     from front import Front

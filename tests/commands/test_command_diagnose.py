@@ -18,7 +18,7 @@ import pytest
 from front import PROGRAMS
 from programs import HANGING, ended_at_last, is_running, notes, program, wait_until
 
-from ganeti_steward.core import cli
+from ganeti_steward.core.commands import main as cli
 from ganeti_steward.core.ganeti.signing import verify
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def test_nagios_without_memory(disk: Front, monkeypatch: pytest.MonkeyPatch) -> 
     def fail(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("ganeti_steward.diagnose.front.diagnose.diagnose_node", fail)
+    monkeypatch.setattr("ganeti_steward.diagnose.cli.diagnose.diagnose_node", fail)
     done = disk("diagnose", "--format=nagios")
     assert (done.status, done.out) == (3, "DIAGNOSE UNKNOWN - MemoryError: no message\n")
 
@@ -321,7 +321,7 @@ def as_nobody(front: Front, *arguments: str) -> tuple[int, str, str]:
 
     It is a fork, since Python itself may lie where nobody else can read.
     """
-    assert importlib.import_module("ganeti_steward.core.plugins")
+    assert importlib.import_module("ganeti_steward.core.hooks.manager")
     streams = [front.path / name for name in ("nobody.out", "nobody.err")]
     pid = os.fork()
     if not pid:

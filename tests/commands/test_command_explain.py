@@ -183,7 +183,7 @@ def test_costs_of_plugins(front: Front) -> None:
         "prefer",
         """
         from ganeti_steward.core import hookimpl
-        from ganeti_steward.core.site import PRIMARY, Cost
+        from ganeti_steward.core.model.site_rules import PRIMARY, Cost
         @hookimpl
         def steward_weigh(cluster):
             return [Cost("node5.lab", PRIMARY, -3)]
@@ -201,7 +201,7 @@ def test_verdict_of_a_plugin(front: Front) -> None:
         "loud",
         """
         from ganeti_steward.core import hookimpl
-        from ganeti_steward.core.site import PRIMARY, Ban
+        from ganeti_steward.core.model.site_rules import PRIMARY, Ban
         @hookimpl
         def steward_constrain(cluster):
             return [Ban("node5.lab", PRIMARY, "noise", "is too loud at night")]

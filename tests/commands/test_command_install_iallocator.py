@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from front import PROGRAMS, capture
 
-from ganeti_steward.core.commands import install_iallocator
+from ganeti_steward.allocators.cli import install_iallocator
 from ganeti_steward.core.errors import StewardError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from programs import program
 
-from ganeti_steward.core.request import HOOKS
+from ganeti_steward.core.model.requests import HOOKS
 
 if TYPE_CHECKING:
     from front import Front

@@ -17,7 +17,7 @@ BATCH = str(CAPTURES / "multi-allocate-two.in.json")
 
 NEVER = """\
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.site import PRIMARY, Ban
+from ganeti_steward.core.model.site_rules import PRIMARY, Ban
 
 
 @hookimpl

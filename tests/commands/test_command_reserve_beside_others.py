@@ -8,7 +8,7 @@ import pytest
 from daemons import luxid
 from tagged import Operation, Tagged
 
-from ganeti_steward.plugins.commands.transfers import Transfer, recovery
+from ganeti_steward.plugins.aggregates.cli.transfers import Transfer, recovery
 
 if TYPE_CHECKING:
     from front import Front

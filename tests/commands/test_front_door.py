@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from front import CAPTURES
 
-from ganeti_steward.core import cli
+from ganeti_steward.core.commands import main as cli
+from ganeti_steward.core.hooks import builtins
 
 if TYPE_CHECKING:
     from front import Front
@@ -21,9 +22,9 @@ COMMANDS = list(cli.COMMANDS)
 #: What an allocation has no use for; each would cost more than many an allocation.
 LATE = (
     "argparse",
-    "ganeti_steward.core.loads",
-    "ganeti_steward.core.measuring",
-    "ganeti_steward.core.mond",
+    "ganeti_steward.allocators.state.load_reports",
+    "ganeti_steward.allocators.state.measured_load",
+    "ganeti_steward.allocators.state.mond",
     "http.client",
     "importlib.metadata",
     "prometheus_client",
@@ -34,10 +35,10 @@ LATE = (
     "waitress",
     # Only chains with programs and shadows need these.
     "faulthandler",
-    "ganeti_steward.core.comparison",
-    "ganeti_steward.core.external",
-    "ganeti_steward.core.program",
-    "ganeti_steward.core.shadow",
+    "ganeti_steward.core.iallocator.comparison",
+    "ganeti_steward.allocators.external_program",
+    "ganeti_steward.core.process",
+    "ganeti_steward.plugins.shadow.shadows",
     "shlex",
     "subprocess",
     "tempfile",
@@ -60,11 +61,11 @@ with open({told!r}, "w") as file:
 #: An allocation with the default configuration, which needs no file (and keeps nothing here).
 DEFAULTS = """\
 import sys
-import ganeti_steward.core.iallocator
-from ganeti_steward.core.config import Config
-from ganeti_steward.core.dispatch import answer_message
-from ganeti_steward.core.options import parse_options
-from ganeti_steward.core.wire import write_answer
+import ganeti_steward.core.iallocator.main
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.iallocator.dispatch import answer_message
+from ganeti_steward.core.model.options import parse_options
+from ganeti_steward.core.iallocator.message import write_answer
 with open({file!r}, "rb") as request:
     outcome = answer_message(request.read(), parse_options([]), Config())
 status = 0 if b'"success":true' in write_answer(outcome) else 1
@@ -117,26 +118,34 @@ def test_an_allocation_imports_little(front: Front, name: str) -> None:
 def test_the_whole_program_imports_little(front: Front) -> None:
     """With a file only what reads it is added."""
     file = str(CAPTURES / "allocate-drbd.in.json")
-    modules = run(front, "iallocator", "run", "steward-iallocator", file)
+    modules = run(front, "iallocator.main", "run", "steward-iallocator", file)
     assert modules & set(LATE) == {"tomllib"}
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["explain", "--help"], ["--version"]])
 def test_help_does_not_import_the_engine(front: Front, arguments: list[str]) -> None:
-    modules = run(front, "cli", "main", "gnt-steward", *arguments)
+    modules = run(front, "commands.main", "main", "gnt-steward", *arguments)
     assert "argparse" in modules
     assert not modules & {"numpy", "rich", "requests", "waitress", "prometheus_client"}
 
 
+def commands_of(modules: set[str]) -> set[str]:
+    """The commands whose module is among the imported ones."""
+    return {
+        command
+        for command, package in builtins.COMMANDS.items()
+        if f"{package}.{command.replace('-', '_')}" in modules
+    }
+
+
 def test_help_imports_no_command(front: Front) -> None:
-    modules = run(front, "cli", "main", "gnt-steward", "--help")
-    assert not {name for name in modules if name.startswith("ganeti_steward.core.commands.")}
+    modules = run(front, "commands.main", "main", "gnt-steward", "--help")
+    assert commands_of(modules) == set()
 
 
 def test_one_command_imports_no_other(front: Front) -> None:
-    modules = run(front, "cli", "main", "gnt-steward", "check-config", "--sample")
-    found = {name for name in modules if name.startswith("ganeti_steward.core.commands.")}
-    assert found == {"ganeti_steward.core.commands.check_config"}
+    modules = run(front, "commands.main", "main", "gnt-steward", "check-config", "--sample")
+    assert commands_of(modules) == {"check-config"}
 
 
 def test_help(front: Front) -> None:
@@ -235,7 +244,7 @@ def test_reader_goes_away(front: Front) -> None:
     """``gnt-steward explain FILE | true``."""
     file = CAPTURES / "allocate-drbd.in.json"
     with subprocess.Popen(
-        [sys.executable, "-m", "ganeti_steward.core.cli", "explain", str(file)],
+        [sys.executable, "-m", "ganeti_steward.core.commands.main", "explain", str(file)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={"GNT_STEWARD_CONFIG": str(front.config_file)},

@@ -6,11 +6,11 @@ import copy
 import json
 from typing import Any, Final
 
-from ganeti_steward.core.answer import Outcome
-from ganeti_steward.core.config import Config
-from ganeti_steward.core.dispatch import answer_message
-from ganeti_steward.core.options import parse_options
-from ganeti_steward.core.wire import write_answer
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.iallocator.dispatch import answer_message
+from ganeti_steward.core.iallocator.message import write_answer
+from ganeti_steward.core.model.answer import Outcome
+from ganeti_steward.core.model.options import parse_options
 
 Json = dict[str, Any]
 

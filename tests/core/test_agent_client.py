@@ -19,15 +19,15 @@ from repair_requests import COMMAND, KEY
 from whitelists import needs_root, whitelist
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.agent_client import (
+from ganeti_steward.core.ganeti.hmac_key import KeyFile
+from ganeti_steward.core.ganeti.signing import open_signed, sign
+from ganeti_steward.core.node_agent.client import (
     AgentClient,
     AgentRefused,
     NotConnected,
     OutcomeUnknown,
     Repaired,
 )
-from ganeti_steward.core.ganeti.hmac_key import KeyFile
-from ganeti_steward.core.ganeti.signing import open_signed, sign
 
 UUID = "ce55f3c9-6d68-4ff5-92f7-a67577ccec32"
 NOW = 1_700_000_000 * 10**9

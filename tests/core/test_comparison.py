@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ganeti_steward.core.answer import Answer, Outcome, Refusal
-from ganeti_steward.core.comparison import names, same, settled, short, word
-from ganeti_steward.core.model import Cluster
-from ganeti_steward.core.request import Balance, Capacity, Request
-from ganeti_steward.core.wire import read_message
+from ganeti_steward.core.iallocator.comparison import names, same, settled, short, word
+from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
+from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.model.requests import Balance, Capacity, Request
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 

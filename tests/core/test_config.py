@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from ganeti_steward.core import config
-from ganeti_steward.core.config import Config, load_config
-from ganeti_steward.core.config_file import sample_config
-from ganeti_steward.core.config_node import Nagios
-from ganeti_steward.core.config_schema import SCHEMA
+from ganeti_steward.core.config import load as tested
+from ganeti_steward.core.config.load import config_path, load_config
+from ganeti_steward.core.config.node import Nagios
+from ganeti_steward.core.config.parse import sample_config
+from ganeti_steward.core.config.schema import SCHEMA
+from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import BadConfig
 
 
@@ -185,13 +186,13 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environment", "path"),
     [
-        ({}, config.DEFAULT_PATH),
-        ({config.ENVIRONMENT: ""}, config.DEFAULT_PATH),
-        ({config.ENVIRONMENT: "/x"}, "/x"),
+        ({}, tested.DEFAULT_PATH),
+        ({tested.ENVIRONMENT: ""}, tested.DEFAULT_PATH),
+        ({tested.ENVIRONMENT: "/x"}, "/x"),
     ],
 )
 def test_path(environment: Mapping[str, str], path: str) -> None:
-    assert config.config_path(environment) == path
+    assert config_path(environment) == path
 
 
 def test_missing_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +200,7 @@ def test_missing_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadConfig, match=f"configuration {missing}: the file does not exist"):
         load_config(missing)
     # Only the default file may be missing.
-    monkeypatch.setattr(config, "DEFAULT_PATH", missing)
+    monkeypatch.setattr(tested, "DEFAULT_PATH", missing)
     assert load_config(missing) == Config()
 
 

@@ -14,12 +14,13 @@ from typing import Any
 import mutation
 import pytest
 
-from ganeti_steward.core.config import Allocators, Config
-from ganeti_steward.core.dispatch import answer_message
+from ganeti_steward.core.config.values import Allocators, Config
 from ganeti_steward.core.errors import BadInput
-from ganeti_steward.core.model import Cluster
-from ganeti_steward.core.options import parse_options
-from ganeti_steward.core.request import (
+from ganeti_steward.core.iallocator.dispatch import answer_message
+from ganeti_steward.core.iallocator.message import read_message, write_answer
+from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.model.options import parse_options
+from ganeti_steward.core.model.requests import (
     Allocate,
     AllocateSecondary,
     Balance,
@@ -30,7 +31,6 @@ from ganeti_steward.core.request import (
     Relocate,
     Request,
 )
-from ganeti_steward.core.wire import read_message, write_answer
 
 SEEDS = int(os.environ.get("STEWARD_FUZZ", "3000"))
 BLOCK = 250

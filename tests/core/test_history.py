@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ganeti_steward.core import history
-from ganeti_steward.core.config import History
+from ganeti_steward.core.config.values import History
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.history import Call
+from ganeti_steward.core.iallocator import history
+from ganeti_steward.core.iallocator.history import Call
 
 
 @pytest.fixture

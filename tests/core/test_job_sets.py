@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ganeti_steward.core.ganeti.job_sets import commands, counted, describe, job_sets, script
-from ganeti_steward.core.model import Cluster, Instance
-from ganeti_steward.core.operations import Job, failover, migrate, replace_secondary
+from ganeti_steward.core.model.cluster import Cluster, Instance
+from ganeti_steward.core.model.opcodes import Job, failover, migrate, replace_secondary
 
 
 def instance(name: str, *nodes: str) -> Instance:

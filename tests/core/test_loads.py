@@ -11,17 +11,17 @@ import pytest
 from messages import answer, message, wanted
 from monitoring import node_report, xen_report
 
-from ganeti_steward.core.errors import BadInput
-from ganeti_steward.core.loads import (
+from ganeti_steward.allocators.state.load_reports import (
     NODE_COLLECTOR,
     XEN_COLLECTOR,
     NoLoads,
     asked,
     with_reports,
 )
-from ganeti_steward.core.model import Cluster
-from ganeti_steward.core.mond_file import read_reports
-from ganeti_steward.core.wire import read_message
+from ganeti_steward.allocators.state.mond_file import read_reports
+from ganeti_steward.core.errors import BadInput
+from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.model.cluster import Cluster
 
 Json = dict[str, Any]
 

@@ -13,7 +13,7 @@ from daemons import luxid
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import JobState, Submitted
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.operations import migrate
+from ganeti_steward.core.model.opcodes import migrate
 
 
 def refused(error: object) -> bytes:

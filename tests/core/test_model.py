@@ -7,8 +7,8 @@ import json
 import pytest
 from messages import Json, message
 
-from ganeti_steward.core.model import Disk, Instance
-from ganeti_steward.core.wire import read_message
+from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.model.cluster import Disk, Instance
 
 
 def _instance(**more: object) -> Instance:

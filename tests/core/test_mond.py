@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import pytest
 from monitoring import Behaviour, addresses, answering, daemons, node_report, telling, xen_report
 
-from ganeti_steward.core.loads import NODE_COLLECTOR, XEN_COLLECTOR, NoLoads
-from ganeti_steward.core.mond import ask
+from ganeti_steward.allocators.state.load_reports import NODE_COLLECTOR, XEN_COLLECTOR, NoLoads
+from ganeti_steward.allocators.state.mond import ask
 
 LONG = 60.0
 SHORT = 0.3

@@ -6,7 +6,7 @@ import pytest
 from messages import answer, message, wanted
 
 from ganeti_steward.core.errors import BadInput
-from ganeti_steward.core.options import Options, parse_options, written
+from ganeti_steward.core.model.options import Options, parse_options, written
 
 
 @pytest.mark.parametrize(

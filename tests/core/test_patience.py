@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
-from ganeti_steward.core.patience import Patience
+from ganeti_steward.core.service.disk_timeout import Patience
 
 _T = TypeVar("_T")
 

@@ -18,8 +18,8 @@ import mutation
 import pytest
 from messages import KINDS, Json, answer, message, put
 
-from ganeti_steward.core.config import ENVIRONMENT, History
-from ganeti_steward.core.history import entry, names
+from ganeti_steward.core.config.values import ENVIRONMENT, History
+from ganeti_steward.core.iallocator.history import entry, names
 from ganeti_steward.core.version import VERSION
 
 PROGRAM = Path(sys.executable).with_name("steward-iallocator")
@@ -222,7 +222,7 @@ def test_calls_at_the_same_time(house: House) -> None:
 _PLUGIN = """
 import os
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.answer import Answer
+from ganeti_steward.core.model.answer import Answer
 
 print("imported")
 

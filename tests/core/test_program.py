@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from programs import HANGING, ended_at_last, is_running, notes, program, wait_until
 
-from ganeti_steward.core import program as tested
-from ganeti_steward.core.program import ENVIRONMENT, follow, program_fault, run_program
+from ganeti_steward.core import process as tested
+from ganeti_steward.core.process import ENVIRONMENT, follow, program_fault, run_program
 
 #: Seconds; far more than any of these programs takes that ends by itself.
 LIMIT = 300.0

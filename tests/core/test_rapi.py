@@ -14,7 +14,7 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted
 from ganeti_steward.core.ganeti.rapi import Rapi
 from ganeti_steward.core.ganeti.rapi_access import Credentials, base_url, read_credentials
-from ganeti_steward.core.operations import migrate, remove_tags, replace_secondary, set_tags
+from ganeti_steward.core.model.opcodes import migrate, remove_tags, replace_secondary, set_tags
 
 LAB = Credentials("lab", "secret")
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from messages import KINDS, Json, message, put
 
 from ganeti_steward.core.errors import BadInput
-from ganeti_steward.core.reader import LEAST, LIMIT, Faults, Section, describe
-from ganeti_steward.core.wire import read_message
+from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.json_reader import LEAST, LIMIT, Faults, Section, describe
 
 _ANYTHING = st.recursive(
     st.none()

@@ -15,9 +15,9 @@ from ganeti_steward.core.ganeti.jobs import JobState
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.rapi import Rapi
 from ganeti_steward.core.ganeti.rapi_access import Credentials
-from ganeti_steward.core.ganeti.reading import Snapshot, disk_space, read_live
-from ganeti_steward.core.model import Cluster, Node
-from ganeti_steward.core.wire import read_cluster
+from ganeti_steward.core.ganeti.snapshot import Snapshot, disk_space, read_live
+from ganeti_steward.core.iallocator.message import read_cluster
+from ganeti_steward.core.model.cluster import Cluster, Node
 
 LAB = Credentials("lab", "secret")
 

@@ -15,10 +15,10 @@ from daemons import luxid, rapi
 from live import Ganeti
 from text_output import write_text
 
-from ganeti_steward.core import sources
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.sources import Source, add_source_options, read_source
-from ganeti_steward.core.wire import read_cluster
+from ganeti_steward.core.ganeti import sources
+from ganeti_steward.core.ganeti.sources import Source, add_source_options, read_source
+from ganeti_steward.core.iallocator.message import read_cluster
 
 
 def source(*arguments: str, template: str | None = None) -> Source:

@@ -9,7 +9,7 @@ from typing import Any
 import messages
 import pytest
 
-from ganeti_steward.core.operations import migrate, replace_secondary
+from ganeti_steward.core.model.opcodes import migrate, replace_secondary
 
 VECTORS = sorted((Path(__file__).parent.parent / "data" / "vectors").glob("*.json"))
 

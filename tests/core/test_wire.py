@@ -12,9 +12,9 @@ import orjson
 import pytest
 from messages import GONE, KINDS, Json, answer, body, message, node, outcome, put, wanted
 
-from ganeti_steward.core.answer import Answer, Refusal
 from ganeti_steward.core.errors import BadInput
-from ganeti_steward.core.wire import read_message, write_answer
+from ganeti_steward.core.iallocator.message import read_message, write_answer
+from ganeti_steward.core.model.answer import Answer, Refusal
 
 _TEMPLATES = "blockdev, diskless, drbd, ext, file, gluster, plain, rbd, sharedfile"
 _TYPES = (

@@ -11,7 +11,7 @@ from diagnosing import Site
 from uid_pools import FIRST
 from whitelists import whitelist
 
-from ganeti_steward.diagnose.uid_pool import Pool
+from ganeti_steward.diagnose.sources.uid_pool import Pool
 
 
 @pytest.fixture(scope="module")

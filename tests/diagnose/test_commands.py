@@ -14,10 +14,10 @@ from programs import HANGING, ended_at_last, is_running, notes, program, wait_un
 from unkillable import frozen_filesystem, needs_freezing, state
 from whitelists import needs_root, safe_directory
 
-from ganeti_steward.core import program as runner
-from ganeti_steward.core.finding import Finding, NotApplicable, Said, Unknown
-from ganeti_steward.diagnose import whitelist as whitelist_module
-from ganeti_steward.diagnose.commands import find_commands, run_command
+from ganeti_steward.core import process as runner
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Said, Unknown
+from ganeti_steward.diagnose.sources import whitelist as whitelist_module
+from ganeti_steward.diagnose.sources.commands import find_commands, run_command
 
 pytestmark = needs_root
 

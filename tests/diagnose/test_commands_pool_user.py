@@ -11,9 +11,9 @@ from commanded import FINE, LIMIT, OK, unknown
 from programs import is_running, program
 from whitelists import needs_root
 
-from ganeti_steward.core.finding import Finding
-from ganeti_steward.diagnose.commands import run_command
-from ganeti_steward.diagnose.uid_pool import Pool
+from ganeti_steward.core.model.finding import Finding
+from ganeti_steward.diagnose.sources.commands import run_command
+from ganeti_steward.diagnose.sources.uid_pool import Pool
 
 pytestmark = needs_root
 

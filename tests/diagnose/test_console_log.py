@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from unkillable import frozen_filesystem, needs_freezing
 
-from ganeti_steward.core.config import Log
 from ganeti_steward.core.log import set_up
-from ganeti_steward.diagnose.console_log import ConsoleLog
+from ganeti_steward.core.service.console_log import ConsoleLog
 
 
 class Told:
@@ -141,7 +140,7 @@ def test_as_the_programs_log(
     monkeypatch.setattr(root, "propagate", False)
     monkeypatch.setattr(root, "level", root.level)
     monkeypatch.setattr(logging, "raiseExceptions", False)
-    set_up(Log("/dev/full", "info"), lambda path: ConsoleLog(path, str(console)))
+    set_up("/dev/full", "info", lambda path: ConsoleLog(path, str(console)))
     logging.getLogger("ganeti_steward.diagnose").warning("refused")
     root.handlers[0].close()
     assert console.read_text().endswith(" WARNING refused\n")

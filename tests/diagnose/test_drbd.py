@@ -12,7 +12,7 @@ from collected import DATA, collect, faults, recorded, survives, unknown
 from json_damage import damaged, shuffled
 from recorded import RecordedMachine
 
-from ganeti_steward.core.finding import Finding, NotApplicable, Unknown
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
 
 HEAD_8 = "version: 8.4.11 (api:1/proto:86-101)\nsrcversion: 211FB288A383ED945B83420 \n"
 HEAD_9 = "version: 9.2.11 (api:2/proto:118-122)\nTransports (api:21): tcp (9.2.11)\n"

@@ -8,7 +8,7 @@ import pytest
 from collected import collect, faults, fine, recorded, survives, unknown
 from recorded import RecordedMachine
 
-from ganeti_steward.core.finding import Finding, NotApplicable, Unknown
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
 
 MC = "/sys/devices/system/edac/mc"
 

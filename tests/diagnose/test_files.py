@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.finding import STATUSES, Finding, Unknown
-from ganeti_steward.diagnose.files import Busy, locked, prepare_directory, write_file
-from ganeti_steward.diagnose.hysteresis import Held, Holding, State, settle
-from ganeti_steward.diagnose.state_file import parse_state, read_state, state_bytes, write_state
+from ganeti_steward.core.model.finding import STATUSES, Finding, Unknown
+from ganeti_steward.diagnose.model.hysteresis import Held, Holding, State, settle
+from ganeti_steward.diagnose.run.files import Busy, locked, prepare_directory, write_file
+from ganeti_steward.diagnose.run.state_file import parse_state, read_state, state_bytes, write_state
 
 LIVE = Finding("smart:sda", "live-repair", "change-disk", {"failed": [1, None, "ü"]})
 STATE = State(
@@ -90,7 +90,7 @@ def test_directory(tmp_path: Path) -> None:
 
 HOLDER = """
 import sys
-from ganeti_steward.diagnose.files import locked
+from ganeti_steward.diagnose.run.files import locked
 with locked(sys.argv[1]):
     print("mine", flush=True)
     sys.stdin.read()
@@ -113,7 +113,7 @@ def test_a_child_that_goes_on_does_not_keep_the_lock(tmp_path: Path) -> None:
     """Such as one that cannot be killed because its disk does not answer."""
     source = """
 import os, sys, time
-from ganeti_steward.diagnose.files import locked
+from ganeti_steward.diagnose.run.files import locked
 with locked(sys.argv[1]):
     pid = os.fork()
     if not pid:

@@ -10,10 +10,10 @@ import pytest
 from programs import program
 from whitelists import needs_root, whitelist
 
-from ganeti_steward.core.finding import Finding, NotApplicable, Said, Unknown
-from ganeti_steward.diagnose.gathering import gather
-from ganeti_steward.diagnose.loading import Source
-from ganeti_steward.diagnose.uid_pool import Pool
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Said, Unknown
+from ganeti_steward.diagnose.run.gathering import gather
+from ganeti_steward.diagnose.run.loading import Source
+from ganeti_steward.diagnose.sources.uid_pool import Pool
 
 if TYPE_CHECKING:
     from diagnosing import Site
@@ -216,8 +216,8 @@ def test_many_plugins_in_any_order(site: Site) -> None:
 
 def test_a_real_machine(site: Site) -> None:
     """This one, by everything that is built in; each says something, whatever it is."""
-    from ganeti_steward.core.config_node import COLLECTORS
-    from ganeti_steward.diagnose.loading import this_machine
+    from ganeti_steward.core.config.node import COLLECTORS
+    from ganeti_steward.diagnose.run.loading import this_machine
 
     site.machine = this_machine
     site.configure(collectors=COLLECTORS)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganeti_steward.core.finding import Finding, NotApplicable, Said, Unknown, severity
-from ganeti_steward.diagnose.hysteresis import Holding, Settled, State, settle
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Said, Unknown, severity
+from ganeti_steward.diagnose.model.hysteresis import Holding, Settled, State, settle
 
 OK = Finding("smart:sda", "Ok")
 LIVE = Finding("smart:sda", "live-repair", "change-disk", {"failed": 1})

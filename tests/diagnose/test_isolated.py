@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from isolating import FINE, LIMIT, said, unknown
 
-from ganeti_steward.core.finding import Finding, NotApplicable, Said, Unknown
-from ganeti_steward.diagnose.isolated import run
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Said, Unknown
+from ganeti_steward.diagnose.sources.isolated import run
 
 
 def test_what_is_said() -> None:

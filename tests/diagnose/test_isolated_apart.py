@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from isolating import FINE, KILLED, SHORT, _ends, _loop, _raise, said, unknown
 
-from ganeti_steward.core.finding import Finding, Said
+from ganeti_steward.core.model.finding import Finding, Said
 
 
 def test_a_child_it_lets_run_on() -> None:

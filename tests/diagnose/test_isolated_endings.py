@@ -17,10 +17,10 @@ from programs import HANGING, ended_at_last, is_running, notes, program, wait_un
 from unkillable import frozen_filesystem, needs_freezing, state
 from whitelists import safe_directory
 
-from ganeti_steward.core.finding import Said, Unknown
-from ganeti_steward.core.program import run_program
-from ganeti_steward.diagnose import isolated
-from ganeti_steward.diagnose.isolated import run
+from ganeti_steward.core.model.finding import Said, Unknown
+from ganeti_steward.core.process import run_program
+from ganeti_steward.diagnose.sources import isolated
+from ganeti_steward.diagnose.sources.isolated import run
 
 
 @pytest.mark.parametrize(

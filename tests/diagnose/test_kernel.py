@@ -9,8 +9,8 @@ import pytest
 from collected import collect, faults, fine, recorded, survives, unknown
 from recorded import RecordedMachine
 
-from ganeti_steward.core.finding import Finding, NotApplicable, Unknown
-from ganeti_steward.diagnose.hysteresis import Holding, State, settle
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
+from ganeti_steward.diagnose.model.hysteresis import Holding, State, settle
 
 ERROR = "3,1,{},-;I/O error, dev sda, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2\n"
 

@@ -15,9 +15,9 @@ from collected import DATA, collect, faults, fine, recorded, survives, unknown
 from json_damage import damaged, shuffled
 from recorded import RecordedMachine
 
-from ganeti_steward.core.finding import Finding, NotApplicable, Unknown
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
 from ganeti_steward.diagnose.collectors.lvm import COMMAND
-from ganeti_steward.diagnose.local_machine import LocalMachine
+from ganeti_steward.diagnose.sources.local_machine import LocalMachine
 
 LINE = " ".join(COMMAND)
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import pytest
 
-from ganeti_steward.diagnose.memory import _has_capability
+from ganeti_steward.core.service.memory_lock import _has_capability
 
 START: Final = """
 import ctypes, json, os, resource, sys, threading
-from ganeti_steward.diagnose.memory import keep_small, lock_memory
+from ganeti_steward.core.service.memory_lock import keep_small, lock_memory
 
 def of_status(name):
     with open("/proc/self/status") as status:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from programs import HANGING, ended_at_last, is_running, notes, program
 
-from ganeti_steward.core.config_file import parse_config
-from ganeti_steward.core.config_node import Nagios
+from ganeti_steward.core.config.node import Nagios
+from ganeti_steward.core.config.parse import parse_config
 from ganeti_steward.core.errors import BadConfig
-from ganeti_steward.core.finding import Finding, Said, Unknown
-from ganeti_steward.core.program import Ended
-from ganeti_steward.diagnose.nagios import ask, judged
+from ganeti_steward.core.model.finding import Finding, Said, Unknown
+from ganeti_steward.core.process import Ended
+from ganeti_steward.diagnose.sources.nagios import ask, judged
 
 LIMIT = 300.0
 

@@ -10,7 +10,7 @@ from collected import collect, faults, fine, recorded, survives, unknown
 from recorded import RecordedMachine
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.finding import Finding, NotApplicable, Unknown
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
 
 NET = "/sys/class/net"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ganeti_steward.core.finding import Finding
-from ganeti_steward.diagnose.object import (
+from ganeti_steward.core.model.finding import Finding
+from ganeti_steward.diagnose.model.object import (
     MOST_DEEP,
     BadObject,
     object_faults,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ganeti_steward.core.finding import Finding, NotApplicable, Unknown
-from ganeti_steward.core.program import Ended
-from ganeti_steward.diagnose.recorded import RecordedMachine, said_by
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
+from ganeti_steward.core.process import Ended
+from ganeti_steward.diagnose.testing import RecordedMachine, said_by
 
 if TYPE_CHECKING:
     from diagnosing import Site

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ganeti_steward.core.finding import NotApplicable, Unknown
-from ganeti_steward.diagnose.files import Busy, locked
+from ganeti_steward.core.model.finding import NotApplicable, Unknown
+from ganeti_steward.diagnose.run.files import Busy, locked
 
 if TYPE_CHECKING:
     from diagnosing import Site
 
-    from ganeti_steward.diagnose.running import Run
+    from ganeti_steward.diagnose.run.running import Run
 
 #: Says what a file tells it.
 DISK = """

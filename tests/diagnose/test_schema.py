@@ -11,8 +11,8 @@ import fastjsonschema
 import pytest
 
 import ganeti_steward.diagnose
-from ganeti_steward.core.finding import STATUSES
-from ganeti_steward.diagnose.object import object_faults
+from ganeti_steward.core.model.finding import STATUSES
+from ganeti_steward.diagnose.model.object import object_faults
 
 SCHEMA: Any = json.loads(
     (Path(ganeti_steward.diagnose.__file__).parent / "schema.json").read_text()

@@ -6,8 +6,8 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ganeti_steward.core.service.rate_limited_log import Seldom
 from ganeti_steward.diagnose.agent.reports import Reports
-from ganeti_steward.diagnose.agent.seldom import Seldom
 
 if TYPE_CHECKING:
     import pytest

@@ -11,7 +11,7 @@ from collected import collect, faults, fine, recorded, survives, unknown
 from recorded import RecordedMachine
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.finding import Finding, NotApplicable
+from ganeti_steward.core.model.finding import Finding, NotApplicable
 
 
 def one(tmp_path: Path, current: float, critical: float | None, chip: str = "k10temp") -> Any:

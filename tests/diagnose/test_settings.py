@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ganeti_steward.diagnose.collectors.settings import BadSettings, read_settings
+from ganeti_steward.diagnose.collectors.shared.thresholds import BadSettings, read_settings
 
 
 class Kind(NamedTuple):

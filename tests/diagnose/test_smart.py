@@ -18,9 +18,9 @@ from smart_answers import (
     sorted_by_source,
 )
 
-from ganeti_steward.core.finding import Finding, NotApplicable, Unknown
-from ganeti_steward.diagnose.collectors.settings import BadSettings
-from ganeti_steward.diagnose.hysteresis import Holding, State, settle
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
+from ganeti_steward.diagnose.collectors.shared.thresholds import BadSettings
+from ganeti_steward.diagnose.model.hysteresis import Holding, State, settle
 
 
 def test_healthy() -> None:

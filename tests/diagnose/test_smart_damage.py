@@ -18,7 +18,7 @@ from smart_answers import (
     sorted_by_source,
 )
 
-from ganeti_steward.core.program import Ended
+from ganeti_steward.core.process import Ended
 
 ESSENTIAL = {
     "sda": [

@@ -19,10 +19,10 @@ from smart_answers import (
     document,
 )
 
-from ganeti_steward.core.finding import Finding, NotApplicable, Unknown
-from ganeti_steward.core.program import Ended
-from ganeti_steward.diagnose import isolated
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
+from ganeti_steward.core.process import Ended
 from ganeti_steward.diagnose.collectors.smart import Collector
+from ganeti_steward.diagnose.sources import isolated
 
 
 def test_behind_a_raid_controller() -> None:

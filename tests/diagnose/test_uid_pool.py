@@ -16,8 +16,8 @@ from programs import is_running
 from uid_pools import FIRST, order, process_with
 from whitelists import needs_root
 
-from ganeti_steward.diagnose import uid_pool
-from ganeti_steward.diagnose.uid_pool import (
+from ganeti_steward.diagnose.sources import uid_pool
+from ganeti_steward.diagnose.sources.uid_pool import (
     Pool,
     UidPoolError,
     borrowed_uid,

@@ -14,7 +14,7 @@ import pytest
 from uid_pools import FIRST, ganeti, order, process_with, with_ganeti
 from whitelists import needs_root
 
-from ganeti_steward.diagnose.uid_pool import (
+from ganeti_steward.diagnose.sources.uid_pool import (
     Pool,
     UidPoolError,
     take_uid,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from uid_pools import ganeti, with_ganeti
 
-from ganeti_steward.diagnose.uid_pool import (
+from ganeti_steward.diagnose.sources.uid_pool import (
     Pool,
     UidPoolError,
     parse_pool,

@@ -22,8 +22,8 @@ from whitelisted import (
 )
 from whitelists import needs_root
 
-from ganeti_steward.core.program import run_program
-from ganeti_steward.diagnose.whitelist import Forbidden, listing, opened
+from ganeti_steward.core.process import run_program
+from ganeti_steward.diagnose.sources.whitelist import Forbidden, listing, opened
 
 pytestmark = needs_root
 

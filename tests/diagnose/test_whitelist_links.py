@@ -15,7 +15,7 @@ from whitelisted import (
 )
 from whitelists import needs_root
 
-from ganeti_steward.diagnose.whitelist import Forbidden, listing
+from ganeti_steward.diagnose.sources.whitelist import Forbidden, listing
 
 pytestmark = needs_root
 

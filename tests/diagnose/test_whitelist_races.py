@@ -16,9 +16,9 @@ from whitelisted import (
 )
 from whitelists import needs_root
 
-from ganeti_steward.core.program import Ended, run_program
-from ganeti_steward.diagnose import whitelist as tested
-from ganeti_steward.diagnose.whitelist import Forbidden
+from ganeti_steward.core.process import Ended, run_program
+from ganeti_steward.diagnose.sources import whitelist as tested
+from ganeti_steward.diagnose.sources.whitelist import Forbidden
 
 pytestmark = needs_root
 

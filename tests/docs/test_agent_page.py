@@ -15,7 +15,7 @@ from agents import Agent, running
 from programs import notes, program
 from whitelists import needs_root, whitelist
 
-from ganeti_steward.core.config_node import Agent as Settings
+from ganeti_steward.core.config.node import Agent as Settings
 from ganeti_steward.core.ganeti.this_node import this_node
 from ganeti_steward.diagnose.agent import listening, nonces, repairs
 

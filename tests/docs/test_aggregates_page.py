@@ -13,15 +13,15 @@ from typing import Any, Final
 import clusters
 import pytest
 
-from ganeti_steward.core.answer import Answer
-from ganeti_steward.core.config import Config
-from ganeti_steward.core.config_file import parse_config
-from ganeti_steward.core.dispatch import dispatch
-from ganeti_steward.core.options import Options
-from ganeti_steward.core.plugins import Plugins, rule_faults
-from ganeti_steward.core.request import Allocate
-from ganeti_steward.core.site import ROLES, NoPlace
-from ganeti_steward.core.wire import read_message
+from ganeti_steward.core.config.parse import parse_config
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.hooks.manager import Plugins, rule_faults
+from ganeti_steward.core.iallocator.dispatch import dispatch
+from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.model.answer import Answer
+from ganeti_steward.core.model.options import Options
+from ganeti_steward.core.model.requests import Allocate
+from ganeti_steward.core.model.site_rules import ROLES, NoPlace
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs" / "aggregates.md").read_text()

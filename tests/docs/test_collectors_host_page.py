@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import pytest
 
-from ganeti_steward.core.config_node import COLLECTORS
-from ganeti_steward.core.finding import LIVE_REPAIR, OK
-from ganeti_steward.diagnose.collectors.ipmi_answers import BROKEN
-from ganeti_steward.diagnose.collectors.kernel_messages import KINDS
+from ganeti_steward.core.config.node import COLLECTORS
+from ganeti_steward.core.model.finding import LIVE_REPAIR, OK
+from ganeti_steward.diagnose.collectors.shared.ipmi_output import BROKEN
+from ganeti_steward.diagnose.collectors.shared.kernel_messages import KINDS
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "collectors-host.md").read_text()
 SECTIONS: Final = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))

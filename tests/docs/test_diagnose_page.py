@@ -13,12 +13,13 @@ from typing import Final
 import pytest
 from programs import program
 
-from ganeti_steward.core import cli
-from ganeti_steward.core.config_file import parse_config
-from ganeti_steward.core.config_node import COLLECTORS, Nagios
-from ganeti_steward.core.finding import STATUSES, Finding
-from ganeti_steward.diagnose.front.diagnose import EXIT_BUSY
-from ganeti_steward.diagnose.merge import canonical, consolidate
+from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.commands import main as cli
+from ganeti_steward.core.config.node import COLLECTORS, Nagios
+from ganeti_steward.core.config.parse import parse_config
+from ganeti_steward.core.model.finding import STATUSES, Finding
+from ganeti_steward.diagnose.cli.diagnose import EXIT_BUSY
+from ganeti_steward.diagnose.model.merge import consolidate
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs" / "diagnose.md").read_text()

@@ -14,13 +14,13 @@ from typing import Any, Final
 import pytest
 from recorded import RecordedMachine
 
-from ganeti_steward.core import hookspecs
-from ganeti_steward.core.answer import Answer, Outcome, Refusal
-from ganeti_steward.core.config import load_config
-from ganeti_steward.core.dispatch import answer_message
-from ganeti_steward.core.finding import Finding, NotApplicable, Said, Unknown
-from ganeti_steward.core.options import Options
-from ganeti_steward.core.plugins import Plugins
+from ganeti_steward.core.config.load import load_config
+from ganeti_steward.core.hooks import hookspecs
+from ganeti_steward.core.hooks.manager import Plugins
+from ganeti_steward.core.iallocator.dispatch import answer_message
+from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.options import Options
 
 Message = dict[str, Any]
 Ask = Callable[[Message], Outcome]

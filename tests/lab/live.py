@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from typing import Final
 
-from ganeti_steward.core.model import Cluster
+from ganeti_steward.core.model.cluster import Cluster
 
 from .cluster import BIN, MASTER, PROGRAMS, Lab
 
@@ -19,7 +19,7 @@ STEWARD: Final = shlex.quote(str(BIN / "gnt-steward"))
 #: Reads a cluster with a command's options and leaves it in a file.
 _READ: Final = """\
 import argparse, pickle, sys
-from ganeti_steward.core.sources import add_source_options, read_source
+from ganeti_steward.core.ganeti.sources import add_source_options, read_source
 template, path, *rest = sys.argv[1:]
 parser = argparse.ArgumentParser()
 add_source_options(parser)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ganeti_steward.core.model import Cluster
-from ganeti_steward.core.wire import read_cluster
+from ganeti_steward.core.iallocator.message import read_cluster
+from ganeti_steward.core.model.cluster import Cluster
 
 from .cluster import DEFAULT_GROUP, DRBD, Lab
 from .live import STEWARD, Ways, read, ways

@@ -13,11 +13,11 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any, Final
 
-from ganeti_steward.core.answer import Answer, Outcome, Refusal
-from ganeti_steward.core.config import load_config
-from ganeti_steward.core.dispatch import answer_message
-from ganeti_steward.core.options import parse_options
-from ganeti_steward.core.wire import write_answer
+from ganeti_steward.core.config.load import load_config
+from ganeti_steward.core.iallocator.dispatch import answer_message
+from ganeti_steward.core.iallocator.message import write_answer
+from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
+from ganeti_steward.core.model.options import parse_options
 
 Message = dict[str, Any]
 
@@ -28,8 +28,8 @@ Capture = Callable[[str], Message]
 IMPORTS: Final = """\
 import itertools, math, os, sys, time
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.answer import Answer, Refusal
-from ganeti_steward.core.site import PRIMARY, ROLES, SECONDARY, Ban, Cost
+from ganeti_steward.core.model.answer import Answer, Refusal
+from ganeti_steward.core.model.site_rules import PRIMARY, ROLES, SECONDARY, Ban, Cost
 """
 
 

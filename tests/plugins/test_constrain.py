@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ganeti_steward.core.answer import Answer
+from ganeti_steward.core.model.answer import Answer
 
 if TYPE_CHECKING:
     from sites import Capture, Message, Site
@@ -203,7 +203,7 @@ def steward_constrain(instance):
 
 def test_no_place_at_all(site: Site, capture: Capture) -> None:
     """The reason alone is told; of several only that instance fails."""
-    site.plugin("frozen", "from ganeti_steward.core.site import NoPlace\n" + FROZEN)
+    site.plugin("frozen", "from ganeti_steward.core.model.site_rules import NoPlace\n" + FROZEN)
     site.configure("frozen")
     for name in ("allocate-drbd", "relocate-drbd", "allocate-secondary-plain-to-drbd"):
         message = capture(name)
@@ -227,7 +227,7 @@ def test_no_place_at_all(site: Site, capture: Capture) -> None:
 
 def test_no_place_without_a_reason(site: Site, capture: Capture) -> None:
     silent = "@hookimpl\ndef steward_constrain():\n    return [NoPlace('')]\n"
-    site.plugin("silent", "from ganeti_steward.core.site import NoPlace\n" + silent)
+    site.plugin("silent", "from ganeti_steward.core.model.site_rules import NoPlace\n" + silent)
     site.configure("silent")
     refusal = site.refused(capture("allocate-drbd"))
     assert refusal == "plugin silent: the reason for no place is '', not a text"

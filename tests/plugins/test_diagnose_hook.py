@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from recorded import RecordedMachine
 
-from ganeti_steward.core.config import load_config
+from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.errors import PluginError
-from ganeti_steward.core.finding import Finding
-from ganeti_steward.core.plugins import Plugins
+from ganeti_steward.core.hooks.manager import Plugins
+from ganeti_steward.core.model.finding import Finding
 
 if TYPE_CHECKING:
     from sites import Site
@@ -28,7 +28,7 @@ def test_findings(site: Site) -> None:
     site.plugin(
         "fans",
         """
-        from ganeti_steward.core.finding import Finding
+        from ganeti_steward.core.model.finding import Finding
 
         @hookimpl
         def steward_diagnose(machine):

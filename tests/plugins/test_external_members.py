@@ -11,11 +11,12 @@ from ask import HAIL, hail, need_hail
 from clusters import cluster
 from programs import HANGING, ended_at_last, is_running, notes, program, wait_until
 
-from ganeti_steward.core.answer import Answer
-from ganeti_steward.core.config import Config, load_config
-from ganeti_steward.core.dispatch import dispatch, fair_share
-from ganeti_steward.core.options import Options
-from ganeti_steward.core.wire import read_message
+from ganeti_steward.core.config.load import load_config
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.iallocator.dispatch import dispatch, fair_share
+from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.model.answer import Answer
+from ganeti_steward.core.model.options import Options
 
 if TYPE_CHECKING:
     from sites import Capture, Message, Site

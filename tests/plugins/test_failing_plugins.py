@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from ganeti_steward.core.answer import Answer
+from ganeti_steward.core.model.answer import Answer
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from ganeti_steward.core import plugins
 from ganeti_steward.core.errors import PluginError
+from ganeti_steward.core.hooks import manager as plugins
 
 if TYPE_CHECKING:
     from sites import Capture, Site

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from ganeti_steward.core import guard
 from ganeti_steward.core.errors import PluginError
+from ganeti_steward.core.hooks import timed_call as guard
 
 if TYPE_CHECKING:
     from sites import Capture, Site

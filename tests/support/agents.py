@@ -19,10 +19,10 @@ from typing import Any, Final, NamedTuple
 from programs import PATIENCE, wait_until
 from repair_requests import COMMAND, KEY, RSALT, message
 
-from ganeti_steward.core.ganeti.agent_client import AgentClient
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.signing import sign, verify
 from ganeti_steward.core.ganeti.this_node import this_node
+from ganeti_steward.core.node_agent.client import AgentClient
 
 PROGRAM: Final = Path(sys.executable).parent / "gnt-steward"
 

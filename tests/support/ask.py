@@ -13,11 +13,11 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from ganeti_steward.core.answer import Outcome
-from ganeti_steward.core.config import Config
-from ganeti_steward.core.dispatch import answer_message
-from ganeti_steward.core.options import parse_options
-from ganeti_steward.core.wire import write_answer
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.iallocator.dispatch import answer_message
+from ganeti_steward.core.iallocator.message import write_answer
+from ganeti_steward.core.model.answer import Outcome
+from ganeti_steward.core.model.options import parse_options
 
 Message = dict[str, Any]
 

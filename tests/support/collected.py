@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from recorded import RecordedMachine
 
-from ganeti_steward.core.finding import STATUSES, Finding, NotApplicable, Said, Unknown
-from ganeti_steward.core.machine import Machine, Reading, Space
-from ganeti_steward.core.program import Ended
+from ganeti_steward.core.model.finding import STATUSES, Finding, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.machine import Machine, Reading, Space
+from ganeti_steward.core.process import Ended
 
 DATA: Final = Path(__file__).parents[1] / "data" / "diagnose"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ganeti_steward.core.finding import Finding, Unknown
+from ganeti_steward.core.model.finding import Finding, Unknown
 
 #: Seconds; far more than any command takes that ends by itself.
 LIMIT = 300.0

@@ -11,19 +11,20 @@ from typing import Final
 
 from recorded import RecordedMachine
 
-from ganeti_steward.core.config import Config, load_config
-from ganeti_steward.core.finding import Said
+from ganeti_steward.core.config.load import load_config
+from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.ganeti.this_node import ThisNode
-from ganeti_steward.core.machine import Machine
-from ganeti_steward.diagnose.gathering import gather
-from ganeti_steward.diagnose.loading import Source, sources
-from ganeti_steward.diagnose.running import Run, diagnose_node
+from ganeti_steward.core.model.finding import Said
+from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.run.gathering import gather
+from ganeti_steward.diagnose.run.loading import Source, sources
+from ganeti_steward.diagnose.run.running import Run, diagnose_node
 
 #: What every plugin of these tests imports.
 IMPORTS: Final = """\
 import ctypes, itertools, os, signal, sys, time
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.finding import Finding, NotApplicable, Unknown
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
 """
 
 NODE: Final = ThisNode("node1.example.com", "8a1b4f2e-5a2b-4d3c-9e1f-0123456789ab", "192.0.2.1")

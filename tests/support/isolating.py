@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ganeti_steward.core.finding import Finding, Said, Unknown
-from ganeti_steward.diagnose.isolated import run
+from ganeti_steward.core.model.finding import Finding, Said, Unknown
+from ganeti_steward.diagnose.sources.isolated import run
 
 #: Seconds; far more than any source takes that ends by itself.
 LIMIT = 300.0

@@ -7,11 +7,16 @@ from typing import Any
 import numpy as np
 import orjson
 
-from ganeti_steward.allocators.load import load
-from ganeti_steward.allocators.rules import Check, first_failing, primary_checks, secondary_checks
-from ganeti_steward.allocators.settled import Settled
-from ganeti_steward.allocators.state import Resident, State
-from ganeti_steward.core.wire import read_message
+from ganeti_steward.allocators.rules.checks import (
+    Check,
+    first_failing,
+    primary_checks,
+    secondary_checks,
+)
+from ganeti_steward.allocators.score.final_score import Settled
+from ganeti_steward.allocators.state.load import load
+from ganeti_steward.allocators.state.state import Resident, State
+from ganeti_steward.core.iallocator.message import read_message
 
 Message = dict[str, Any]
 

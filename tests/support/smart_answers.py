@@ -10,7 +10,7 @@ from typing import Any
 from collected import DATA
 from recorded import RecordedMachine
 
-from ganeti_steward.core.finding import Said
+from ganeti_steward.core.model.finding import Said
 
 SCAN = "smartctl --scan-open -j"
 

@@ -1,11 +1,11 @@
-"""htools' text format (allocation 12), written; `ganeti_steward.core.text_format` reads it."""
+"""htools' text format (allocation 12), written for `ganeti_steward.core.ganeti.text_format`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final
 
-from ganeti_steward.core.model import Cluster, Group, Instance, Node, Policy, Spec
+from ganeti_steward.core.model.cluster import Cluster, Group, Instance, Node, Policy, Spec
 
 #: admin_state -> status.
 _STATUS: Final = {"up": "running", "down": "ADMIN_down", "offline": "ADMIN_offline"}

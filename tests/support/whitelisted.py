@@ -9,8 +9,8 @@ from pathlib import Path
 
 from programs import program
 
-from ganeti_steward.core.program import LADDER, Ended
-from ganeti_steward.diagnose.whitelist import run
+from ganeti_steward.core.process import LADDER, Ended
+from ganeti_steward.diagnose.sources.whitelist import run
 
 #: Seconds; far more than any command here takes.
 LIMIT = 300.0

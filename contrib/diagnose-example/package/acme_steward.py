@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.finding import STATUSES, Finding, NotApplicable, Said, Unknown
-from ganeti_steward.core.machine import Machine
+from ganeti_steward.core.model.finding import STATUSES, Finding, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.machine import Machine
 
 #: The name of the entry point; every source begins with it.
 NAME = "acme_raid"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ganeti_steward.core.model import Cluster, Group, Instance, Node, Policy, Spec
+from ganeti_steward.core.model.cluster import Cluster, Group, Instance, Node, Policy, Spec
 
 _SPEC = Spec(memory=0, vcpus=0, disk=0, disks=0, nics=0, spindles=0)
 _POLICY = Policy((), _SPEC, frozenset(), 4.0, 32.0)

@@ -8,7 +8,7 @@ import clusters
 from ask import need_hail
 from message_tags import DEFAULT, RACK2, RESERVING, ask_for, group_tag, put
 
-from ganeti_steward.core.answer import Answer
+from ganeti_steward.core.model.answer import Answer
 
 if TYPE_CHECKING:
     from sites import Capture, Site

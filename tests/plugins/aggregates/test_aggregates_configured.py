@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from message_tags import RACK2, ask_for, put
 
-from ganeti_steward.core.config import load_config
-from ganeti_steward.core.plugins import rule_faults
+from ganeti_steward.core.config.load import load_config
+from ganeti_steward.core.hooks.manager import rule_faults
 
 if TYPE_CHECKING:
     from sites import Capture, Site

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from message_tags import RESERVING, ask_for, group_tag, put
 
-from ganeti_steward.core.answer import Answer
+from ganeti_steward.core.model.answer import Answer
 
 if TYPE_CHECKING:
     from sites import Capture, Site

@@ -31,9 +31,9 @@ def test_real_process(site: Site, capture: Capture) -> None:
 
 LOADED = """
 import sys
-from ganeti_steward.core.config import config_path, load_config
-from ganeti_steward.core.dispatch import answer_message
-from ganeti_steward.core.options import Options
+from ganeti_steward.core.config.load import config_path, load_config
+from ganeti_steward.core.iallocator.dispatch import answer_message
+from ganeti_steward.core.model.options import Options
 raw = open(sys.argv[1], "rb").read()
 answer_message(raw, Options(), load_config(config_path()))
 print(sum(name.startswith("ganeti_steward.plugins") for name in sys.modules))

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from membership_clusters import make_cluster, make_instance, uuid
 
-from ganeti_steward.core.config import Aggregates
-from ganeti_steward.core.model import Cluster
+from ganeti_steward.core.config.values import Aggregates
+from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.plugins.aggregates.evaluator import Judge
 from ganeti_steward.plugins.aggregates.expression import (
     TEXT,
     ExpressionError,
@@ -22,16 +23,15 @@ from ganeti_steward.plugins.aggregates.expression import (
     parse_value,
     term_text,
 )
-from ganeti_steward.plugins.aggregates.judge import Judge
 from ganeti_steward.plugins.aggregates.members import aggregates
 from ganeti_steward.plugins.aggregates.membership import read_rules
+from ganeti_steward.plugins.aggregates.requirements import ROLES, read_wishes
 from ganeti_steward.plugins.aggregates.tags import (
     KEYS,
     aggregate_tag,
     read_tag,
     term_tag,
 )
-from ganeti_steward.plugins.aggregates.wishes import ROLES, read_wishes
 
 NAMES: Final = ("a", "b", "c", "d", "lic:1", "lic:2")
 RANDOM_CASES: Final = 10_000

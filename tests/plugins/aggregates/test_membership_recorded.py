@@ -10,7 +10,8 @@ import pytest
 from membership_clusters import make_cluster, make_instance
 from placement_service import Service, filled, read_query, recorded, spelled
 
-from ganeti_steward.core.config import Aggregates
+from ganeti_steward.core.config.values import Aggregates
+from ganeti_steward.plugins.aggregates.evaluator import Judge
 from ganeti_steward.plugins.aggregates.expression import (
     ExpressionError,
     combined,
@@ -18,10 +19,9 @@ from ganeti_steward.plugins.aggregates.expression import (
     term_text,
     value_text,
 )
-from ganeti_steward.plugins.aggregates.judge import Judge
 from ganeti_steward.plugins.aggregates.membership import read_rules
+from ganeti_steward.plugins.aggregates.requirements import Term, read_wishes
 from ganeti_steward.plugins.aggregates.tags import INSTANCE, aggregate_tag, read_tag, term_tag
-from ganeti_steward.plugins.aggregates.wishes import Term, read_wishes
 
 DATA: Final[Any] = json.loads(
     (Path(__file__).parents[2] / "data" / "membership" / "placement.json").read_text()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ganeti_steward.core.finding import Finding, NotApplicable, Unknown
-from ganeti_steward.diagnose.recorded import RecordedMachine, said_by
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
+from ganeti_steward.diagnose.testing import RecordedMachine, said_by
 
 RECORDED = Path(__file__).parent / "recorded"
 SHOW = "acmecli show --parsable"

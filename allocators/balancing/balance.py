@@ -1,0 +1,203 @@
+"""Request type ``balance``: moves that make each node group more even (allocation 12, hbal).
+
+Each group is balanced by itself, the worst first while moves are limited.  A board of its
+figures is searched for better places (`board_search`), and what was found becomes jobs that
+keep to the rules one after the other (`balance_plan`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ganeti_steward.allocators.balancing.group_model import Board
+from ganeti_steward.allocators.balancing.legality import Leave
+from ganeti_steward.allocators.balancing.local_search import Search
+from ganeti_steward.allocators.balancing.plan import Plan
+from ganeti_steward.allocators.balancing.preferences import Wishes
+from ganeti_steward.allocators.balancing.schedule import Planned, Target, schedule
+from ganeti_steward.allocators.balancing.single_moves import Moves
+from ganeti_steward.allocators.rules.candidates import terms_of
+from ganeti_steward.allocators.score.score import RESERVED_TOTAL_WEIGHT, Scorer
+from ganeti_steward.allocators.state.load import load
+from ganeti_steward.core.model.answer import Answer
+from ganeti_steward.core.model.cluster import NOT_MIRRORED
+from ganeti_steward.core.model.opcodes import moves_result
+from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ganeti_steward.allocators.rules.candidates import Terms
+    from ganeti_steward.allocators.state.state import Ints, Mask, Resident, State
+    from ganeti_steward.core.model.answer import Outcome
+    from ganeti_steward.core.model.cluster import Cluster
+    from ganeti_steward.core.model.context import Context
+    from ganeti_steward.core.model.explanation import Told
+    from ganeti_steward.core.model.requests import Balance
+
+#: How often what could not be reached is searched for anew.
+_ROUNDS: Final = 3
+
+
+def balance(request: Balance, cluster: Cluster, context: Context) -> Outcome:
+    """Answer with the moves in the order in which they must be done."""
+    state = load(cluster, None, context.options.kvm_memory)
+    chosen = [
+        at
+        for at, group in enumerate(cluster.groups)
+        if request.groups is None or group.uuid in request.groups
+    ]
+    scores = {at: Scorer(state, state.frame.group == at).score for at in chosen}
+    left, plans = request.max_moves, dict[int, Plan]()
+    for at in sorted(chosen, key=lambda at: -scores[at]):
+        plans[at] = _Balancer(state, at, request, context).plan(left, scores[at])
+        left = None if left is None else left - len(plans[at].jobs)
+    told = [plans[at] for at in chosen]
+    result = moves_result(
+        _moved(told, cluster), [], [job.job for plan in told for job in plan.jobs]
+    )
+    return Answer(result, "; ".join(map(_text, told)) or "no node group", _explained(context, told))
+
+
+def _moved(plans: list[Plan], cluster: Cluster) -> list[tuple[str, str, list[str]]]:
+    return [
+        (
+            job.resident.guest.instance.name,
+            cluster.groups[plan.group].name,
+            [cluster.nodes[node].name for node in job.place if node >= 0],
+        )
+        for plan in plans
+        for job in plan.jobs
+    ]
+
+
+def _text(plan: Plan) -> str:
+    name = plan.before.frame.cluster.groups[plan.group].name
+    return (
+        f"group {name}: {len(plan.jobs)} moves, score {plan.score_before:.8f} to "
+        f"{plan.score_after:.8f}, at best {plan.bound:.8f}"
+    )
+
+
+def bound(state: State, members: Mask) -> float:
+    """The score no placement of a group's instances is below (allocation 5)."""
+    memory = np.where(np.isinf(state.frame.memory), 0.0, state.frame.memory)[members]
+    if len(memory) < 2:
+        return 0.0
+    total, most = float(memory.sum()), float(memory.max())
+    if total <= most:
+        return 0.0
+    secondary = state.peers.key // state.frame.size
+    kept = float(state.peers.reserved[members[secondary]].sum())
+    return RESERVED_TOTAL_WEIGHT * (kept / (total - most) - kept / total)
+
+
+def _explained(context: Context, plans: list[Plan]) -> tuple[Told, ...]:
+    if not context.explain:
+        return ()
+    from ganeti_steward.allocators.balancing.explain import explain  # not on Ganeti's path
+
+    checks = context.options.capacity_checks
+    return tuple(explain(plan, capacity=checks) for plan in plans)
+
+
+def movable(state: State, members: Mask, request: Balance) -> list[Resident]:
+    """The instances of a group that may be moved at all, by name."""
+    found = [
+        resident
+        for node in np.flatnonzero(members).tolist()
+        for resident in state.residents.get(node, ())
+        if _is_movable(state, resident, members, request)
+    ]
+    return sorted(found, key=lambda resident: resident.guest.instance.name)
+
+
+def _is_movable(state: State, resident: Resident, members: Mask, request: Balance) -> bool:
+    instance, nodes = resident.guest.instance, [node for node in resident[1:] if node >= 0]
+    if instance.template in NOT_MIRRORED or not instance.auto_balance:
+        return False
+    # What a node does not tell is no reason to move instances off it.
+    if any(state.frame.cluster.nodes[node].silent or not members[node] for node in nodes):
+        return False
+    if request.evacuate and all(state.frame.usable[node] for node in nodes):
+        return False
+    chosen = request.select is None or instance.name in request.select
+    return chosen and instance.name not in request.exclude
+
+
+class _Balancer:
+    """One group and what may be done in it."""
+
+    def __init__(self, state: State, group: int, request: Balance, context: Context) -> None:
+        self._state, self._group, self._request = state, group, request
+        self._members: Mask = state.frame.group == group
+        self._nodes: Ints = np.flatnonzero(self._members)
+        residents = movable(state, self._members, request)
+        self._terms: dict[str, Terms] = {
+            resident.guest.instance.name: terms_of(
+                state.frame, resident.guest.instance, context.site
+            )
+            for resident in residents
+        }
+        self._leave = Leave(
+            request.disk_moves,
+            request.instance_moves,
+            request.restricted_migration,
+            request.disk_factor,
+        )
+
+    def plan(self, limit: int | None, score: float) -> Plan:
+        """The jobs, at most ``limit`` of them; ``score``: the group's as it is."""
+        jobs: list[Planned] = []
+        state = self._state
+        for _ in range(_ROUNDS):
+            targets = self._targets(state, None if limit is None else limit - len(jobs))
+            found, state = schedule(state, targets, self._members)
+            jobs += found
+            if len(found) == len(targets):
+                break
+        least = bound(self._state, self._members)
+        return Plan(self._group, self._members, self._state, state, tuple(jobs), score, least)
+
+    def _targets(self, state: State, limit: int | None) -> list[Target]:
+        """Where instances should go from here."""
+        residents = movable(state, self._members, self._request)
+        if not residents or (limit is not None and limit <= 0):
+            return []
+        board = Board(state, self._nodes, residents)
+        search = Search(
+            Moves(board, self._leave, self._wishes(residents)), limit, self._request.min_gain
+        )
+        search.run()
+        moved = search.moved
+        return [
+            Target(residents[at], self._terms_of(residents[at]), self._place(board, at))
+            for at in search.order
+            if moved[at]
+        ]
+
+    def _place(self, board: Board, guest: int) -> tuple[int, int]:
+        primary, secondary = board.place(guest)
+        return int(self._nodes[primary]), int(self._nodes[secondary]) if secondary >= 0 else -1
+
+    def _terms_of(self, resident: Resident) -> Terms:
+        return self._terms[resident.guest.instance.name]
+
+    def _wishes(self, residents: list[Resident]) -> Mapping[int, Wishes]:
+        """What the site's plugins say, where they say anything."""
+        wishes = {}
+        for at, resident in enumerate(residents):
+            terms = self._terms_of(resident)
+            costs = (terms.costs[PRIMARY][self._nodes], terms.costs[SECONDARY][self._nodes])
+            banned = (self._banned(terms, PRIMARY), self._banned(terms, SECONDARY))
+            if any(mask.any() for mask in (*costs, *banned)):
+                wishes[at] = Wishes(banned, costs)
+        return wishes
+
+    def _banned(self, terms: Terms, role: str) -> Mask:
+        banned = np.zeros(len(self._nodes), np.bool_)
+        for check in terms.bans[role]:
+            banned |= check.failing[self._nodes]
+        return banned

@@ -1,0 +1,111 @@
+"""The components of the score over one group's nodes, as a board counts with them.
+
+One row per component: its figure on each node, its weight, and what a guest adds to it.
+Everything is taken from the formulas of the score, by asking them what one unit more of
+each figure of a node is worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from ganeti_steward.allocators.balancing.figures import DERIVED, Figures, figures_of
+from ganeti_steward.allocators.score.score import RESERVED_MEM, SPREADS, shares
+from ganeti_steward.allocators.state import state as st
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, Resident, State
+
+#: How far numbers may differ by rounding alone.
+_ALIKE: Final = 1e-13
+
+
+class Components(NamedTuple):
+    """Components that are alike are one with added weights; the memory kept free is the last."""
+
+    values: Floats
+    """component x node: as things are"""
+    weights: Floats
+    inverse: Floats
+    """component x node: what one unit of the guest's figure is worth there"""
+    figures: Figures
+
+
+def components_of(state: State, nodes: Ints, residents: Sequence[Resident]) -> Components:
+    """``nodes``: the group's, by cluster index; ``residents``: those that may move."""
+    frame = state.frame
+    worths = _worths(state, nodes)
+    inverse: Floats = worths.max(axis=0)
+    inverse[RESERVED_MEM] = 1.0 / frame.memory[nodes]
+    figures = figures_of(state, residents, _counted(worths, frame.exclusive[nodes]))
+    # In units of the components, those that count alike are alike.
+    unit = inverse.max(axis=1)
+    unit[(unit == 0) | (np.arange(len(unit)) == RESERVED_MEM)] = 1.0
+    return _merged(
+        Components(
+            shares(frame, state.now[:, nodes], nodes),
+            np.array([weight * len(names) for names, weight in SPREADS]),
+            inverse / unit[:, None],
+            figures._replace(
+                as_primary=figures.as_primary * unit, as_secondary=figures.as_secondary * unit
+            ),
+        )
+    )
+
+
+def _worths(state: State, nodes: Ints) -> Floats:
+    """row x component x node: what one unit more of a row is worth."""
+    nothing = np.zeros((st.ROWS, len(nodes)), np.int64)
+    without = shares(state.frame, nothing, nodes)
+    worths = np.zeros((st.ROWS, *without.shape))
+    for row in range(st.ROWS):
+        if row not in DERIVED:
+            unit = nothing.copy()
+            unit[row] = 1
+            worths[row] = shares(state.frame, unit, nodes) - without
+    return worths
+
+
+def _counted(worths: Floats, exclusive: Mask) -> Floats:
+    """kind of node x component x row: 1 where the component counts the row on such nodes."""
+    kinds = [(worths[:, :, which] != 0).any(axis=2).T for which in (~exclusive, exclusive)]
+    return np.array(kinds, np.float64)
+
+
+def _merged(components: Components) -> Components:
+    """Components that are alike and stay so are counted once."""
+    kept = list[int]()
+    weights = components.weights.copy()
+    for row in range(len(weights)):
+        for known in kept:
+            if RESERVED_MEM not in (known, row) and _alike(components, known, row):
+                weights[known] += weights[row]
+                break
+        else:
+            kept.append(row)
+    # What the reserve is worth does not follow from the guest alone; it is kept last.
+    kept.remove(RESERVED_MEM)
+    kept.append(RESERVED_MEM)
+    figures = components.figures
+    return Components(
+        components.values[kept],
+        weights[kept],
+        components.inverse[kept],
+        figures._replace(
+            as_primary=figures.as_primary[:, :, kept], as_secondary=figures.as_secondary[:, :, kept]
+        ),
+    )
+
+
+def _alike(components: Components, one: int, other: int) -> bool:
+    values, inverse, figures = components.values, components.inverse, components.figures
+    primary, secondary = figures.as_primary, figures.as_secondary
+    return (
+        np.allclose(values[one], values[other], rtol=_ALIKE, atol=_ALIKE)
+        and np.allclose(inverse[one], inverse[other], rtol=_ALIKE, atol=0)
+        and np.allclose(primary[:, :, one], primary[:, :, other], rtol=_ALIKE, atol=0)
+        and np.allclose(secondary[:, :, one], secondary[:, :, other], rtol=_ALIKE, atol=0)
+    )

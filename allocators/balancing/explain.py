@@ -1,0 +1,48 @@
+"""From a balancing plan to a `GroupBalance` for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ganeti_steward.allocators.score.health import group_health
+from ganeti_steward.core.model.explanation import GroupBalance, Move
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.balancing.plan import Plan
+    from ganeti_steward.allocators.balancing.schedule import Place, Planned
+
+
+def explain(plan: Plan, *, capacity: bool) -> GroupBalance:
+    """The plan with the score after each job, and what is wrong before and after it.
+
+    ``capacity``: whether to look for instances that could not leave their node.
+    """
+    before = group_health(plan.before, plan.members, capacity=capacity)
+    after = before
+    if plan.jobs:
+        after = group_health(plan.after, plan.members, capacity=capacity)
+    return GroupBalance(
+        group=plan.before.frame.cluster.groups[plan.group].name,
+        score_before=plan.score_before,
+        score_after=plan.score_after,
+        bound=plan.bound,
+        moves=tuple(_move(plan, job) for job in plan.jobs),
+        health_before=before,
+        health_after=after,
+    )
+
+
+def _move(plan: Plan, job: Planned) -> Move:
+    instance = job.resident.guest.instance
+    return Move(
+        instance=instance.name,
+        before=_names(plan, job.resident[1:]),
+        after=_names(plan, job.place),
+        copied=job.copies * instance.disk_space,
+        score=job.score,
+    )
+
+
+def _names(plan: Plan, place: Place) -> tuple[str, ...]:
+    nodes = plan.before.frame.cluster.nodes
+    return tuple(nodes[node].name for node in place if node >= 0)

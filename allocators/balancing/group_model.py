@@ -1,0 +1,222 @@
+"""The figures of one node group laid out for trying thousands of moves at once.
+
+`State` changes by copying and knows every rule with its sentence; a `Board` is changed in
+place and only knows numbers.  It is made from a state, takes its formulas from there (what a
+guest adds to a node, what a share of the score is) and is used to look for a plan; what it
+finds is replayed on states before anybody gets to see it.
+
+Candidates are judged in the values the score spreads over (`board_components`), so that
+adding a guest to a node is one addition.  All node indices here count the group's nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ganeti_steward.allocators.balancing.components import components_of
+from ganeti_steward.allocators.balancing.tags import Tags
+from ganeti_steward.allocators.score.score import (
+    LOCATION_WEIGHT,
+    N1_WEIGHT,
+    OFFLINE_PRIMARY_WEIGHT,
+    OFFLINE_WEIGHT,
+    RESERVED_TOTAL_WEIGHT,
+    TAGS_WEIGHT,
+)
+from ganeti_steward.allocators.state import state as st
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, Resident, State
+
+#: How many of the largest reserves of a node are kept apart: an exchange changes two.
+_TOP: Final = 3
+
+
+class Board:
+    """Who lives where in one group, and what that means for every node."""
+
+    def __init__(self, state: State, nodes: Ints, residents: Sequence[Resident]) -> None:
+        """``nodes``: the group's, by cluster index; ``residents``: those that may move.
+
+        Both nodes of every resident must be among ``nodes``.
+        """
+        frame = state.frame
+        self.nodes, self.residents = nodes, tuple(residents)
+        self.size = len(nodes)
+        place = np.full(frame.size + 1, -1, np.int64)
+        place[nodes] = np.arange(self.size)
+        self.primary: Ints = place[[r.primary for r in residents]]
+        self.secondary: Ints = place[[r.secondary for r in residents]]
+        self.kind: Ints = frame.exclusive[nodes].astype(np.int64)
+        self.usable: Mask = frame.usable[nodes]
+        self.live: Mask = np.array([frame.cluster.nodes[i].live for i in nodes.tolist()])
+        self.all_usable = bool(self.usable.all())
+        self.online = max(int(self.usable.sum()), 1)
+        """how many usable nodes there are, at least 1"""
+        self.mixed = bool(self.kind.any())
+        """whether nodes with dedicated spindles are among them"""
+        self.values, self.weights, self.inverse, self.figures = components_of(
+            state, nodes, self.residents
+        )
+        self._share_limit = frame.spindle_limit[nodes]
+        self._vcpu_limit = frame.vcpu_limit[nodes]
+        self.tags = Tags(state, nodes, self.usable, residents)
+        self.reserved = self._dense_peers(state, place)
+        self._read_nodes(state.now[:, nodes].astype(np.float64))
+
+    # -- reading the state
+
+    def _dense_peers(self, state: State, place: Ints) -> Floats:
+        """secondary x primary: memory kept free."""
+        size = state.frame.size
+        secondary, primary = np.divmod(state.peers.key, size)
+        inside = (place[secondary] >= 0) & (place[primary] >= 0)
+        dense = np.zeros((self.size, self.size))
+        dense[place[secondary[inside]], place[primary[inside]]] = state.peers.reserved[inside]
+        return dense
+
+    def _read_nodes(self, now: Floats) -> None:
+        self._now = now
+        self.free, self.fails = now[st.UNALLOCATED], now[st.FAILS] > 0
+        self.disk_hard, self.disk_slack = now[st.DISK], np.zeros(self.size)
+        self.share_slack, self.vcpu_slack = np.zeros(self.size), np.zeros(self.size)
+        self.needed = now[st.RESERVED]
+        self.free_all = now[st.MEMORY_F]
+        self.primaries, self.secondaries = now[st.PRIMARIES], now[st.SECONDARIES]
+        self.clashes, self.location = now[st.CLASHES], now[st.LOCATION]
+        self.own = np.zeros(self.size)
+        """what each node adds to the score by itself, tags left out"""
+        self.top = np.zeros((self.size, _TOP))
+        self.top_of = np.full((self.size, _TOP), -1)
+        self._refresh(range(self.size))
+
+    # -- keeping the figures
+
+    def _refresh(self, nodes: Sequence[int] | range) -> None:
+        """Derive anew what depends on the figures of these nodes."""
+        now, which = self._now, list(nodes)
+        for node in which:
+            self._read_top(node)
+        at = np.array(which)
+        self.disk_slack[at] = np.minimum(now[st.DISK, at], now[st.DISK_F, at])
+        used = np.maximum(now[st.SPINDLE_USE, at], now[st.SPINDLE_USE_F, at])
+        self.share_slack[at] = self._share_limit[at] - used
+        self.vcpu_slack[at] = self._vcpu_limit[at] - np.maximum(
+            now[st.VCPUS, at], now[st.VCPUS_F, at]
+        )
+        if self.mixed:
+            self.share_slack[self.kind == 1] = np.inf
+            spindles = np.minimum(now[st.SPINDLES], now[st.SPINDLES_F])
+            self.spindle_slack = np.where(self.kind == 1, spindles, np.inf)
+        share = self.usable / self.online
+        self.centred: Floats = self.values - (self.values @ share)[:, None]
+        self.variance: Floats = (self.centred * self.centred) @ share
+        self.spread = float(self.weights @ np.sqrt(self.variance))
+        self.own[which] = self.counted(
+            at, self.primaries[at], self.secondaries[at], self.fails[at], self.needed[at]
+        )
+
+    def counted(
+        self, nodes: Ints, primaries: Floats, secondaries: Floats, fails: Mask, needed: Floats
+    ) -> Floats:
+        """What nodes with these figures add to the score by themselves, tags left out."""
+        both = primaries + secondaries
+        online = N1_WEIGHT * (fails * both)
+        online += RESERVED_TOTAL_WEIGHT * needed * self.inverse[-1, nodes]
+        if self.all_usable:
+            return online
+        offline = OFFLINE_WEIGHT * both + OFFLINE_PRIMARY_WEIGHT * primaries
+        amounts: Floats = np.where(self.usable[nodes], online, offline)
+        return amounts
+
+    def _read_top(self, node: int) -> None:
+        """The largest reserves of a node and whom they are kept for."""
+        row, number = self.reserved[node], min(_TOP, self.size)
+        at = np.argpartition(row, self.size - number)[-number:] if self.size > _TOP else None
+        at = np.argsort(-row) if at is None else at[np.argsort(-row[at])]
+        self.top_of[node, :number], self.top[node, :number] = at, row[at]
+
+    @property
+    def score(self) -> float:
+        """The group's score as it is, but for what pairs tags of several nodes."""
+        if not self.usable.any():
+            return 0.0
+        tags = TAGS_WEIGHT * self.clashes + LOCATION_WEIGHT * self.location
+        return self.spread + float(self.own.sum() + tags @ self.usable) + self.tags.paired()
+
+    def reserve_without(self, node: Ints, primary: Ints, lost: Floats) -> Floats:
+        """What nodes need free when they keep ``lost`` less for one primary."""
+        left = self.reserved[node, primary] - lost
+        first = self.top_of[node, 0] == primary
+        rest = np.where(first, self.top[node, 1], self.top[node, 0])
+        needed: Floats = np.maximum(np.maximum(left, rest), 0.0)
+        return needed
+
+    def reserve_changed(
+        self, node: Ints, one: Ints, more: Floats, other: Ints, most: Floats
+    ) -> Floats:
+        """What nodes need free with more for two primaries (for one when they are the same)."""
+        first = self.reserved[node, one] + more
+        second = np.where(one == other, -np.inf, self.reserved[node, other] + most)
+        tops, at = self.top[node], self.top_of[node]
+        one, other = np.broadcast_arrays(one, other)
+        if tops.ndim == 1:
+            tops, at = tops[None], at[None]
+        usual = (at != one[..., None]) & (at != other[..., None])
+        rest = np.where(usual, tops, 0.0).max(axis=-1)
+        needed: Floats = np.maximum(np.maximum(first, second), np.maximum(rest, 0.0))
+        return needed
+
+    # -- moving
+
+    def place(self, guest: int) -> tuple[int, int]:
+        """Where a guest is: primary, and secondary or -1."""
+        return int(self.primary[guest]), int(self.secondary[guest])
+
+    def move(self, guest: int, primary: int, secondary: int) -> None:
+        """Put a guest on other nodes; ``secondary`` is -1 without one."""
+        old, kept = self.place(guest)
+        self._change(guest, old, kept, -1)
+        self._change(guest, primary, secondary, 1)
+        self.primary[guest], self.secondary[guest] = primary, secondary
+        nodes = {node for node in (old, kept, primary, secondary) if node >= 0}
+        now = self._now
+        for node in nodes:
+            now[st.RESERVED, node] = max(float(self.reserved[node].max()), 0.0)
+            now[st.FAILS, node] = now[st.UNALLOCATED, node] <= now[st.RESERVED, node]
+            self.fails[node] = bool(now[st.FAILS, node])
+            self.values[-1, node] = now[st.RESERVED, node] * self.inverse[-1, node]
+        self._refresh(sorted(nodes))
+
+    def _change(self, guest: int, primary: int, secondary: int, sign: int) -> None:
+        figures, now = self.figures, self._now
+        kind = self.kind[primary]
+        self.values[:, primary] += sign * figures.as_primary[kind, guest] * self.inverse[:, primary]
+        now[st.UNALLOCATED, primary] -= sign * figures.use[guest]
+        now[st.MEMORY_F, primary] -= sign * figures.memory[guest]
+        now[st.VCPUS, primary] += sign * figures.vcpus[guest]
+        now[st.VCPUS_F, primary] += sign * figures.vcpus[guest]
+        now[st.PRIMARIES, primary] += sign
+        self._store(guest, primary, sign)
+        clashes, location = self.tags.change(guest, primary, secondary, sign)
+        self.clashes[primary] += clashes
+        self.location[primary] += location
+        if secondary >= 0:
+            kind = self.kind[secondary]
+            self.values[:, secondary] += (
+                sign * figures.as_secondary[kind, guest] * self.inverse[:, secondary]
+            )
+            now[st.SECONDARIES, secondary] += sign
+            self.reserved[secondary, primary] += sign * figures.reserve[guest]
+            self._store(guest, secondary, sign)
+
+    def _store(self, guest: int, node: int, sign: int) -> None:
+        figures, now = self.figures, self._now
+        now[[st.DISK, st.DISK_F], node] -= sign * figures.disk[guest]
+        if self.kind[node]:
+            now[[st.SPINDLES, st.SPINDLES_F], node] -= sign * figures.spindles[guest]
+        else:
+            now[[st.SPINDLE_USE, st.SPINDLE_USE_F], node] += sign * figures.share[guest]

@@ -1,0 +1,240 @@
+"""Looking for a better placement on a board: single moves first, then exchanges.
+
+Both descend greedily: the best change known is made, then the next.  What a guest could
+gain is only looked at anew when it comes to the top of the list; most gains shrink as the
+group gets more even, so those below need no look.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ganeti_steward.allocators.balancing.swap_pairs import PairFinder, Pairs
+from ganeti_steward.allocators.balancing.swaps import Swaps
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.balancing.single_moves import Best, Moves
+    from ganeti_steward.allocators.state.state import Floats, Ints, Mask
+
+#: A score must fall by this much to count as lower.
+GAIN: Final = 1e-9
+
+#: How much of a gain the largest disk costs when the next move is chosen.
+_SMALLER: Final = 0.01
+
+#: Exchanges estimated at once; what counts is the memory it takes ...
+_ESTIMATED: Final = 1_000_000
+#: ... and how many of them are judged by the real formulas.
+_JUDGED: Final = 256
+
+
+class Search:
+    """One search on one board, which it changes."""
+
+    def __init__(self, moves: Moves, limit: int | None, least: float) -> None:
+        """``limit``: how many guests may live elsewhere in the end; ``least``: what a change
+        must gain.
+
+        With a limit no more is copied for exchanges than for the moves before them: who
+        limits a plan wants it cheap.
+        """
+        board = moves.board
+        self._moves, self._board = moves, board
+        self._limit, self._least = limit, max(least, GAIN)
+        self._swaps, self._finder = Swaps(moves), PairFinder(board)
+        self._home = (board.primary.copy(), board.secondary.copy())
+        self._everyone = np.arange(len(board.residents))
+        disk = board.figures.disk
+        self._ease = 1.0 - _SMALLER * disk / max(float(disk.max(initial=0)), 1.0)
+        self._budget = np.inf
+        self.order: dict[int, None] = {}
+        """the guests that were moved at some time, in the order in which they first were"""
+
+    @property
+    def moved(self) -> Mask:
+        """Which guests live elsewhere than at the start."""
+        primary, secondary = self._home
+        moved: Mask = (self._board.primary != primary) | (self._board.secondary != secondary)
+        return moved
+
+    def run(self) -> None:
+        """Descend until neither a move nor an exchange lowers the score."""
+        while self._descend_all():
+            if self._limit is not None:
+                self._budget = self.copied()
+            if not self._exchange_all():
+                return
+
+    def copied(self) -> float:
+        """MiB to be copied to get here from the start."""
+        board = self._board
+        return float(self._copied(self._everyone, board.primary, board.secondary).sum())
+
+    def _copied(self, guests: Ints, primary: Ints, secondary: Ints) -> Floats:
+        """MiB to be copied for these guests to live there."""
+        first, second = (home[guests] for home in self._home)
+        copies = ((primary != first) & (primary != second)).astype(np.int64)
+        copies += (secondary != first) & (secondary != second)
+        figures = self._board.figures
+        copied: Floats = copies * figures.disk[guests] * figures.drbd[guests]
+        return copied
+
+    def _movable(self) -> Mask:
+        """Which guests may be moved under the limit."""
+        moved = self.moved
+        if self._limit is None or moved.sum() < self._limit:
+            return np.ones(len(moved), np.bool_)
+        return moved
+
+    # -- single moves
+
+    def _descend_all(self) -> int:
+        """Move single guests while that lowers the score; how many moves were made."""
+        made = 0
+        while True:
+            known = np.full(len(self._everyone), -np.inf)
+            which = self._everyone[self._movable()]
+            known[which] = self._ranked(which, self._moves.best(which))
+            found = self._descend(known)
+            made += found
+            if not found:
+                return made
+
+    def _descend(self, known: Floats) -> int:
+        """Follow the list of known gains down to nothing."""
+        made, width = 0, max(4, self._moves.block // 8)
+        while True:
+            known[~self._movable()] = -np.inf
+            top = np.argpartition(-known, min(width, len(known)) - 1)[:width]
+            top = top[known[top] > self._least]
+            if not len(top):
+                return made
+            found = self._moves.best(top)
+            rank = self._ranked(top, found)
+            known[top] = rank
+            at = int(rank.argmax())
+            if rank[at] <= self._least or known.max() > rank[at]:
+                continue
+            guest = int(top[at])
+            self._board.move(guest, int(found.primary[at]), int(found.secondary[at]))
+            self.order[guest] = None
+            made += 1
+
+    def _ranked(self, guests: Ints, best: Best) -> Floats:
+        """Gains in the order in which they are taken: of two alike the smaller disk first."""
+        ranked: Floats = best.rank * self._ease[guests]
+        return ranked
+
+    # -- exchanges
+
+    def _exchange_all(self) -> int:
+        """Exchange guests while that lowers the score; how many exchanges were made."""
+        made = 0
+        while True:
+            found = sum(self._exhaust(kind) for kind in self._swaps.kinds())
+            made += found
+            if not found:
+                return made
+
+    def _exhaust(self, kind: int) -> int:
+        """Exchanges of one kind until a whole turn through the guests finds none."""
+        made = start = idle = 0
+        while True:
+            partners = self._partners()
+            step = max(1, _ESTIMATED // max(len(partners), 1))
+            start = 0 if start >= len(partners) else start
+            guests = partners[start : start + step]
+            found = self._exchange(kind, guests, partners)
+            made += found
+            idle = 0 if found else idle + len(guests)
+            if not found:
+                start += step
+            if idle >= len(partners):
+                return made
+
+    def _partners(self) -> Ints:
+        """Who may take part; two more must still be allowed to move, else only the moved."""
+        moved = self.moved
+        if self._limit is None or moved.sum() + 2 <= self._limit:
+            return self._everyone
+        return np.flatnonzero(moved)
+
+    def _exchange(self, kind: int, guests: Ints, partners: Ints) -> int:
+        """Make the exchanges of one kind that look best now; how many were made."""
+        pairs = self._finder.best(kind, _JUDGED, guests, partners)
+        made = 0
+        while len(pairs.guests):
+            gains = self._swaps.gains(*pairs)
+            found = self._make(pairs, gains)
+            made += found
+            pairs = pairs.only(gains > self._least)
+            if not found:
+                break
+        return made
+
+    def _make(self, pairs: Pairs, gains: Floats) -> int:
+        """Make the best of these exchanges, on each node at most one."""
+        made, touched = 0, set[int]()
+        for at in np.argsort(-gains).tolist():
+            if gains[at] <= self._least:
+                break
+            guest, other = int(pairs.guests[at]), int(pairs.others[at])
+            nodes = self._nodes_of(guest) | self._nodes_of(other)
+            # What was made meanwhile has changed what is known of these nodes.
+            if nodes & touched:
+                continue
+            if self._try(pairs.kind, guest, other):
+                self.order.update(dict.fromkeys((guest, other)))
+                made += 1
+                touched |= nodes
+        return made
+
+    def _nodes_of(self, guest: int) -> set[int]:
+        return {*self._board.place(guest)} - {-1}
+
+    def _try(self, kind: int, guest: int, other: int) -> bool:
+        """Make an exchange if one can go before the other and it is still worth it."""
+        mine, others = self._swaps.places(kind, guest, other)
+        order = ((guest, mine), (other, others))
+        if not self._affordable(order):
+            return False
+        return any(self._in_turn(*pair) for pair in (order, order[::-1]))
+
+    def _affordable(self, order: tuple[tuple[int, tuple[int, int]], ...]) -> bool:
+        """Whether the exchange stays within the limits."""
+        if self._limit is None:
+            return True
+        board = self._board
+        guests = np.array([guest for guest, _ in order])
+        primary, secondary = np.array([place for _, place in order]).T
+        home = self._home[0][guests], self._home[1][guests]
+        away = (primary != home[0]) | (secondary != home[1])
+        moved = self.moved
+        if moved.sum() - moved[guests].sum() + away.sum() > self._limit:
+            return False
+        now = self._copied(guests, board.primary[guests], board.secondary[guests]).sum()
+        then = self._copied(guests, primary, secondary).sum()
+        return bool(self.copied() - now + then <= self._budget)
+
+    def _in_turn(
+        self, first: tuple[int, tuple[int, int]], second: tuple[int, tuple[int, int]]
+    ) -> bool:
+        """Move one guest, then the other; nothing is done where a rule or the gain forbids."""
+        board, rules, opinions = self._board, self._moves.rules, self._moves.opinions
+        (one, there), (other, then) = first, second
+        score = board.score
+        score -= opinions.site_cost(one, *there) + opinions.site_cost(other, *then)
+        if not rules.legal_to(one, *there):
+            return False
+        back = board.place(one)
+        board.move(one, *there)
+        if rules.legal_to(other, *then):
+            home = board.place(other)
+            board.move(other, *then)
+            if board.score < score - self._least:
+                return True
+            board.move(other, *home)
+        board.move(one, *back)
+        return False

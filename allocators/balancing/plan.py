@@ -1,0 +1,28 @@
+"""The outcome of balancing one node group, as a value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.balancing.schedule import Planned
+    from ganeti_steward.allocators.state.state import Mask, State
+
+
+class Plan(NamedTuple):
+    """What balancing does for one group."""
+
+    group: int
+    members: Mask
+    before: State
+    after: State
+    jobs: tuple[Planned, ...]
+    score_before: float
+    """the group's as it is"""
+    bound: float
+    """the score no placement of its instances is below"""
+
+    @property
+    def score_after(self) -> float:
+        """The group's score when all jobs are done."""
+        return self.jobs[-1].score if self.jobs else self.score_before

@@ -1,0 +1,106 @@
+"""Exclusion, location and migration tags of a board (allocation 3.5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ganeti_steward.allocators.score.score import Scorer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, Resident, State
+
+
+class Tags:
+    """Exclusion, location and migration tags; most clusters have none of them."""
+
+    def __init__(
+        self, state: State, nodes: Ints, usable: Mask, residents: Sequence[Resident]
+    ) -> None:
+        """``nodes``: those of the group, ``usable``: which of them are, in the same order."""
+        frame = state.frame
+        self._usable = usable
+        guests = [resident.guest for resident in residents]
+        self.accepts: Mask | None = None
+        """source x target: whether migration tags allow it; None when they always do"""
+        if any(frame.migration):
+            self.accepts = np.array([frame.accepts(i)[nodes] for i in nodes.tolist()])
+        self.locations: Ints | None = None
+        self.shared: Ints | None = None
+        """node x node: location tags both have"""
+        if frame.locations.shape[1]:
+            self.locations = frame.locations[nodes]
+            self.shared = self.locations @ self.locations.T
+        self.missed = {
+            at: frame.missed_wishes(guest)[nodes] for at, guest in enumerate(guests) if guest.wishes
+        }
+        names = sorted({tag for guest in guests for tag in guest.exclusion})
+        index = {name: at for at, name in enumerate(names)}
+        self.carried = {
+            at: [index[tag] for tag in guest.exclusion]
+            for at, guest in enumerate(guests)
+            if guest.exclusion
+        }
+        place = {node: at for at, node in enumerate(nodes.tolist())}
+        self.taken = np.zeros((len(names), len(nodes)), np.int64)
+        """tag x node: primaries that carry it, announced ones included"""
+        self.real = np.zeros_like(self.taken)
+        for counts, books in ((self.taken, state.books.all), (self.real, state.books.real)):
+            for name, row in index.items():
+                for node, number in books.get(name, {}).items():
+                    if node in place:
+                        counts[row, place[node]] = number
+        self.fixed_pairs = Scorer(state, np.isin(np.arange(frame.size), nodes)).paired_tags()
+        self.fixed_pairs -= self._pairs()
+
+    def _pairs(self) -> float:
+        """Component 19 as far as movable guests' tags are concerned."""
+        if self.locations is None or not len(self.taken):
+            return 0.0
+        places = (self.real * self._usable) @ self.locations
+        return float(places.sum() - (places > 0).sum())
+
+    def paired(self) -> float:
+        """Component 19 of the score: exclusion tags that meet within a location."""
+        return self.fixed_pairs + self._pairs()
+
+    def clashing(self, guest: int, primary: int) -> Ints | None:
+        """How many of the guest's exclusion tags each node's primaries carry besides it."""
+        rows = self.carried.get(guest)
+        if rows is None:
+            return None
+        there = self.taken[rows].copy()
+        there[:, primary] -= 1
+        clashes: Ints = (there > 0).sum(axis=0)
+        return clashes
+
+    def met(self, guest: int, primary: int) -> Floats | None:
+        """What component 19 gains when the guest is put on each node."""
+        rows = self.carried.get(guest)
+        if rows is None or self.locations is None:
+            return None
+        there = self.real[rows].copy()
+        there[:, primary] -= 1
+        places = (there * self._usable) @ self.locations
+        met: Floats = (self.locations @ (places > 0).T).sum(axis=1) * self._usable
+        return met
+
+    def change(self, guest: int, primary: int, secondary: int, sign: int) -> tuple[int, int]:
+        """Count a guest that comes or goes.
+
+        Returns the change of the clashes and of the location figure of ``primary``.
+        """
+        clashes = location = 0
+        for row in self.carried.get(guest, ()):
+            before = self.taken[row, primary]
+            self.taken[row, primary] += sign
+            self.real[row, primary] += sign
+            clashes += max(self.taken[row, primary] - 1, 0) - max(before - 1, 0)
+        if guest in self.missed:
+            location += sign * self.missed[guest][primary]
+        if self.shared is not None and secondary >= 0:
+            location += sign * self.shared[primary, secondary]
+        return clashes, location

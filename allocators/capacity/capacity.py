@@ -1,0 +1,209 @@
+"""Request type ``capacity``: how many instances like one still fit, and where.
+
+Each copy is placed by the rules of ``allocate`` on the cluster with all copies before it;
+the last step is an ``allocate`` that is refused, whose reasons are what limits the count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from ganeti_steward.allocators.capacity.added_instances import copies_of, with_instances
+from ganeti_steward.allocators.capacity.headroom import MANY, Copies
+from ganeti_steward.allocators.capacity.headroom_score import CopyScore
+from ganeti_steward.allocators.capacity.headroom_search import RoomCosts, greedy, most_copies
+from ganeti_steward.allocators.capacity.shrink_hints import fits_with
+from ganeti_steward.allocators.placement.explained import explained
+from ganeti_steward.allocators.placement.info import disk_note, limits_text
+from ganeti_steward.allocators.placement.placing import Placement, Placer
+from ganeti_steward.allocators.score.global_n1 import PlaceFilter
+from ganeti_steward.allocators.score.ranked_places import Place
+from ganeti_steward.allocators.state.load import load
+from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
+from ganeti_steward.core.model.cluster import ALLOC_POLICIES
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.capacity.headroom import Pair
+    from ganeti_steward.allocators.rules.candidates import Terms
+    from ganeti_steward.allocators.score.global_n1 import CapacityTest
+    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.state import Mask, State
+    from ganeti_steward.core.model.cluster import Cluster
+    from ganeti_steward.core.model.context import Context
+    from ganeti_steward.core.model.requests import Allocate, Capacity
+
+#: Copies placed at first before the capacity test looks at them together.
+_BATCH: Final = 32
+
+#: Copies tried together where one more fails the test.
+_LEAPS: Final = (2, 3, 5, 8, 13)
+
+#: Up to so many copies are put on a state one by one.
+_FEW: Final = 64
+
+
+def capacity(request: Capacity, cluster: Cluster, context: Context) -> Outcome:
+    """Answer with the count, the places in order, and what stops one more."""
+    item, options = request.item, context.options
+    template = item.instance.template
+    state = load(cluster, template, options.kvm_memory)
+    placer = Placer(state, context)
+    terms = placer.terms(item)
+    last = placer.place(state, item, item.group_name, terms)
+    if last.fault:
+        return Refusal(last.fault)
+    placed: list[Pair] = []
+    if last.chosen is not None:
+        filling = _Filling(state, item, last, options.kvm_memory)
+        if filling.endless:
+            return Refusal(f"{item.instance.name} takes nothing that could run out")
+        placed = filling.placed
+        last = placer.place(filling.state, item, item.group_name, terms)
+    while last.chosen is not None and last.chosen.best is not None:
+        # What was passed over for good may fit after all.
+        assert last.chosen.after is not None
+        placed.append((last.chosen.best.primary, last.chosen.best.secondary))
+        last = placer.place(last.chosen.after, item, item.group_name, terms)
+    names = [node.name for node in cluster.nodes]
+    result: dict[str, object] = {
+        "count": len(placed),
+        "placements": [[names[node] for node in pair if node >= 0] for pair in placed],
+        "limited_by": limits_text(last),
+    }
+    if context.explain:
+        result["fits_with"] = fits_with(placer, last, item)
+    info = f"{len(placed)} more fit, limited by {result['limited_by']}{disk_note(last)}"
+    return Answer(result, info, explained(context, last))
+
+
+class _Filling:
+    """Fills the groups that may be used, the preferred ones first."""
+
+    def __init__(self, state: State, item: Allocate, first: Placement, kvm_memory: int) -> None:
+        """``first``: what came of placing one copy."""
+        self.state = state
+        self.placed: list[Pair] = []
+        """all copies, in the order in which they are placed"""
+        self._empty, self._item, self._first = state, item, first
+        self._guest: Guest = first.guest
+        self._terms: Terms = first.terms
+        self._test: CapacityTest | None = first.test
+        self._kvm_memory = kvm_memory
+        self._copies = Copies(state, first.guest, first.terms, paired=item.required_nodes == 2)
+        self.endless = self._copies.bound() >= MANY // 2
+        for nodes in () if self.endless else self._stages():
+            self._copies.narrow(nodes)
+            self._stage()
+
+    def _stages(self) -> list[Mask]:
+        """The nodes of all groups that may be used, by alloc_policy (allocation 7)."""
+        frame = self._empty.frame
+        groups = frame.cluster.groups
+        open_groups = [trial.group for trial in self._first.trials if not trial.reason]
+        if self._item.group_name is not None:
+            return [np.isin(frame.group, open_groups)]
+        return [
+            np.isin(frame.group, [g for g in open_groups if groups[g].alloc_policy == policy])
+            for policy in ALLOC_POLICIES[:2]
+        ]
+
+    def _stage(self) -> None:
+        start = self._copies.copy()
+        copies, placed = most_copies(self._copies, self._score(self.state, self._copies))
+        state = self._filled([*self.placed, *placed])
+        if self._test is not None and not self._passes(state, placed):
+            empty = _Tested(start, self.state, [])
+            runs = [self._tested(empty, by_room=by_room) for by_room in (False, True)]
+            copies, state, placed = max(runs, key=lambda run: len(run.placed))
+        self._copies, self.state = copies, state
+        self.placed += placed
+
+    def _score(self, state: State, copies: Copies) -> CopyScore:
+        return CopyScore(state, self._guest, self._terms, copies, self._first.scope)
+
+    def _filled(self, placed: Sequence[Pair]) -> State:
+        """The state with these copies and no others; many are counted anew, not one by one."""
+        if len(placed) <= _FEW:
+            return self._after(self._empty, placed)
+        cluster = self._empty.frame.cluster
+        names = [node.name for node in cluster.nodes]
+        nodes = (tuple(names[node] for node in pair if node >= 0) for pair in placed)
+        instance = self._guest.instance
+        grown = with_instances(cluster, copies_of(instance, nodes, 1))
+        return load(grown, instance.template, self._kvm_memory)
+
+    def _after(self, state: State, placed: Sequence[Pair]) -> State:
+        for primary, secondary in placed:
+            state = state.placed(self._guest, primary, secondary)
+        return state
+
+    def _passes(self, state: State, placed: Sequence[Pair]) -> bool:
+        """The capacity test with all these copies in place."""
+        assert self._test is not None
+        changed = {node for pair in placed for node in pair if node >= 0}
+        return not self._test.newly_stuck(state, tuple(sorted(changed)))
+
+    def _tested(self, found: _Tested, *, by_room: bool) -> _Tested:
+        """Place in batches; where one fails the test, a smaller one, down to single copies.
+
+        What moves off a node goes where the score wants it, so that a few copies more may
+        pass where one does not; larger batches get a last chance, as hspace gives them.
+        """
+        batch = _BATCH
+        while True:
+            more = self._batch(found, batch, by_room=by_room)
+            if more is None:
+                return found
+            if more.passed:
+                found, batch = more.found, 2 * len(more.pairs)
+            elif len(more.pairs) > 1:
+                batch = max(len(more.pairs) // 4, 1)
+            else:
+                found = self._leapt(found, by_room=by_room) or self._barred(found, more.pairs[0])
+
+    def _batch(self, found: _Tested, size: int, *, by_room: bool) -> _Batch | None:
+        """So many copies more; None where none fits."""
+        copies = found.copies.copy()
+        costs = RoomCosts(copies, 1.0) if by_room else self._score(found.state, copies)
+        pairs = greedy(copies, costs, size)
+        if not pairs:
+            return None
+        after = _Tested(copies, self._after(found.state, pairs), [*found.placed, *pairs])
+        return _Batch(pairs, after, passed=self._passes(after.state, after.placed))
+
+    def _leapt(self, found: _Tested, *, by_room: bool) -> _Tested | None:
+        for size in _LEAPS:
+            more = self._batch(found, size, by_room=by_room)
+            if more is None or len(more.pairs) < size:
+                return None
+            if more.passed:
+                return more.found
+        return None
+
+    def _barred(self, found: _Tested, pair: Pair) -> _Tested:
+        """Without the place, or the node, that fails the test alone."""
+        assert self._test is not None
+        trial = PlaceFilter(self._test, found.state, self._guest)
+        trial.passes(Place(0.0, *pair))
+        copies = found.copies.copy()
+        copies.bar(pair, trial.blamed)
+        return found._replace(copies=copies)
+
+
+class _Tested(NamedTuple):
+    """Copies that pass the capacity test."""
+
+    copies: Copies
+    state: State
+    placed: list[Pair]
+
+
+class _Batch(NamedTuple):
+    """Some copies more, and whether they pass."""
+
+    pairs: list[Pair]
+    found: _Tested
+    passed: bool

@@ -1,0 +1,266 @@
+"""Room for many equal instances: how often each node can take one, kept up to date per copy.
+
+All copies are alike, so what a copy takes of a node is known beforehand and each rule of
+allocation 4 becomes a number of copies.  Only the two nodes that took the last copy change.
+The rules are monotone: a copy more never makes room elsewhere, so a set of copies that is
+legal as a whole is legal in any order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ganeti_steward.allocators.rules.candidates import entry_checks, policy_check
+from ganeti_steward.allocators.rules.checks import first_failing
+from ganeti_steward.allocators.state import state as st
+from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.rules.candidates import Terms
+    from ganeti_steward.allocators.rules.checks import Check
+    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, State
+
+#: What a resource that is not asked for at all can hold.
+MANY: Final = 2**31
+
+Pair = tuple[int, int]
+"""primary and secondary; the secondary is -1 where there is none"""
+
+
+class Copies:
+    """How many copies of one guest the nodes have taken, and what they can still take."""
+
+    def __init__(self, state: State, guest: Guest, terms: Terms, *, paired: bool) -> None:
+        """``paired``: each copy needs a secondary."""
+        frame, now = state.frame, state.now
+        announced = guest.instance.forthcoming
+        self.paired = paired
+        self.group: Ints = frame.group
+        self._counted = not announced
+        self.use = 0 if announced else guest.use
+        self.reserve = guest.reserve
+        self._memory = guest.memory
+        policy = [policy_check(frame, guest)]
+        self._allowed = _allowed(state, terms, PRIMARY, policy)
+        self._allowed_second = _allowed(state, terms, SECONDARY, [])
+        if paired and not guest.drbd:
+            self._allowed_second[:] = False
+        self.slots = _slots(state, guest, forced=False)
+        self._slots_first = _slots(state, guest, forced=terms.forced)
+        self._heads = _heads(state, guest, forced=terms.forced)
+        self._forced = terms.forced
+        self.primaries: Ints = np.zeros(frame.size, np.int64)
+        self.taken: Ints = np.zeros(frame.size, np.int64)
+        """copies each node has in either role"""
+        self.free: Ints = now[st.UNALLOCATED].copy()
+        self._free_f: Ints = now[st.MEMORY_F].copy()
+        self.reserved: Ints = now[st.RESERVED].copy()
+        self._own_reserve: Ints = now[st.RESERVED].copy()
+        self._fails: Mask = now[st.FAILS] > 0
+        self.kept: Ints = _kept(state) if paired else np.zeros((0, 0), np.int64)
+        """memory each node (column) keeps for each primary (row)"""
+        self._barred: Mask = np.zeros(frame.size, np.bool_)
+        self._barred_second: Mask = np.zeros(frame.size, np.bool_)
+        self._barred_pairs: set[Pair] = set()
+        self._scope: Mask = np.ones(frame.size, np.bool_)
+
+    def copy(self) -> Copies:
+        """The same again, to try something on."""
+        other = Copies.__new__(Copies)
+        other.__dict__.update(self.__dict__)
+        for name in (
+            "primaries",
+            "taken",
+            "free",
+            "_free_f",
+            "reserved",
+            "_fails",
+            "kept",
+            "_barred",
+            "_barred_second",
+            "_barred_pairs",
+        ):
+            setattr(other, name, getattr(self, name).copy())
+        return other
+
+    def narrow(self, nodes: Mask) -> None:
+        """Place on these nodes only from now on, and forget what was barred."""
+        self._scope = nodes
+        self._barred = np.zeros_like(nodes)
+        self._barred_second = np.zeros_like(nodes)
+        self._barred_pairs = set()
+
+    def bar(self, pair: Pair, role: str) -> None:
+        """Do not use the pair again; with a role, not its node in that role at all."""
+        if role == PRIMARY:
+            self._barred[pair[0]] = True
+        elif role == SECONDARY:
+            self._barred_second[pair[1]] = True
+        else:
+            self._barred_pairs.add(pair)
+
+    def firsts(self) -> Mask:
+        """Nodes that can be primary of one more copy."""
+        good: Mask = self._allowed & self._scope & ~self._barred
+        good &= (self.primaries < self._heads) & (self.taken < self._slots_first)
+        if self._counted and not self._forced:
+            good &= self._fails | (self.free - self.use > self.reserved)
+        return good
+
+    def seconds(self) -> Mask:
+        """Nodes that can be secondary of one more copy, as far as the primary does not matter."""
+        good: Mask = self._allowed_second & self._scope & ~self._barred_second
+        good &= (self.taken < self.slots) & (self._free_f > self.reserve)
+        if self._counted:
+            good &= self.free > self.reserve
+            good &= self._fails | (self.free > self.reserved)
+        return good
+
+    def row(self, primary: int, seconds: Mask) -> Mask:
+        """Which of ``seconds`` can go with this primary."""
+        good: Mask = seconds & (self.group == self.group[primary])
+        good[primary] = False
+        if self._counted:
+            good &= self._fails | (self.free > self.kept[primary] + self.reserve)
+        for first, second in self._barred_pairs:
+            if first == primary:
+                good[second] = False
+        return good
+
+    def column(self, secondary: int, firsts: Mask) -> Mask:
+        """Which of ``firsts`` can go with this secondary, which fits by itself."""
+        good: Mask = firsts & (self.group == self.group[secondary])
+        good[secondary] = False
+        if self._counted and not self._fails[secondary]:
+            good &= self.free[secondary] > self.kept[:, secondary] + self.reserve
+        for first, second in self._barred_pairs:
+            if second == secondary:
+                good[first] = False
+        return good
+
+    def reserved_with(self, primary: int) -> Ints:
+        """What each node would have to keep free as secondary of this primary."""
+        if not self._counted:
+            return self.reserved
+        after: Ints = np.maximum(self.reserved, self.kept[primary] + self.reserve)
+        return after
+
+    def change(self, pair: Pair, sign: int) -> None:
+        """Place a copy, or take one off again."""
+        primary, secondary = pair
+        self.primaries[primary] += sign
+        self.taken[primary] += sign
+        self.free[primary] -= sign * self.use
+        self._free_f[primary] -= sign * self._memory
+        if self._forced:
+            self._fails[primary] |= self.free[primary] <= self.reserved[primary]
+        if secondary >= 0:
+            self.taken[secondary] += sign
+            if self._counted:
+                self.kept[primary, secondary] += sign * self.reserve
+                least = self._own_reserve[secondary]
+                self.reserved[secondary] = max(least, self.kept[:, secondary].max())
+
+    def heads_left(self) -> Ints:
+        """How many more primaries each node can take as things are."""
+        left = np.minimum(self._heads - self.primaries, self._slots_first - self.taken)
+        if self._counted and self.use and not self._forced:
+            by_memory = (self.free - self.reserved - 1) // self.use
+            left = np.minimum(left, np.where(self._fails, left, by_memory))
+        good: Ints = np.where(self._allowed & self._scope & ~self._barred, np.maximum(left, 0), 0)
+        return good
+
+    def bound(self) -> int:
+        """More copies than this cannot be placed; whether so many can is another question."""
+        heads = self.heads_left()
+        if not self.paired:
+            return int(heads.sum())
+        second = self._allowed_second & self._scope
+        slots = np.where(second, np.maximum(self.slots - self.taken, 0), 0)
+        total = 0
+        for group in np.unique(self.group[self._scope]).tolist():
+            mine = self.group == group
+            most, room = heads[mine], np.minimum(slots[mine], MANY)
+            total += _pairs_bound(most, room, np.maximum(most, room))
+        return total
+
+
+def _pairs_bound(heads: Ints, seconds: Ints, either: Ints) -> int:
+    """Pairs of different nodes: no node can be in more of them than there are pairs."""
+    most = int(min(heads.sum(), seconds.sum(), either.sum() // 2))
+    while (fewer := int(np.minimum(either, most).sum()) // 2) < most:
+        most = fewer
+    return most
+
+
+def _allowed(state: State, terms: Terms, role: str, more: list[Check]) -> Mask:
+    """Nodes that no rule forbids that has nothing to do with amounts."""
+    checks = [*entry_checks(state.frame, terms), *terms.bans[role], *more]
+    allowed: Mask = first_failing(checks, state.frame.size) == 0
+    return allowed
+
+
+def above_zero(free: Ints, size: int) -> Ints:
+    """How often ``size`` can be taken with something left."""
+    if size <= 0:
+        return np.where(free > 0, MANY, 0)
+    return np.maximum((free - 1) // size, 0)
+
+
+def _within(used: Ints, limit: Floats, size: int) -> Ints:
+    """How often ``size`` can be added without going beyond ``limit``."""
+    if size <= 0:
+        return np.where(used <= limit, MANY, 0)
+    times = np.floor(np.clip((limit - used) / size, 0, MANY))
+    return times.astype(np.int64)
+
+
+def _slots(state: State, guest: Guest, *, forced: bool) -> Ints:
+    """How many copies each node's disk and spindles allow, in whichever role (4.1, 4.2)."""
+    frame, now = state.frame, state.now
+    slots = np.full(frame.size, MANY, np.int64)
+    if not guest.instance.local:
+        return slots
+    books = [(st.DISK_F, st.SPINDLES_F, st.SPINDLE_USE_F, True)]
+    if not guest.instance.forthcoming:
+        books.append((st.DISK, st.SPINDLES, st.SPINDLE_USE, False))
+    for disk, dedicated, shared, soft in books:
+        if soft and forced:
+            continue
+        slots = np.minimum(slots, above_zero(now[disk], guest.disk))
+        spindles = above_zero(now[dedicated] + 1, guest.spindles)
+        if guest.spindles < 0:
+            spindles[:] = 0
+        slots = np.where(frame.exclusive, np.minimum(slots, spindles), slots)
+        if not forced:
+            fitting = _within(now[shared], frame.spindle_limit, guest.spindle_use)
+            slots = np.where(frame.exclusive, slots, np.minimum(slots, fitting))
+    return slots
+
+
+def _heads(state: State, guest: Guest, *, forced: bool) -> Ints:
+    """How many copies each node's memory and CPUs allow as primaries, N+1 aside (4.1)."""
+    frame, now = state.frame, state.now
+    heads = np.full(frame.size, MANY, np.int64)
+    announced = guest.instance.forthcoming
+    if not announced:
+        heads = above_zero(now[st.UNALLOCATED], guest.use)
+    if forced:
+        return heads
+    heads = np.minimum(heads, above_zero(now[st.MEMORY_F], guest.memory))
+    for row in (st.VCPUS_F,) if announced else (st.VCPUS, st.VCPUS_F):
+        heads = np.minimum(heads, _within(now[row], frame.vcpu_limit, guest.vcpus))
+    if guest.exclusion and not announced:
+        heads = np.minimum(heads, state.exclusion_tags_taken(guest) == 0)
+    return heads
+
+
+def _kept(state: State) -> Ints:
+    """The memory kept free, by primary (row) and secondary (column)."""
+    size = state.frame.size
+    kept = np.zeros((size, size), np.int64)
+    kept[state.peers.key % size, state.peers.key // size] = state.peers.reserved
+    return kept

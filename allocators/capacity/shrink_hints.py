@@ -1,0 +1,132 @@
+"""How much smaller an instance has to be for one more to fit (allocation 12, hspace's tiers)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ganeti_steward.allocators.capacity.headroom import Copies
+from ganeti_steward.allocators.capacity.smaller_specs import (
+    DISK,
+    MEMORY,
+    SPINDLES,
+    STEPS,
+    VCPUS,
+    amount,
+    lowered,
+    smallest,
+    steps_to,
+)
+from ganeti_steward.allocators.placement.info import limits
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.placement.placing import Placement, Placer
+    from ganeti_steward.core.model.cluster import Instance
+    from ganeti_steward.core.model.requests import Allocate
+
+#: What to make smaller when a rule refuses nodes; of other rules nothing is known.
+_REMEDIES: Final = {
+    "memory": MEMORY,
+    "N+1": MEMORY,
+    "capacity": MEMORY,
+    "disk": DISK,
+    "vcpus": VCPUS,
+    "spindles": SPINDLES,
+}
+
+
+def fits_with(placer: Placer, last: Placement, item: Allocate) -> dict[str, int]:
+    """The amounts (MiB, MiB of each disk) with which one more would fit; empty if none do.
+
+    One resource alone is made smaller where that suffices, the one most nodes lack if it
+    can be; otherwise several, each as little as possible.
+    """
+    return _Shrinking(placer, last, item).found()
+
+
+class _Shrinking:
+    def __init__(self, placer: Placer, last: Placement, item: Allocate) -> None:
+        self._placer, self._last, self._item = placer, last, item
+        groups = last.state.frame.cluster.groups
+        self._open = [trial.group for trial in last.trials if not trial.reason]
+        if item.group_name is None:
+            self._open = [g for g in self._open if groups[g].alloc_policy != "unallocable"]
+        self._bounds = [pair.min for g in self._open for pair in groups[g].policy.minmax]
+        self._tested = False
+
+    def found(self) -> dict[str, int]:
+        """Without the capacity test, which costs most, as long as what comes out passes it."""
+        hints = self._hints()
+        if self._last.test is None or not hints or self._passes(hints):
+            return hints
+        self._tested = True
+        return self._hints()
+
+    def _passes(self, hints: dict[str, int]) -> bool:
+        instance = self._item.instance
+        for resource, wanted in hints.items():
+            instance = lowered(instance, resource, steps_to(instance, resource, wanted))
+        return self._placed(self._item._replace(instance=instance))
+
+    def _hints(self) -> dict[str, int]:
+        order = [_REMEDIES[rule] for rule in limits(self._last) if rule in _REMEDIES]
+        order = list(dict.fromkeys([*order, *STEPS]))
+        for resource in order:
+            if self._fits(self._least(self._item.instance, resource)):
+                return self._raised([resource])
+        lowest, chosen = self._item.instance, list[str]()
+        for resource in order:
+            lowest = self._least(lowest, resource)
+            chosen.append(resource)
+            if self._fits(lowest):
+                return self._raised(chosen)
+        return {}
+
+    def _least(self, instance: Instance, resource: str) -> Instance:
+        bound = max(smallest(self._bounds, resource), 1)
+        return lowered(instance, resource, steps_to(instance, resource, bound))
+
+    def _raised(self, chosen: list[str]) -> dict[str, int]:
+        """Each resource as high as it can be, those that matter less first."""
+        steps = {
+            resource: steps_to(
+                self._item.instance, resource, max(smallest(self._bounds, resource), 1)
+            )
+            for resource in chosen
+        }
+        for resource in reversed(chosen):
+            low, high = 0 if len(chosen) > 1 else 1, steps[resource]
+            while low < high:
+                middle = (low + high) // 2
+                if self._fits(self._lowered(steps | {resource: middle})):
+                    high = middle
+                else:
+                    low = middle + 1
+            steps[resource] = high
+        instance = self._lowered(steps)
+        return {resource: amount(instance, resource) for resource in chosen if steps[resource]}
+
+    def _lowered(self, steps: dict[str, int]) -> Instance:
+        instance = self._item.instance
+        for resource, number in steps.items():
+            instance = lowered(instance, resource, number)
+        return instance
+
+    def _fits(self, instance: Instance) -> bool:
+        last, item = self._last, self._item._replace(instance=instance)
+        frame = last.state.frame
+        guest = frame.tag_rules.guest(instance)
+        paired = item.required_nodes == 2
+        copies = Copies(last.state, guest, last.terms, paired=paired)
+        copies.narrow(np.isin(frame.group, self._open))
+        firsts, seconds = copies.firsts(), copies.seconds()
+        fits = bool(firsts.any())
+        if paired:
+            nodes = np.flatnonzero(firsts).tolist()
+            fits = any(copies.row(node, seconds).any() for node in nodes)
+        return self._placed(item) if fits and self._tested else fits
+
+    def _placed(self, item: Allocate) -> bool:
+        last = self._last
+        return self._placer.place(last.state, item, item.group_name, last.terms).chosen is not None

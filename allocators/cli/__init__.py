@@ -1,0 +1,1 @@
+"""The commands about placement: explain, place, balance, check, capacity, replay and others."""

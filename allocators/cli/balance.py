@@ -1,0 +1,117 @@
+"""``gnt-steward balance``: the moves that make a cluster more even, and running them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import orjson
+
+from ganeti_steward.allocators.cli.balance_options import Plan, add_balance_options, ask
+from ganeti_steward.allocators.cli.plan_text import (
+    BALANCED,
+    HEADINGS,
+    gib,
+    group_as_data,
+    group_text,
+    move_rows,
+    totals,
+)
+from ganeti_steward.allocators.cli.run_options import (
+    PRINTED,
+    add_running_options,
+    check_can_run,
+    run_moves,
+    write_script,
+)
+from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
+from ganeti_steward.core.config.load import config_path, load_config
+from ganeti_steward.core.errors import EXIT_OK, StewardError
+from ganeti_steward.core.ganeti.job_sets import counted, job_sets, script, steps
+from ganeti_steward.core.ganeti.sources import add_source_options, read_source
+from ganeti_steward.core.model.opcodes import Job
+
+JobSets = Sequence[Sequence[Job]]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """hbal's options."""
+    add_balance_options(parser)
+    add_running_options(parser, to_file=True)
+    parser.add_argument("--json", action="store_true", help="the plan as data, with its jobs")
+    add_table_options(parser)
+    add_source_options(parser, positional=False)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the plan; status 1 when there is no answer, or a job of ``-X`` fails."""
+    config = load_config(config_path())
+    if options.json and (options.exec or options.print_commands == PRINTED):
+        raise StewardError("--json excludes -X, and -C without a file")
+    source = read_source(options)
+    check_can_run(options, source)
+    print_notes(source.notes)
+    plan = ask(options, source.cluster, config, max_moves=options.max_length)
+    sets = job_sets(plan.cluster, plan.jobs)
+    if options.print_commands == PRINTED:
+        sys.stdout.write(script(sets))
+    elif options.json:
+        sys.stdout.buffer.write(as_json(plan, sets))
+    else:
+        sys.stdout.write(as_text(plan, sets, options))
+    if options.print_commands not in (None, PRINTED):
+        write_script(options.print_commands, sets)
+    if options.exec and sets:
+        sys.stdout.flush()
+        return run_moves(source, sets, "balance")
+    return EXIT_OK
+
+
+def as_text(plan: Plan, sets: JobSets, options: argparse.Namespace) -> str:
+    """The moves of each group with its scores, and what all come to."""
+    if options.separator is not None:
+        rows = [row for group in plan.groups for row in move_rows(group.moves, group.group)]
+        rows = rows if plan.groups else move_rows(steps(plan.cluster, plan.jobs), "")
+        headings = ("Group", *HEADINGS)
+        return table(headings, rows, separator=options.separator, no_headers=options.no_headers)
+    if not plan.groups:
+        return _unexplained(plan, sets, options)
+    moves, copied = totals(plan.groups)
+    limit = options.max_length
+    nothing = BALANCED
+    if limit is not None and moves >= limit:
+        nothing = f"No moves: there are no more than {limit} in all."
+    parts = [group_text(group, nothing, no_headers=options.no_headers) for group in plan.groups]
+    if len(parts) > 1 or sets:
+        parts.append(_total(moves, copied, sets))
+    return "\n".join(parts)
+
+
+def _unexplained(plan: Plan, sets: JobSets, options: argparse.Namespace) -> str:
+    """A plan without scores; what it does is read off its jobs."""
+    found = steps(plan.cluster, plan.jobs)
+    if not found:
+        return f"No moves: {plan.info}\n"
+    rows = [row[1:-1] for row in move_rows(found, "")]
+    moves = table(HEADINGS[:-1], rows, no_headers=options.no_headers)
+    return f"{moves}\n{_total(len(found), sum(one.copied for one in found), sets)}"
+
+
+def _total(moves: int, copied: int, sets: JobSets) -> str:
+    number = counted(len(sets), "job set")
+    return f"{counted(moves, 'move')}, {gib(copied)} GiB to be copied, {number}\n"
+
+
+def as_json(plan: Plan, sets: JobSets) -> bytes:
+    """Everything as one JSON object; disk in MiB."""
+    found = steps(plan.cluster, plan.jobs)
+    told = {
+        "info": plan.info,
+        "moves": len(found),
+        "copied": sum(step.copied for step in found),
+        "groups": [group_as_data(group) for group in plan.groups],
+        "steps": [step._asdict() for step in found],
+        "job_sets": sets,
+    }
+    return orjson.dumps(told, option=orjson.OPT_INDENT_2) + b"\n"

@@ -1,0 +1,297 @@
+"""``gnt-steward capacity``: how many more instances fit, where, and what runs out first."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from ganeti_steward.allocators.capacity.tiered_specs import (
+    Filling,
+    Step,
+    Usage,
+    fill,
+    fill_tiers,
+    usage,
+)
+from ganeti_steward.allocators.cli.allocator_options import add_passed_options
+from ganeti_steward.allocators.cli.place import (
+    NAME,
+    add_instance_options,
+    instance_request,
+    known_template,
+)
+from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
+from ganeti_steward.core.config.load import config_path, load_config
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.errors import EXIT_OK, StewardError
+from ganeti_steward.core.ganeti.sources import Source, add_source_options, read_source
+from ganeti_steward.core.iallocator.dispatch import dispatch
+from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.core.model.answer import Refusal
+from ganeti_steward.core.model.cluster import Cluster, Disk, Group, Instance, Spec
+from ganeti_steward.core.model.names import group_named
+from ganeti_steward.core.model.options import Options, parse_options
+from ganeti_steward.core.model.requests import Allocate, Capacity
+from ganeti_steward.core.units import parse_size
+
+STANDARD: Final = "standard"
+TIERED: Final = "tiered"
+#: What is tried when neither an option nor all policies say which disk template is meant.
+_USUAL: Final = ("drbd", "plain")
+#: Places shown of each size unless all are asked for.
+_SHOWN: Final = 3
+
+
+class Run(NamedTuple):
+    """One way of filling the cluster, always from what it is now."""
+
+    mode: str
+    filling: Filling
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """hspace's options where it has them, and gnt-instance's for an instance of one's own."""
+    add = parser.add_argument
+    add("--disk-template", metavar="TEMPLATE", help="default: drbd where the policies allow it")
+    add(
+        "--standard-alloc",
+        metavar="DISK,MEMORY,VCPUS",
+        help="the fixed size, default: the policy's standard; DISK is what it takes on each node",
+    )
+    add(
+        "--tiered-alloc",
+        metavar="DISK,MEMORY,VCPUS",
+        help="the size to start the tiers from, default: the policy's largest",
+    )
+    add("--only", choices=(STANDARD, TIERED), help="one of the two counts, not both")
+    add("-p", "--print-nodes", action="store_true", help="also the nodes before and after")
+    add("--placements", action="store_true", help="all places in their order, not the first few")
+    add("--no-capacity-checks", action="store_true", help="nodes need not stay evacuable")
+    add("--json", action="store_true", help="the same as data, with all places")
+    add_passed_options(parser, example="--ignore-soft-errors")
+    add_table_options(parser)
+    add_instance_options(parser, short=False)
+    add_source_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the counts; the status does not depend on them."""
+    config = load_config(config_path())
+    given = list(options.option)
+    if options.no_capacity_checks:
+        given.append("--no-capacity-checks")
+    arguments = parse_options(given)
+    template = None if options.disk_template is None else known_template(options.disk_template)
+    source = read_source(options, template)
+    print_notes(source.notes)
+    cluster = source.cluster
+    groups = _groups(cluster, options.node_group)
+    template = template or _usual_template(groups)
+    counter = _Counter(config, arguments)
+    if _own_size(options):
+        options.name = NAME
+        request = instance_request(options, template, source)
+        runs = [Run("asked for", fill(counter.ask, cluster, request))]
+    else:
+        runs = _policy_runs(options, template, source, groups, counter)
+    if options.json:
+        sys.stdout.buffer.write(as_json(cluster, runs))
+    else:
+        sys.stdout.write(as_text(cluster, runs, options))
+    return EXIT_OK
+
+
+class _Counter:
+    """Puts ``capacity`` requests to the configured allocators."""
+
+    def __init__(self, config: Config, options: Options) -> None:
+        self._config, self._options = config, options
+
+    def ask(self, item: Allocate, cluster: Cluster) -> Mapping[str, object]:
+        """The result; raises StewardError where there is none."""
+        request = Capacity(item)
+        outcome = dispatch(request, cluster, self._config, self._options, explain=True)
+        if isinstance(outcome, Refusal):
+            raise StewardError(outcome.info)
+        result: Any = outcome.result
+        return dict(result)
+
+
+def _groups(cluster: Cluster, name: str | None) -> list[Group]:
+    """The groups whose policies count: the one named, or all that take instances."""
+    if name is not None:
+        return [group_named(cluster, name)]
+    found = [group for group in cluster.groups if group.alloc_policy != "unallocable"]
+    if not found:
+        raise StewardError("no node group takes new instances by itself: name one (--node-group)")
+    return found
+
+
+def _usual_template(groups: Sequence[Group]) -> str:
+    """drbd, then plain, then the first by name, of what all policies allow."""
+    allowed = frozenset[str].intersection(*(group.policy.templates for group in groups))
+    for template in (*_USUAL, *sorted(allowed)):
+        if template in allowed:
+            return template
+    raise StewardError("the policies allow no disk template in all groups: name one")
+
+
+def _own_size(options: argparse.Namespace) -> bool:
+    given = (options.memory, options.vcpus, options.backend_parameters, options.disk)
+    return any(given) or options.os_size is not None
+
+
+def _policy_runs(
+    options: argparse.Namespace,
+    template: str,
+    source: Source,
+    groups: Sequence[Group],
+    counter: _Counter,
+) -> list[Run]:
+    """Tiered, then standard, once for each policy that says something of its own."""
+    cluster, runs = source.cluster, []
+    where = _Where(options, source, template)
+    if options.only != STANDARD:
+        ranges = dict.fromkeys(group.policy.minmax for group in groups)
+        own = _spec(options.tiered_alloc)
+        for minmax in ranges:
+            if not minmax:
+                continue
+            pairs = sorted(minmax, key=lambda pair: pair.max, reverse=True)
+            starts = [own] if own else [pair.max for pair in pairs]
+            sizes = [
+                (where.item(start, max(pair.min.disks, 1)), pair.min)
+                for start, pair in zip(starts, pairs, strict=False)
+            ]
+            runs.append(Run(TIERED, fill_tiers(counter.ask, cluster, sizes)))
+    if options.only != TIERED:
+        own = _spec(options.standard_alloc)
+        for spec in [own] if own else dict.fromkeys(group.policy.std for group in groups):
+            item = where.item(spec, max(spec.disks, 1))
+            runs.append(Run(STANDARD, fill(counter.ask, cluster, item)))
+    return runs
+
+
+def _spec(text: str | None) -> Spec | None:
+    """hspace's way to write a size."""
+    if text is None:
+        return None
+    parts = text.split(",")
+    if len(parts) != 3 or not (parts[2].isascii() and parts[2].isdigit() and len(parts[2]) < 6):
+        raise StewardError(f"DISK,MEMORY,VCPUS is expected, found {quoted(text)}")
+    disk, memory = (parse_size(part) for part in parts[:2])
+    return Spec(memory, int(parts[2]), disk, disks=1, nics=0, spindles=1)
+
+
+class _Where:
+    """Which template and which part of the cluster all sizes of a run are for."""
+
+    def __init__(self, options: argparse.Namespace, source: Source, template: str) -> None:
+        # Group, nodes, networks and tags are read the same way for a size of one's own.
+        options.name = NAME
+        sized = argparse.Namespace(**vars(options) | {"memory": "1", "vcpus": "1"})
+        sized.disk = [] if template == "diskless" else ["0:size=1"]
+        self._item = instance_request(sized, template, source)
+
+    def item(self, spec: Spec, disks: int) -> Allocate:
+        """One size, the disk being what it takes on each node, as in hspace."""
+        instance: Instance = self._item.instance
+        count = 0 if instance.template == "diskless" else disks
+        disk = Disk(spec.disk, max(spec.spindles // max(count, 1), 1))
+        instance = instance._replace(
+            memory=spec.memory,
+            vcpus=spec.vcpus,
+            disk_space=spec.disk * count,
+            disks=(disk,) * count,
+            spindle_use=spec.spindles,
+        )
+        return self._item._replace(instance=instance)
+
+
+def as_text(cluster: Cluster, runs: Sequence[Run], options: argparse.Namespace) -> str:
+    """A line for each size, then what is in use before and after."""
+    headings = ("Mode", "Template", "Memory", "Disk", "VCPUs", "Fit", "Runs out first", "Nodes")
+    rows = [_row(run.mode, step, options) for run in runs for step in run.filling.steps]
+    used = [usage(cluster), *(usage(run.filling.cluster) for run in runs)]
+    shares = [
+        (name, *(f"{100 * share[at]:.2f}%" for share in used))
+        for at, name in enumerate(Usage._fields)
+    ]
+    modes = [f"after {run.mode} ({run.filling.total})" for run in runs]
+    style = {"separator": options.separator, "no_headers": options.no_headers}
+    parts = [table(headings, rows, **style), table(("In use", "now", *modes), shares, **style)]
+    if options.print_nodes:
+        parts.append(table(*_nodes(cluster, runs), **style))
+    return "\n".join(parts)
+
+
+def _row(mode: str, step: Step, options: argparse.Namespace) -> tuple[str, ...]:
+    instance = step.instance
+    return (
+        mode,
+        instance.template,
+        str(instance.memory),
+        str(instance.disk_space),
+        str(instance.vcpus),
+        str(len(step.placements)),
+        step.limited_by,
+        _places(step.placements, all_of_them=options.placements),
+    )
+
+
+def _places(placements: Sequence[Sequence[str]], *, all_of_them: bool) -> str:
+    shown = placements if all_of_them else placements[:_SHOWN]
+    left = len(placements) - len(shown)
+    return " ".join(["/".join(nodes) for nodes in shown] + ([f"and {left} more"] if left else []))
+
+
+def _nodes(cluster: Cluster, runs: Sequence[Run]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """What is free on each node now and after each run (MiB)."""
+    headings = ["Node", "Free memory", "Free disk"]
+    for run in runs:
+        headings += [f"{run.mode}: memory", "disk", "copies"]
+    rows = []
+    for at, node in enumerate(cluster.nodes):
+        row = [node.name, str(node.free_memory), str(node.free_disk)]
+        for run in runs:
+            after = run.filling.cluster.nodes[at]
+            places = [nodes for step in run.filling.steps for nodes in step.placements]
+            copies = sum(node.name in nodes for nodes in places)
+            row += [str(after.free_memory), str(after.free_disk), str(copies)]
+        rows.append(row)
+    return headings, rows
+
+
+def as_json(cluster: Cluster, runs: Sequence[Run]) -> bytes:
+    """Everything as one JSON object."""
+    told = {
+        "usage": usage(cluster)._asdict(),
+        "runs": [
+            {
+                "mode": run.mode,
+                "count": run.filling.total,
+                "usage": usage(run.filling.cluster)._asdict(),
+                "sizes": [_size(step) for step in run.filling.steps],
+            }
+            for run in runs
+        ],
+    }
+    return orjson.dumps(told, option=orjson.OPT_INDENT_2) + b"\n"
+
+
+def _size(step: Step) -> dict[str, object]:
+    instance = step.instance
+    return {
+        "disk_template": instance.template,
+        "memory": instance.memory,
+        "disk": instance.disk_space,
+        "vcpus": instance.vcpus,
+        "spindle_use": instance.spindle_use,
+        "count": len(step.placements),
+        "placements": step.placements,
+        "limited_by": step.limited_by,
+    }

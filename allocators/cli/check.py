@@ -1,0 +1,262 @@
+"""``gnt-steward check``: what is wrong with a cluster, and whether balancing would mend it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import orjson
+
+from ganeti_steward.allocators.cli.balance_options import Plan, add_balance_options, ask
+from ganeti_steward.allocators.cli.plan_text import gib, group_as_data, totals
+from ganeti_steward.core.commands.tables import print_notes, table
+from ganeti_steward.core.config.load import config_path, load_config
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.core.ganeti.job_sets import counted, job_sets
+from ganeti_steward.core.ganeti.sources import add_source_options, read_source
+from ganeti_steward.core.model.cluster import Cluster, Node
+from ganeti_steward.core.model.explanation import GroupBalance, GroupHealth
+
+#: What the names of all shell variables begin with.
+PREFIX: Final = "GNT_STEWARD_CHECK_"
+#: Names shown of each kind unless all are asked for.
+_SHOWN: Final = 10
+
+
+class Counts(NamedTuple):
+    """How much is wrong in a group, or in all."""
+
+    n1: int
+    tags: int
+    primaries: int
+    secondaries: int
+    blocked: int
+    """nodes that could not be emptied"""
+
+    @classmethod
+    def of(cls, health: GroupHealth) -> Counts:
+        """The counts of one group."""
+        return cls(
+            len(health.n1_nodes),
+            len(health.clashing),
+            len(health.primaries),
+            len(health.secondaries),
+            len({node for _, node in health.stuck or ()}),
+        )
+
+    @classmethod
+    def sum(cls, counts: Sequence[Counts]) -> Counts:
+        """The counts of several groups together."""
+        return cls(*map(sum, zip(*counts, strict=True))) if counts else cls(0, 0, 0, 0, 0)
+
+
+#: What each count is called in a table, and in a shell variable (as hcheck calls it).
+_WORDS: Final = (
+    ("nodes that fail N+1", "N1_FAIL"),
+    ("nodes with tag conflicts", "CONFLICT_TAGS"),
+    ("instances with an unusable primary", "OFFLINE_PRI"),
+    ("instances with an unusable secondary", "OFFLINE_SEC"),
+    ("nodes that could not be emptied", "GN1_FAIL"),
+)
+
+
+class Checked(NamedTuple):
+    """One group with what is known to be wrong, before and after balancing."""
+
+    uuid: str
+    balance: GroupBalance
+    before: GroupHealth
+    after: GroupHealth
+    unusable: tuple[Node, ...]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """hcheck's options, where hbal has them hbal's."""
+    parser.add_argument(
+        "--no-simulation", action="store_true", help="do not look what balancing would gain"
+    )
+    parser.add_argument(
+        "--no-capacity-checks",
+        action="store_true",
+        help="do not look for nodes that could not be emptied",
+    )
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--machine-readable",
+        nargs="?",
+        const="yes",
+        default="no",
+        choices=("yes", "no"),
+        help=f"print shell variables, {PREFIX}...",
+    )
+    how.add_argument("--json", action="store_true", help="everything as data")
+    parser.add_argument("-v", "--verbose", action="store_true", help="all names, not the first few")
+    add_balance_options(parser)
+    add_source_options(parser, positional=False)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print what is wrong; status 1 when anything is."""
+    config = load_config(config_path())
+    source = read_source(options)
+    print_notes(source.notes)
+    plan = ask(
+        options,
+        source.cluster,
+        config,
+        max_moves=0 if options.no_simulation else options.max_length,
+        more=["--no-capacity-checks"] if options.no_capacity_checks else [],
+    )
+    groups = _checked(plan)
+    if options.json:
+        sys.stdout.buffer.write(as_json(plan, groups))
+    elif options.machine_readable == "yes":
+        sys.stdout.write("".join(f"{PREFIX}{line}\n" for line in variables(plan, groups)))
+    else:
+        sys.stdout.write(as_text(plan, groups, options))
+    return EXIT_OK if all(group.before.well for group in groups) else EXIT_FAILURE
+
+
+def _checked(plan: Plan) -> list[Checked]:
+    cluster, found = plan.cluster, []
+    for told in plan.groups:
+        before, after = told.health_before, told.health_after
+        named = cluster.groups_named(told.group)
+        if before is None or after is None or not named:
+            break
+        uuid = cluster.groups[named[0]].uuid
+        found.append(Checked(uuid, told, before, after, _unusable(cluster, uuid)))
+    if not plan.groups or len(found) < len(plan.groups):
+        raise StewardError(
+            "the allocator that answered the balance request does not tell what is wrong with "
+            "the groups; 'balanced' does ([allocators] balance in the configuration)"
+        )
+    return found
+
+
+def _unusable(cluster: Cluster, group: str) -> tuple[Node, ...]:
+    return tuple(node for node in cluster.nodes if node.group == group and not node.usable)
+
+
+def as_text(plan: Plan, groups: Sequence[Checked], options: argparse.Namespace) -> str:
+    """A verdict, then each group, then all together."""
+    parts = [_verdict(groups, simulated=not options.no_simulation) + "\n"]
+    parts += [_group(group, options) for group in groups]
+    if len(groups) > 1:
+        before, after = (
+            Counts.sum([Counts.of(getattr(group, when)) for group in groups])
+            for when in ("before", "after")
+        )
+        rows = _rows(before, after, simulated=not options.no_simulation)
+        parts.append(table(_headings("All groups", options), rows))
+    if not options.no_simulation:
+        parts.append(_gain(plan))
+    return "\n".join(parts)
+
+
+def _verdict(groups: Sequence[Checked], *, simulated: bool) -> str:
+    if all(group.before.well for group in groups):
+        return "Nothing is wrong."
+    if not simulated:
+        return "Something is wrong."
+    if all(group.after.well for group in groups):
+        return "Something is wrong; balancing would mend all of it."
+    if any(Counts.of(group.before) != Counts.of(group.after) for group in groups):
+        return "Something is wrong; balancing would mend not all of it."
+    return "Something is wrong that balancing would not mend."
+
+
+def _gain(plan: Plan) -> str:
+    moves, copied = totals(plan.groups)
+    if not moves:
+        return "Balancing would move nothing.\n"
+    sets = counted(len(job_sets(plan.cluster, plan.jobs)), "job set")
+    return f"Balancing would be {counted(moves, 'move')}, {gib(copied)} GiB to be copied, {sets}.\n"
+
+
+def _headings(title: str, options: argparse.Namespace) -> tuple[str, ...]:
+    return (title, "now") if options.no_simulation else (title, "now", "balanced")
+
+
+def _rows(before: Counts, after: Counts, *, simulated: bool) -> list[tuple[str, ...]]:
+    counts = zip(*([before, after] if simulated else [before]), strict=True)
+    return [(word, *map(str, numbers)) for (word, _), numbers in zip(_WORDS, counts, strict=True)]
+
+
+def _group(group: Checked, options: argparse.Namespace) -> str:
+    balance, simulated = group.balance, not options.no_simulation
+    rows = _rows(Counts.of(group.before), Counts.of(group.after), simulated=simulated)
+    if group.before.stuck is None:
+        rows.pop()
+    score = (f"score (never below {balance.bound:.8f})", f"{balance.score_before:.8f}")
+    rows.append((*score, f"{balance.score_after:.8f}") if simulated else score)
+    lines = [table(_headings(f"Group {balance.group}", options), rows)]
+    for title, names in _named(group):
+        if names:
+            lines.append(f"{title}: {_listed(names, all_of_them=options.verbose)}\n")
+    return "".join(lines + [f"Note: {note}\n" for note in balance.notes])
+
+
+def _named(group: Checked) -> Iterator[tuple[str, Sequence[str]]]:
+    """What the counts are of."""
+    health = group.before
+    yield "Unusable", [f"{node.name} ({node.condition})" for node in group.unusable]
+    yield "Fail N+1", health.n1_nodes
+    yield "Tag conflicts", health.clashing
+    yield "Primary unusable", health.primaries
+    yield "Secondary unusable", health.secondaries
+    yield "Cannot move away", [f"{instance} on {node}" for instance, node in health.stuck or ()]
+
+
+def _listed(names: Sequence[str], *, all_of_them: bool) -> str:
+    shown = names if all_of_them else names[:_SHOWN]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def variables(plan: Plan, groups: Sequence[Checked]) -> Iterator[str]:
+    """``NAME=value`` for a shell; the names end as hcheck's do."""
+    for at, group in enumerate(groups):
+        yield f"GROUP_UUID_{at}='{group.uuid}'"
+    for phase, when in (("INIT", "before"), ("FINAL", "after")):
+        counts = [Counts.of(getattr(group, when)) for group in groups]
+        for at, (group, numbers) in enumerate(zip(groups, counts, strict=True)):
+            yield from _counted(f"{phase}_GROUP_{at}", numbers)
+            score: float = getattr(group.balance, f"score_{when}")
+            yield f"{phase}_GROUP_{at}_SCORE={score:.8f}"
+        yield from _counted(f"{phase}_CLUSTER", Counts.sum(counts))
+        wrong = not all(getattr(group, when).well for group in groups)
+        yield f"{phase}_CLUSTER_NEED_REBALANCE={int(wrong)}"
+    for at, group in enumerate(groups):
+        yield f"GROUP_{at}_BOUND={group.balance.bound:.8f}"
+    moves, copied = totals(plan.groups)
+    yield f"MOVES={moves}"
+    yield f"COPIED={copied}"
+    yield "OK=1"
+
+
+def _counted(name: str, counts: Counts) -> Iterable[str]:
+    return (f"{name}_{word}={count}" for (_, word), count in zip(_WORDS, counts, strict=True))
+
+
+def as_json(plan: Plan, groups: Sequence[Checked]) -> bytes:
+    """Everything as one JSON object; disk in MiB."""
+    moves, copied = totals(plan.groups)
+    told = {
+        "well": all(group.before.well for group in groups),
+        "moves": moves,
+        "copied": copied,
+        "groups": [
+            {
+                "uuid": group.uuid,
+                **group_as_data(group.balance),
+                "unusable": {node.name: node.condition for node in group.unusable},
+                "before": group.before,
+                "after": group.after,
+            }
+            for group in groups
+        ],
+    }
+    return orjson.dumps(told, option=orjson.OPT_INDENT_2) + b"\n"

@@ -1,0 +1,128 @@
+"""``gnt-steward group-evacuate``: move the instances of a node group to other groups.
+
+The working equivalent of ``gnt-group evacuate``, which fails in Ganeti 3.0.2: the request is
+change-group for all instances of the group, and the jobs are those of single instances.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from ganeti_steward.allocators.cli.allocator_options import add_passed_options
+from ganeti_steward.allocators.cli.plan_text import gib
+from ganeti_steward.allocators.cli.run_options import add_running_options, check_can_run, run_moves
+from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
+from ganeti_steward.core.config.load import config_path, load_config
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.core.ganeti.job_sets import counted, job_sets, script, steps
+from ganeti_steward.core.ganeti.sources import add_source_options, read_source
+from ganeti_steward.core.iallocator.dispatch import dispatch
+from ganeti_steward.core.model.answer import Refusal
+from ganeti_steward.core.model.cluster import Cluster, Group
+from ganeti_steward.core.model.names import group_named
+from ganeti_steward.core.model.opcodes import Job
+from ganeti_steward.core.model.options import parse_options
+from ganeti_steward.core.model.requests import ChangeGroup
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument("group", help="the node group to be left, by name or uuid")
+    parser.add_argument(
+        "--to", metavar="GROUP,...", help="only to these groups; default: to any other"
+    )
+    parser.add_argument(
+        "--partial",
+        action="store_true",
+        help="with -X or -C: move what can be moved although some cannot",
+    )
+    add_running_options(parser)
+    add_passed_options(parser, short=False)
+    add_table_options(parser)
+    add_source_options(parser, positional=False)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show what goes where; status 1 when an instance cannot be moved or a job fails."""
+    config = load_config(config_path())
+    arguments = parse_options(options.option)
+    source = read_source(options)
+    check_can_run(options, source)
+    cluster = source.cluster
+    group = group_named(cluster, options.group)
+    wanted = [] if options.to is None else options.to.split(",")
+    targets = [group_named(cluster, name) for name in wanted]
+    if group in targets:
+        raise StewardError(f"group {group.name} is the one to be left")
+    names = _instances(group, cluster)
+    print_notes((*source.notes, *_notes(group, cluster)))
+    if not names:
+        print(f"Group {group.name} has no instances.")
+        return EXIT_OK
+    request = ChangeGroup(tuple(names), tuple(target.uuid for target in targets))
+    outcome = dispatch(request, cluster, config, arguments, explain=False)
+    if isinstance(outcome, Refusal):
+        raise StewardError(outcome.info)
+    result: Any = outcome.result
+    moved, failed, jobs = result
+    sets = job_sets(cluster, jobs)
+    if options.print_commands:
+        sys.stdout.write(script(sets) if options.partial or not failed else "")
+    elif moved:
+        sys.stdout.write(_plan(moved, jobs, cluster, options))
+    for name, reason in failed:
+        print(f"{name} cannot be moved: {reason or 'no reason was given'}", file=sys.stderr)
+    if failed and not options.partial:
+        all_told = f"{counted(len(failed), 'instance')} of {len(names)} cannot be moved"
+        if options.exec or options.print_commands:
+            print(f"{all_told}; --partial moves the others", file=sys.stderr)
+        return EXIT_FAILURE
+    if options.exec:
+        status = run_moves(source, sets, f"group-evacuate {group.name}")
+        return EXIT_FAILURE if failed else status
+    return EXIT_FAILURE if failed else EXIT_OK
+
+
+def _group_of(node: str, cluster: Cluster) -> str:
+    return cluster.nodes[cluster.node_index[node]].group
+
+
+def _instances(group: Group, cluster: Cluster) -> list[str]:
+    """Instances whose primary is in the group."""
+    return [
+        instance.name
+        for instance in cluster.instances
+        if _group_of(instance.nodes[0], cluster) == group.uuid
+    ]
+
+
+def _notes(group: Group, cluster: Cluster) -> list[str]:
+    return [
+        f"{instance.name} stays: its primary {instance.nodes[0]} is in another group, only its "
+        f"secondary is in {group.name}"
+        for instance in cluster.instances
+        if _group_of(instance.nodes[0], cluster) != group.uuid
+        and any(_group_of(node, cluster) == group.uuid for node in instance.nodes[1:])
+    ]
+
+
+def _plan(
+    moved: Sequence[tuple[str, str, Sequence[str]]],
+    jobs: Sequence[Job],
+    cluster: Cluster,
+    options: argparse.Namespace,
+) -> str:
+    """The moves as a table."""
+    copied = Counter[str]()
+    for step in steps(cluster, jobs):
+        copied[step.instance] += step.copied
+    rows = []
+    for name, group, nodes in moved:
+        before = cluster.instances[cluster.instance_index[name]].nodes
+        rows.append((name, "/".join(before), group, "/".join(nodes), gib(copied[name])))
+    headings = ("Instance", "From", "Group", "To", "GiB")
+    return table(headings, rows, separator=options.separator, no_headers=options.no_headers)

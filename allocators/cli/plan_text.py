@@ -1,0 +1,83 @@
+"""Plans of moves as text and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ganeti_steward.core.commands.tables import table
+from ganeti_steward.core.ganeti.job_sets import Step, counted
+from ganeti_steward.core.model.explanation import GroupBalance, Move
+
+#: Why a plan has no moves.
+BALANCED: Final = "Balanced: no allowed move lowers the score."
+
+HEADINGS: Final = ("#", "Instance", "From", "To", "GiB", "Score")
+
+
+def move_rows(moves: Iterable[Move | Step], group: str) -> list[tuple[str, ...]]:
+    """The moves below `HEADINGS`, each behind its group; steps have no score."""
+    return [
+        (
+            group,
+            str(number),
+            move.instance,
+            "/".join(move.before),
+            "/".join(move.after),
+            gib(move.copied),
+            f"{move.score:.8f}" if isinstance(move, Move) else "",
+        )
+        for number, move in enumerate(moves, 1)
+    ]
+
+
+def group_text(group: GroupBalance, nothing: str = BALANCED, *, no_headers: bool = False) -> str:
+    """One group's story; ``nothing`` says why there are no moves."""
+    bound = f"no plan gets below {group.bound:.8f}"
+    lines = [f"Group {group.group}: score {group.score_before:.8f}, {bound}\n"]
+    if group.moves:
+        rows = [row[1:] for row in move_rows(group.moves, "")]
+        lines.append(table(HEADINGS, rows, no_headers=no_headers))
+        lines.append(f"{_outcome(group)}\n")
+    else:
+        lines.append(f"{nothing}\n")
+    return "".join(lines + [f"Note: {note}\n" for note in group.notes])
+
+
+def _outcome(group: GroupBalance) -> str:
+    moves, copied = totals([group])
+    share = way(group)
+    gone = "" if share is None else f" ({100 * share:.1f} % of the way to the bound)"
+    amount = f"{counted(moves, 'move')}, {gib(copied)} GiB"
+    return f"Score {group.score_before:.8f} -> {group.score_after:.8f}{gone}, {amount}"
+
+
+def group_as_data(group: GroupBalance) -> dict[str, object]:
+    """One group for JSON."""
+    return {
+        "group": group.group,
+        "score_before": group.score_before,
+        "score_after": group.score_after,
+        "bound": group.bound,
+        "way": way(group),
+        "moves": group.moves,
+        "notes": group.notes,
+    }
+
+
+def totals(groups: Sequence[GroupBalance]) -> tuple[int, int]:
+    """Moves, and MiB to be copied."""
+    moves = [move for group in groups for move in group.moves]
+    return len(moves), sum(move.copied for move in moves)
+
+
+def way(group: GroupBalance) -> float | None:
+    """The share of the way to the bound that the plan goes; None at the bound already."""
+    whole = group.score_before - group.bound
+    # Sums of the same values in another order differ by as little as this.
+    return (group.score_before - group.score_after) / whole if whole > 1e-9 else None
+
+
+def gib(mebibytes: int) -> str:
+    """MiB as GiB, for a table."""
+    return f"{mebibytes / 1024:.1f}"

@@ -1,0 +1,1 @@
+"""The request types ``node-evacuate`` and ``change-group``: instances leave their nodes."""

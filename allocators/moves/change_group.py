@@ -1,0 +1,90 @@
+"""Request type ``change-group``: instances move to other node groups (allocation 9.3).
+
+The group is chosen per instance: by alloc_policy, then by how little the score of the group
+grows.  Its instance policy and its networks must fit, and as with an allocation no instance
+may become unable to leave its node (allocation 8, "must not get worse").  The groups the
+instances come from are no targets, and unallocable ones are never used: when the user names
+no group, Ganeti itself names all others, so naming one says nothing (facts, 2).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ganeti_steward.allocators.moves.answer import move_all
+from ganeti_steward.allocators.moves.best_move import Task
+from ganeti_steward.allocators.rules import move_kinds as moves
+from ganeti_steward.allocators.rules.candidates import policy_check, terms_of
+from ganeti_steward.allocators.score.global_n1 import CapacityTest
+from ganeti_steward.allocators.state.load import load
+from ganeti_steward.core.model.cluster import NOT_MIRRORED
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.state import Frame, Resident, State
+    from ganeti_steward.core.model.answer import Outcome
+    from ganeti_steward.core.model.cluster import Cluster
+    from ganeti_steward.core.model.context import Context
+    from ganeti_steward.core.model.requests import ChangeGroup
+
+
+def change_group(request: ChangeGroup, cluster: Cluster, context: Context) -> Outcome:
+    """Answer with moves for as many as possible; the others are named with their reasons."""
+    state = load(cluster, None, context.options.kvm_memory)
+    residents = [state.resident(name) for name in request.instances]
+    groups = target_groups(request, state, residents)
+    everywhere = np.ones(state.frame.size, np.bool_)
+    test = CapacityTest(state, everywhere) if context.options.capacity_checks else None
+    tasks = [_task(state, resident, groups, test, context) for resident in residents]
+    return move_all(state, tasks, context)
+
+
+def target_groups(request: ChangeGroup, state: State, residents: list[Resident]) -> tuple[int, ...]:
+    """Where instances may go, whatever the alloc_policy: by index."""
+    frame = state.frame
+    index = frame.cluster.group_index
+    home = {int(frame.group[resident.primary]) for resident in residents}
+    named = {index[uuid] for uuid in request.target_groups} or set(range(len(index)))
+    return tuple(sorted(named - home))
+
+
+def _task(
+    state: State,
+    resident: Resident,
+    groups: tuple[int, ...],
+    test: CapacityTest | None,
+    context: Context,
+) -> Task:
+    frame = state.frame
+    guest, primary, secondary = resident
+    forced = context.options.ignore_soft_errors
+    terms = terms_of(frame, guest.instance, context.site, forced=forced)
+    twice = (moves.TWO_COPIES, moves.TWO_COPIES_FIRST_OVER)
+    template = guest.instance.template
+    fault = f"Instances of type {template} cannot be relocated" if template in NOT_MIRRORED else ""
+    closed = _closed(frame, guest, groups)
+    return Task(
+        mover=moves.Mover(guest, primary, secondary, terms),
+        tiers=(twice if guest.drbd else (moves.MOVE,),),
+        groups=tuple(group for group in groups if group not in closed),
+        targets=np.isin(frame.group, groups),
+        fault=fault or terms.fault,
+        closed=closed,
+        also=(policy_check(frame, guest),),
+        test=test,
+    )
+
+
+def _closed(frame: Frame, guest: Guest, groups: tuple[int, ...]) -> dict[int, str]:
+    """Groups that take nothing, and those without a network of the instance."""
+    closed = {}
+    for at in groups:
+        group = frame.cluster.groups[at]
+        missing = [n for n in guest.instance.networks if n not in group.networks]
+        if group.alloc_policy == "unallocable":
+            closed[at] = "the group is unallocable"
+        elif missing:
+            closed[at] = f"is not connected to network {missing[0]}"
+    return closed

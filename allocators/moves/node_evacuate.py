@@ -1,0 +1,109 @@
+"""Request type ``node-evacuate``: instances leave a node within their group (allocation 9.2).
+
+The request names instances, not the node.  What is being left is inferred:
+
+* each instance names the nodes it may have to leave: its primary (primary-only), its
+  secondary (secondary-only), both (all);
+* a node that all of them name is the one being left.  If two are (one instance, or several
+  on the same pair, in mode all), it is the one that is unusable, where exactly one is;
+* otherwise every node named by any of them is being left, as hail has it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ganeti_steward.allocators.moves.answer import move_all
+from ganeti_steward.allocators.moves.best_move import Task, Tiers
+from ganeti_steward.allocators.rules import move_kinds as moves
+from ganeti_steward.allocators.rules.candidates import terms_of
+from ganeti_steward.allocators.state.load import load
+from ganeti_steward.core.model.cluster import NOT_MIRRORED
+from ganeti_steward.core.model.requests import PRIMARY_ONLY, SECONDARY_ONLY
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.state.state import Mask, Resident, State
+    from ganeti_steward.core.model.answer import Outcome
+    from ganeti_steward.core.model.cluster import Cluster
+    from ganeti_steward.core.model.context import Context
+    from ganeti_steward.core.model.requests import NodeEvacuate
+
+
+def node_evacuate(request: NodeEvacuate, cluster: Cluster, context: Context) -> Outcome:
+    """Answer with moves for as many as possible; the others are named with their reasons."""
+    state = load(cluster, None, context.options.kvm_memory)
+    residents = [state.resident(name) for name in request.instances]
+    left = nodes_left(state, residents, request.mode)
+    tasks = [_task(state, resident, request.mode, left, context) for resident in residents]
+    return move_all(state, tasks, context)
+
+
+def nodes_left(state: State, residents: list[Resident], mode: str) -> frozenset[int]:
+    """The nodes being left, by index."""
+    named = [names for names in (_named(resident, mode) for resident in residents) if names]
+    if not named:
+        return frozenset()
+    common = frozenset.intersection(*named)
+    unusable = frozenset(node for node in common if not state.frame.usable[node])
+    for nodes in (common, unusable):
+        if len(nodes) == 1:
+            return nodes
+    return frozenset().union(*named)
+
+
+def _named(resident: Resident, mode: str) -> frozenset[int]:
+    """The nodes one instance may have to leave."""
+    nodes: set[int] = set()
+    if mode != SECONDARY_ONLY:
+        nodes.add(resident.primary)
+    if mode != PRIMARY_ONLY and resident.guest.drbd:
+        nodes.add(resident.secondary)
+    return frozenset(nodes - {-1})
+
+
+def _task(
+    state: State, resident: Resident, mode: str, left: frozenset[int], context: Context
+) -> Task:
+    frame = state.frame
+    guest, primary, secondary = resident
+    forced = context.options.ignore_soft_errors
+    terms = terms_of(frame, guest.instance, context.site, forced=forced)
+    group = int(frame.group[primary])
+    targets: Mask = frame.group == group
+    targets[[primary, *left]] = False
+    if mode == SECONDARY_ONLY and guest.drbd:
+        targets[secondary] = False
+    return Task(
+        mover=moves.Mover(guest, primary, secondary, terms),
+        tiers=_tiers(resident, mode, left),
+        groups=(group,),
+        targets=targets,
+        fault=_fault(resident, mode) or terms.fault,
+    )
+
+
+def _fault(resident: Resident, mode: str) -> str:
+    """Why the instance can never be moved as asked, in hail's words."""
+    template = resident.guest.instance.template
+    if template in NOT_MIRRORED:
+        return f"Instances of type {template} cannot be relocated"
+    if mode == SECONDARY_ONLY and not resident.guest.drbd:
+        return f"Instances with disk template '{template}' can't execute change secondary"
+    return ""
+
+
+def _tiers(resident: Resident, mode: str, left: frozenset[int]) -> Tiers:
+    """The ways of leaving, those that copy the disks less often first."""
+    if not resident.guest.drbd:
+        return ((moves.MOVE,),)
+    if mode == PRIMARY_ONLY:
+        return (moves.FAIL_OVER,), (moves.REPLACE_FAIL_OVER,)
+    if mode == SECONDARY_ONLY:
+        return ((moves.REPLACE,),)
+    # In mode all the primary always changes, as with hail.
+    twice = (moves.TWO_COPIES, moves.TWO_COPIES_FIRST_OVER)
+    if resident.primary not in left:
+        return (moves.REPLACE_FAIL_OVER,), twice
+    if resident.secondary not in left:
+        return (moves.FAIL_OVER_REPLACE, moves.FAIL_OVER_REPLACE_BACK), twice
+    return (twice,)

@@ -1,0 +1,52 @@
+"""Request type ``allocate-secondary``: an instance becomes drbd (allocation 9.5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ganeti_steward.allocators.placement.explained import explained
+from ganeti_steward.allocators.placement.info import refusal_text, success_text
+from ganeti_steward.allocators.placement.placing import Search
+from ganeti_steward.allocators.rules.candidates import judge_secondary, judge_stay, terms_of
+from ganeti_steward.allocators.score.global_n1 import CapacityTest
+from ganeti_steward.allocators.state.load import load
+from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.model.cluster import Cluster
+    from ganeti_steward.core.model.context import Context
+    from ganeti_steward.core.model.requests import AllocateSecondary
+
+
+def allocate_secondary(
+    request: AllocateSecondary, cluster: Cluster, context: Context, kind: type[Search] = Search
+) -> Outcome:
+    """Answer with the best secondary for the instance where it is.
+
+    Unlike hail, never with a node that is drained.
+    """
+    instance = cluster.instances[cluster.instance_index[request.name]]
+    if len(instance.nodes) > 1:
+        return Refusal(f"Instance already has a secondary: {request.name} on {instance.nodes[1]}")
+    state = load(cluster, None, context.options.kvm_memory)
+    resident = state.resident(request.name)
+    terms = terms_of(state.frame, instance, context.site)
+    if terms.fault:
+        return Refusal(terms.fault)
+    primary, left = resident.primary, state.removed(resident)
+    guest = state.frame.tag_rules.guest(instance._replace(template="drbd", nodes=()))
+    judged = (
+        judge_stay(left, guest, primary, policy=True),
+        judge_secondary(left, guest, terms, 0),
+    )
+    everywhere = np.ones(state.frame.size, np.bool_)
+    test = CapacityTest(state, everywhere) if context.options.capacity_checks else None
+    search = kind(left, guest, judged, everywhere, terms, test, keeps=primary)
+    trial = search.group(int(state.frame.group[primary]))
+    placement = search.placement((trial,), trial if trial.best else None)
+    told = explained(context, placement)
+    if placement.chosen is None:
+        return Refusal(refusal_text(placement), told)
+    return Answer(placement.nodes()[1], success_text(placement), told)

@@ -1,0 +1,119 @@
+"""From what a search found to an `Explanation` for people."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ganeti_steward.allocators.placement.info import disk_note, group_refusal
+from ganeti_steward.allocators.rules.candidates import judge_secondary
+from ganeti_steward.allocators.score.score import Scorer
+from ganeti_steward.core.model.explanation import Explanation, GroupVerdict, NodeVerdict
+from ganeti_steward.core.model.explanation import Place as ToldPlace
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.placement.placing import GroupTrial, Placement
+    from ganeti_steward.allocators.rules.candidates import Judged
+    from ganeti_steward.allocators.score.ranked_places import Place
+    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.state import Mask, State
+
+#: How many of the best places are shown with their scores.
+SHOWN_PLACES: Final = 5
+
+
+def explain(placement: Placement) -> Explanation:
+    """Everything that was looked at for one guest."""
+    note = disk_note(placement).strip(" ()")
+    return Explanation(
+        instance=placement.guest.instance.name,
+        wanted=wanted(placement.guest),
+        chosen=placement.nodes(),
+        score_before=Scorer(placement.state, placement.scope).score,
+        groups=tuple(_group(placement, trial) for trial in placement.trials),
+        notes=tuple(text for text in (placement.fault, note) if text),
+    )
+
+
+def wanted(guest: Guest) -> str:
+    """What an instance asks for, in one line."""
+    instance = guest.instance
+    return (
+        f"{instance.template}, {instance.memory} MiB memory, {instance.vcpus} vcpus, "
+        f"{instance.disk_space} MiB disk in {len(instance.disks)} disk(s)"
+    )
+
+
+def _group(placement: Placement, trial: GroupTrial) -> GroupVerdict:
+    group = placement.state.frame.cluster.groups[trial.group]
+    shown = islice(trial.places.best_first(), SHOWN_PLACES) if trial.places else ()
+    if trial is placement.chosen:
+        summary = "chosen"
+    elif placement.chosen and trial.best and group.alloc_policy != "unallocable":
+        summary = "another group is better"
+    else:
+        summary = group_refusal(placement, trial)
+    return GroupVerdict(
+        name=group.name,
+        alloc_policy=group.alloc_policy,
+        summary=summary,
+        nodes=_verdicts(placement, trial),
+        places=tuple(_told(placement, place) for place in shown),
+    )
+
+
+def _told(placement: Placement, place: Place) -> ToldPlace:
+    """One place with its score by component and the capacity test's word."""
+    after = placement.state.placed(placement.guest, place.primary, place.secondary)
+    names = after.frame.cluster.nodes
+    scorer = Scorer(after, placement.scope)
+    components, costs = scorer.components(), placement.cost_of(place)
+    if costs:
+        components["site_costs"] = costs
+    stuck = placement.test.newly_stuck(after, place[1:3]) if placement.test else []
+    return ToldPlace(
+        nodes=tuple(names[i].name for i in (place.primary, place.secondary) if i >= 0),
+        score=scorer.score + costs,
+        components=components,
+        capacity=tuple(f"{one.instance} could no longer leave {one.node}" for one in stuck),
+        metric=place.metric,
+    )
+
+
+def _verdicts(placement: Placement, trial: GroupTrial) -> tuple[NodeVerdict, ...]:
+    if not trial.judged:
+        return ()
+    first, state = trial.judged[0], placement.state
+    if len(trial.judged) == 1:
+        return tuple(_told_verdicts(state, first, trial.members))
+    told = []
+    if placement.keeps < 0:
+        told += _told_verdicts(state, first, trial.members)
+    # Secondaries are shown for one primary: the chosen one, or any that fits.
+    fitting = np.flatnonzero(first.fits & trial.members).tolist()
+    primary = trial.best.primary if trial.best else next(iter(fitting), -1)
+    others = trial.members.copy()
+    second = trial.judged[1]
+    if primary >= 0:
+        others[primary] = False
+        kept = state.peers.row(primary)
+        second = judge_secondary(
+            state, placement.guest, placement.terms, kept, forced=second.forced
+        )
+    return (*told, *_told_verdicts(state, second, others, primary))
+
+
+def _told_verdicts(
+    state: State, judged: Judged, nodes: Mask, primary: int = -1
+) -> list[NodeVerdict]:
+    """The rules' word on each node in one role."""
+    names = state.frame.cluster.nodes
+    told = []
+    for node in np.flatnonzero(nodes).tolist():
+        check = judged.check(node)
+        rule, text = (check.rule, check.text(node)) if check else ("", "")
+        beside = names[primary].name if primary >= 0 else ""
+        told.append(NodeVerdict(names[node].name, judged.role, rule, text, beside))
+    return told

@@ -1,0 +1,234 @@
+"""Telling people what was chosen, or why nothing was (design of ``info``)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ganeti_steward.allocators.rules.checks import FAILURES
+from ganeti_steward.allocators.state import state as st
+from ganeti_steward.core.model.site_rules import SECONDARY
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.placement.placing import GroupTrial, Placement
+    from ganeti_steward.allocators.rules.candidates import Judged
+    from ganeti_steward.allocators.state.state import Mask
+
+
+def success_text(placement: Placement) -> str:
+    """What was selected, in hail's wording (allocation 10)."""
+    assert placement.chosen is not None
+    groups = placement.state.frame.cluster.groups
+    entries = [_group_entry(placement, trial) for trial in placement.trials]
+    named = len(placement.trials) == 1 and len(groups) > 1
+    prefix = "" if named else f"Selected group: {groups[placement.chosen.group].name}, "
+    return prefix + ", ".join(entries) + disk_note(placement)
+
+
+def refusal_text(placement: Placement) -> str:
+    """Why there is no place: how many nodes fit, and what speaks against the others."""
+    return refusal_reasons(placement) + disk_note(placement)
+
+
+def refusal_reasons(placement: Placement) -> str:
+    """The same without the note on disk figures."""
+    if placement.fault:
+        return placement.fault
+    groups = placement.state.frame.cluster.groups
+    if not placement.trials:
+        return "the cluster has no node group"
+    texts = [(groups[t.group].name, group_refusal(placement, t)) for t in placement.trials]
+    if len(texts) == 1:
+        return texts[0][1]
+    return "; ".join(f"group {name}: {text}" for name, text in texts)
+
+
+def disk_note(placement: Placement) -> str:
+    """A word when disk space could not be looked at although somebody needs it."""
+    frame = placement.state.frame
+    asked = placement.guest.instance
+    if frame.disk_known or not any(i.local for i in (asked, *frame.cluster.instances)):
+        return ""
+    return " (disk space for drbd and plain was not checked: the request has no figures on it)"
+
+
+def _group_entry(placement: Placement, trial: GroupTrial) -> str:
+    state = placement.state
+    group = state.frame.cluster.groups[trial.group]
+    if trial.reason:
+        name = placement.guest.instance.name
+        return f"group {group.name} {trial.reason} required by {name}"
+    if trial.best is None:
+        found = group_refusal(placement, trial)
+        return f"Group {group.name} ({group.alloc_policy}): No valid allocation solutions, {found}"
+    nodes = state.frame.cluster.nodes
+    chosen = "/".join(nodes[i].name for i in (trial.best.primary, trial.best.secondary) if i >= 0)
+    failures = count_failures(placement, trial)
+    classes = ", ".join(f"{kind}: {failures[kind]}" for kind in FAILURES if failures[kind])
+    assert trial.places is not None
+    return (
+        f"Group {group.name} ({group.alloc_policy}): score: {_score(trial)}, "
+        f"successes {trial.places.count - trial.failed}, failures {failures.total()} "
+        f"({classes}) for node(s) {chosen}"
+    )
+
+
+def _score(trial: GroupTrial) -> str:
+    assert trial.best is not None
+    if trial.best.metric:
+        *lost, disk = trial.best.metric
+        return f"([{','.join(map(str, lost))}],{disk})"
+    return f"{trial.best.score:.8f}"
+
+
+def group_refusal(placement: Placement, trial: GroupTrial) -> str:
+    """Why one group has no place (or may not be used although it has one)."""
+    state = placement.state
+    group = state.frame.cluster.groups[trial.group]
+    if trial.reason:
+        return trial.reason
+    if trial.best is not None:
+        return f"the group is {group.alloc_policy}"
+    total = int(trial.members.sum())
+    if len(trial.judged) == 1:
+        return f"0/{total} nodes fit: {count_reasons(placement, trial, trial.judged[0])}"
+    first, second = trial.judged
+    fits = int((first.fits & trial.members).sum())
+    if placement.keeps >= 0:
+        return _kept_refusal(placement, trial)
+    against = count_reasons(placement, trial, first)
+    if not fits:
+        return f"0/{total} nodes fit as primary: {against}"
+    others = f" ({against})" if fits < total else ""
+    return (
+        f"{fits}/{total} nodes fit as primary{others}, "
+        f"no secondary goes with them: {count_reasons(placement, trial, second)}"
+    )
+
+
+def _kept_refusal(placement: Placement, trial: GroupTrial) -> str:
+    """The same where the primary is given and only the secondary is looked for."""
+    primary, second = trial.judged
+    check = primary.check(placement.keeps)
+    if check is not None:
+        name = placement.state.frame.cluster.nodes[placement.keeps].name
+        return f"its primary {name} cannot keep it: {check.text(placement.keeps)}"
+    others = trial.members.copy()
+    others[placement.keeps] = False
+    trial = trial._replace(members=others)
+    return f"0/{int(others.sum())} nodes fit: {count_reasons(placement, trial, second)}"
+
+
+def count_reasons(placement: Placement, trial: GroupTrial, judged: Judged) -> str:
+    """Reasons with how many nodes they hold for, the most frequent first."""
+    counted: Counter[str] = Counter()
+    details: dict[str, str] = {}
+    for node in np.flatnonzero(trial.members & ~judged.fits).tolist():
+        check = judged.check(node)
+        assert check is not None
+        counted[check.rule] += 1
+        if check.rule == "instance policy":
+            details.setdefault(check.rule, f" ({check.text(node)})")
+    details |= _largest(placement, trial.members, judged)
+    parts = [
+        f"{number} {rule}{details.get(rule, '')}"
+        for rule, number in sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    left = trial.members & judged.fits
+    if left.any() and trial.stuck:
+        one = trial.stuck[0]
+        stuck = f"{one.instance} could no longer leave {one.node} if that had to be emptied"
+        parts.append(f"{int(left.sum())} capacity (e.g. {stuck})")
+    elif left.any() and judged.role == SECONDARY:
+        parts += _count_pairs(trial, left)
+    return ", ".join(parts) or "no nodes"
+
+
+def _count_pairs(trial: GroupTrial, secondaries: Mask) -> list[str]:
+    """Secondaries nothing speaks against but the primaries they would have."""
+    first = trial.judged[0].fits & trial.members
+    alone = int((secondaries & (int(first.sum()) - first.astype(np.int64) == 0)).sum())
+    rest = int(secondaries.sum()) - alone
+    texts = ((alone, "the primary itself"), (rest, "N+1 with memory kept for that primary already"))
+    return [f"{number} {text}" for number, text in texts if number]
+
+
+def _largest(placement: Placement, members: Mask, judged: Judged) -> dict[str, str]:
+    """For lack of memory or disk: the most that one of these nodes has, and what is needed."""
+    now, guest = placement.state.now, placement.guest
+    details = {}
+    for rule, row, need in (
+        ("memory", st.UNALLOCATED, guest.memory),
+        ("disk", st.DISK, guest.disk),
+    ):
+        lacking = [1 + at for at, check in enumerate(judged.checks) if check.rule == rule]
+        nodes = members & np.isin(judged.verdict, lacking)
+        if nodes.any():
+            details[rule] = f" (largest free {sizes(int(now[row, nodes].max()), need)})"
+    return details
+
+
+def limits(placement: Placement) -> dict[str, int]:
+    """Rule -> how many nodes it closes to a guest that has no place, most first.
+
+    Each node counts once: for what refuses it as primary, else as secondary.  Nodes that
+    are no candidates in the first place only count where there is nothing else.
+    """
+    counted: Counter[str] = Counter()
+    closed: Counter[str] = Counter()
+    groups = placement.state.frame.cluster.groups
+    for trial in placement.trials:
+        if trial.reason or trial.best is not None:
+            reason = "networks" if trial.reason else groups[trial.group].alloc_policy
+            closed[reason] += int(trial.members.sum())
+            continue
+        for node in np.flatnonzero(trial.members).tolist():
+            checks = (judged.check(node) for judged in trial.judged)
+            check = next((check for check in checks if check is not None), None)
+            rule = check.rule if check else "capacity" if trial.stuck else "N+1"
+            entry = check is not None and check.failure in ("", "FailInternal")
+            (closed if entry else counted)[rule] += 1
+    return dict(sorted((counted or closed).items(), key=lambda item: (-item[1], item[0])))
+
+
+def limits_text(placement: Placement) -> str:
+    """The same in a line: ``memory (7 nodes), N+1 (3)``."""
+    parts = [f"{rule} ({number})" for rule, number in limits(placement).items()]
+    if not parts:
+        return "no nodes"
+    word = "node)" if parts[0].endswith("(1)") else "nodes)"
+    return ", ".join([f"{parts[0][:-1]} {word}", *parts[1:]])
+
+
+def sizes(have: int, need: int) -> str:
+    """Two amounts of MiB in GiB, or exactly where GiB would not tell them apart."""
+    first, second = (f"{mib / 1024:.1f}".removesuffix(".0") for mib in (have, need))
+    if first != second:
+        return f"{first} of {second} GiB"
+    return f"{have} MiB, {need} MiB and 1 to spare needed"
+
+
+def count_failures(placement: Placement, trial: GroupTrial) -> Counter[str]:
+    """Refused candidates (nodes, or ordered pairs of them) by hail's classes."""
+    assert trial.places is not None
+    assert trial.candidates is not None
+    candidates, judged = trial.candidates, trial.judged
+    if placement.keeps >= 0:
+        candidates, judged = candidates.copy(), judged[1:]
+        candidates[placement.keeps] = False
+    first, number = judged[0], int(candidates.sum())
+    mates = number - 1 if len(judged) == 2 else 1
+    failures: Counter[str] = Counter()
+    for node in np.flatnonzero(candidates & ~first.fits).tolist():
+        failures[first.failure(node)] += mates
+    if len(judged) == 2:
+        second = judged[1]
+        fitting = int((first.fits & candidates).sum())
+        for node in np.flatnonzero(candidates & ~second.fits).tolist():
+            failures[second.failure(node)] += fitting - int(first.fits[node])
+    # Whatever is left failed by the memory kept for its primary already.
+    failures["FailMem"] += number * mates - failures.total() - trial.places.count
+    failures["FailN1"] += trial.failed
+    return +failures

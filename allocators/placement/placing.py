@@ -1,0 +1,277 @@
+"""Placing one new guest: which groups may take it, and the best place of each (6, 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ganeti_steward.allocators.rules.candidates import (
+    Judged,
+    Terms,
+    judge_primary,
+    judge_secondary,
+    terms_of,
+)
+from ganeti_steward.allocators.score.exclusive_storage import DedicatedPlaces, is_dedicated
+from ganeti_steward.allocators.score.global_n1 import CapacityTest, PlaceFilter, Stuck
+from ganeti_steward.allocators.score.ranked_places import PairPlaces, Place, SinglePlaces
+from ganeti_steward.allocators.score.score import Scorer
+from ganeti_steward.core.model.cluster import ALLOC_POLICIES
+from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.state import Mask, State
+    from ganeti_steward.core.model.context import Context
+    from ganeti_steward.core.model.requests import Allocate
+
+Places = SinglePlaces | PairPlaces | DedicatedPlaces
+
+
+class GroupTrial(NamedTuple):
+    """What came of trying one node group."""
+
+    group: int
+    reason: str
+    """why the group was not tried at all; empty when it was"""
+    members: Mask
+    judged: tuple[Judged, ...] = ()
+    places: Places | None = None
+    best: Place | None = None
+    after: State | None = None
+    """the state with the best place taken"""
+    candidates: Mask | None = None
+    """the nodes hail would have looked at: usable and within a restriction"""
+    failed: int = 0
+    """places the capacity test refused"""
+    stuck: tuple[Stuck, ...] = ()
+    """what the capacity test said of the last place it refused"""
+
+
+class Placement(NamedTuple):
+    """What came of placing one guest."""
+
+    guest: Guest
+    trials: tuple[GroupTrial, ...]
+    fault: str
+    """why nothing was tried, e.g. an unknown group; empty otherwise"""
+    chosen: GroupTrial | None
+    state: State
+    """the state before"""
+    scope: Mask
+    """the nodes in the score"""
+    terms: Terms
+    dedicated: bool
+    test: CapacityTest | None
+    keeps: int = -1
+    """the primary it keeps when only a secondary is looked for"""
+
+    def nodes(self) -> tuple[str, ...]:
+        """The chosen node names, primary first; empty when there is no place."""
+        if self.chosen is None or self.chosen.best is None:
+            return ()
+        names = self.state.frame.cluster.nodes
+        best = self.chosen.best
+        return tuple(names[i].name for i in (best.primary, best.secondary) if i >= 0)
+
+    def cost(self) -> float:
+        """What the site's plugins say of the chosen nodes, weighted."""
+        if self.chosen is None or self.chosen.best is None:
+            return 0.0
+        return self.cost_of(self.chosen.best)
+
+    def cost_of(self, place: Place) -> float:
+        """The same for any place."""
+        costs = self.terms.costs
+        second = costs[SECONDARY][place.secondary] if place.secondary >= 0 else 0.0
+        return float(costs[PRIMARY][place.primary] + second)
+
+
+class Placer:
+    """Places new guests under the options of one call."""
+
+    def __init__(self, state: State, context: Context, search: type[Search] | None = None) -> None:
+        """``state``: the cluster as it is, which no placement may make worse; ``search``:
+        what puts the legal places in order, by default that of the score.
+        """
+        self._before, self._search = state, search or Search
+        self._context = context
+        self._tests: dict[int | None, CapacityTest] = {}
+        self._dedicated: dict[tuple[int, ...], bool] = {}
+
+    def terms(self, item: Allocate) -> Terms:
+        """What holds for this guest on any state; raises PluginError."""
+        options = self._context.options
+        return terms_of(
+            self._before.frame,
+            item.instance,
+            self._context.site,
+            options.restrict_to if options.restrict_to is not None else item.restrict_to,
+            forced=options.ignore_soft_errors,
+        )
+
+    def place(
+        self, state: State, item: Allocate, group_name: str | None, terms: Terms
+    ) -> Placement:
+        """The best place for one new instance on a state; nothing is changed."""
+        required = item.required_nodes
+        groups = state.frame.cluster.groups
+        guest = state.frame.tag_rules.guest(item.instance)
+        if terms.fault:
+            return refused(state, guest, terms.fault, terms)
+        named = None if group_name is None else state.frame.cluster.groups_named(group_name)
+        if required not in (1, 2):
+            fault = "Unsupported number of nodes, only one or two supported"
+            return refused(state, guest, fault, terms)
+        if named is not None and len(named) != 1:
+            many = f"{len(named)} node groups are" if named else "no node group is"
+            fault = f"{many} named {group_name!r}"
+            return refused(state, guest, fault, terms)
+        if named:
+            scope, tried = state.frame.group == named[0], named
+        else:
+            scope, tried = np.ones(state.frame.size, np.bool_), list(range(len(groups)))
+        allocable = [i for i in tried if named or groups[i].alloc_policy != "unallocable"]
+        dedicated = self._is_dedicated(state, tuple(allocable))
+        judged: tuple[Judged, ...] = (judge_primary(state, guest, terms),)
+        if required == 2:
+            judged += (judge_secondary(state, guest, terms, 0),)
+        test = None if dedicated else self._capacity_test(named[0] if named else None, scope)
+        search = self._search(state, guest, judged, scope, terms, test, dedicated=dedicated)
+        trials = tuple(_unconnected(state, guest, group) or search.group(group) for group in tried)
+        return search.placement(trials, _choose(state, trials, any_policy=named is not None))
+
+    def _is_dedicated(self, state: State, groups: tuple[int, ...]) -> bool:
+        if groups not in self._dedicated:
+            self._dedicated[groups] = is_dedicated(state.frame, set(groups))
+        return self._dedicated[groups]
+
+    def _capacity_test(self, group: int | None, scope: Mask) -> CapacityTest | None:
+        """The test for the nodes of one named group, or for all."""
+        if not self._context.options.capacity_checks:
+            return None
+        if group not in self._tests:
+            self._tests[group] = CapacityTest(self._before, scope)
+        return self._tests[group]
+
+
+def _unconnected(state: State, guest: Guest, group: int) -> GroupTrial | None:
+    """A trial that ends at once where the group lacks a network of the guest."""
+    connected = state.frame.cluster.groups[group].networks
+    for network in guest.instance.networks:
+        if network not in connected:
+            reason = f"is not connected to network {network}"
+            return GroupTrial(group, reason, state.frame.group == group)
+    return None
+
+
+def refused(state: State, guest: Guest, fault: str, terms: Terms) -> Placement:
+    """A placement that is not even tried."""
+    everywhere = np.ones(state.frame.size, np.bool_)
+    return Placement(guest, (), fault, None, state, everywhere, terms, dedicated=False, test=None)
+
+
+def _choose(state: State, trials: tuple[GroupTrial, ...], *, any_policy: bool) -> GroupTrial | None:
+    """By alloc_policy, then score; the last group by name wins ties (allocation 7)."""
+    groups = state.frame.cluster.groups
+
+    def rank(trial: GroupTrial) -> tuple[int, tuple[int, ...], float, int]:
+        assert trial.best is not None
+        policy = 0 if any_policy else ALLOC_POLICIES.index(groups[trial.group].alloc_policy)
+        return policy, trial.best.metric, trial.best.score, -trial.group
+
+    usable = [
+        trial
+        for trial in trials
+        if trial.best is not None
+        and (any_policy or groups[trial.group].alloc_policy != "unallocable")
+    ]
+    return min(usable, key=rank, default=None)
+
+
+class Search:
+    """One guest looked for a place on the groups of one state."""
+
+    def __init__(
+        self,
+        state: State,
+        guest: Guest,
+        judged: tuple[Judged, ...],
+        scope: Mask,
+        terms: Terms,
+        test: CapacityTest | None,
+        *,
+        dedicated: bool = False,
+        keeps: int = -1,
+    ) -> None:
+        """``judged``: all nodes per role; ``scope``: the nodes in the score; ``keeps``: the
+        primary that stays when only a secondary is looked for.
+        """
+        self._state, self._guest, self._judged = state, guest, judged
+        self._scope, self._terms, self._test = scope, terms, test
+        self._dedicated, self._keeps = dedicated, keeps
+        self._scorer = Scorer(state, scope)
+
+    def placement(self, trials: tuple[GroupTrial, ...], chosen: GroupTrial | None) -> Placement:
+        """The result of all trials together."""
+        return Placement(
+            self._guest,
+            trials,
+            "",
+            chosen,
+            self._state,
+            self._scope,
+            self._terms,
+            self._dedicated,
+            self._test,
+            self._keeps,
+        )
+
+    def group(self, group: int, excluded: tuple[int, ...] = ()) -> GroupTrial:
+        """The best place in one group; ``excluded`` nodes are no candidates."""
+        frame = self._state.frame
+        members = frame.group == group
+        members[list(excluded)] = False
+        places = self._places(members, group)
+        best, after, failed, stuck = self._first_passing(places.best_first())
+        candidates = members & frame.usable
+        if self._terms.restricted:
+            candidates &= ~self._terms.restricted.failing
+        return GroupTrial(
+            group,
+            "",
+            members,
+            self._judged,
+            places,
+            best,
+            after,
+            candidates,
+            failed,
+            stuck,
+        )
+
+    def _places(self, members: Mask, group: int) -> Places:
+        if self._dedicated:
+            return DedicatedPlaces(self._state, self._guest, self._judged, members, group)
+        if len(self._judged) == 1:
+            judged = self._judged[0]
+            return SinglePlaces(self._scorer, self._guest, judged, members, self._terms)
+        first, second = self._judged
+        return PairPlaces(self._scorer, self._guest, (first, second), members, self._terms)
+
+    def _first_passing(
+        self, places: Iterator[Place]
+    ) -> tuple[Place | None, State | None, int, tuple[Stuck, ...]]:
+        if self._test is None:
+            place = next(places, None)
+            if place is None:
+                return None, None, 0, ()
+            return place, self._state.placed(self._guest, place.primary, place.secondary), 0, ()
+        passing = PlaceFilter(self._test, self._state, self._guest)
+        for place in places:
+            after = passing.passes(place)
+            if after is not None:
+                return place, after, passing.refused, tuple(passing.last)
+        return None, None, passing.refused, tuple(passing.last)

@@ -1,0 +1,95 @@
+"""Request type ``relocate``: one new node for an existing instance (allocation 9.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ganeti_steward.allocators.placement.explained import explained
+from ganeti_steward.allocators.placement.info import refusal_text
+from ganeti_steward.allocators.placement.placing import Placement, Search
+from ganeti_steward.allocators.rules.candidates import (
+    judge_move,
+    judge_secondary,
+    judge_stay,
+    terms_of,
+)
+from ganeti_steward.allocators.state.load import load
+from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
+from ganeti_steward.core.model.cluster import NOT_MIRRORED
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.rules.candidates import Terms
+    from ganeti_steward.allocators.state.state import Resident, State
+    from ganeti_steward.core.model.cluster import Cluster
+    from ganeti_steward.core.model.context import Context
+    from ganeti_steward.core.model.requests import Relocate
+
+
+def relocate(
+    request: Relocate, cluster: Cluster, context: Context, kind: type[Search] = Search
+) -> Outcome:
+    """Answer with the best new secondary (drbd) or primary (external storage)."""
+    instance = cluster.instances[cluster.instance_index[request.name]]
+    state = load(cluster, instance.template, context.options.kvm_memory)
+    resident = state.resident(request.name)
+    fault = _fault(request, state, resident)
+    if fault:
+        return Refusal(fault)
+    forced = context.options.ignore_soft_errors
+    terms = terms_of(state.frame, instance, context.site, forced=forced)
+    if terms.fault:
+        return Refusal(terms.fault)
+    leave = _leave_secondary if resident.guest.drbd else _leave_primary
+    placement = leave(state, resident, terms, kind)
+    told = explained(context, placement)
+    if placement.chosen is None:
+        return Refusal(refusal_text(placement), told)
+    return Answer([placement.nodes()[-1]], "success", told)
+
+
+def _fault(request: Relocate, state: State, resident: Resident) -> str:
+    """Why the request asks for something that is never possible; empty if it is fine."""
+    template = resident.guest.instance.template
+    if template in NOT_MIRRORED:
+        return f"Can't relocate non-mirrored instances: {request.name} is {template}"
+    if request.required_nodes != 1:
+        return f"Unsupported request: {request.required_nodes} nodes asked for, it must be 1"
+    role = "secondary" if resident.guest.drbd else "primary"
+    name = state.frame.cluster.nodes[getattr(resident, role)].name
+    if request.relocate_from != (name,):
+        asked = ", ".join(request.relocate_from) or "no node"
+        return (
+            f"Unsupported request: excluded nodes not equal to instance's {role} "
+            f"({asked} instead of {name})"
+        )
+    return ""
+
+
+def _leave_secondary(
+    state: State, resident: Resident, terms: Terms, kind: type[Search]
+) -> Placement:
+    """drbd: replace the secondary; strict unless the node left is unusable (4.4)."""
+    guest, primary, secondary = resident
+    left = state.removed(resident)
+    forced = terms.forced or not bool(state.frame.usable[secondary])
+    judged = (
+        # The primary is taken off and put back, which only hard rules can forbid.
+        judge_stay(left, guest, primary, policy=False),
+        judge_secondary(left, guest, terms, 0, forced=forced),
+    )
+    group = int(state.frame.group[primary])
+    mates = state.frame.group == group
+    search = kind(left, guest, judged, mates, terms, None, keeps=primary)
+    trial = search.group(group, excluded=(secondary,))
+    return search.placement((trial,), trial if trial.best else None)
+
+
+def _leave_primary(state: State, resident: Resident, terms: Terms, kind: type[Search]) -> Placement:
+    """External storage: move the primary; strict unless the node left is unusable (4.4)."""
+    guest, primary, _ = resident
+    left = state.removed(resident)
+    judged = (judge_move(left, guest, terms, primary),)
+    group = int(state.frame.group[primary])
+    search = kind(left, guest, judged, state.frame.group == group, terms, None)
+    trial = search.group(group, excluded=(primary,))
+    return search.placement((trial,), trial if trial.best else None)

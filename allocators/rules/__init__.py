@@ -1,0 +1,1 @@
+"""Which node may take which instance in which role (allocation 4), for placing and for moving."""

@@ -1,0 +1,201 @@
+"""Who may take a guest: the rules of every kind, put together per role."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ganeti_steward.allocators.rules.checks import (
+    Check,
+    first_failing,
+    migration_check,
+    policy_fault,
+    primary_checks,
+    secondary_checks,
+)
+from ganeti_steward.core.model.site_rules import PRIMARY, ROLES, SECONDARY, NoPlace
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.state import Floats, Frame, Ints, Mask, State
+    from ganeti_steward.core.model.cluster import Instance
+    from ganeti_steward.core.model.site_rules import Site
+
+
+class Terms(NamedTuple):
+    """What holds for one guest whatever the state: site rules, restrictions."""
+
+    bans: Mapping[str, list[Check]]
+    """role -> the site's checks"""
+    costs: Mapping[str, Floats]
+    """role -> what each node costs in it"""
+    restricted: Check | None = None
+    forced: bool = False
+    """drop the soft rules of the primary (--ignore-soft-errors)"""
+    fault: str = ""
+    """why a plugin lets no node serve at all; every node is banned then, too"""
+
+
+class Judged(NamedTuple):
+    """All nodes judged for one role."""
+
+    role: str
+    checks: list[Check]
+    verdict: Ints
+    """0: fits, otherwise 1 + position of the first failing check"""
+    after: Ints
+    """the nodes' figures if each had taken the guest"""
+    forced: bool
+    """whether soft rules were dropped"""
+
+    @property
+    def fits(self) -> Mask:
+        """The nodes nothing speaks against."""
+        fits: Mask = self.verdict == 0
+        return fits
+
+    def failure(self, node: int) -> str:
+        """hail's class of the check that refuses the node."""
+        return self.checks[int(self.verdict[node]) - 1].failure
+
+    def check(self, node: int) -> Check | None:
+        """The check that refuses the node."""
+        position = int(self.verdict[node])
+        return self.checks[position - 1] if position else None
+
+
+def terms_of(
+    frame: Frame,
+    instance: Instance,
+    site: Site,
+    restrict_to: tuple[str, ...] | None = None,
+    *,
+    forced: bool = False,
+) -> Terms:
+    """Ask the site's plugins once for all nodes; raises PluginError."""
+    cluster = frame.cluster
+    bans: dict[str, list[Check]] = {role: [] for role in ROLES}
+    by_rule: dict[tuple[str, str], dict[int, str]] = {}
+    faults: list[str] = []
+    for ban in site.bans(cluster, instance):
+        if isinstance(ban, NoPlace):
+            faults.append(ban.reason)
+            continue
+        node = cluster.node_index[ban.node]
+        by_rule.setdefault((ban.role, ban.rule), {}).setdefault(node, ban.reason)
+    fault = "; ".join(faults)
+    if fault:
+        everywhere = dict.fromkeys(range(frame.size), fault)
+        by_rule = {(role, "no place allowed"): everywhere for role in ROLES}
+    for (role, rule), reasons in by_rule.items():
+        bans[role].append(_told_check(rule, "FailTags", reasons, frame.size))
+    costs = {role: np.zeros(frame.size) for role in ROLES}
+    for (name, role), cost in site.costs(cluster, instance).items():
+        costs[role][cluster.node_index[name]] += cost
+    return Terms(bans, costs, _restriction(frame, restrict_to), forced, fault)
+
+
+def _told_check(rule: str, failure: str, reasons: Mapping[int, str], size: int) -> Check:
+    failing = np.zeros(size, np.bool_)
+    failing[list(reasons)] = True
+    return Check(rule, failure, True, failing, reasons.__getitem__)
+
+
+def _restriction(frame: Frame, names: tuple[str, ...] | None) -> Check | None:
+    if names is None:
+        return None
+    index = frame.cluster.node_index
+    outside = np.ones(frame.size, np.bool_)
+    outside[[index[name] for name in names if name in index]] = False
+    return Check(
+        "restriction", "FailInternal", True, outside, lambda i: "not among the nodes allowed"
+    )
+
+
+def entry_checks(frame: Frame, terms: Terms) -> list[Check]:
+    """What makes a node no candidate at all (allocation 4.5, 6)."""
+    checks = [
+        Check(word, "", True, failing, f"the node is {word}".format)
+        for word, failing in frame.conditions
+    ]
+    return [*checks, terms.restricted] if terms.restricted else checks
+
+
+def policy_check(frame: Frame, guest: Guest) -> Check:
+    """The instance policy of each node's group (allocation 4.3)."""
+    failing = np.zeros(frame.size, np.bool_)
+    texts: list[tuple[Mask, str]] = []
+    failure = ""
+    for group, exclusive, nodes in frame.kinds:
+        policy = frame.cluster.groups[group].policy
+        fault = policy_fault(guest.instance, policy, exclusive)
+        if fault:
+            failing |= nodes
+            failure = failure or fault[0]
+            texts.append((nodes, fault[1]))
+    return Check(
+        "instance policy",
+        failure,
+        True,
+        failing,
+        lambda i: next(text for nodes, text in texts if nodes[i]),
+    )
+
+
+def judge_primary(state: State, guest: Guest, terms: Terms) -> Judged:
+    """All nodes as new primary of a new guest."""
+    checks = [*entry_checks(state.frame, terms), policy_check(state.frame, guest)]
+    return _judged_primary(state, guest, terms, checks, forced=terms.forced)
+
+
+def judge_move(state: State, guest: Guest, terms: Terms, source: int) -> Judged:
+    """All nodes as new primary of a guest that leaves ``source`` (allocation 4.4).
+
+    ``state`` is without the guest.  Strict unless the node left is unusable.
+    """
+    checks = [*entry_checks(state.frame, terms), migration_check(state, source)]
+    forced = terms.forced or not bool(state.frame.usable[source])
+    return _judged_primary(state, guest, terms, checks, forced=forced)
+
+
+def judge_stay(state: State, guest: Guest, node: int, *, policy: bool) -> Judged:
+    """The guest's own primary, which keeps it while its secondary changes.
+
+    ``state`` is without the guest.  Only ``node`` can fit; whether it is usable does not
+    matter, the guest lives there already.  ``policy``: also check the instance policy
+    and the soft rules, as for a new instance (allocation 9.5), else only the hard ones.
+    """
+    after = state.after_primary(guest)
+    checks = primary_checks(state, guest, after)
+    if policy:
+        checks.insert(0, policy_check(state.frame, guest))
+    others = np.ones(state.frame.size, np.bool_)
+    others[node] = False
+    checks.insert(0, Check("primary", "FailInternal", True, others, lambda i: "not its primary"))
+    verdict = first_failing(checks, state.frame.size, forced=not policy)
+    return Judged(PRIMARY, checks, verdict, after, not policy)
+
+
+def _judged_primary(
+    state: State, guest: Guest, terms: Terms, first: list[Check], *, forced: bool
+) -> Judged:
+    after = state.after_primary(guest)
+    checks = [*first, *terms.bans[PRIMARY], *primary_checks(state, guest, after)]
+    verdict = first_failing(checks, state.frame.size, forced=forced)
+    return Judged(PRIMARY, checks, verdict, after, forced)
+
+
+def judge_secondary(
+    state: State, guest: Guest, terms: Terms, kept: Ints | int, *, forced: bool = False
+) -> Judged:
+    """All nodes as new secondary of a primary for which they keep ``kept`` MiB already."""
+    after = state.after_secondary(guest, kept)
+    checks = [
+        *entry_checks(state.frame, terms),
+        *terms.bans[SECONDARY],
+        *secondary_checks(state, guest, after),
+    ]
+    verdict = first_failing(checks, state.frame.size, forced=forced)
+    return Judged(SECONDARY, checks, verdict, after, forced)

@@ -1,0 +1,289 @@
+"""The rules of legality (allocation 4): may this node take the guest in this role?
+
+Each rule is one `Check`: which nodes fail it, and the sentence with the numbers.  The
+order of the list is hail's: the first failing check names the failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from ganeti_steward.allocators.state import state as st
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.state import Ints, Mask, State
+    from ganeti_steward.core.model.cluster import Instance, MinMax, Policy, Spec
+
+#: hail's failure classes, in the order in which it counts them.
+FAILURES: Final = (
+    "FailMem",
+    "FailDisk",
+    "FailCPU",
+    "FailN1",
+    "FailTags",
+    "FailMig",
+    "FailDiskCount",
+    "FailSpindles",
+    "FailInternal",
+)
+
+
+class Check(NamedTuple):
+    """One rule applied to all nodes."""
+
+    rule: str
+    """a word for people: memory, N+1, disk ..."""
+    failure: str
+    """hail's class of it"""
+    hard: bool
+    """whether it also holds where soft rules are dropped"""
+    failing: Mask
+    text: Callable[[int], str]
+    """the sentence for one node (by index), with numbers and units"""
+
+
+def first_failing(checks: Sequence[Check], size: int, *, forced: bool = False) -> Ints:
+    """Per node 0 when nothing fails, else 1 + the position of the first failing check."""
+    verdict = np.zeros(size, np.int64)
+    for position in range(len(checks) - 1, -1, -1):
+        check = checks[position]
+        if check.hard or not forced:
+            verdict[check.failing] = position + 1
+    return verdict
+
+
+def primary_checks(state: State, guest: Guest, after: Ints) -> list[Check]:
+    """The rules for a new primary (allocation 4.1); ``after`` is ``after_primary``."""
+    now = state.now
+    checks = []
+    if not guest.instance.forthcoming:
+        checks.append(
+            Check(
+                "memory",
+                "FailMem",
+                True,
+                after[st.UNALLOCATED] <= 0,
+                lambda i: (
+                    f"needs {guest.use} MiB and 1 to spare, "
+                    f"{now[st.UNALLOCATED, i]} MiB unallocated"
+                ),
+            )
+        )
+        checks += _storage_checks(state, guest, after, "")
+        checks.append(
+            Check(
+                "N+1",
+                "FailMem",
+                False,
+                (after[st.FAILS] > 0) & (now[st.FAILS] == 0),
+                lambda i: (
+                    f"needs {guest.use} MiB, "
+                    f"{now[st.UNALLOCATED, i] - now[st.RESERVED, i]} MiB unallocated after "
+                    f"the N+1 reserve of {now[st.RESERVED, i]} MiB"
+                ),
+            )
+        )
+        checks.append(_vcpu_check(state, guest, after, st.VCPUS, ""))
+        if guest.exclusion:
+            checks.append(_tag_check(state, guest))
+    checks.append(
+        Check(
+            "memory",
+            "FailMem",
+            False,
+            after[st.MEMORY_F] <= 0,
+            lambda i: (
+                f"needs {guest.memory} MiB and 1 to spare, {now[st.MEMORY_F, i]} MiB free "
+                "with stopped and forthcoming instances counted"
+            ),
+        )
+    )
+    checks += _storage_checks(state, guest, after, " with forthcoming instances counted")
+    checks.append(
+        _vcpu_check(state, guest, after, st.VCPUS_F, " with forthcoming instances counted")
+    )
+    return checks
+
+
+def secondary_checks(
+    state: State, guest: Guest, after: Ints, *, ignore_disk: bool = False
+) -> list[Check]:
+    """The rules for a new secondary (allocation 4.2); ``after`` is ``after_secondary``.
+
+    ``ignore_disk``: drop the free-disk rule (the one case of allocation 4.4).
+    """
+    now, size = state.now, state.frame.size
+    if not guest.drbd:
+        text = f"disk template {guest.instance.template} has no secondary"
+        return [Check("template", "FailDisk", True, np.ones(size, np.bool_), lambda i: text)]
+    checks = []
+    if not guest.instance.forthcoming:
+        storage = _storage_checks(state, guest, after, "")
+        checks += storage[1:] if ignore_disk else storage
+        checks.append(
+            Check(
+                "memory",
+                "FailMem",
+                False,
+                now[st.UNALLOCATED] <= guest.reserve,
+                lambda i: (
+                    f"must be able to take over {guest.reserve} MiB, "
+                    f"{now[st.UNALLOCATED, i]} MiB unallocated"
+                ),
+            )
+        )
+        checks.append(
+            Check(
+                "N+1",
+                "FailMem",
+                False,
+                (after[st.FAILS] > 0) & (now[st.FAILS] == 0),
+                lambda i: (
+                    f"would have to keep {after[st.RESERVED, i]} MiB free for N+1, "
+                    f"{now[st.UNALLOCATED, i]} MiB unallocated"
+                ),
+            )
+        )
+    checks += _storage_checks(state, guest, after, " with forthcoming instances counted")
+    checks.append(
+        Check(
+            "memory",
+            "FailMem",
+            False,
+            now[st.MEMORY_F] <= guest.reserve,
+            lambda i: (
+                f"must be able to take over {guest.reserve} MiB, {now[st.MEMORY_F, i]} MiB "
+                "free with stopped and forthcoming instances counted"
+            ),
+        )
+    )
+    return checks
+
+
+def _storage_checks(state: State, guest: Guest, after: Ints, books: str) -> list[Check]:
+    """Disk space, dedicated spindles, shared spindles; ``books`` names the forthcoming ones."""
+    if not guest.instance.local:
+        return []
+    frame, now = state.frame, state.now
+    hard = not books
+    disk, dedicated, shared = (
+        (st.DISK_F, st.SPINDLES_F, st.SPINDLE_USE_F)
+        if books
+        else (st.DISK, st.SPINDLES, st.SPINDLE_USE)
+    )
+    wanted = "an unknown number of" if guest.spindles < 0 else str(guest.spindles)
+    return [
+        Check(
+            "disk",
+            "FailDisk",
+            hard,
+            after[disk] <= 0,
+            lambda i: (
+                f"needs {guest.disk} MiB of disk and 1 to spare, {now[disk, i]} MiB free{books}"
+            ),
+        ),
+        Check(
+            "spindles",
+            "FailSpindles",
+            hard,
+            frame.exclusive & (after[dedicated] < 0),
+            lambda i: f"needs {wanted} spindles, {now[dedicated, i]} free{books}",
+        ),
+        Check(
+            "spindles",
+            "FailDisk",
+            False,
+            after[shared] > frame.spindle_limit,
+            lambda i: (
+                f"needs a spindle use of {guest.spindle_use}, {now[shared, i]} of "
+                f"{frame.spindle_limit[i]:g} taken{books}"
+            ),
+        ),
+    ]
+
+
+def _vcpu_check(state: State, guest: Guest, after: Ints, row: int, books: str) -> Check:
+    frame, now = state.frame, state.now
+    # A negative ratio switches the rule off.
+    return Check(
+        "vcpus",
+        "FailCPU",
+        False,
+        (after[row] / frame.cpus > frame.vcpu_ratio) & (frame.vcpu_ratio >= 0),
+        lambda i: (
+            f"needs {guest.vcpus} vcpus, {now[row, i]} of "
+            f"{frame.vcpu_ratio[i] * _known(frame.cpus[i]):g} taken (vcpu-ratio "
+            f"{frame.vcpu_ratio[i]:g}){books}"
+        ),
+    )
+
+
+def _known(value: float) -> float:
+    return 0.0 if np.isinf(value) else float(value)
+
+
+def _tag_check(state: State, guest: Guest) -> Check:
+    def text(node: int) -> str:
+        for resident in state.residents.get(node, ()):
+            both = set(resident.guest.exclusion) & set(guest.exclusion)
+            if both:
+                return f"{resident.guest.instance.name} there also carries {min(both)}"
+        return "a forthcoming instance there carries one of its exclusion tags"
+
+    return Check("exclusion tags", "FailTags", False, state.exclusion_tags_taken(guest) > 0, text)
+
+
+def migration_check(state: State, source: int) -> Check:
+    """The migration tags of the node to leave (allocation 3.5); never forced away."""
+    frame = state.frame
+
+    def text(node: int) -> str:
+        missing = sorted(frame.migration[source] - frame.accepted[node])
+        return f"does not accept instances from a node tagged {', '.join(missing)}"
+
+    return Check("migration tags", "FailMig", True, ~frame.accepts(source), text)
+
+
+def policy_fault(instance: Instance, policy: Policy, exclusive: bool) -> tuple[str, str] | None:
+    """hail's failure class and a sentence when the policy forbids the instance (4.3)."""
+    faults = [_range_fault(instance, pair, exclusive) for pair in policy.minmax]
+    if faults and all(faults):
+        return faults[0]
+    if instance.template not in policy.templates:
+        allowed = ", ".join(sorted(policy.templates)) or "none"
+        return "FailDisk", f"disk template {instance.template} is not among {allowed}"
+    return None
+
+
+def _range_fault(instance: Instance, pair: MinMax, exclusive: bool) -> tuple[str, str] | None:
+    return _bound_fault(instance, pair.min, exclusive, -1) or _bound_fault(
+        instance, pair.max, exclusive, 1
+    )
+
+
+def _bound_fault(
+    instance: Instance, bound: Spec, exclusive: bool, side: int
+) -> tuple[str, str] | None:
+    """What lies beyond one bound; ``side`` is -1 for the minimum, 1 for the maximum."""
+    word = "below the minimum" if side < 0 else "above the maximum"
+    spindles = instance.spindles if exclusive else instance.spindle_use
+    sized = [(disk.size, bound.disk, "FailDisk", "disk size", " MiB") for disk in instance.disks]
+    figures = [
+        (instance.memory, bound.memory, "FailMem", "memory", " MiB"),
+        *sized,
+        (instance.vcpus, bound.vcpus, "FailCPU", "number of vcpus", ""),
+        (spindles, bound.spindles, "FailSpindles", "number of spindles", ""),
+    ]
+    if instance.template != "diskless":
+        disks = len(instance.disks)
+        figures.append((disks, bound.disks, "FailDiskCount", "number of disks", ""))
+    for value, limit, failure, what, unit in figures:
+        if value is None:
+            return failure, "the spindles of its disks are not given"
+        if (value - limit) * side > 0:
+            return failure, f"{what} {value}{unit} is {word} of {limit}{unit}"
+    return None

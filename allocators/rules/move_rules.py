@@ -1,0 +1,297 @@
+"""The rules of each way of moving an instance, for all target nodes at once (allocation 4.4)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ganeti_steward.allocators.rules import move_kinds as moves
+from ganeti_steward.allocators.rules.candidates import Judged, entry_checks
+from ganeti_steward.allocators.rules.checks import (
+    Check,
+    first_failing,
+    migration_check,
+    primary_checks,
+    secondary_checks,
+)
+from ganeti_steward.allocators.rules.n1_pairs import keeping, keeping_for_each
+from ganeti_steward.allocators.state import state as st
+from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.rules.move_kinds import Mover
+    from ganeti_steward.allocators.state.state import Ints, Mask, State
+
+
+class Judgement(NamedTuple):
+    """What the rules say of one way."""
+
+    gate: str
+    """why the way is closed whatever the target; empty when it is open"""
+    judged: tuple[Judged, ...]
+    """the final nodes per role; with one target only that one's"""
+    told: tuple[Judged, ...]
+    """the nodes people want to hear about: the targets"""
+
+
+class Departure:
+    """One instance taken off its nodes, and what each step would meet.
+
+    Soft rules are dropped where the node a step leaves is unusable (allocation 4.4).
+    """
+
+    def __init__(
+        self, left: State, mover: Mover, targets: Mask, also: tuple[Check, ...] = ()
+    ) -> None:
+        """``left``: the state without the instance; ``targets``: the nodes it may go to, its
+        secondary perhaps among them; ``also``: more checks of new primaries.
+        """
+        self.left, self.mover, self._also = left, mover, also
+        self._frame, self._guest, self._terms = left.frame, mover.guest, mover.terms
+        self._targets = targets
+
+    def judge(self, way: str) -> Judgement:
+        """The rules' word on one way."""
+        judge = {
+            moves.MOVE: self._move,
+            moves.FAIL_OVER: self._fail_over,
+            moves.REPLACE: self._replace,
+            moves.REPLACE_FAIL_OVER: self._replace_fail_over,
+            moves.FAIL_OVER_REPLACE: self._fail_over_replace,
+            moves.FAIL_OVER_REPLACE_BACK: self._fail_over_replace_back,
+            moves.TWO_COPIES: self._two_copies,
+            moves.TWO_COPIES_FIRST_OVER: self._two_copies_first_over,
+        }[way]
+        return judge()
+
+    # -- the ways
+
+    def _move(self) -> Judgement:
+        source = self.mover.primary
+        checks = [
+            *self._entry,
+            *self._also,
+            migration_check(self.left, source),
+            *self._terms.bans[PRIMARY],
+            *primary_checks(self.left, self._guest, self._after_primary),
+        ]
+        judged = self._judged(PRIMARY, _in_force(checks, self._forced(source)))
+        return Judgement("", (judged,), (judged,))
+
+    def _fail_over(self) -> Judgement:
+        primary, secondary = self.mover.primary, self.mover.secondary
+        gate = self._over_gate or self._ban(secondary)
+        first, second = self._only(PRIMARY, secondary), self._only(SECONDARY, primary)
+        return Judgement(gate, (first, second), ())
+
+    def _replace(self) -> Judgement:
+        checks = [*self._entry, *self._terms.bans[SECONDARY], *self._first_copy]
+        second = self._judged(SECONDARY, checks, self._forced(self.mover.secondary))
+        return Judgement(
+            self._source_gate, (self._only(PRIMARY, self.mover.primary), second), (second,)
+        )
+
+    def _replace_fail_over(self) -> Judgement:
+        first = self._through_primary
+        second = self._only(SECONDARY, self.mover.primary)
+        return Judgement(self._copy_gate, (first, second), (first,))
+
+    def _fail_over_replace(self) -> Judgement:
+        primary, secondary = self.mover.primary, self.mover.secondary
+        checks = [*self._entry, *self._terms.bans[SECONDARY], *self._second_copy]
+        second = self._judged(SECONDARY, checks, self._forced(primary))
+        gate = self._over_gate or self._ban(secondary)
+        return Judgement(gate, (self._only(PRIMARY, secondary), second), (second,))
+
+    def _fail_over_replace_back(self) -> Judgement:
+        first = self._through_secondary
+        second = self._only(SECONDARY, self.mover.secondary)
+        return Judgement(self._over_gate or self._keep_gate, (first, second), (first,))
+
+    def _two_copies(self) -> Judgement:
+        # Once replaced, the old secondary may be chosen again.
+        entry = [*entry_checks(self._frame, self._terms), _barred(self._targets)]
+        second = self._new_secondary(entry, self._forced(self.mover.primary))
+        judged = self._through_primary, second
+        return Judgement(self._copy_gate, judged, judged)
+
+    def _two_copies_first_over(self) -> Judgement:
+        judged = self._through_secondary, self._new_secondary(self._entry, self._terms.forced)
+        return Judgement(self._over_gate or self._keep_gate, judged, judged)
+
+    # -- their steps
+
+    @cached_property
+    def _through_primary(self) -> Judged:
+        """Replace the secondary by the target, then fail over to it."""
+        source = self.mover.primary
+        checks = [
+            *self._entry,
+            *self._also,
+            *self._first_copy,
+            *self._take_over(source, self._forced(source)),
+        ]
+        return self._judged(PRIMARY, checks)
+
+    @cached_property
+    def _through_secondary(self) -> Judged:
+        """After a failover replace the old primary by the target, then fail over to it."""
+        checks = [
+            *self._entry,
+            *self._also,
+            *self._second_copy,
+            *self._take_over(self.mover.secondary, self._terms.forced),
+        ]
+        return self._judged(PRIMARY, checks)
+
+    def _take_over(self, source: int, forced: bool) -> list[Check]:
+        """The target becomes primary and ``source``, which was, its secondary."""
+        return [
+            migration_check(self.left, source),
+            *self._terms.bans[PRIMARY],
+            *_in_force(self._primary_checks, forced),
+            *_in_force(keeping_for_each(self.left, self._guest, source), forced),
+        ]
+
+    @cached_property
+    def _first_copy(self) -> list[Check]:
+        """The target becomes secondary of the primary there is."""
+        return self._copy(self.mover.primary, self._forced(self.mover.secondary))
+
+    @cached_property
+    def _second_copy(self) -> list[Check]:
+        """After a failover the target becomes secondary of the former secondary."""
+        return self._copy(self.mover.secondary, self._forced(self.mover.primary))
+
+    def _copy(self, primary: int, forced: bool) -> list[Check]:
+        kept = keeping(self.left, self._guest, primary)
+        return _in_force([*self._secondary_checks, *kept], forced)
+
+    def _new_secondary(self, entry: list[Check], forced: bool) -> Judged:
+        """Any node as secondary of a primary still to be chosen."""
+        rules = _in_force(self._secondary_checks, forced)
+        checks = [*entry, *self._terms.bans[SECONDARY], *rules]
+        return self._judged(SECONDARY, checks, forced)
+
+    # -- gates: what does not depend on the target
+
+    @cached_property
+    def _over_gate(self) -> str:
+        """Why the instance cannot fail over to its secondary."""
+        source, target = self.mover.primary, self.mover.secondary
+        forced = self._forced(source)
+        checks = [
+            *entry_checks(self._frame, self._terms),
+            migration_check(self.left, source),
+            *_in_force(self._primary_checks, forced),
+        ]
+        fault = self._fault(checks, target)
+        if fault:
+            return f"its secondary {self._name(target)} cannot take it over: {fault}"
+        return self._back_fault(source, target, forced)
+
+    @cached_property
+    def _keep_gate(self) -> str:
+        """Why the secondary could not go back to being one."""
+        return self._back_fault(self.mover.secondary, -1, self._terms.forced)
+
+    @cached_property
+    def _source_gate(self) -> str:
+        """Why nothing can be copied off the primary while it stays the primary.
+
+        It is taken off and put back, which hard rules may forbid.
+        """
+        primary = self.mover.primary
+        name, offline = self._name(primary), self._frame.cluster.nodes[primary].offline
+        if offline and not self._guest.instance.forthcoming:
+            return f"its disks cannot be copied: its primary {name} is offline"
+        fault = self._fault(_in_force(self._primary_checks, forced=True), primary)
+        return fault and f"its primary {name} cannot keep it: {fault}"
+
+    @cached_property
+    def _copy_gate(self) -> str:
+        """The same, or why it could not be the secondary afterwards."""
+        source = self.mover.primary
+        return self._source_gate or self._back_fault(source, -1, self._forced(source))
+
+    def _back_fault(self, node: int, primary: int, forced: bool) -> str:
+        """Why a node that was primary cannot be secondary (of ``primary``, -1: of anyone)."""
+        unusable = not bool(self._frame.usable[node])
+        checks = secondary_checks(
+            self.left, self._guest, self._after_secondary, ignore_disk=unusable
+        )
+        if primary >= 0:
+            checks += keeping(self.left, self._guest, primary)
+        fault = self._fault(_in_force(checks, forced), node)
+        return fault and f"{self._name(node)} cannot be its secondary: {fault}"
+
+    def _ban(self, node: int) -> str:
+        fault = self._fault([*self._terms.bans[PRIMARY], *self._also], node)
+        return fault and f"its secondary {self._name(node)} cannot take it over: {fault}"
+
+    @staticmethod
+    def _fault(checks: list[Check], node: int) -> str:
+        return next((check.text(node) for check in checks if check.failing[node]), "")
+
+    # -- the rules of each role, made once
+
+    @cached_property
+    def _entry(self) -> list[Check]:
+        """For nodes that take a copy while the instance holds both of its own."""
+        new = self._targets.copy()
+        new[[node for node in self.mover.resident[1:] if node >= 0]] = False
+        return [*entry_checks(self._frame, self._terms), _barred(new)]
+
+    @cached_property
+    def _after_primary(self) -> Ints:
+        return self.left.after_primary(self._guest)
+
+    @cached_property
+    def _after_secondary(self) -> Ints:
+        return self.left.after_secondary(self._guest, 0)
+
+    @cached_property
+    def _primary_checks(self) -> list[Check]:
+        """Of a node that has been touched by an earlier step (allocation 3.3)."""
+        touched = self.left
+        if not self._guest.instance.forthcoming:
+            now = touched.now.copy()
+            now[st.FAILS] = now[st.UNALLOCATED] <= now[st.RESERVED]
+            touched = touched._replace(now=now)
+        return primary_checks(touched, self._guest, self._after_primary)
+
+    @cached_property
+    def _secondary_checks(self) -> list[Check]:
+        return secondary_checks(self.left, self._guest, self._after_secondary)
+
+    # -- small things
+
+    def _forced(self, node: int) -> bool:
+        """Whether soft rules are dropped for a step that leaves this node."""
+        return self._terms.forced or not bool(self._frame.usable[node])
+
+    def _name(self, node: int) -> str:
+        return self._frame.cluster.nodes[node].name
+
+    def _judged(self, role: str, checks: list[Check], forced: bool = False) -> Judged:
+        after = self._after_primary if role == PRIMARY else self._after_secondary
+        return Judged(role, checks, first_failing(checks, self._frame.size), after, forced)
+
+    def _only(self, role: str, node: int) -> Judged:
+        """One node whose rules are those of the way; none is left to be looked at."""
+        after = self._after_primary if role == PRIMARY else self._after_secondary
+        verdict = np.ones(self._frame.size, np.int64)
+        verdict[node] = 0
+        return Judged(role, [], verdict, after, forced=True)
+
+
+def _barred(targets: Mask) -> Check:
+    """Nodes the instance may not go to; nobody is told of them."""
+    return Check("excluded", "FailInternal", True, ~targets, lambda i: "it may not go there")
+
+
+def _in_force(checks: list[Check], forced: bool) -> list[Check]:
+    """Without the soft rules where they are dropped."""
+    return [check for check in checks if check.hard] if forced else checks

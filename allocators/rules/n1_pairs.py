@@ -1,0 +1,60 @@
+"""N+1 of nodes that keep memory free for a primary already, when a guest is added (4.2).
+
+What a node needs free grows on top of what it keeps for that primary, so these pairs are
+judged by themselves; for all others the rules of a new secondary are enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ganeti_steward.allocators.rules.checks import Check
+from ganeti_steward.allocators.state import state as st
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.state import Ints, State
+
+
+def keeping(state: State, guest: Guest, primary: int) -> list[Check]:
+    """Each node as secondary of one primary it keeps memory for."""
+    peers = state.peers
+    mine = peers.key % peers.size == primary
+    secondaries = peers.key[mine] // peers.size
+    return _checks(state, guest, secondaries, peers.reserved[mine], secondaries)
+
+
+def keeping_for_each(state: State, guest: Guest, secondary: int) -> list[Check]:
+    """One secondary with each node as its primary."""
+    peers = state.peers
+    first, last = np.searchsorted(peers.key, (secondary * peers.size, (secondary + 1) * peers.size))
+    primaries = peers.key[first:last] % peers.size
+    at = np.full(len(primaries), secondary, np.int64)
+    return _checks(state, guest, primaries, peers.reserved[first:last], at)
+
+
+def _checks(state: State, guest: Guest, nodes: Ints, kept: Ints, secondaries: Ints) -> list[Check]:
+    """The rule for pairs with memory kept; ``nodes`` are those it speaks of."""
+    if guest.instance.forthcoming or not kept.any():
+        return []
+    after = state.after_secondary(guest, kept, secondaries)
+    failing = np.zeros(state.frame.size, np.bool_)
+    fails = (after[st.FAILS] > 0) & (state.now[st.FAILS, secondaries] == 0)
+    failing[nodes] = fails
+    if not fails.any():
+        return []
+    return [Check("N+1", "FailMem", False, failing, _text(nodes, after))]
+
+
+def _text(nodes: Ints, after: Ints) -> Callable[[int], str]:
+    def text(node: int) -> str:
+        at = int(np.flatnonzero(nodes == node)[0])
+        return (
+            f"would have to keep {after[st.RESERVED, at]} MiB free for N+1, "
+            f"{after[st.UNALLOCATED, at]} MiB unallocated"
+        )
+
+    return text

@@ -1,0 +1,37 @@
+"""The score of the whole cluster after an answer, whoever gave it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ganeti_steward.allocators.score.score import Scorer
+from ganeti_steward.allocators.state.load import load
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.model.cluster import Cluster, Instance
+
+
+def score_after(
+    cluster: Cluster,
+    settled: Iterable[tuple[Instance, Sequence[str]]],
+    template: str | None,
+    kvm_memory: int,
+) -> float:
+    """The score with these instances on these nodes (primary first), all others as they are.
+
+    ``template`` and ``kvm_memory`` are those of `load`.
+    """
+    state = load(cluster, template, kvm_memory)
+    settled = list(settled)
+    # All leave before the first arrives, so that the order does not matter.
+    for instance, _ in settled:
+        if instance.name in cluster.instance_index:
+            state = state.removed(state.resident(instance.name))
+    for instance, nodes in settled:
+        guest = state.frame.tag_rules.guest(instance._replace(nodes=()))
+        primary, *rest = (cluster.node_index[node] for node in nodes)
+        state = state.placed(guest, primary, *rest)
+    return Scorer(state, np.ones(state.frame.size, np.bool_)).score

@@ -1,0 +1,123 @@
+"""Exclusive storage: keep room for the instances that are hardest to place (allocation 6).
+
+The metric of a place is how many future instances of each policy minimum it costs (those
+with the largest disks first), then the free disk it leaves; the smallest wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ganeti_steward.allocators.score.ranked_places import Place
+from ganeti_steward.allocators.state import state as st
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.rules.candidates import Judged
+    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.state import Floats, Frame, Ints, Mask, State
+    from ganeti_steward.core.model.cluster import Spec
+
+#: What a resource that is not asked for at all can hold.
+_MANY: Final = 2**31
+
+#: How many secondaries of each primary are remembered.
+_KEPT: Final = 8
+
+
+def is_dedicated(frame: Frame, groups: set[int]) -> bool:
+    """Whether every node of these groups, offline ones included, has exclusive storage."""
+    mine = np.isin(frame.group, list(groups))
+    return bool(frame.exclusive[mine].all())
+
+
+class DedicatedPlaces:
+    """All legal places of one group, ordered by the metric."""
+
+    def __init__(
+        self, state: State, guest: Guest, judged: tuple[Judged, ...], members: Mask, group: int
+    ) -> None:
+        self._state, self._guest = state, guest
+        minmax = state.frame.cluster.groups[group].policy.minmax
+        specs = sorted((pair.min for pair in minmax), key=lambda spec: -spec.disk)
+        self._specs = specs
+        nodes = [np.flatnonzero(role.fits & members) for role in judged]
+        before = _room(state.frame, state.now, specs)
+        losses = [
+            np.vstack([before - _room(state.frame, role.after, specs), role.after[st.DISK]])
+            for role in judged
+        ]
+        self._places: list[tuple[tuple[int, ...], int, int]] = []
+        self.count = 0
+        """how many there are"""
+        if len(judged) == 1:
+            for node in nodes[0].tolist():
+                self._places.append((tuple(losses[0][:, node].tolist()), -node, 1))
+            self.count = len(self._places)
+        else:
+            self._add_pairs(nodes, losses, before)
+        self._places.sort()
+
+    def _add_pairs(self, nodes: list[Ints], losses: list[Ints], before: Ints) -> None:
+        state = self._state
+        second = nodes[1]
+        for primary in nodes[0].tolist():
+            kept = state.peers.row(primary)[second]
+            lost = losses[1][:, second]
+            fits = second != primary
+            if kept.any():
+                after = state.after_secondary(self._guest, kept, second)
+                lost = lost.copy()
+                lost[:-1] = before[:, second] - _room(state.frame, after, self._specs, second)
+                fits &= (after[st.FAILS] == 0) | (state.now[st.FAILS, second] > 0)
+            total = (losses[0][:, primary, None] + lost)[:, fits]
+            mine = second[fits]
+            self.count += len(mine)
+            # No capacity test follows, so nobody asks for more than the first few.
+            order = np.lexsort((-mine, *total[::-1]))[:_KEPT]
+            self._places += [
+                (tuple(total[:, at].tolist()), -primary, -int(mine[at])) for at in order.tolist()
+            ]
+
+    def best_first(self) -> Iterator[Place]:
+        """By the metric; among equals the last node (or pair) by name first."""
+        for metric, primary, secondary in self._places:
+            yield Place(0.0, -primary, -secondary, metric)
+
+
+def _room(frame: Frame, now: Ints, specs: list[Spec], nodes: Ints | slice = slice(None)) -> Ints:
+    """How many plain instances of each spec each node could still take, one by one."""
+    return np.array([_times(frame, now, spec, nodes) for spec in specs], np.int64).reshape(
+        len(specs), now.shape[1]
+    )
+
+
+def _times(frame: Frame, now: Ints, spec: Spec, nodes: Ints | slice) -> Ints:
+    free = now[st.UNALLOCATED] - np.where(now[st.FAILS] > 0, 0, now[st.RESERVED])
+    times = np.minimum(_above_zero(free, spec.memory), _above_zero(now[st.MEMORY_F], spec.memory))
+    for row in (st.DISK, st.DISK_F):
+        times = np.minimum(times, _above_zero(now[row], spec.disk))
+    for row in (st.VCPUS, st.VCPUS_F):
+        times = np.minimum(times, _under_ratio(frame, now[row], spec.vcpus, nodes))
+    shared = now[st.SPINDLE_USE] > frame.spindle_limit[nodes]
+    blocked = shared | (now[st.SPINDLES] < 0) | (now[st.SPINDLES_F] < 0)
+    return np.where(blocked, 0, times)
+
+
+def _above_zero(free: Ints, size: int) -> Ints:
+    """How often ``size`` can be taken with something left."""
+    if size <= 0:
+        return np.where(free > 0, _MANY, 0)
+    return np.maximum((free - 1) // size, 0)
+
+
+def _under_ratio(frame: Frame, used: Ints, vcpus: int, nodes: Ints | slice) -> Ints:
+    limit: Floats = frame.vcpu_ratio[nodes] * np.where(
+        np.isinf(frame.cpus[nodes]), 0.0, frame.cpus[nodes]
+    )
+    if vcpus <= 0:
+        return np.where((used <= limit) | (frame.vcpu_ratio[nodes] < 0), _MANY, 0)
+    times = np.floor((limit - used) / vcpus)
+    return np.where(frame.vcpu_ratio[nodes] < 0, _MANY, np.maximum(times, 0)).astype(np.int64)

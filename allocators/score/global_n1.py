@@ -1,0 +1,319 @@
+"""The capacity test: can every node still be emptied by itself? (allocation 8)
+
+hail asks that of the result of an allocation; here the question is whether the placement
+makes it *worse*: no instance may become stuck on its node that was not stuck before.  On a
+cluster that passes beforehand both questions have the same answer, and one that does not
+(a dead node that is still somebody's secondary) can take instances all the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from ganeti_steward.allocators.rules.candidates import policy_check
+from ganeti_steward.allocators.rules.checks import (
+    first_failing,
+    migration_check,
+    primary_checks,
+    secondary_checks,
+)
+from ganeti_steward.allocators.score.score import Scorer
+from ganeti_steward.allocators.state import state as st
+from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.score.ranked_places import Place
+    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, Resident, State
+
+#: Templates that move to another node; the rest but drbd is recreated there.
+MOVABLE: Final = frozenset({"diskless", "sharedfile", "rbd", "ext", "gluster"})
+
+
+class Stuck(NamedTuple):
+    """An instance that could not leave its node if that had to be emptied."""
+
+    instance: str
+    node: str
+
+
+class _Rest(NamedTuple):
+    """What the instances of a node without a drbd secondary need elsewhere."""
+
+    use: int
+    """the largest memory among them"""
+    use_sum: int
+    disk: int
+    """the largest disk; -1 when none has local storage"""
+    disk_sum: int
+    """-1 likewise"""
+    plain: bool
+    """whether memory and disk are all that can stop them"""
+
+
+class CapacityTest:
+    """Compares placements with the state before them."""
+
+    def __init__(self, before: State, nodes: Mask) -> None:
+        """``nodes``: those that must be evacuable (the cluster, or the named group)."""
+        self._before = before
+        self._nodes = nodes
+        self._stuck: dict[int, frozenset[Stuck]] = {}
+        self._rests: dict[int, tuple[tuple[Resident, ...], _Rest | None]] = {}
+
+    def newly_stuck(self, state: State, changed: tuple[int, ...]) -> list[Stuck]:
+        """The instances of the first node that gets worse; empty when none does.
+
+        ``changed``: the nodes whose figures differ from a state that is no worse.
+        """
+        for node in np.flatnonzero(self._unsure(state, changed) & self._nodes).tolist():
+            stuck = evacuate(state, node)
+            if stuck:
+                worse = stuck - self._stuck_before(node)
+                if worse:
+                    return sorted(worse)
+        return []
+
+    def stuck(self) -> list[Stuck]:
+        """All instances that could not leave their node as it is now."""
+        every = tuple(range(self._before.frame.size))
+        unsure = np.flatnonzero(self._unsure(self._before, every) & self._nodes)
+        return sorted(one for node in unsure.tolist() for one in self._stuck_before(node))
+
+    def _stuck_before(self, node: int) -> frozenset[Stuck]:
+        if node not in self._stuck:
+            self._stuck[node] = evacuate(self._before, node)
+        return self._stuck[node]
+
+    def _unsure(self, state: State, changed: tuple[int, ...]) -> Mask:
+        """Nodes that have to be tried: all others are certainly no worse."""
+        unsure = ~_certain_failovers(state)
+        for node in np.flatnonzero(unsure).tolist():
+            # What is stuck there because of other nodes was stuck before.
+            unsure[node] = node in changed or any(
+                resident.guest.drbd and resident.secondary in changed
+                for resident in state.residents.get(node, ())
+            )
+        sources, rests = [], []
+        for node, residents in state.residents.items():
+            rest = self._rest(state, node, residents)
+            if rest is not None:
+                sources.append(node)
+                rests.append(rest)
+        if rests:
+            unsure[sources] |= ~_certain_moves(state, np.array(sources), rests)
+        return unsure
+
+    def _rest(self, state: State, node: int, residents: tuple[Resident, ...]) -> _Rest | None:
+        # Placements share the tuples of all nodes they do not touch.
+        known = self._rests.get(node)
+        if known is None or known[0] is not residents:
+            known = self._rests[node] = (residents, _rest_of(state, node, residents))
+        return known[1]
+
+
+def _rest_of(state: State, node: int, residents: tuple[Resident, ...]) -> _Rest | None:
+    guests = [resident.guest for resident in residents if not resident.guest.drbd]
+    if not guests:
+        return None
+    local = [guest.disk for guest in guests if guest.instance.local]
+    mates = state.frame.group == state.frame.group[node]
+    plain = not state.frame.exclusive[mates].any()
+    return _Rest(
+        use=max(guest.use for guest in guests),
+        use_sum=sum(guest.use for guest in guests),
+        disk=max(local, default=-1),
+        disk_sum=sum(local) if local else -1,
+        plain=plain and not any(_against_policy(state, guest, node) for guest in guests),
+    )
+
+
+def _against_policy(state: State, guest: Guest, node: int) -> bool:
+    recreated = guest.instance.template not in MOVABLE
+    return recreated and bool(policy_check(state.frame, guest).failing[node])
+
+
+def _certain_failovers(state: State) -> Mask:
+    """Nodes whose drbd instances can certainly all fail over."""
+    frame, now, peers = state.frame, state.now, state.peers
+    secondary, primary = np.divmod(peers.key, frame.size)
+    good = now[st.UNALLOCATED, secondary] > peers.running
+    good &= (now[st.DISK, secondary] > 0) & ~frame.exclusive[secondary]
+    good &= ((now[st.DISK, primary] > 0) | ~frame.usable[primary]) & ~frame.exclusive[primary]
+    if any(frame.migration):
+        for pair in np.flatnonzero(good).tolist():
+            source, target = frame.migration[primary[pair]], frame.accepted[secondary[pair]]
+            good[pair] = source <= target
+    certain = np.ones(frame.size, np.bool_)
+    certain[primary[~good]] = False
+    return certain
+
+
+def _certain_moves(state: State, source: Ints, rests: list[_Rest]) -> Mask:
+    """Nodes whose other instances certainly find a place, whichever is chosen for each.
+
+    A node is closed to the largest instance only when less than that is left of its memory
+    or its disk.  To close all of them takes more than all the instances have; so as long
+    as the room beyond one largest instance adds up to more than their sum, none is stuck.
+    With two resources each node may be closed by the one that is cheaper to exhaust,
+    therefore the shares of both sums are compared with two.
+    """
+    frame, now = state.frame, state.now
+    # The drbd instances of the source have gone to their secondaries before.
+    secondary, primary = np.divmod(state.peers.key, frame.size)
+    row = np.full(frame.size, -1)
+    row[source] = np.arange(len(source))
+    mine = row[primary] >= 0
+    memory = np.repeat(now[[st.UNALLOCATED]], len(source), axis=0)
+    memory[row[primary[mine]], secondary[mine]] -= state.peers.running[mine]
+    disk = now[st.DISK]
+    figures = np.array([rest[:4] for rest in rests], np.int64)
+    use, use_sum, largest, disk_sum = figures.T[:, :, None]
+    mates = (frame.group[source, None] == frame.group) & (source[:, None] != np.arange(frame.size))
+    if any(frame.migration):
+        mates &= np.array([frame.accepts(node) for node in source.tolist()])
+    mates &= np.array([rest.plain for rest in rests])[:, None]
+    one = mates & (memory > use_sum) & ((disk > disk_sum) | (disk_sum < 0))
+    by_memory = np.maximum(memory - use, 0) / np.maximum(use_sum, 1)
+    by_disk = np.maximum(disk - largest, 0) / np.maximum(disk_sum, 1)
+    by_disk = np.where(disk_sum < 0, np.inf, by_disk)
+    room = (np.minimum(by_memory, by_disk) * mates).sum(axis=1)
+    enough = np.where(disk_sum[:, 0] < 0, 1.0, 2.0)
+    sure: Mask = one.any(axis=1) | (room > enough)
+    return sure
+
+
+def evacuate(state: State, node: int) -> frozenset[Stuck]:
+    """Empty one node the way hail does; the instances that have no place to go.
+
+    Nothing but hard rules and migration tags stops a move here (allocation 8).
+    """
+    cluster = state.frame.cluster
+    stuck: list[Resident] = []
+    residents = state.residents.get(node, ())
+    work = state
+    # Where none can be stopped nobody has to ask the rules.
+    over = _swapped if _certain_failovers(state)[node] else _failed_over
+    for resident in residents:
+        if resident.guest.drbd:
+            work = _try(over(work, resident), resident, work, stuck)
+    for resident in residents:
+        if resident.guest.instance.template in MOVABLE:
+            work = _try(_moved(work, resident), resident, work, stuck)
+    fixed = [r for r in residents if not r.guest.drbd and r.guest.instance.template not in MOVABLE]
+    for resident in sorted(fixed, key=lambda r: -r.guest.memory):
+        work = _try(_recreated(work, resident), resident, work, stuck)
+    name = cluster.nodes[node].name
+    return frozenset(Stuck(resident.guest.instance.name, name) for resident in stuck)
+
+
+def _try(moved: State | None, resident: Resident, before: State, stuck: list[Resident]) -> State:
+    if moved is None:
+        stuck.append(resident)
+        return before
+    return moved
+
+
+def _failed_over(state: State, resident: Resident) -> State | None:
+    guest, source, target = resident
+    if not state.frame.accepts(source)[target]:
+        return None
+    left = state.removed(resident)
+    size = state.frame.size
+    checks = primary_checks(left, guest, left.after_primary(guest))
+    if first_failing(checks, size, forced=True)[target]:
+        return None
+    after = left.after_secondary(guest, left.peers.row(target))
+    checks = secondary_checks(left, guest, after, ignore_disk=not state.frame.usable[source])
+    if first_failing(checks, size, forced=True)[source]:
+        return None
+    return left.placed(guest, target, source)
+
+
+def _swapped(state: State, resident: Resident) -> State:
+    guest, source, target = resident
+    return state.removed(resident).placed(guest, target, source)
+
+
+def _moved(state: State, resident: Resident) -> State | None:
+    left = state.removed(resident)
+    after = left.after_primary(resident.guest)
+    checks = [
+        migration_check(state, resident.primary),
+        *primary_checks(left, resident.guest, after),
+    ]
+    mates = state.frame.group == state.frame.group[resident.primary]
+    fits = first_failing(checks, state.frame.size, forced=True) == 0
+    scorer = Scorer(left, mates)
+    return _on_best(left, resident, fits & mates, scorer, after)
+
+
+def _recreated(state: State, resident: Resident) -> State | None:
+    after = state.after_primary(resident.guest)
+    checks = [
+        policy_check(state.frame, resident.guest),
+        *primary_checks(state, resident.guest, after),
+    ]
+    mates = state.frame.group == state.frame.group[resident.primary]
+    fits = first_failing(checks, state.frame.size, forced=True) == 0
+    scorer = Scorer(state, np.ones(state.frame.size, np.bool_))
+    return _on_best(state, resident, fits & mates, scorer, after)
+
+
+def _on_best(
+    state: State, resident: Resident, fits: Mask, scorer: Scorer, after: Ints
+) -> State | None:
+    fits[resident.primary] = False
+    nodes = np.flatnonzero(fits)
+    if not len(nodes):
+        return None
+    extra: Floats = scorer.location_pairs(resident.guest)[nodes]
+    scores = scorer.one(nodes, after[:, nodes], extra)
+    best = nodes[len(scores) - 1 - int(scores[::-1].argmin())]
+    return state.placed(resident.guest, int(best))
+
+
+class PlaceFilter:
+    """Passes places on, best first, until one passes the capacity test.
+
+    Where a primary (or a secondary) alone makes things worse, all its other pairs are
+    passed over without a test.
+    """
+
+    def __init__(self, test: CapacityTest, state: State, guest: Guest) -> None:
+        self._test, self._state, self._guest = test, state, guest
+        self._bad: set[tuple[int, bool]] = set()
+        self.refused = 0
+        """places that failed or were passed over"""
+        self.last: list[Stuck] = []
+        """what got stuck at the last failed place"""
+        self.blamed = ""
+        """the role in which its node alone makes things worse; empty when it takes both"""
+
+    def passes(self, place: Place) -> State | None:
+        """The state after taking the place, None when it fails the test."""
+        if (place.primary, True) in self._bad or (place.secondary, False) in self._bad:
+            self.refused += 1
+            return None
+        after = self._state.placed(self._guest, place.primary, place.secondary)
+        stuck = self._test.newly_stuck(after, (place.primary, place.secondary))
+        if not stuck:
+            return after
+        self.refused += 1
+        self.last = stuck
+        self.blamed = PRIMARY if place.secondary < 0 else ""
+        if place.secondary >= 0:
+            self._blame(place)
+        return None
+
+    def _blame(self, place: Place) -> None:
+        for node, first, after in (
+            (place.primary, True, self._state.after_primary(self._guest)),
+            (place.secondary, False, self._state.after_secondary(self._guest, 0)),
+        ):
+            if self._test.newly_stuck(self._state.touched(node, after), (node,)):
+                self._bad.add((node, first))
+                self.blamed = PRIMARY if first else SECONDARY
+                return

@@ -1,0 +1,294 @@
+"""The cluster score (allocation 5): how uneven and how unsafe a placement is.
+
+Smaller is better.  A `Scorer` is made once for a state and a set of nodes (the whole
+cluster or one group) and then tells the score after changing one node or a pair of them
+for all candidates at once: a spread changes by what its changed nodes add, so a candidate
+costs the same on any cluster size.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state.demand import LOAD_UNIT
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.state import Floats, Frame, Ints, Mask, State
+
+#: Components measured as standard deviation over the online nodes: names, weight.  Memory
+#: and network load are never measured: both are the number of primaries (allocation 3.4).
+SPREADS: Final = (
+    (("free_mem_cv",), 0.5),
+    (("free_disk_cv",), 0.5),
+    (("reserved_mem_cv",), 1.0),
+    (("vcpu_ratio_cv",), 0.5),
+    (("cpu_load_cv",), 1.0),
+    (("mem_load_cv", "net_load_cv"), 1.0),
+    (("disk_load_cv",), 1.0),
+    (("spindles_cv",), 0.5),
+    (("free_mem_cv_forth",), 0.5),
+    (("free_disk_cv_forth",), 0.5),
+    (("vcpu_ratio_cv_forth",), 0.5),
+    (("spindles_cv_forth",), 0.5),
+)
+FREE_DISK, RESERVED_MEM, DISK_LOAD, SPINDLES, FREE_DISK_F, SPINDLES_F = 1, 2, 6, 7, 9, 11
+#: What a new secondary changes besides the primary; the memory reserved is its alone.
+SHARED_SPREADS: Final = (FREE_DISK, DISK_LOAD, SPINDLES, FREE_DISK_F, SPINDLES_F)
+
+N1_WEIGHT: Final = 1.0
+OFFLINE_WEIGHT: Final = 4.0
+OFFLINE_PRIMARY_WEIGHT: Final = 16.0
+TAGS_WEIGHT: Final = 2.0
+LOCATION_WEIGHT: Final = 1.0
+RESERVED_TOTAL_WEIGHT: Final = 0.25
+
+_WEIGHTS: Final = np.array([weight * len(names) for names, weight in SPREADS])[:, None]
+
+#: Pairs scored at once; small enough for their figures to stay in the processor's cache.
+_CHUNK: Final = 32768
+
+
+def shares(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats:
+    """The spread components' value per node, one row each; ``now`` has these nodes only."""
+    memory, disk, cpus = frame.memory[nodes], frame.disk[nodes], frame.cpu_power[nodes]
+    exclusive, no_disk = frame.exclusive[nodes], frame.no_disk[nodes]
+    limit = frame.spindle_share[nodes]
+    values = np.empty((len(SPREADS), now.shape[1]))
+    values[0] = now[st.UNALLOCATED] / memory
+    values[1] = np.where(exclusive, now[st.SPINDLES], now[st.DISK]) / disk
+    values[1, no_disk] = 1.0
+    values[2] = now[st.RESERVED] / memory
+    values[3] = now[st.VCPUS] / cpus
+    values[4] = now[st.CPU_LOAD] / LOAD_UNIT
+    values[5] = now[st.PRIMARIES]
+    values[6] = now[st.PRIMARIES] + now[st.SECONDARIES]
+    values[7] = now[st.SPINDLE_USE] / limit
+    values[8] = now[st.MEMORY_F] / memory
+    values[9] = np.where(exclusive, now[st.SPINDLES_F], now[st.DISK_F]) / disk
+    values[9, no_disk] = 1.0
+    values[10] = now[st.VCPUS_F] / cpus
+    values[11] = now[st.SPINDLE_USE_F] / limit
+    return values
+
+
+def counts(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats:
+    """What each node adds to the score on its own: the sum components, weighted."""
+    both = now[st.PRIMARIES] + now[st.SECONDARIES]
+    online = (
+        N1_WEIGHT * (now[st.FAILS] * both)
+        + TAGS_WEIGHT * now[st.CLASHES]
+        + LOCATION_WEIGHT * now[st.LOCATION]
+        + RESERVED_TOTAL_WEIGHT * (now[st.RESERVED] / frame.memory[nodes])
+    )
+    offline = OFFLINE_WEIGHT * both + OFFLINE_PRIMARY_WEIGHT * now[st.PRIMARIES]
+    amounts: Floats = np.where(frame.usable[nodes], online, offline)
+    return amounts
+
+
+class _Change(NamedTuple):
+    """What changing single nodes does to the spreads: per component and candidate."""
+
+    square: Floats
+    """growth of the mean square"""
+    shift: Floats
+    """growth of the mean"""
+    counts: Floats
+    """growth of the sum components"""
+
+
+class Scorer:
+    """Scores of one state after placing a guest, for many candidates at once."""
+
+    def __init__(self, state: State, nodes: Mask) -> None:
+        """``nodes``: those in the score (allocation 5, "set of nodes")."""
+        self.state = state
+        self.nodes = nodes
+        frame = state.frame
+        self._online = frame.usable & nodes
+        self._n = max(int(self._online.sum()), 1)
+        self._empty = not self._online.any()
+        values = shares(frame, state.now)
+        online = values[:, self._online]
+        mean = online.sum(axis=1) / self._n
+        self._centred = values - mean[:, None]
+        self._mean = mean[:, None]
+        centred = self._centred[:, self._online]
+        self._variance = (centred * centred).sum(axis=1)[:, None] / self._n
+        self._counts = counts(frame, state.now)
+        self._base = float(self._counts[nodes].sum())
+
+    @property
+    def score(self) -> float:
+        """The score of the state as it is."""
+        if self._empty:
+            return 0.0
+        return self._base + self.paired_tags() + float(self._spread(self._variance)[0])
+
+    @staticmethod
+    def _spread(variance: Floats) -> Floats:
+        """The weighted sum of the standard deviations, one per column."""
+        total: Floats = (_WEIGHTS * np.sqrt(np.maximum(variance, 0.0))).sum(axis=0)
+        return total
+
+    def _change(self, nodes: Ints, after: Ints) -> _Change:
+        """``after``: the columns of these nodes as they would become."""
+        frame = self.state.frame
+        online = self._online[nodes]
+        old = self._centred[:, nodes]
+        new = shares(frame, after, nodes) - self._mean
+        return _Change(
+            square=(new * new - old * old) * online / self._n,
+            shift=(new - old) * online / self._n,
+            counts=counts(frame, after, nodes) - self._counts[nodes],
+        )
+
+    def one(self, nodes: Ints, after: Ints, extra: Floats | float = 0.0) -> Floats:
+        """The score with one node changed, for each of ``nodes``.
+
+        ``after`` holds the columns of these nodes; ``extra`` is added: what depends on
+        more than the node.  Component 19 is left to it altogether.
+        """
+        if self._empty:
+            return np.zeros(len(nodes))
+        change = self._change(nodes, after)
+        variance = self._variance + change.square - change.shift * change.shift
+        return self._base + change.counts + self._spread(variance) + extra
+
+    def pairs(self, first: Ints, after_first: Ints, second: Ints, after_second: Ints) -> PairScores:
+        """Scores of all ordered pairs of usable nodes, primaries first."""
+        return PairScores(self, first, after_first, second, after_second)
+
+    def location_pairs(self, guest: Guest) -> Floats:
+        """What the guest's exclusion tags meet on the location tags of each node.
+
+        Component 19: for each pair of a location tag and an exclusion tag, the primaries
+        in it beyond the first.
+        """
+        frame = self.state.frame
+        met = np.zeros(frame.size)
+        for tag in guest.exclusion if frame.location_names else ():
+            met += frame.locations @ (self._tag_places(tag) > 0)
+        return met
+
+    def paired_tags(self) -> float:
+        """Component 19 of the state as it is."""
+        total = 0.0
+        for tag in self.state.books.real if self.state.frame.location_names else ():
+            places = self._tag_places(tag)
+            total += float(places.sum() - (places > 0).sum())
+        return total
+
+    def _tag_places(self, tag: str) -> Ints:
+        """How many primaries with this exclusion tag each location tag has online."""
+        locations = self.state.frame.locations
+        places = np.zeros(locations.shape[1], np.int64)
+        for node, count in self.state.books.real.get(tag, {}).items():
+            if self._online[node]:
+                places += locations[node] * count
+        return places
+
+    def components(self) -> dict[str, float]:
+        """The 20 components by name, weighted; their sum is the score."""
+        now, online = self.state.now, self._online
+        offline = self.nodes & ~self.state.frame.usable
+        both = now[st.PRIMARIES] + now[st.SECONDARIES]
+        found = {
+            "n1_cnt": N1_WEIGHT * float((now[st.FAILS] * both)[online].sum()),
+            "offline_all_cnt": OFFLINE_WEIGHT * float(both[offline].sum()),
+            "offline_pri_cnt": OFFLINE_PRIMARY_WEIGHT * float(now[st.PRIMARIES, offline].sum()),
+            "pri_tags_score": TAGS_WEIGHT * float(now[st.CLASHES, online].sum()),
+            "location_score": LOCATION_WEIGHT * float(now[st.LOCATION, online].sum()),
+            "location_exclusion_score": self.paired_tags(),
+            "reserved_mem_rtotal": RESERVED_TOTAL_WEIGHT
+            * float((now[st.RESERVED] / self.state.frame.memory)[online].sum()),
+        }
+        spread = np.sqrt(np.maximum(self._variance[:, 0], 0.0))
+        for (names, weight), value in zip(SPREADS, spread.tolist(), strict=True):
+            found.update(dict.fromkeys(names, weight * value))
+        return dict.fromkeys(found, 0.0) if self._empty else found
+
+
+class PairScores:
+    """Scores of pairs, made row by row: one primary with all secondaries.
+
+    Most components change by the primary or by the secondary alone and are added up
+    beforehand; those that both change are put together per pair.
+    """
+
+    def __init__(
+        self, scorer: Scorer, first: Ints, after_first: Ints, second: Ints, after_second: Ints
+    ) -> None:
+        self._scorer = scorer
+        one, two = scorer._change(first, after_first), scorer._change(second, after_second)
+        variance = scorer._variance
+        alone = np.maximum(variance + one.square - one.shift * one.shift, 0.0)
+        shared = list(SHARED_SPREADS)
+        by_first = _WEIGHTS * np.sqrt(alone)
+        by_first[[RESERVED_MEM, *shared]] = 0.0
+        self.first: Floats = scorer._base + one.counts + by_first.sum(axis=0)
+        self.plain: Floats = self._second_part(two)
+        self.second: Floats = self.plain.copy()
+        """``plain`` with whatever the caller adds"""
+        self._spreads = _merged(
+            [
+                (
+                    float(_WEIGHTS[row, 0]),
+                    variance[row] + one.square[row] - one.shift[row] * one.shift[row],
+                    two.square[row] - two.shift[row] * two.shift[row],
+                    2.0 * one.shift[row],
+                    two.shift[row],
+                )
+                for row in shared
+            ]
+        )
+
+    def _second_part(self, change: _Change) -> Floats:
+        variance = self._scorer._variance[RESERVED_MEM] + change.square[RESERVED_MEM]
+        variance = np.maximum(variance - change.shift[RESERVED_MEM] ** 2, 0.0)
+        part: Floats = change.counts + _WEIGHTS[RESERVED_MEM] * np.sqrt(variance)
+        return part
+
+    def second_part(self, nodes: Ints, after: Ints) -> Floats:
+        """What these secondaries add by themselves, their columns being ``after``."""
+        return self._second_part(self._scorer._change(nodes, after))
+
+    def rows(self, which: slice | Ints) -> Floats:
+        """The scores of these primaries (positions in ``first``) with every secondary."""
+        total = self.first[which, None] + self.second
+        for weight, first, second, cross, shift in self._spreads:
+            part = np.multiply.outer(cross[which], shift)
+            np.subtract(first[which, None], part, out=part)
+            part += second
+            np.maximum(part, 0.0, out=part)
+            np.sqrt(part, out=part)
+            part *= weight
+            total += part
+        return total
+
+    @property
+    def chunk(self) -> int:
+        """How many primaries to do at once."""
+        return max(1, _CHUNK // max(len(self.second), 1))
+
+
+_Spread = tuple[float, "Floats", "Floats", "Floats", "Floats"]
+
+
+def _merged(spreads: list[_Spread]) -> list[_Spread]:
+    """Components that change alike are done once, with their weights added up.
+
+    Without forthcoming instances their books equal the real ones.
+    """
+    merged: list[_Spread] = []
+    for spread in spreads:
+        for at, known in enumerate(merged):
+            if all(np.array_equal(a, b) for a, b in zip(known[1:], spread[1:], strict=True)):
+                merged[at] = (known[0] + spread[0], *known[1:])
+                break
+        else:
+            merged.append(spread)
+    return merged

@@ -1,0 +1,87 @@
+"""One instance in the figures the engine counts with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.model.cluster import Instance
+
+#: The CPU load 1 in the engine's whole numbers, which stay exact however often they are
+#: added and taken off again.
+LOAD_UNIT: Final = 10**9
+
+
+class Guest(NamedTuple):
+    """An instance as the engine sees it: what it takes where (allocation 3.1, 3.5)."""
+
+    instance: Instance
+    memory: int
+    use: int
+    """memory it takes now; 0 when stopped or forthcoming"""
+    reserve: int
+    """memory its secondary keeps for it; 0 when administratively offline"""
+    vcpus: int
+    """CPUs that count; 0 when administratively offline"""
+    load: int
+    """CPU load in nano-loads; 1 load unless it is measured (allocation 3.4)"""
+    disk: int
+    """disk space on each node; 0 unless storage is local"""
+    spindles: int
+    """dedicated spindles on each node; -1 when unknown"""
+    spindle_use: int
+    """share of the common spindles; 0 unless storage is local"""
+    exclusion: tuple[str, ...]
+    """its exclusion tags"""
+    wishes: frozenset[str]
+    """location tags it wishes its primary to carry"""
+
+    @property
+    def drbd(self) -> bool:
+        """Whether it is mirrored to a secondary."""
+        return self.instance.template == "drbd"
+
+
+class TagRules(NamedTuple):
+    """The cluster tags that give instance and node tags a meaning (allocation 3.5)."""
+
+    exclusion: tuple[str, ...]
+    location: tuple[str, ...]
+    wished: tuple[str, ...]
+    migration: tuple[str, ...]
+    accepts: tuple[tuple[str, str], ...]
+    """(a, b): a node carrying migration tag b also takes instances from nodes with a"""
+
+    @classmethod
+    def of(cls, tags: tuple[str, ...]) -> TagRules:
+        """Read the ``htools:`` tags of a cluster; malformed ones mean nothing."""
+        pairs = [tuple(rest.split("::")) for rest in _suffixes(tags, "htools:allowmigration:")]
+        return cls(
+            exclusion=tuple(p for p in _suffixes(tags, "htools:iextags:") if p),
+            location=tuple(p + ":" for p in _suffixes(tags, "htools:nlocation:")),
+            wished=tuple(p for p in _suffixes(tags, "htools:desiredlocation:") if p),
+            migration=tuple(p + ":" for p in _suffixes(tags, "htools:migration:")),
+            accepts=tuple((pair[0], pair[1]) for pair in pairs if len(pair) == 2),
+        )
+
+    def guest(self, instance: Instance) -> Guest:
+        """The instance in the engine's figures."""
+        local, spindles, tags = instance.local, instance.spindles, instance.tags
+        load = instance.cpu_load
+        return Guest(
+            instance,
+            instance.memory,
+            instance.memory if instance.uses_memory else 0,
+            instance.reserved,
+            instance.vcpus if instance.counts_vcpus else 0,
+            LOAD_UNIT if load == 1.0 else round(load * LOAD_UNIT),
+            instance.disk_space if local else 0,
+            -1 if spindles is None else spindles,
+            instance.spindle_use if local else 0,
+            tuple(dict.fromkeys(t for t in tags if t.startswith(self.exclusion))) if tags else (),
+            frozenset(t for t in tags if t.startswith(self.wished)) if tags else frozenset(),
+        )
+
+
+def _suffixes(tags: tuple[str, ...], prefix: str) -> list[str]:
+    return [tag[len(prefix) :] for tag in tags if tag.startswith(prefix)]

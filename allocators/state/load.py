@@ -1,0 +1,258 @@
+"""From the cluster snapshot to the engine's figures (allocation 3.2 to 3.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state.demand import LOAD_UNIT, Guest, TagRules
+from ganeti_steward.core.model.cluster import LOCAL_STORAGE
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.state.state import Floats, Ints, Mask
+    from ganeti_steward.core.model.cluster import Cluster, Node
+
+_Item = TypeVar("_Item")
+
+
+def load(cluster: Cluster, template: str | None, kvm_memory: int) -> st.State:
+    """The state of a cluster as it is.
+
+    ``template``: the disk template the message's disk figures are about, None when the
+    request does not say (facts on disk figures: see `disk_figures_known`).
+    ``kvm_memory``: MiB a KVM node's own system takes, 0 to believe the node.
+    """
+    rules = TagRules.of(cluster.tags)
+    guests = [rules.guest(instance) for instance in cluster.instances]
+    index = cluster.node_index
+    primary = _ints(guests, lambda g: index[g.instance.nodes[0]])
+    secondary = _ints(
+        guests, lambda g: index[g.instance.nodes[1]] if len(g.instance.nodes) > 1 else -1
+    )
+    known = disk_figures_known(cluster, guests, primary, secondary, template)
+    frame = _frame(cluster, rules, known)
+    peers = _peers(guests, primary, secondary, frame.size)
+    state = st.State(
+        frame=frame,
+        now=_matrix(frame, guests, primary, secondary, peers, kvm_memory),
+        peers=peers,
+        books=_books(guests, primary),
+        residents=_residents(guests, primary, secondary),
+    )
+    _count_places(state, guests, primary, secondary)
+    return state
+
+
+def disk_figures_known(
+    cluster: Cluster,
+    guests: Sequence[Guest],
+    primary: Ints,
+    secondary: Ints,
+    template: str | None,
+) -> bool:
+    """Whether the nodes' disk figures are about drbd and plain storage.
+
+    Ganeti reports the space of one template only, and 0 of 0 for templates without
+    space of their own.  A request for a local template has the right figures.  For
+    others they are believed when they could be right: they are not all zero, and every
+    node has used at least what its drbd and plain instances take.
+    """
+    if template in LOCAL_STORAGE:
+        return True
+    live = [i for i, node in enumerate(cluster.nodes) if node.live]
+    nodes = cluster.nodes
+    if live and not any(nodes[i].total_disk or nodes[i].free_disk for i in live):
+        return False
+    size = len(nodes)
+    disk = _ints(guests, lambda g: 0 if g.instance.forthcoming else g.disk)
+    taken = np.bincount(primary, disk, size)
+    taken += np.bincount(secondary[secondary >= 0], disk[secondary >= 0], size)
+    return all(nodes[i].total_disk - nodes[i].free_disk >= taken[i] for i in live)
+
+
+def _ints(items: Sequence[_Item], value: Callable[[_Item], int]) -> Ints:
+    return np.fromiter(map(value, items), np.int64, len(items))
+
+
+def _finite(values: Floats) -> Floats:
+    """A divisor that turns a share of nothing into 0."""
+    return np.where(values == 0, np.inf, values)
+
+
+def _frame(cluster: Cluster, rules: TagRules, disk_known: bool) -> st.Frame:
+    nodes = cluster.nodes
+    group = _ints(nodes, lambda node: cluster.group_index[node.group])
+    policies = [cluster.groups[i].policy for i in group]
+    exclusive = _mask(node.exclusive_storage for node in nodes)
+    spindles = _floats(node.spindles for node in nodes)
+    limit = spindles * _floats(policy.spindle_ratio for policy in policies)
+    total = np.where(exclusive, spindles, _floats(node.total_disk for node in nodes))
+    total *= disk_known
+    migration = [_carried(node, rules.migration) for node in nodes]
+    locations = [_carried(node, rules.location) for node in nodes]
+    names = tuple(sorted(frozenset[str]().union(*locations)))
+    cpus = _floats(node.total_cpus for node in nodes)
+    return st.Frame(
+        cluster=cluster,
+        tag_rules=rules,
+        group=group,
+        usable=_mask(node.usable for node in nodes),
+        exclusive=exclusive,
+        memory=_finite(_floats(node.total_memory for node in nodes)),
+        disk=_finite(total),
+        no_disk=total == 0,
+        cpus=_finite(cpus),
+        cpu_power=_finite(cpus * _floats(node.cpu_speed for node in nodes)),
+        spindle_limit=limit,
+        spindle_share=_finite(limit),
+        vcpu_ratio=_floats(policy.vcpu_ratio for policy in policies),
+        locations=np.array(
+            [[name in carried for name in names] for carried in locations], np.int64
+        ).reshape(len(nodes), len(names)),
+        location_names=names,
+        migration=tuple(migration),
+        accepted=tuple(
+            tags | {source for source, target in rules.accepts if target in tags}
+            for tags in migration
+        ),
+        conditions=_conditions(nodes),
+        kinds=_kinds(group, exclusive),
+        disk_known=disk_known,
+    )
+
+
+def _conditions(nodes: Sequence[Node]) -> tuple[tuple[str, Mask], ...]:
+    words = [node.condition for node in nodes]
+    return tuple(
+        (word, _mask(other == word for other in words)) for word in sorted(set(words) - {""})
+    )
+
+
+def _kinds(group: Ints, exclusive: Mask) -> tuple[tuple[int, bool, Mask], ...]:
+    kinds = sorted(set(zip(group.tolist(), exclusive.tolist(), strict=True)))
+    return tuple((g, storage, (group == g) & (exclusive == storage)) for g, storage in kinds)
+
+
+def _carried(node: Node, prefixes: tuple[str, ...]) -> frozenset[str]:
+    if not prefixes:
+        return frozenset()
+    return frozenset(tag for tag in node.tags if tag.startswith(prefixes))
+
+
+def _floats(values: Iterable[float]) -> Floats:
+    return np.fromiter(values, np.float64)
+
+
+def _mask(values: Iterable[bool]) -> Mask:
+    return np.fromiter(values, np.bool_)
+
+
+def _peers(guests: Sequence[Guest], primary: Ints, secondary: Ints, size: int) -> st.Peers:
+    pair = (secondary >= 0) & ~_forthcoming(guests)
+    key, which = np.unique(secondary[pair] * size + primary[pair], return_inverse=True)
+    reserved = _ints(guests, lambda g: g.reserve)[pair]
+    running = _ints(guests, lambda g: g.use if g.drbd else 0)[pair]
+    return st.Peers(
+        size,
+        key,
+        np.bincount(which, reserved, len(key)).astype(np.int64),
+        np.bincount(which, running, len(key)).astype(np.int64),
+    )
+
+
+def _forthcoming(guests: Sequence[Guest]) -> Mask:
+    return _mask(guest.instance.forthcoming for guest in guests)
+
+
+def _matrix(
+    frame: st.Frame,
+    guests: Sequence[Guest],
+    primary: Ints,
+    secondary: Ints,
+    peers: st.Peers,
+    kvm_memory: int,
+) -> Ints:
+    nodes, size = frame.cluster.nodes, frame.size
+    real = ~_forthcoming(guests)
+    both = secondary >= 0
+
+    def on_primary(amount: Ints, which: Mask | None = None) -> Ints:
+        chosen = slice(None) if which is None else which
+        return np.bincount(primary[chosen], amount[chosen], size).astype(np.int64)
+
+    def on_both(amount: Ints, which: Mask) -> Ints:
+        second = np.bincount(secondary[both & which], amount[both & which], size)
+        return on_primary(amount, which) + second.astype(np.int64)
+
+    use = _ints(guests, lambda g: g.use)
+    memory = _ints(guests, lambda g: g.memory)
+    vcpus = _ints(guests, lambda g: g.vcpus)
+    disk = _ints(guests, lambda g: g.disk)
+    spindles = _ints(guests, lambda g: g.spindles)
+    share = _ints(guests, lambda g: g.spindle_use)
+    used = on_primary(use)
+    kvm = kvm_memory > 0 and frame.cluster.hypervisors[:1] == ("kvm",)
+    own = np.full(size, kvm_memory) if kvm else _ints(nodes, lambda n: n.reserved_memory)
+    free = _ints(nodes, lambda n: n.free_memory)
+    recorded = _ints(nodes, lambda n: int(n.total_memory)) - own - used
+    now = np.zeros((st.ROWS, size), np.int64)
+    now[st.UNALLOCATED] = recorded - np.maximum(recorded - free, 0)
+    now[st.RESERVED] = peers.most()
+    now[st.FAILS] = free < now[st.RESERVED]
+    now[st.DISK] = _ints(nodes, lambda n: n.free_disk) if frame.disk_known else st.UNKNOWN
+    now[st.SPINDLES] = _ints(nodes, lambda n: n.free_spindles) if frame.disk_known else st.UNKNOWN
+    now[st.SPINDLES] *= frame.exclusive
+    now[st.SPINDLE_USE] = on_both(share, real) * ~frame.exclusive
+    own_cpus = _ints(nodes, lambda n: n.reserved_cpus)
+    now[st.VCPUS] = own_cpus + on_primary(vcpus, real)
+    now[st.PRIMARIES] = on_primary(np.ones_like(use), real)
+    now[st.SECONDARIES] = np.bincount(secondary[both & real], minlength=size)
+    now[st.CPU_LOAD] = _ints(nodes, lambda n: round(n.own_load * LOAD_UNIT))
+    now[st.CPU_LOAD] += on_primary(_ints(guests, lambda g: g.load), real)
+    now[st.MEMORY_F] = free - on_primary(memory - use)
+    now[st.DISK_F] = now[st.DISK] - on_both(disk, ~real)
+    known = np.maximum(spindles, 0)
+    now[st.SPINDLES_F] = now[st.SPINDLES] - on_both(known, ~real) * frame.exclusive
+    now[st.SPINDLES_F, (on_both(spindles - known, ~real) < 0) & frame.exclusive] = -1
+    now[st.SPINDLE_USE_F] = on_both(share, np.ones_like(real)) * ~frame.exclusive
+    now[st.VCPUS_F] = own_cpus + on_primary(vcpus)
+    return now
+
+
+def _books(guests: Sequence[Guest], primary: Ints) -> st.TagBooks:
+    every: dict[str, dict[int, int]] = {}
+    real: dict[str, dict[int, int]] = {}
+    for guest, node in zip(guests, primary.tolist(), strict=True):
+        for tag in guest.exclusion:
+            for counts in (every, real)[: 1 if guest.instance.forthcoming else 2]:
+                mine = counts.setdefault(tag, {})
+                mine[node] = mine.get(node, 0) + 1
+    return st.TagBooks(every, every if every == real else real)
+
+
+def _residents(
+    guests: Sequence[Guest], primary: Ints, secondary: Ints
+) -> dict[int, tuple[st.Resident, ...]]:
+    lists: dict[int, list[st.Resident]] = {}
+    for guest, first, second in zip(guests, primary.tolist(), secondary.tolist(), strict=True):
+        if not guest.instance.forthcoming:
+            lists.setdefault(first, []).append(st.Resident(guest, first, second))
+    return {node: tuple(reversed(mine)) for node, mine in lists.items()}
+
+
+def _count_places(state: st.State, guests: Sequence[Guest], primary: Ints, secondary: Ints) -> None:
+    """Fill in the rows that depend on tags; they are rare, so they are counted singly."""
+    for counts in state.books.all.values():
+        for node, count in counts.items():
+            state.now[st.CLASHES, node] += count - 1
+    locations = state.frame.locations
+    if locations.shape[1]:
+        mine = ~_forthcoming(guests) & (secondary >= 0)
+        shared = (locations[primary[mine]] * locations[secondary[mine]]).sum(axis=1)
+        np.add.at(state.now[st.LOCATION], primary[mine], shared)
+    for guest, node in zip(guests, primary.tolist(), strict=True):
+        if guest.wishes and not guest.instance.forthcoming:
+            state.now[st.LOCATION, node] += state.frame.missed_wishes(guest)[node]

@@ -1,0 +1,34 @@
+"""Which configuration file is used, and reading it.
+
+Checking its content is `ganeti_steward.core.config.parse`, which is only imported where there is
+a file: an allocator's start should not pay for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from ganeti_steward.core.config.values import DEFAULT_PATH, ENVIRONMENT, Config
+from ganeti_steward.core.errors import BadConfig
+
+
+def config_path(environment: Mapping[str, str] = os.environ) -> str:
+    """The file that is read."""
+    return environment.get(ENVIRONMENT) or DEFAULT_PATH
+
+
+def load_config(path: str) -> Config:
+    """Read a configuration file; a missing one means the defaults.  Raises BadConfig."""
+    try:
+        with open(path, "rb") as file:
+            raw = file.read()
+    except FileNotFoundError:
+        if path != DEFAULT_PATH:
+            raise BadConfig(path, ["the file does not exist"]) from None
+        return Config()
+    except OSError as err:
+        raise BadConfig(path, [f"cannot be read: {err.strerror}"]) from None
+    from ganeti_steward.core.config.parse import parse_config
+
+    return parse_config(path, raw)

@@ -1,0 +1,346 @@
+"""A running cluster as the same snapshot that Ganeti's own message to an allocator gives.
+
+What luxid or RAPI tell is turned into the objects of such a message and read as one, so that
+there is one set of rules and sentences.  Figures are computed as Ganeti computes them for its
+message (allocation 2); what the message lacks is put in afterwards.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from ganeti_steward.core.errors import BadInput, StewardError
+from ganeti_steward.core.ganeti.jobs import SUCCESS, JobState
+from ganeti_steward.core.iallocator.message import read_cluster
+from ganeti_steward.core.model.cluster import LOCAL_STORAGE, Cluster
+
+_Row = dict[str, Any]
+
+_GROUP_FIELDS: Final = ("uuid", "name", "alloc_policy", "ipolicy", "tags")
+_NODE_FIELDS: Final = (
+    "name",
+    "group.uuid",
+    "offline",
+    "drained",
+    "vm_capable",
+    "tags",
+    "ndparams",
+    "mtotal",
+    "mnode",
+    "mfree",
+    "dtotal",
+    "dfree",
+    "sptotal",
+    "spfree",
+    "ctotal",
+    "cnos",
+)
+_INSTANCE_FIELDS: Final = (
+    "name",
+    "uuid",
+    "pnode",
+    "snodes",
+    "admin_state",
+    "disk_template",
+    "disk.sizes",
+    "disk.spindles",
+    "nic.modes",
+    "nic.networks",
+    "beparams",
+    "tags",
+    "oper_ram",
+    "forthcoming",
+)
+_NETWORK_FIELDS: Final = ("uuid", "name", "group_list")
+
+#: Template -> Ganeti's kind of storage, for the kinds nodes report space of.
+_STORAGE: Final = {"drbd": "lvm-vg", "plain": "lvm-vg", "file": "file"}
+#: Metadata of one drbd disk, MiB.
+_DRBD_METADATA: Final = 128
+#: Seconds until the nodes have told their storage.
+_STORAGE_LIMIT: Final = 120.0
+
+
+class Client(Protocol):
+    """What a cluster is read through: `luxi.Luxi` or `rapi.Rapi`."""
+
+    @property
+    def where(self) -> str:
+        """The place, for messages."""
+
+    def info(self) -> _Row:
+        """What is known of the cluster as a whole."""
+
+    def rows(self, what: str, fields: Sequence[str]) -> list[_Row]:
+        """All objects of one kind; a field without a value is None."""
+
+    def storage_jobs(self, kind: str, fields: Sequence[str], nodes: Sequence[str]) -> list[int]:
+        """Start asking nodes for their storage."""
+
+    def states(self, numbers: Sequence[int]) -> list[JobState]:
+        """The state of each job."""
+
+
+class Snapshot(NamedTuple):
+    """A cluster as it was a moment ago."""
+
+    cluster: Cluster
+    silent: tuple[str, ...]
+    """nodes that should have told their figures and did not"""
+    backend: Mapping[str, Any]
+    """the backend parameters an instance has unless told otherwise"""
+    networks: Mapping[str, str]
+    """name -> uuid"""
+
+
+class Space(NamedTuple):
+    """Storage of one node, MiB."""
+
+    total: float
+    free: float
+
+
+def read_live(
+    client: Client,
+    template: str | None = None,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Snapshot:
+    """Read a cluster; raises StewardError.
+
+    Ganeti tells disk figures of one kind of storage at a time.  ``template`` is the disk
+    template they are wanted for; None takes the local one of the instances, if there is any,
+    and otherwise the first that is enabled, as Ganeti does.
+    """
+    try:
+        return _read(client, template, sleep)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as err:
+        fault = f"{type(err).__name__}: {err}"
+        raise StewardError(f"{client.where}: that is not what Ganeti 3 tells ({fault})") from err
+
+
+def _read(client: Client, template: str | None, sleep: Callable[[float], None]) -> Snapshot:
+    info = client.info()
+    groups = client.rows("group", _GROUP_FIELDS)
+    networks = client.rows("network", _NETWORK_FIELDS)
+    nodes = client.rows("node", _NODE_FIELDS)
+    instances = client.rows("instance", _INSTANCE_FIELDS)
+    first = info["enabled_disk_templates"][0]
+    wanted = template or _usual_template(first, instances)
+    spaces = _spaces(client, wanted, first, nodes, info, sleep)
+    silent = [node["name"] for node in nodes if _is_silent(node, spaces)]
+    quiet = frozenset(silent)
+    growth = _growth(instances)
+    message = {
+        "cluster_tags": info["tags"],
+        "enabled_hypervisors": info["enabled_hypervisors"],
+        "nodegroups": {group["uuid"]: _group(group, networks) for group in groups},
+        "nodes": {
+            node["name"]: _node(
+                node,
+                None if node["name"] in quiet else spaces.get(node["name"]),
+                growth.get(node["name"], 0),
+            )
+            for node in nodes
+        },
+        "instances": {_name(instance): _instance(instance) for instance in instances},
+    }
+    try:
+        cluster = read_cluster(message)
+    except BadInput as err:
+        raise StewardError(f"{client.where}: {err}") from None
+    return Snapshot(
+        _completed(cluster, nodes, instances, quiet),
+        tuple(silent),
+        info["beparams"]["default"],
+        {network["name"]: network["uuid"] for network in networks},
+    )
+
+
+def _usual_template(first: str, instances: Iterable[_Row]) -> str:
+    if first in LOCAL_STORAGE:
+        return first
+    return next(
+        (i["disk_template"] for i in instances if i["disk_template"] in LOCAL_STORAGE), first
+    )
+
+
+def _spaces(
+    client: Client,
+    wanted: str,
+    first: str,
+    nodes: Sequence[_Row],
+    info: Mapping[str, Any],
+    sleep: Callable[[float], None],
+) -> dict[str, Space]:
+    """The storage of each node that tells it, for a template."""
+    kind = _STORAGE.get(wanted)
+    if kind is None:
+        return {node["name"]: Space(0, 0) for node in nodes}
+    if kind == _STORAGE.get(first):
+        return {
+            node["name"]: Space(node["dtotal"], node["dfree"])
+            for node in nodes
+            if node["dtotal"] is not None and node["dfree"] is not None
+        }
+    # The nodes' plain figures are of another storage.
+    live = [node["name"] for node in nodes if _is_live(node) and node["mtotal"] is not None]
+    unit = info["volume_group_name"] if kind == "lvm-vg" else info["file_storage_dir"]
+    jobs = client.storage_jobs(kind, ("node", "name", "size", "free"), live) if live else []
+    return {
+        node: Space(size, free)
+        for result in _results(client, jobs, sleep)
+        for node, name, size, free in result
+        if name == unit
+    }
+
+
+def _results(client: Client, jobs: Sequence[int], sleep: Callable[[float], None]) -> list[Any]:
+    """What jobs of one operation gave back, once all have ended."""
+    waited, step = 0.0, 0.2
+    while True:
+        states = client.states(jobs)
+        if all(state.ended for state in states):
+            break
+        if waited >= _STORAGE_LIMIT:
+            raise StewardError(
+                f"{client.where}: the nodes' storage was not told within {_STORAGE_LIMIT:g} s"
+            )
+        sleep(step)
+        waited += step
+    for state in states:
+        if state.status != SUCCESS:
+            raise StewardError(
+                f"{client.where}: job {state.number}, which asks for the nodes' storage, ended "
+                f"with {state.status}: {state.error}"
+            )
+    return [state.results[0] for state in states]
+
+
+def _is_live(node: _Row) -> bool:
+    return not node["offline"] and bool(node["vm_capable"])
+
+
+def _is_silent(node: _Row, spaces: Mapping[str, Space]) -> bool:
+    """Whether figures are missing that a node in its state should have told."""
+    if not _is_live(node):
+        return False
+    needed = ["mtotal", "mnode", "mfree", "ctotal", "cnos"]
+    if node["ndparams"]["exclusive_storage"]:
+        needed += ["sptotal", "spfree"]
+    return node["name"] not in spaces or any(node[field] is None for field in needed)
+
+
+def _group(group: _Row, networks: Iterable[_Row]) -> _Row:
+    # Groups do not tell their networks, but networks tell the names of their groups.
+    connected = [
+        network["uuid"]
+        for network in networks
+        if any(name == group["name"] for name, *_ in network["group_list"] or ())
+    ]
+    return {
+        "name": group["name"],
+        "alloc_policy": group["alloc_policy"],
+        "networks": connected,
+        "ipolicy": group["ipolicy"],
+        "tags": group["tags"],
+    }
+
+
+def _node(node: _Row, space: Space | None, growth: int) -> _Row:
+    """A node of the message; without ``space`` it is a silent one."""
+    entry = {
+        "group": node["group.uuid"],
+        # Of an offline node no figures are read, and a silent one has none.
+        "offline": node["offline"] or space is None,
+        "drained": node["drained"],
+        "vm_capable": node["vm_capable"],
+        "tags": node["tags"],
+        "ndparams": node["ndparams"],
+    }
+    if space is None or not _is_live(node):
+        return entry
+    return entry | {
+        "total_memory": node["mtotal"],
+        "reserved_memory": node["mnode"],
+        "free_memory": node["mfree"] - growth,
+        "total_disk": space.total,
+        "free_disk": space.free,
+        "total_spindles": node["sptotal"] or 0,
+        "free_spindles": node["spfree"] or 0,
+        "total_cpus": node["ctotal"],
+        "reserved_cpus": node["cnos"],
+    }
+
+
+def _growth(instances: Iterable[_Row]) -> dict[str, int]:
+    """Memory that primaries which should be up do not use yet, by node, MiB."""
+    growth: dict[str, int] = {}
+    for instance in instances:
+        if instance["admin_state"] == "up" and not instance["forthcoming"]:
+            missing = instance["beparams"]["maxmem"] - (instance["oper_ram"] or 0)
+            growth[instance["pnode"]] = growth.get(instance["pnode"], 0) + max(0, missing)
+    return growth
+
+
+def _name(instance: _Row) -> str:
+    """A forthcoming instance may have no name yet."""
+    name: str = instance["name"] or instance["uuid"]
+    return name
+
+
+def _instance(instance: _Row) -> _Row:
+    be, template, sizes = instance["beparams"], instance["disk_template"], instance["disk.sizes"]
+    return {
+        "memory": be["maxmem"],
+        "vcpus": be["vcpus"],
+        "spindle_use": be["spindle_use"],
+        "disk_space_total": disk_space(template, sizes),
+        "disks": [
+            {"size": size, "spindles": spindles}
+            for size, spindles in zip(sizes, instance["disk.spindles"], strict=True)
+        ],
+        "disk_template": template,
+        "tags": instance["tags"],
+        "nics": [
+            {"mode": mode, "network": network}
+            for mode, network in zip(instance["nic.modes"], instance["nic.networks"], strict=True)
+        ],
+        "admin_state": instance["admin_state"],
+        "forthcoming": instance["forthcoming"] is True,
+        "nodes": [instance["pnode"], *instance["snodes"]],
+    }
+
+
+def disk_space(template: str, sizes: Sequence[int]) -> int:
+    """What disks of these sizes take on each node, MiB, as Ganeti computes it."""
+    if template in ("diskless", "blockdev"):
+        return 0
+    return sum(sizes) + (_DRBD_METADATA * len(sizes) if template == "drbd" else 0)
+
+
+def _completed(
+    cluster: Cluster,
+    nodes: Iterable[_Row],
+    instances: Iterable[_Row],
+    silent: frozenset[str],
+) -> Cluster:
+    """With what the message of an allocator does not carry."""
+    rows = {node["name"]: node for node in nodes}
+    balanced = {_name(i): i["beparams"]["auto_balance"] for i in instances}
+    return Cluster(
+        cluster.groups,
+        [
+            node._replace(
+                cpu_speed=float(rows[node.name]["ndparams"].get("cpu_speed", 1)),
+                offline=bool(rows[node.name]["offline"]),
+                silent=node.name in silent,
+            )
+            for node in cluster.nodes
+        ],
+        [inst._replace(auto_balance=balanced[inst.name]) for inst in cluster.instances],
+        cluster.tags,
+        cluster.hypervisors,
+    )

@@ -1,0 +1,1 @@
+"""The hooks, the plugin manager, and the calls of plugins, each with its time limit."""

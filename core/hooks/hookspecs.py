@@ -1,0 +1,160 @@
+"""The hooks a plugin may implement; ``docs/hooks/`` has a page for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import pluggy
+
+from ganeti_steward.core import PROJECT
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.model.answer import Outcome
+    from ganeti_steward.core.model.cluster import Cluster, Instance
+    from ganeti_steward.core.model.context import Context
+    from ganeti_steward.core.model.finding import Said
+    from ganeti_steward.core.model.machine import Machine
+    from ganeti_steward.core.model.requests import (
+        Allocate,
+        AllocateSecondary,
+        Balance,
+        Capacity,
+        ChangeGroup,
+        MultiAllocate,
+        NodeEvacuate,
+        Relocate,
+    )
+    from ganeti_steward.core.model.site_rules import Ban, Cost
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+
+
+@hookspec
+def steward_allocate(request: Allocate, cluster: Cluster, context: Context) -> Outcome | None:
+    """Place one new instance.
+
+    :param request: the instance wanted, the number of nodes, group and node restrictions
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site's own rules
+    :return: an answer with node names (primary first), a refusal, or None ("not mine")
+    """
+
+
+@hookspec
+def steward_multi_allocate(
+    request: MultiAllocate, cluster: Cluster, context: Context
+) -> Outcome | None:
+    """Place a batch of new instances.
+
+    :param request: the batch
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site's own rules
+    :return: an answer ``[[[name, nodes], ...], [failed names]]``, a refusal, or None
+    """
+
+
+@hookspec
+def steward_relocate(request: Relocate, cluster: Cluster, context: Context) -> Outcome | None:
+    """Find one new node for an existing instance.
+
+    :param request: the instance and the node it leaves
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site's own rules
+    :return: an answer with one node name, a refusal, or None
+    """
+
+
+@hookspec
+def steward_allocate_secondary(
+    request: AllocateSecondary, cluster: Cluster, context: Context
+) -> Outcome | None:
+    """Find a secondary for an instance that is being converted to drbd.
+
+    :param request: the instance
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site's own rules
+    :return: an answer that is one node name (a string), a refusal, or None
+    """
+
+
+@hookspec
+def steward_node_evacuate(
+    request: NodeEvacuate, cluster: Cluster, context: Context
+) -> Outcome | None:
+    """Move instances off their primaries, their secondaries or both, within their groups.
+
+    :param request: the instances and the mode
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site's own rules
+    :return: an answer ``[moved, failed, jobs]`` (`ganeti_steward.core.model.opcodes`), a
+        refusal, or None
+    """
+
+
+@hookspec
+def steward_change_group(
+    request: ChangeGroup, cluster: Cluster, context: Context
+) -> Outcome | None:
+    """Move instances to other node groups.
+
+    :param request: the instances and the groups they may go to
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site's own rules
+    :return: an answer ``[moved, failed, jobs]``, a refusal, or None
+    """
+
+
+@hookspec
+def steward_balance(request: Balance, cluster: Cluster, context: Context) -> Outcome | None:
+    """Plan moves that make the cluster more even, each group by itself.
+
+    :param request: how many moves at most, and what may be moved
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site's own rules
+    :return: an answer ``[moved, [], jobs]``, jobs in the order in which they must be done,
+        a refusal, or None
+    """
+
+
+@hookspec
+def steward_capacity(request: Capacity, cluster: Cluster, context: Context) -> Outcome | None:
+    """Tell how many instances like one still fit.
+
+    :param request: the instance
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site's own rules
+    :return: an answer ``{"count": N, "placements": [[node, ...], ...], "limited_by": text}``,
+        a refusal, or None
+    """
+
+
+@hookspec
+def steward_constrain(cluster: Cluster, instance: Instance) -> Iterable[Ban] | None:
+    """Say which nodes may not serve an instance, in which role, and why.
+
+    :param cluster: the cluster as it is
+    :param instance: the instance to be placed or moved
+    :return: any number of bans; a failure of the plugin refuses the request
+    """
+
+
+@hookspec
+def steward_weigh(cluster: Cluster, instance: Instance) -> Iterable[Cost] | None:
+    """Say what having an instance on a node costs; lower is better.
+
+    :param cluster: the cluster as it is
+    :param instance: the instance to be placed or moved
+    :return: any number of costs; each is multiplied by the plugin's configured weight and
+        added to the cluster score
+    """
+
+
+@hookspec
+def steward_diagnose(machine: Machine) -> Iterable[Said] | None:
+    """Say what is known about this node's hardware.
+
+    :param machine: the node; it is asked for files, programs' outputs and sensors
+    :return: any number of findings, unknowns and things that do not apply; their sources are
+        the plugin's name, or that plus ``:object``.  A failure of the plugin is one unknown.
+    """

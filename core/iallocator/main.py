@@ -1,0 +1,186 @@
+"""``steward-iallocator``: the program Ganeti calls (allocation 1).
+
+    steward-iallocator FILE [--option[=value] ...]
+
+noded starts it as root, in ``/``, umask 077, ``LC_ALL=C``, without ``HOME``.  Standard
+output carries exactly one JSON object, or nothing when the exit status is not 0.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+
+# One short run: collecting garbage would only cost time, from the first import on.
+gc.disable()
+# The engine's arrays are far too small for several threads, whose start would cost more.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import logging
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple, NoReturn
+
+from ganeti_steward.core import log
+from ganeti_steward.core.config.load import config_path, load_config
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, BadInput, StewardError, reason_of
+from ganeti_steward.core.hooks import builtins
+from ganeti_steward.core.iallocator.dispatch import answer_message
+from ganeti_steward.core.iallocator.history import Call, record
+from ganeti_steward.core.iallocator.message import write_answer
+from ganeti_steward.core.model.options import parse_options
+from ganeti_steward.core.version import VERSION
+
+USAGE: Final = """\
+usage: steward-iallocator FILE [OPTION ...]
+
+Answers one Ganeti iallocator request (JSON, '-' for standard input) on standard output.
+
+  --no-capacity-checks          do not ask whether every node can still be emptied
+  --ignore-soft-errors          drop the soft rules of the primary
+  --restrict-allocation-to=A,B  only these nodes
+  --static-kvm-node-memory=MIB  memory a KVM node's own system takes (default 4096)
+  --mond[=yes|no]               use the CPU load the monitoring daemons tell
+  --mond-xen                    with --mond: that of each Xen guest
+  --mond-data=FILE              read their reports from a file instead
+  --mond-time-limit=SECONDS     what all daemons have to answer (default 5)
+  --ignore-dynu                 use no measured load whatever else is given
+  -h, --help                    this text
+  -V, --version                 the version
+
+Other options are ignored, and said so in the answer's info.
+"""
+
+
+class _Done(NamedTuple):
+    """What came of a call."""
+
+    status: int
+    output: bytes
+    """the answer, or the error text"""
+
+
+def main() -> NoReturn:
+    """Run the program and end the process.
+
+    Everything is written by then.  Taking the interpreter down would cost time, and a
+    thread that a plugin has left running could hold it back for ever.
+    """
+    status = run()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(status)
+
+
+def run() -> int:
+    """Answer the request named on the command line; returns the exit status."""
+    started = time.time_ns()
+    _open_standard_streams()
+    # Whatever a plugin prints must not end up in the answer.
+    answer_to = os.dup(1)
+    os.dup2(2, 1)
+    arguments = sys.argv[1:]
+    if "-h" in arguments or "--help" in arguments:
+        os.write(answer_to, USAGE.encode())
+        return EXIT_OK
+    if "-V" in arguments or "--version" in arguments:
+        os.write(answer_to, f"steward-iallocator (ganeti-steward) {VERSION}\n".encode())
+        return EXIT_OK
+    files = [a for a in arguments if a == "-" or not a.startswith("-")]
+    options = tuple(_printable(a) for a in arguments if a != "-" and a.startswith("-"))
+    raw = b""
+    config = Config()
+    try:
+        config = load_config(config_path())
+        log.set_up(config.log.file, config.log.level)
+        raw = _read(files)
+        done = _Done(EXIT_OK, _answer(raw, options, config))
+    except StewardError as err:
+        done = _failed(str(err))
+    except Exception as err:
+        # A fault of this program: the cause is for the log, the sentence for the user.
+        logging.getLogger(__name__).exception("the request cannot be answered")
+        text = " ".join(str(err).split())
+        done = _failed(f"the request cannot be answered: {type(err).__name__}: {text}")
+    done = _write(answer_to, done)
+    _keep(config, Call(started, os.getpid(), options, done.status), raw, done.output)
+    if done.status == EXIT_OK and config.shadow.wanted:
+        builtins.module(builtins.SHADOWS).start(config, raw, parse_options(options), done.output)
+    return done.status
+
+
+def _open_standard_streams() -> None:
+    """Let those the caller has closed lead nowhere, so that no file takes their place."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+
+
+def _printable(argument: str) -> str:
+    """An option as it may appear in answers and logs, whatever bytes the caller gave."""
+    if argument.isprintable():
+        return argument
+    return argument.encode("unicode_escape").decode()
+
+
+def _failed(text: str) -> _Done:
+    return _Done(EXIT_FAILURE, f"Error: {text}\n".encode(errors="backslashreplace"))
+
+
+def _read(files: Sequence[str]) -> bytes:
+    if not files:
+        raise BadInput(["This program needs an input file."])
+    if len(files) > 1:
+        raise BadInput(["Only one argument is accepted (the input file)"])
+    standard = files[0] == "-"
+    try:
+        with open(0 if standard else files[0], "rb", closefd=not standard) as file:
+            return file.read()
+    except (OSError, ValueError) as err:
+        name = "standard input" if standard else f"input file {files[0]!r}"
+        raise BadInput([f"{name}: {reason_of(err)}"]) from None
+
+
+def _answer(raw: bytes, options: Sequence[str], config: Config) -> bytes:
+    return write_answer(answer_message(raw, parse_options(options), config))
+
+
+def _write(answer_to: int, done: _Done) -> _Done:
+    """Hand over the answer, or the error text; gives back what came of it."""
+    left = done.output
+    try:
+        while left:
+            left = left[os.write(answer_to if done.status == EXIT_OK else 2, left) :]
+    except OSError as err:
+        if done.status == EXIT_OK:
+            return _write(answer_to, _failed(f"the answer cannot be written: {err.strerror}"))
+    return done
+
+
+def _keep(config: Config, call: Call, raw: bytes, output: bytes) -> None:
+    """Log the call and keep it; neither may spoil the answer, which is out already."""
+    logger = logging.getLogger(__name__)
+    text = output.decode(errors="replace").strip()
+    milliseconds = (time.time_ns() - call.started) // 1_000_000
+    logger.info(
+        "request status=%d ms=%d bytes=%d options=%s answer=%s",
+        call.status,
+        milliseconds,
+        len(raw),
+        " ".join(call.arguments) or "-",
+        text if len(text) <= 2000 else text[:2000] + "...",
+    )
+    if not raw:
+        return
+    try:
+        record(config.history, call, raw, output)
+    except StewardError as err:
+        logger.warning("%s", err)
+
+
+if __name__ == "__main__":
+    main()

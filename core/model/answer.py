@@ -1,0 +1,31 @@
+"""What an allocator may say: an answer or a refusal (None means "not mine")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.model.explanation import Told
+
+#: Node names; one node name; ``[placed, failed]`` of a batch; ``[moved, failed, jobs]`` (allocation
+#: 10); or the count and the placements of ``capacity``.
+Result = list[str] | str | list[list[object]] | Mapping[str, object]
+
+
+class Answer(NamedTuple):
+    """A placement. ``info`` is shown to the user behind "Request successful: "."""
+
+    result: Result
+    info: str
+    explanations: tuple[Told, ...] = ()
+
+
+class Refusal(NamedTuple):
+    """No placement. ``info`` is shown to the user behind "Request failed: "."""
+
+    info: str
+    explanations: tuple[Told, ...] = ()
+
+
+Outcome = Answer | Refusal

@@ -1,0 +1,68 @@
+"""What a diagnose source says about a node: findings, what it cannot tell, what does not apply.
+
+Statuses and their order are those of the diagnose object (diagnose 1).  What cannot be told
+is neither healthy nor broken: it has a value of its own and never becomes a status.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, NamedTuple
+
+#: Nothing to do; repair with instances running; evacuate; evacuate without live migration.
+OK: Final = "Ok"
+LIVE_REPAIR: Final = "live-repair"
+EVACUATE: Final = "evacuate"
+EVACUATE_FAILOVER: Final = "evacuate-failover"
+
+#: All statuses, the least severe first.
+STATUSES: Final = (OK, LIVE_REPAIR, EVACUATE, EVACUATE_FAILOVER)
+
+#: The name of a command of a whitelist.
+_COMMAND_NAME: Final = re.compile(r"[a-zA-Z0-9_-]+")
+
+
+class Finding(NamedTuple):
+    """One thing that is known about the node.
+
+    It has to be equal in every run while the hardware is the same: no times, counters or
+    temperatures in ``details``.
+    """
+
+    source: str
+    """who says so and about what: the plugin's name, then ``:object`` (``smart:sda``)"""
+    status: str
+    """one of `STATUSES`; ``Ok`` says that it was looked at and is fine"""
+    command: str = ""
+    """with ``live-repair``: the base name of a repair command"""
+    details: Any = None
+    """any JSON; None for nothing"""
+
+
+class Unknown(NamedTuple):
+    """What could not be told: neither fine nor broken.  What was known before stays so."""
+
+    source: str
+    reason: str
+    """one sentence"""
+
+
+class NotApplicable(NamedTuple):
+    """What this node does not have, and so is no part of its health."""
+
+    source: str
+    reason: str
+    """one sentence"""
+
+
+Said = Finding | Unknown | NotApplicable
+
+
+def severity(status: str) -> int:
+    """The place of a status in `STATUSES`; raises ValueError for other words."""
+    return STATUSES.index(status)
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be the name of a command."""
+    return _COMMAND_NAME.fullmatch(text) is not None

@@ -1,0 +1,90 @@
+"""Nodes, groups and instances that a command line names, and what follows for the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ganeti_steward.core.errors import StewardError, join_faults
+from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.core.model.cluster import Cluster, Group
+
+
+class Names:
+    """Looks up names and collects those that mean nothing, so that all are told at once.
+
+    As in Ganeti's commands a name may lack its domain where only one object is meant.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._faults: list[str] = []
+
+    def nodes(self, given: Iterable[str]) -> frozenset[str]:
+        """Full names of nodes; ``given`` may hold several each, with commas between."""
+        return self._full("node", given, self._cluster.node_index)
+
+    def instances(self, given: Iterable[str]) -> frozenset[str]:
+        """Full names of instances, given likewise."""
+        return self._full("instance", given, self._cluster.instance_index)
+
+    def groups(self, given: Iterable[str]) -> tuple[str, ...]:
+        """The uuids of groups that are given by name or uuid, in the cluster's order."""
+        found: set[int] = set()
+        for name in _single(given):
+            matches = self._cluster.groups_named(name)
+            if len(matches) == 1:
+                found.update(matches)
+            else:
+                self._faults.append(_group_fault(self._cluster, name, len(matches)))
+        return tuple(self._cluster.groups[at].uuid for at in sorted(found))
+
+    def check(self) -> None:
+        """Raise StewardError when a name meant nothing."""
+        if self._faults:
+            raise StewardError(join_faults(self._faults))
+
+    def _full(self, kind: str, given: Iterable[str], known: Mapping[str, int]) -> frozenset[str]:
+        found = set()
+        for name in _single(given):
+            matches = [name] if name in known else []
+            if name and not matches:
+                matches = [full for full in known if full.startswith(f"{name}.")]
+            if len(matches) == 1:
+                found.update(matches)
+            else:
+                self._faults.append(_fault(kind, name, len(matches)))
+        return frozenset(found)
+
+
+def group_named(cluster: Cluster, name: str) -> Group:
+    """The one group with this name or uuid; raises StewardError."""
+    found = cluster.groups_named(name)
+    if len(found) != 1:
+        raise StewardError(_group_fault(cluster, name, len(found)))
+    return cluster.groups[found[0]]
+
+
+def _single(given: Iterable[str]) -> Iterable[str]:
+    return dict.fromkeys(name for text in given for name in text.split(","))
+
+
+def _fault(kind: str, name: str, matches: int) -> str:
+    return f"{f'more than one {kind} is' if matches else f'no {kind} is'} named {quoted(name)}"
+
+
+def _group_fault(cluster: Cluster, name: str, matches: int) -> str:
+    known = ", ".join(group.name for group in cluster.groups)
+    return f"{_fault('node group', name, matches)} (known: {known})"
+
+
+def with_offline(cluster: Cluster, names: frozenset[str]) -> Cluster:
+    """The cluster with these nodes offline; their figures stay, as hbal's ``-O`` leaves them."""
+    if not names:
+        return cluster
+    return Cluster(
+        cluster.groups,
+        (node._replace(offline=True) if node.name in names else node for node in cluster.nodes),
+        cluster.instances,
+        cluster.tags,
+        cluster.hypervisors,
+    )

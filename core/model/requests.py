@@ -1,0 +1,121 @@
+"""What Ganeti may ask an allocator, as values (allocation 6 and 9)."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ganeti_steward.core.model.cluster import Instance
+
+#: What a node evacuation moves: primaries, secondaries, or both.
+PRIMARY_ONLY: Final = "primary-only"
+SECONDARY_ONLY: Final = "secondary-only"
+EVAC_ALL: Final = "all"
+EVAC_MODES: Final = (PRIMARY_ONLY, SECONDARY_ONLY, EVAC_ALL)
+
+
+class Allocate(NamedTuple):
+    """Place one new instance on ``required_nodes`` nodes."""
+
+    instance: Instance
+    required_nodes: int
+    group_name: str | None = None
+    restrict_to: tuple[str, ...] | None = None
+
+
+class MultiAllocate(NamedTuple):
+    """Place a batch of new instances; ``group_name`` holds for those that name none."""
+
+    items: tuple[Allocate, ...]
+    group_name: str | None = None
+
+
+class Relocate(NamedTuple):
+    """Find one new node for an instance that leaves ``relocate_from``."""
+
+    name: str
+    required_nodes: int
+    relocate_from: tuple[str, ...]
+
+
+class AllocateSecondary(NamedTuple):
+    """Find a secondary for an instance that becomes drbd."""
+
+    name: str
+
+
+class NodeEvacuate(NamedTuple):
+    """Move instances off their primaries, their secondaries or both (allocation 9.2)."""
+
+    instances: tuple[str, ...]
+    """full names of existing instances, each once, in the order of the request"""
+    mode: str
+    """one of EVAC_MODES"""
+
+
+class ChangeGroup(NamedTuple):
+    """Move instances to other node groups (allocation 9.3)."""
+
+    instances: tuple[str, ...]
+    """full names of existing instances, each once, in the order of the request"""
+    target_groups: tuple[str, ...]
+    """uuids; empty: any group but those the instances are in"""
+
+
+class Balance(NamedTuple):
+    """Plan moves that lower the score of each group (the 2.1 design's ``balance``).
+
+    On the wire only ``max_moves`` can be given; the rest is hbal's options.
+    """
+
+    max_moves: int | None = None
+    """no limit when None"""
+    groups: tuple[str, ...] | None = None
+    """uuids of the groups to balance, None for all"""
+    evacuate: bool = False
+    """only instances that have an unusable node (--evac-mode)"""
+    disk_moves: bool = True
+    """whether disks may be copied to another node"""
+    instance_moves: bool = True
+    """whether a primary may change"""
+    restricted_migration: bool = False
+    """migrate only off drained nodes"""
+    select: frozenset[str] | None = None
+    """only these instances"""
+    exclude: frozenset[str] = frozenset()
+    """not these instances"""
+    min_gain: float = 1e-4
+    """what a move, or an exchange of two instances, must lower a group's score by"""
+    disk_factor: float = 1.0
+    """how many times more a move that copies disks must gain (--avoid-disk-moves)"""
+
+
+class Capacity(NamedTuple):
+    """Count how many instances like this one still fit (the 2.1 design's ``capacity``)."""
+
+    item: Allocate
+
+
+Request = (
+    Allocate
+    | MultiAllocate
+    | Relocate
+    | AllocateSecondary
+    | NodeEvacuate
+    | ChangeGroup
+    | Balance
+    | Capacity
+)
+
+TYPE_NAMES: Final[dict[type, str]] = {
+    Allocate: "allocate",
+    MultiAllocate: "multi-allocate",
+    Relocate: "relocate",
+    AllocateSecondary: "allocate-secondary",
+    NodeEvacuate: "node-evacuate",
+    ChangeGroup: "change-group",
+    Balance: "balance",
+    Capacity: "capacity",
+}
+
+#: Request type on the wire -> the hook that answers it.
+HOOKS: Final = {name: f"steward_{name.replace('-', '_')}" for name in TYPE_NAMES.values()}

@@ -1,0 +1,234 @@
+"""A client of the node agent: its report, and repair commands, with everything checked.
+
+What comes back is believed only when it is signed for this very question, says what it is for,
+and is about the node that was asked.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.ganeti.hmac_key import KeyFile
+from ganeti_steward.core.ganeti.signing import BadMessage, is_nonce, sign, strict_json, verify
+from ganeti_steward.core.json_reader import describe, quoted
+
+#: The agent's TCP port.
+PORT: Final = 1817
+
+#: Seconds until the connection stands.
+_CONNECT_LIMIT: Final = 10.0
+
+#: Bytes of an answer.
+_LONGEST: Final = 2**24
+
+_SECOND: Final = 10**9
+
+
+class AgentRefused(StewardError):
+    """The agent has refused, as it says: this answer is not signed."""
+
+
+class NotConnected(StewardError):
+    """There was no connection: nothing was run."""
+
+
+class OutcomeUnknown(StewardError):
+    """A repair command was asked for, and nobody knows whether it was run."""
+
+
+class Repaired(NamedTuple):
+    """What the agent says about a command that it has run."""
+
+    status: int | None
+    """exit status, negative for the signal that ended it; None unless it ended by itself"""
+    output: str
+    fault: str
+    """why it was stopped or could not be started; empty when it ended by itself"""
+
+
+class AgentClient:
+    """Calls to the agent of one node; raises StewardError naming it."""
+
+    def __init__(
+        self,
+        address: str,
+        names: Collection[str],
+        key: KeyFile,
+        *,
+        port: int = PORT,
+        time_limit: float = 30,
+        random: Callable[[], str] = lambda: secrets.token_urlsafe(32),
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """``names``: the node's uuid and full name, either of which it may call itself.
+
+        ``time_limit``: seconds for one call; ``random``: gives salts; ``clock``: ns since the
+        epoch.
+        """
+        self._names, self._key = tuple(names), key
+        self._address, self._port = address, port
+        self._time_limit, self._random, self._clock = time_limit, random, clock
+
+    @property
+    def where(self) -> str:
+        """The place, for messages."""
+        return f"the agent of {self._names[-1]} at {self._address} port {self._port}"
+
+    def report(self, max_age: float) -> dict[str, Any]:
+        """The node's report, not older than ``max_age`` seconds.
+
+        Its ``data`` is None where the node cannot tell how it is; ``unknown`` says why.
+        """
+        salt = self._random()
+        status, raw = self._call("GET", f"/1/report/node/diagnose?salt={salt}", self._time_limit)
+        if status != HTTPStatus.OK:
+            raise self._error(f"no report (HTTP {status}: {_line(raw)})")
+        report = self._opened(raw, salt, "report")
+        self._check_report(report, max_age)
+        return report
+
+    def repair(
+        self, node: str, command: str, diagnose: Mapping[str, Any], time_limit: float
+    ) -> Repaired:
+        """Have a repair command run; ``time_limit``: seconds until its outcome is given up.
+
+        ``node`` is what the report calls the node, ``diagnose`` the object that asks for the
+        command.  Raises AgentRefused, NotConnected or another StewardError where nothing was run,
+        and OutcomeUnknown where that cannot be told.
+        """
+        nonce, rsalt = self._nonce(), self._random()
+        told = {
+            "purpose": "repair",
+            "node": node,
+            "command": command,
+            "diagnose": diagnose,
+            "rsalt": rsalt,
+        }
+        request = sign(self._key.key(), json.dumps(told), nonce)
+        try:
+            status, raw = self._call("POST", "/1/repair", time_limit, request)
+        except NotConnected:
+            raise
+        except StewardError as err:
+            raise OutcomeUnknown(f"{err}; whether {command} was run is not known") from None
+        if status == HTTPStatus.FORBIDDEN:
+            raise self._refused()
+        try:
+            if status != HTTPStatus.OK:
+                raise self._error(f"no answer to a repair (HTTP {status}: {_line(raw)})")
+            return self._repaired(self._opened(raw, rsalt, "repaired"), node, command)
+        except StewardError as err:
+            raise OutcomeUnknown(f"{err}; whether {command} was run is not known") from None
+
+    def _nonce(self) -> str:
+        status, raw = self._call("POST", "/1/repair/nonce", self._time_limit)
+        if status == HTTPStatus.FORBIDDEN:
+            raise self._refused()
+        try:
+            nonce = strict_json(raw.decode())["nonce"]
+        except (ValueError, RecursionError, TypeError, KeyError):
+            nonce = None
+        if status != HTTPStatus.OK or not (isinstance(nonce, str) and is_nonce(nonce)):
+            raise self._error(f"no nonce (HTTP {status}: {_line(raw)})")
+        return nonce
+
+    def _opened(self, raw: bytes, salt: str, purpose: str) -> dict[str, Any]:
+        """The object in a signed answer that is for this purpose."""
+        try:
+            told = strict_json(self._key.with_key(lambda key: verify(key, raw, salt)))
+        except BadMessage as err:
+            raise self._error(str(err)) from None
+        except (ValueError, RecursionError):
+            raise self._error("what is signed is not valid JSON") from None
+        if not isinstance(told, dict):
+            raise self._error(f"an object is expected, found {describe(told)}")
+        if told.get("purpose") != purpose:
+            raise self._error(f"the answer is not for this: {describe(told.get('purpose'))}")
+        return told
+
+    def _check_report(self, report: Mapping[str, Any], max_age: float) -> None:
+        if report.get("node") not in self._names:
+            raise self._error(f"the report is about another node: {describe(report.get('node'))}")
+        data, taken = report.get("data"), report.get("timestamp")
+        if data is None:
+            return
+        if not isinstance(data, dict) or not isinstance(data.get("status"), str):
+            raise self._error("the report's data are no diagnose object")
+        if type(taken) is not int:
+            raise self._error(f"timestamp: a whole number is expected, found {describe(taken)}")
+        if abs(self._clock() - taken) > max_age * _SECOND:
+            seconds = (self._clock() - taken) // _SECOND
+            raise self._error(f"the report is {seconds} s old, more than {max_age:g} s")
+
+    def _repaired(self, told: Mapping[str, Any], node: str, command: str) -> Repaired:
+        if (told.get("node"), told.get("command")) != (node, command):
+            raise self._error("the answer is about another repair")
+        status, output, fault = (told.get(key) for key in Repaired._fields)
+        if not isinstance(output, str) or not isinstance(fault, str):
+            raise self._error("the answer does not tell what came of the repair")
+        if status is not None and type(status) is not int:
+            raise self._error(f"status: a whole number is expected, found {describe(status)}")
+        return Repaired(status, output, fault)
+
+    def _call(self, method: str, path: str, limit: float, body: bytes = b"") -> tuple[int, bytes]:
+        """Status and body of one answer, within ``limit`` seconds."""
+        connection = http.client.HTTPConnection(
+            self._address, self._port, min(limit, _CONNECT_LIMIT)
+        )
+        try:
+            connection.connect()
+        except OSError as err:
+            connection.close()
+            raise NotConnected(f"{self.where}: {reason_of(err)}") from None
+        # A time limit of the socket would begin anew with each byte of the answer.
+        connection.sock.settimeout(None)
+        overrun = threading.Timer(limit, _hang_up, [connection.sock])
+        overrun.start()
+        try:
+            connection.request(method, path, body, {"Connection": "close"})
+            answer = connection.getresponse()
+            raw = answer.read(_LONGEST + 1)
+        except (OSError, http.client.HTTPException) as err:
+            if not overrun.finished.is_set():
+                raise self._error(_broken(err)) from None
+        finally:
+            # Whatever was read after being hung up on is not the whole.
+            late = overrun.finished.is_set()
+            overrun.cancel()
+            connection.close()
+        if late:
+            raise self._error(f"no answer within {limit:g} s")
+        if len(raw) > _LONGEST or answer.length:
+            raise self._error("the answer is cut off or endless")
+        return answer.status, raw
+
+    def _refused(self) -> AgentRefused:
+        return AgentRefused(f"{self.where}: refused; the agent's log says why")
+
+    def _error(self, text: str) -> StewardError:
+        return StewardError(f"{self.where}: {text}")
+
+
+def _hang_up(connection: socket.socket) -> None:
+    """Let whoever waits for the connection wait no longer."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def _broken(err: Exception) -> str:
+    return f"the connection broke: {reason_of(err) or type(err).__name__}"
+
+
+def _line(raw: bytes) -> str:
+    """An answer in a sentence."""
+    return quoted(" ".join(raw[:1000].decode(errors="replace").split()))

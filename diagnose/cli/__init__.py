@@ -1,0 +1,1 @@
+"""The commands ``gnt-steward diagnose`` and ``gnt-steward agent``."""

@@ -1,0 +1,176 @@
+"""``gnt-steward agent``: the node's server of reports and repairs, in the foreground."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import logging
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from ganeti_steward.core.config.load import config_path, load_config
+from ganeti_steward.core.config.node import Agent
+from ganeti_steward.core.config.values import ENVIRONMENT as CONFIG
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.errors import EXIT_OK
+from ganeti_steward.core.ganeti.hmac_key import KeyFile
+from ganeti_steward.core.ganeti.this_node import own_address, this_node
+from ganeti_steward.core.log import set_up
+from ganeti_steward.core.process import ENVIRONMENT
+from ganeti_steward.core.service.children import end_children
+from ganeti_steward.core.service.console_log import ConsoleLog
+from ganeti_steward.core.service.disk_timeout import Patience
+from ganeti_steward.core.service.memory_lock import keep_small, lock_memory
+from ganeti_steward.core.service.sd_notify import notify
+from ganeti_steward.diagnose.agent.child import Diagnosing
+from ganeti_steward.diagnose.agent.execute import executor
+from ganeti_steward.diagnose.agent.http import Application
+from ganeti_steward.diagnose.agent.listening import Server, bind, silence_waitress
+from ganeti_steward.diagnose.agent.nonces import Nonces
+from ganeti_steward.diagnose.agent.penalties import Penalties
+from ganeti_steward.diagnose.agent.preload import preload
+from ganeti_steward.diagnose.agent.repairs import Repairs
+from ganeti_steward.diagnose.agent.reports import Reports
+from ganeti_steward.diagnose.run.files import REPORT
+from ganeti_steward.diagnose.sources.whitelist import REPAIR_DIRECTORY
+
+#: Signals that end it.
+_ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+#: The self-diagnosis, whatever stands before the agent's own name.
+_DIAGNOSE: Final = (
+    sys.executable,
+    "-P",
+    "-m",
+    "ganeti_steward.core.commands.main",
+    "diagnose",
+    "--report",
+)
+
+_log = logging.getLogger(__name__)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where it listens, and how."""
+    add = parser.add_argument
+    add("-b", "--bind", metavar="ADDRESS", help="listen at this IP address, not as configured")
+    add("-p", "--port", type=int, help="listen at this TCP port, not as configured")
+    add("--no-mlock", action="store_true", help="do not lock the memory, whatever is configured")
+    add("-d", "--debug", action="store_true", help="log everything")
+    add(
+        "--repair-directory",
+        metavar="DIRECTORY",
+        default=REPAIR_DIRECTORY,
+        help=f"where the repair commands are; default: {REPAIR_DIRECTORY}",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until a signal ends it; raises StewardError when it cannot begin."""
+    config = load_config(config_path())
+    if options.debug:
+        config = config._replace(log=config.log._replace(level="debug"))
+    set_up(config.log.file, config.log.level, ConsoleLog)
+    silence_waitress()
+    settings = config.agent
+    address = options.bind or settings.address or own_address(this_node())
+    listener = bind(address, settings.port if options.port is None else options.port)
+    keep_small()
+    is_this_node = _recogniser()
+    reports = _reports(config, is_this_node)
+    application = _application(settings, reports, is_this_node, options.repair_directory)
+    server = Server(application, listener)
+    preload(application)
+    _note_start(listener.getsockname(), settings)
+    if settings.lock_memory and not options.no_mlock:
+        _lock_memory()
+    with _ended_by_signals(server), _diagnosing(settings, reports):
+        notify("READY=1")
+        server.run()
+    server.finish()
+    _log.info("agent ends")
+    return EXIT_OK
+
+
+def _reports(config: Config, is_this_node: Callable[[str], bool]) -> Reports:
+    path = f"{config.diagnose.directory}/{REPORT}"
+    return Reports(path, config.agent.max_age, time.time_ns, is_this_node, Patience())
+
+
+def _application(
+    settings: Agent, reports: Reports, is_this_node: Callable[[str], bool], directory: str
+) -> Application:
+    key = KeyFile(settings.key_file, Patience())
+    if not settings.repair:
+        return Application(reports, key, None)
+    repairs = Repairs(
+        key,
+        is_this_node,
+        executor(directory, settings.repair_time_limit),
+        Nonces(lambda: secrets.token_urlsafe(32), time.monotonic, settings.nonce_life),
+        Penalties(time.monotonic),
+    )
+    return Application(reports, key, repairs)
+
+
+def _recogniser() -> Callable[[str], bool]:
+    """Whether a name or uuid is this node's.
+
+    What it is called can change while the agent runs; what it was called stays known, for the
+    files that say it may lie on a disk that is dead by now.
+    """
+    node = this_node()
+
+    def is_this_node(text: str) -> bool:
+        nonlocal node
+        if node.is_called(text):
+            return True
+        now = this_node()
+        if now.is_called(text):
+            node = now
+        return now.is_called(text)
+
+    return is_this_node
+
+
+def _note_start(place: tuple[Any, ...], settings: Agent) -> None:
+    host, port = str(place[0]), place[1]
+    repairs = "run" if settings.repair else "not run"
+    _log.info("agent begins address=%s port=%s repair commands are %s", host, port, repairs)
+    if ipaddress.ip_address(host.partition("%")[0]).is_unspecified:
+        _log.warning("the agent listens at every address of this node")
+
+
+def _lock_memory() -> None:
+    warning = lock_memory()
+    if warning:
+        _log.warning("%s", warning)
+
+
+@contextmanager
+def _ended_by_signals(server: Server) -> Iterator[None]:
+    for number in _ENDING:
+        signal.signal(number, lambda *_: server.stop())
+    yield
+
+
+@contextmanager
+def _diagnosing(settings: Agent, reports: Reports) -> Iterator[None]:
+    """Have the self-diagnosis run meanwhile; nothing that was started is left behind."""
+    environment = {**ENVIRONMENT, CONFIG: config_path()}
+    # A run that takes longer than a report is good for tells nobody anything.
+    diagnosing = Diagnosing(
+        _DIAGNOSE, environment, reports.take, settings.interval, settings.max_age
+    )
+    if settings.interval:
+        diagnosing.start()
+    try:
+        yield
+    finally:
+        diagnosing.stop()
+        end_children()

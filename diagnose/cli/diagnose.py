@@ -1,0 +1,185 @@
+"""``gnt-steward diagnose``: what is wrong with this node, as the one object of the protocol.
+
+Standard output carries the object and nothing else, and standard error nothing but a failure:
+whoever runs this as a command of a whitelist may read both as one text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final, NoReturn
+
+from ganeti_steward.core import log
+from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.commands.tables import add_table_options, table
+from ganeti_steward.core.config.load import config_path, load_config
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.core.hooks.timed_call import sentence
+from ganeti_steward.core.json_reader import printable
+from ganeti_steward.diagnose.cli.formats import (
+    HEADINGS,
+    NAGIOS_UNKNOWN,
+    nagios_line,
+    nagios_text,
+    table_rows,
+    told,
+)
+from ganeti_steward.diagnose.run.files import Busy, write_file
+from ganeti_steward.diagnose.run.loading import sources
+from ganeti_steward.diagnose.run.running import Run, diagnose_node
+
+#: Exit status where another run is under way: "try again later" of sysexits.
+EXIT_BUSY: Final = 75
+
+#: Requests to end; SIGINT is an exception already.
+_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+
+#: What shells add to a signal's number.
+_BY_SIGNAL: Final = 128
+
+_EPILOG: Final = """\
+exit status: 0 the object was told; 1 nothing is known about the node, or it could not be
+asked; 2 the command line is unusable; 75 another run is under way.  With --format nagios: 0 OK,
+1 WARNING (live-repair), 2 CRITICAL (evacuate, evacuate-failover), 3 UNKNOWN.  With --check: 1
+for an output that is no good."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.epilog = _EPILOG
+    add = parser.add_argument
+    add("--report", action="store_true", help="the report with the object in it")
+    add(
+        "--sign",
+        nargs="?",
+        const="",
+        metavar="SALT",
+        help="the report, signed with the cluster's HMAC key; default salt: the time",
+    )
+    add("--output", metavar="FILE", help="put it there instead, in one step")
+    add("--format", choices=("json", "table", "nagios"), default="json", help="default: json")
+    add(
+        "--no-state",
+        action="store_true",
+        help="only what is seen now: nothing is read from earlier runs or kept for later ones",
+    )
+    add("-v", "--verbose", action="store_true", help="tell the rest on standard error")
+    add(
+        "--check",
+        metavar="FILE|COMMAND",
+        help="tell everything that is wrong with an object, or with a command that prints one",
+    )
+    add_table_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Tell the object, in the way that is wanted."""
+    if options.format == "nagios":
+        return _as_nagios(options)
+    _check_options(options)
+    config = load_config(config_path())
+    if options.check is not None:
+        from ganeti_steward.diagnose.cli.checking import check
+
+        return check(options.check, config.diagnose)
+    try:
+        done = _diagnosed(options, config)
+    except Busy as err:
+        print(f"gnt-steward diagnose: {err}", file=sys.stderr)
+        return EXIT_BUSY
+    text = _text(options, config, done)
+    if text:
+        _deliver(options, text)
+    if done.diagnosis.object is None:
+        print(f"gnt-steward diagnose: {printable(done.diagnosis.why)}", file=sys.stderr)
+        return EXIT_FAILURE
+    return EXIT_OK
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    whole = options.report or options.sign is not None
+    if whole and options.format != "json":
+        raise StewardError(f"a report is not told as {options.format}")
+    if options.check is not None and (whole or options.format != "json" or options.output):
+        raise StewardError("--check stands by itself")
+
+
+def _diagnosed(options: argparse.Namespace, config: Config) -> Run:
+    log.set_up(config.log.file, config.log.level)
+    with _stoppable():
+        done = diagnose_node(config.diagnose, sources(config), keep=not options.no_state)
+    if options.verbose:
+        for line in told(done):
+            print(line, file=sys.stderr)
+    return done
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let a request to end go the way of an exception, so that no source is left running."""
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(_BY_SIGNAL + number)
+
+    # What is ignored, as with nohup, stays so.
+    heard = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in heard}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _text(options: argparse.Namespace, config: Config, done: Run) -> str:
+    """What is told; empty for nothing."""
+    if options.format == "table":
+        rows = table_rows(done.diagnosis)
+        style: dict[str, Any] = {
+            "separator": options.separator,
+            "no_headers": options.no_headers,
+        }
+        return table(HEADINGS, rows, **style)
+    if options.sign is not None:
+        return _signed(options.sign, config, done)
+    content = done.report if options.report else done.diagnosis.object
+    return "" if content is None else canonical(content).decode() + "\n"
+
+
+def _signed(salt: str, config: Config, done: Run) -> str:
+    from ganeti_steward.core.ganeti.hmac_key import KeyFile
+    from ganeti_steward.core.ganeti.signing import is_salt
+    from ganeti_steward.diagnose.run.report import signed
+
+    salt = salt or str(int(time.time()))
+    if not is_salt(salt):
+        raise StewardError("a salt has 8 to 64 letters, digits, _ and -")
+    return signed(KeyFile(config.agent.key_file).key(), done.report, salt).decode() + "\n"
+
+
+def _deliver(options: argparse.Namespace, text: str) -> None:
+    if options.output:
+        write_file(options.output, text.encode(), 0o644)
+    else:
+        sys.stdout.write(text)
+
+
+def _as_nagios(options: argparse.Namespace) -> int:
+    """A line whatever happens: Nagios would take another exit status for a warning."""
+    try:
+        _check_options(options)
+        status, line = nagios_line(_diagnosed(options, load_config(config_path())).diagnosis)
+    except StewardError as err:
+        status, line = NAGIOS_UNKNOWN, nagios_text("UNKNOWN", str(err))
+    except Exception as err:
+        # Such as MemoryError; Python's own exit status would be that of a warning.
+        status, line = NAGIOS_UNKNOWN, nagios_text("UNKNOWN", sentence(err))
+    _deliver(options, line + "\n")
+    return status

@@ -1,0 +1,1 @@
+"""What several collectors use: reading thresholds, program output and kernel files."""

@@ -1,0 +1,118 @@
+"""DRBD devices as versions 8 and 9 list them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.collectors.shared.program_output import (
+    Untold,
+    doubting,
+    member,
+    optional,
+    parsed,
+    succeeded,
+)
+
+#: The first line of a device in version 8: number, states of connection, roles and disks.
+_LINE: Final = re.compile(r" *[0-9]+: cs:(\w+) ro:\w+/\w+ ds:(\w+)/(\w+)(?: .*)?")
+
+#: What begins like one, or is a damaged one.
+_LIKE_A_LINE: Final = re.compile(r"\s*[0-9]+:|.*\bcs:")
+
+#: What is there of a device whose number was once in use.
+_UNCONFIGURED: Final = re.compile(r" *[0-9]+: cs:Unconfigured *")
+
+#: States of a connection without a peer.  Waiting for it has another name in each version.
+_AWAY: Final = frozenset(
+    (
+        *("StandAlone", "Disconnecting", "Unconnected", "Timeout", "BrokenPipe"),
+        *("NetworkFailure", "ProtocolError", "TearDown", "WFReportParams"),
+        *("WFConnection", "Connecting"),
+    )
+)
+
+#: States in which data is copied to or from the peer, or is about to be.
+_COPYING: Final = frozenset(
+    (
+        *("StartingSyncS", "StartingSyncT", "WFBitMapS", "WFBitMapT", "WFSyncUUID"),
+        *("SyncSource", "SyncTarget", "PausedSyncS", "PausedSyncT", "VerifyS", "VerifyT"),
+        *("Ahead", "Behind"),
+    )
+)
+
+_DRBDSETUP: Final = ("drbdsetup", "status", "--json")
+
+
+class Device(NamedTuple):
+    """One device of this node."""
+
+    disk: str
+    """the state of its own disk, in DRBD's words"""
+    helped: bool
+    """whether it is connected to a peer whose disk has all data"""
+    copying: bool
+    """whether data is copied, or is about to be"""
+    standalone: bool
+    """whether it has given up a peer"""
+    diskless_wanted: bool = False
+    """whether it was set up without a disk"""
+
+
+def devices_of_8(text: str, doubts: list[str]) -> Iterator[Device]:
+    """The devices in ``/proc/drbd`` of version 8; what cannot be read is a doubt."""
+    for line in text.splitlines():
+        if not _LIKE_A_LINE.match(line) or _UNCONFIGURED.fullmatch(line):
+            continue
+        device = None
+        with doubting(doubts):
+            device = _device_of_8(line)
+        if device is not None:
+            yield device
+
+
+def _device_of_8(line: str) -> Device:
+    found = _LINE.fullmatch(line)
+    if found is None:
+        raise Untold("a device's line in /proc/drbd cannot be read")
+    connection, disk, peer_disk = found.groups()
+    # One word for the connection and for what it does.
+    if connection not in _AWAY | _COPYING | {"Connected"}:
+        raise Untold(f"the connection state {connection!r} is not known")
+    helped = connection not in _AWAY and peer_disk == "UpToDate"
+    return Device(disk, helped, connection in _COPYING, connection == "StandAlone")
+
+
+def devices_of_9(machine: Machine, doubts: list[str]) -> Iterator[Device]:
+    """The devices ``drbdsetup`` tells; what cannot be read is a doubt."""
+    resources: list[Any] = []
+    with doubting(doubts):
+        resources = member(parsed(succeeded(machine, *_DRBDSETUP), _DRBDSETUP[0]), list)
+    for resource in resources:
+        devices: list[Device] = []
+        with doubting(doubts):
+            for device in member(resource, list, "devices"):
+                devices.append(_device_of_9(device, member(resource, list, "connections")))
+        yield from devices
+
+
+def _device_of_9(device: Any, connections: list[Any]) -> Device:
+    volume = member(device, int, "volume")
+    helped = copying = standalone = False
+    for connection in connections:
+        state = member(connection, str, "connection-state")
+        if state not in _AWAY | {"Connected"}:
+            raise Untold(f"the connection state {state!r} is not known")
+        standalone |= state == "StandAlone"
+        for peer in member(connection, list, "peer_devices"):
+            replication = member(peer, str, "replication-state")
+            if replication not in _COPYING | {"Off", "Established"}:
+                raise Untold(f"the replication state {replication!r} is not known")
+            if member(peer, int, "volume") == volume:
+                copying |= replication in _COPYING
+                usable = member(peer, str, "peer-disk-state") == "UpToDate"
+                helped |= state == "Connected" and usable
+    wanted = optional(device, bool, "client") or False
+    return Device(member(device, str, "disk-state"), helped, copying, standalone, wanted)

@@ -1,0 +1,81 @@
+"""From faults and doubts about one thing to what is said of it; small readers beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, Finding, Said, Unknown
+from ganeti_steward.core.model.machine import Machine
+
+
+class Fault(NamedTuple):
+    """One thing that is wrong, and what is to be done about it."""
+
+    status: str
+    text: str
+    """the same words as long as it is the same fault: no figures, no times"""
+
+
+def told(
+    source: str, faults: Iterable[Fault], doubts: Iterable[str] = (), command: str = ""
+) -> Iterator[Said]:
+    """A finding for each fault and one doubt for all doubts; fine when there is neither.
+
+    Both may be said of one source: what was found stays found, and what was known before of
+    the part that could not be seen stays so too.  Faults whose status is Ok are those the
+    admin wants nothing done about.
+    """
+    wrong = sorted({fault for fault in faults if fault.status != OK})
+    for fault in wrong:
+        asked = command if fault.status == LIVE_REPAIR else ""
+        yield Finding(source, fault.status, asked, {"faults": [fault.text]})
+    reasons = sorted(set(doubts))
+    if reasons:
+        yield Unknown(source, "; ".join(reasons))
+    elif not wrong:
+        yield Finding(source, OK)
+
+
+def above(value: float, limit: float, margin: float) -> bool | None:
+    """Whether a value has reached a limit; None when it is too close below to tell.
+
+    What cannot be told leaves standing what was said before.  So a value that swings about
+    the limit does not make a new finding with each swing.
+    """
+    if value >= limit:
+        return True
+    return None if value > limit - margin else False
+
+
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    """Whether one of the patterns of the shell fits."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def text_of(machine: Machine, path: str) -> str:
+    """A small file's text without the blanks around it; raises OSError."""
+    return machine.read(path).decode(errors="replace").strip()
+
+
+def number_of(machine: Machine, path: str) -> int:
+    """A file that holds one whole number; raises OSError, ValueError."""
+    text = text_of(machine, path)
+    # int() would take "1_0", and other alphabets' digits.
+    if not text.removeprefix("-").isdecimal() or not text.isascii():
+        raise ValueError(f"{path} holds no number")
+    return int(text)
+
+
+def reason_of(err: OSError | ValueError) -> str:
+    """One line, the same for the same failure."""
+    if isinstance(err, OSError):
+        where = f"{err.filename}: " if err.filename else ""
+        return printable(f"{where}{err.strerror or type(err).__name__}")
+    return printable(str(err))
+
+
+def printable(name: str) -> str:
+    """A name from the machine for a source or a text: one line, and no halves of characters."""
+    return name if name.isprintable() else ascii(name)[1:-1]

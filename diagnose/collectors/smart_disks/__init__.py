@@ -1,0 +1,1 @@
+"""SMART data by kind of disk; the collector `smart` puts it together."""

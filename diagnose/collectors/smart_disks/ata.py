@@ -1,0 +1,116 @@
+"""What an ATA disk tells: its verdict, its attributes, its wear."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ganeti_steward.diagnose.collectors.shared.program_output import (
+    Untold,
+    doubting,
+    member,
+    optional,
+)
+from ganeti_steward.diagnose.collectors.shared.results import Fault
+from ganeti_steward.diagnose.collectors.smart_disks.common import (
+    Exit,
+    Settings,
+    endurance_used,
+    wear_faults,
+)
+
+#: Attributes whose raw value counts sectors, with the fields of their threshold and status.
+#: All makers use these numbers, though not all the names.
+_COUNTS: Final = {
+    5: ("reallocated sectors", "reallocated_above", "reallocated_status"),
+    197: ("pending sectors", "pending_above", "pending_status"),
+    198: ("uncorrectable sectors", "uncorrectable_above", "uncorrectable_status"),
+}
+
+#: Attributes whose normalized value is the percentage of life that is left.  Other makers use
+#: the numbers for other things, so smartctl's database has to know the disk: to some of the
+#: numbers smartctl gives these names whatever the disk is.
+_LIFE_LEFT: Final = frozenset(
+    (
+        *((169, "Remaining_Lifetime_Perc"), (177, "Wear_Leveling_Count")),
+        *((202, "Percent_Lifetime_Remain"), (231, "SSD_Life_Left")),
+        *((232, "Lifetime_Left"), (233, "Media_Wearout_Indicator")),
+    )
+)
+
+#: The device statistic that tells of wear in a standard way, and its page.
+_WEAR_PAGE: Final = 7
+_WEAR: Final = "Percentage Used Endurance Indicator"
+
+
+def ata_faults(answer: Any, status: Exit, settings: Settings, doubts: list[str]) -> Iterator[Fault]:
+    """What is wrong with an ATA disk; what cannot be told is a doubt."""
+    with doubting(doubts):
+        if not member(answer, bool, "smart_status", "passed") or Exit.FAILING in status:
+            yield Fault(settings.failing_status, "failing")
+    used: list[int] = []
+    prefailure = False
+    with doubting(doubts):
+        rows = member(answer, list, "ata_smart_attributes", "table")
+        if not rows:
+            raise Untold("ata_smart_attributes.table is empty")
+        for row in rows:
+            with doubting(doubts):
+                number = member(row, int, "id")
+                when = _when_failed(row)
+                if when == "now" and member(row, bool, "flags", "prefailure"):
+                    prefailure = True
+                    yield Fault(settings.failing_status, f"attribute {number} failing")
+                elif when:
+                    yield Fault(settings.past_status, f"attribute {number} failed")
+                if number in _COUNTS:
+                    yield from _count_fault(row, number, settings)
+                if (number, member(row, str, "name")) in _LIFE_LEFT:
+                    left = member(row, int, "value")
+                    if member(answer, bool, "in_smartctl_database"):
+                        used.append(100 - left)
+    if Exit.PREFAILURE in status and not prefailure:
+        yield Fault(settings.failing_status, "an attribute failing")
+    with doubting(doubts):
+        # What is standard comes first; makers differ in what an attribute counts.
+        yield from wear_faults(_standard_wear(answer) or used, settings)
+
+
+def _when_failed(row: Any) -> str:
+    when = member(row, str, "when_failed")
+    if when not in ("", "now", "past"):
+        raise Untold("when_failed is a word that is not known")
+    return when
+
+
+def _count_fault(row: Any, number: int, settings: Settings) -> Iterator[Fault]:
+    """The fault of an attribute that counts sectors; raises Untold.
+
+    Some disks keep other figures in the upper bytes of the raw value.  The text that comes
+    with it has been made as smartctl's database says for this disk: the count, then the rest.
+    """
+    what, threshold, status = _COUNTS[number]
+    count = re.match("[0-9]+", member(row, str, "raw", "string"))
+    if count is None:
+        raise Untold(f"the raw value of attribute {number} is no count")
+    limit = getattr(settings, threshold)
+    if int(count[0]) > limit:
+        yield Fault(getattr(settings, status), f"more than {limit} {what}")
+
+
+def _standard_wear(answer: Any) -> list[int]:
+    """Percentages of life used that are told in a standard way; raises Untold."""
+    found = endurance_used(answer)
+    statistics = optional(answer, dict, "ata_device_statistics") or {}
+    for page in optional(statistics, list, "pages") or []:
+        if member(page, int, "number") == _WEAR_PAGE:
+            for row in member(page, list, "table"):
+                if member(row, str, "name") == _WEAR and _is_valid(row):
+                    found.append(member(row, int, "value"))
+    return found
+
+
+def _is_valid(row: Any) -> bool:
+    """Whether the disk keeps up a statistic it lists."""
+    return optional(row, dict, "flags") is None or member(row, bool, "flags", "valid")

@@ -1,0 +1,59 @@
+"""What an NVMe disk tells: the warnings it sets, its spare blocks, its wear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ganeti_steward.diagnose.collectors.shared.program_output import doubting, member
+from ganeti_steward.diagnose.collectors.shared.results import Fault
+from ganeti_steward.diagnose.collectors.smart_disks.common import Exit, Settings, wear_faults
+
+_LOG: Final = "nvme_smart_health_information_log"
+
+#: The bits of the critical warning, as the standard has them.
+_SPARE: Final = 1
+_TEMPERATURE: Final = 2
+_WARNINGS: Final = {
+    4: "reliability degraded",
+    8: "read-only",
+    16: "volatile memory backup failed",
+    32: "persistent memory region unreliable",
+}
+
+
+def nvme_faults(
+    answer: Any, status: Exit, settings: Settings, doubts: list[str]
+) -> Iterator[Fault]:
+    """What is wrong with an NVMe disk; what cannot be told is a doubt."""
+    warning = 0
+    with doubting(doubts):
+        warning = member(answer, int, _LOG, "critical_warning")
+        yield from _warnings(warning, settings)
+    with doubting(doubts):
+        passed = member(answer, bool, "smart_status", "passed")
+        # It fails with every warning, be it only the temperature's: the warnings tell more.
+        if not warning and (not passed or Exit.FAILING in status):
+            yield Fault(settings.failing_status, "failing")
+    with doubting(doubts):
+        spare = member(answer, int, _LOG, "available_spare")
+        low = spare < member(answer, int, _LOG, "available_spare_threshold")
+        if low or warning & _SPARE:
+            yield Fault(settings.failing_status, "spare blocks below their threshold")
+    with doubting(doubts):
+        yield from wear_faults([member(answer, int, _LOG, "percentage_used")], settings)
+    with doubting(doubts):
+        limit = settings.media_errors_above
+        if member(answer, int, _LOG, "media_errors") > limit:
+            yield Fault(settings.media_errors_status, f"more than {limit} media errors")
+
+
+def _warnings(warning: int, settings: Settings) -> Iterator[Fault]:
+    """The faults of the warning's bits; that of the spare blocks is told with them."""
+    if warning & _TEMPERATURE:
+        yield Fault(settings.temperature_status, "temperature")
+    for bit, text in _WARNINGS.items():
+        if warning & bit:
+            yield Fault(settings.failing_status, text)
+    if warning & ~(_SPARE | _TEMPERATURE | sum(_WARNINGS)):
+        yield Fault(settings.failing_status, "a warning that is not known")

@@ -1,0 +1,1 @@
+"""The values of the self-diagnosis: the diagnose object, merging, hysteresis, the report."""

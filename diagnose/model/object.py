@@ -1,0 +1,197 @@
+"""The diagnose object as a command prints it (diagnose 1): what is wrong with one, and all of it.
+
+It is the vendors' contract, so every fault is told and not only the first.  Beyond the rules
+of the object it has to be JSON that every reader understands in the same way: no key twice,
+no number outside 64 bits, no nesting without end.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ganeti_steward.core.errors import StewardError, join_faults
+from ganeti_steward.core.json_reader import describe, quoted
+from ganeti_steward.core.model.finding import LIVE_REPAIR, STATUSES, Finding, is_name
+
+#: Lists and objects within one another; some readers stop at 250, and a report has more around.
+MOST_DEEP: Final = 64
+
+_TOO_DEEP: Final = f"lists and objects are nested more than {MOST_DEEP} deep"
+
+#: Whole numbers that every reader holds without loss.
+_LEAST, _MOST = -(2**63), 2**64 - 1
+
+
+class BadObject(StewardError):
+    """What is no diagnose object, or no JSON at all; names every fault."""
+
+    def __init__(self, faults: list[str]) -> None:
+        self.faults = tuple(dict.fromkeys(faults))
+        super().__init__(join_faults(self.faults))
+
+
+def object_faults(raw: bytes) -> list[str]:
+    """Everything that is wrong with what a command printed; empty when it is a finding.
+
+    The faults say where in the text they are.
+    """
+    faults: list[str] = []
+    try:
+        given = _decoded(raw, faults, places=True)
+    except BadObject as err:
+        return list(err.faults)
+    return list(dict.fromkeys([*faults, *_member_faults(given)]))
+
+
+def object_remarks(raw: bytes) -> list[str]:
+    """What is allowed in an object without faults, but hardly meant."""
+    given = parse(raw)
+    status, remarks = given["status"], []
+    if status == LIVE_REPAIR and "command" not in given:
+        remarks.append("live-repair without a command: no repair is run")
+    if status != LIVE_REPAIR and "command" in given:
+        remarks.append(f"command: has no meaning with the status {status}")
+    others = sorted(given.keys() - {"status", "command", "details"})
+    if others:
+        names = ", ".join(map(quoted, others))
+        remarks.append(f"members nobody knows become part of the details: {names}")
+    return remarks
+
+
+def read_finding(source: str, raw: bytes) -> Finding:
+    """What a command says; raises BadObject, whose text is equal for the same fault everywhere.
+
+    Members nobody knows belong to what is found (diagnose 1): where there are any, the
+    finding's details are all that is neither status nor command.
+    """
+    given = parse(raw)
+    faults = _member_faults(given)
+    if faults:
+        raise BadObject(faults)
+    rest = {key: value for key, value in given.items() if key not in ("status", "command")}
+    details = rest.get("details") if rest.keys() <= {"details"} else rest
+    command = given.get("command", "") if given["status"] == LIVE_REPAIR else ""
+    return Finding(source, given["status"], command, details)
+
+
+def parse(raw: bytes) -> Any:
+    """The JSON value of a text; raises BadObject, whose text does not change with garbage."""
+    faults: list[str] = []
+    value = _decoded(raw, faults, places=False)
+    if faults:
+        raise BadObject(faults)
+    return value
+
+
+def _decoded(raw: bytes, faults: list[str], *, places: bool) -> Any:
+    """The value of a text; raises BadObject when there is none to be had.
+
+    What is wrong besides is added to ``faults``.
+    """
+    try:
+        value = json.loads(
+            raw.decode(),
+            object_pairs_hook=lambda members: _members(members, faults),
+            parse_int=lambda text: _integer(text, faults),
+            parse_float=lambda text: _real(text, faults),
+            parse_constant=lambda text: faults.append(f"{text} is not JSON"),
+        )
+    except RecursionError:
+        raise BadObject([*faults, _TOO_DEEP]) from None
+    except UnicodeDecodeError as err:
+        where = f" (byte {err.start})" if places else ""
+        raise BadObject([f"it is not UTF-8{where}"]) from None
+    except json.JSONDecodeError as err:
+        raise BadObject([*faults, _syntax(err, places=places)]) from None
+    faults += _value_faults(value)
+    return value
+
+
+def _syntax(err: json.JSONDecodeError, *, places: bool) -> str:
+    if not err.doc.strip():
+        return "it is empty"
+    where = f" (line {err.lineno} column {err.colno})" if places else ""
+    if err.msg == "Extra data":
+        return f"something follows the JSON value{where}"
+    return f"it is not JSON{': ' + err.msg if places else ''}{where}"
+
+
+def _members(members: list[tuple[str, Any]], faults: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in members:
+        if key in found:
+            faults.append(f"the key {quoted(key)} is there twice")
+        found[key] = value
+    return found
+
+
+def _integer(text: str, faults: list[str]) -> int:
+    # Thousands of digits would not even be converted.
+    value = int(text[:25])
+    if not _LEAST <= value <= _MOST:
+        faults.append(f"the number {_shortened(text)} does not fit into 64 bits")
+    return value
+
+
+def _real(text: str, faults: list[str]) -> float:
+    value = float(text)
+    if math.isinf(value):
+        faults.append(f"the number {_shortened(text)} is too large")
+    return value
+
+
+def _shortened(digits: str) -> str:
+    return digits if len(digits) <= 30 else f"{digits[:27]}..."
+
+
+def _value_faults(value: Any) -> list[str]:
+    """What makes a value that was read unfit for being passed on."""
+    if _is_too_deep(value):
+        return [_TOO_DEEP]
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return ["a text holds half of a surrogate pair"]
+    return []
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MOST_DEEP):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, list | dict)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return any(isinstance(inner, list | dict) for inner in level)
+
+
+def _member_faults(given: Any) -> list[str]:
+    """What makes a value no diagnose object."""
+    if not isinstance(given, dict):
+        return [f"an object is expected, found {describe(given)}"]
+    return [fault for fault in (_status_fault(given), _command_fault(given)) if fault]
+
+
+def _status_fault(given: Mapping[str, Any]) -> str:
+    if "status" not in given:
+        return "the key 'status' is missing"
+    if given["status"] in STATUSES:
+        return ""
+    return f"status: one of {', '.join(STATUSES)} is expected, found {describe(given['status'])}"
+
+
+def _command_fault(given: Mapping[str, Any]) -> str:
+    """It has a meaning with live-repair only; whatever it is else is no fault."""
+    if given.get("status") != LIVE_REPAIR or "command" not in given:
+        return ""
+    command = given["command"]
+    if not isinstance(command, str):
+        return f"command: a text is expected, found {describe(command)}"
+    if is_name(command):
+        return ""
+    return f"command: {quoted(command)} is no name of a command (letters, digits, _ and - only)"

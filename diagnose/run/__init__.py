@@ -1,0 +1,1 @@
+"""One run of the self-diagnosis: all sources are asked, their results merged and kept."""

@@ -1,0 +1,54 @@
+"""Asking all sources, one after the other.
+
+A run takes no longer than the limits of its sources together, and about a second more for each
+that has to be stopped.  Side by side they would be faster, but the figures of a busy machine
+are what makes a check of a disk time out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from ganeti_steward.core.model.finding import Said, Unknown
+from ganeti_steward.diagnose.run.loading import Source
+from ganeti_steward.diagnose.run.stuck import Process, stuck_children
+
+_NOTHING: Final[frozenset[Process]] = frozenset()
+
+
+class Asked(NamedTuple):
+    """One source's part of a run."""
+
+    source: str
+    said: tuple[Said, ...]
+    """never empty"""
+    seconds: float
+    stuck: frozenset[Process] = _NOTHING
+    """processes of it that cannot be killed, of this run or an earlier one"""
+
+
+def gather(
+    sources: Iterable[Source],
+    left: Mapping[str, frozenset[Process]] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[Asked]:
+    """What every source says.  One that says nothing is unknown: it did not say it is fine.
+
+    ``left``: what earlier runs have left behind; such a source is not asked.
+    """
+    asked: list[Asked] = []
+    for source in sources:
+        there = (left or {}).get(source.name, _NOTHING)
+        if there:
+            numbers = ", ".join(str(process.pid) for process in sorted(there))
+            fault = f"not asked: a process of an earlier run cannot be killed ({numbers})"
+            asked.append(Asked(source.name, (Unknown(source.name, fault),), 0, there))
+            continue
+        before = stuck_children()
+        started = clock()
+        said = tuple(source.ask()) or (Unknown(source.name, "said nothing"),)
+        took = clock() - started
+        asked.append(Asked(source.name, said, took, stuck_children() - before))
+    return asked

@@ -1,0 +1,105 @@
+"""Every source of the diagnosis, by its name and in the order of the configuration.
+
+Nothing foreign is imported here: a source that is called imports what it needs, in the process
+it has for itself (`ganeti_steward.diagnose.sources.isolated`).  So a plugin that hangs, crashes or
+cannot be loaded is one Unknown.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import NamedTuple, cast
+
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.errors import PluginError, StewardError
+from ganeti_steward.core.model.finding import Said, Unknown
+from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.run.collectors import HOOK, make_collector
+from ganeti_steward.diagnose.sources import isolated, nagios
+from ganeti_steward.diagnose.sources.commands import SOURCE, find_commands, run_command
+from ganeti_steward.diagnose.sources.uid_pool import Pool
+from ganeti_steward.diagnose.sources.whitelist import DIAGNOSE_DIRECTORY
+
+#: Gives the node to look at, for so many seconds.
+MakeMachine = Callable[[float], Machine]
+
+
+class Source(NamedTuple):
+    """Something that can be asked about this node."""
+
+    name: str
+    ask: Callable[[], list[Said]]
+    """never raises, and never takes much longer than its limit"""
+
+
+def this_machine(limit: float) -> Machine:
+    """The machine this program runs on."""
+    from ganeti_steward.diagnose.sources.local_machine import LocalMachine
+
+    return LocalMachine(time.monotonic() + limit)
+
+
+def sources(
+    config: Config,
+    machine: MakeMachine = this_machine,
+    commands: str = DIAGNOSE_DIRECTORY,
+) -> Iterator[Source]:
+    """All sources: collectors, plugins, commands of the whitelist, checks of Nagios."""
+    settings = config.diagnose
+    limit = settings.time_limit
+    for name in settings.collectors:
+        yield _isolated(name, limit, partial(_collector, name, config, machine))
+    if settings.load:
+        # Ours: once here rather than in each child.
+        importlib.import_module("ganeti_steward.core.hooks.manager")
+    for name in settings.load:
+        yield _isolated(name, limit, partial(_plugin, name, config, machine))
+    found, said = find_commands(settings.commands, commands)
+    if said:
+        yield Source(SOURCE, lambda: said)
+    for name in found:
+        ask = partial(
+            run_command,
+            name,
+            limit,
+            settings.output_limit,
+            directory=commands,
+            pool=Pool() if name in settings.pool_user else None,
+        )
+        yield Source(f"{SOURCE}:{name}", ask)
+    for name, check in config.nagios.items():
+        yield Source(nagios.source(name), partial(nagios.ask, name, check))
+
+
+def _isolated(name: str, limit: float, source: isolated.Source) -> Source:
+    return Source(name, partial(isolated.run, name, limit, source))
+
+
+def _collector(name: str, config: Config, machine: MakeMachine) -> Iterable[Said]:
+    """What a built-in collector says."""
+    try:
+        collector = make_collector(name, config.collector.get(name, {}))
+    except StewardError as err:
+        return [Unknown(name, str(err))]
+    said: Iterable[Said] = collector.steward_diagnose(machine(config.diagnose.time_limit))
+    return said
+
+
+def _plugin(name: str, config: Config, machine: MakeMachine) -> Iterable[Said] | None:
+    """What a plugin says; pluggy and the plugin are loaded now."""
+    from ganeti_steward.core.hooks.manager import Plugins
+
+    alone = config.plugins._replace(load=(name,))
+    try:
+        plugins = Plugins(config._replace(plugins=alone))
+        hooks = list(plugins.implementations(HOOK))
+    except PluginError as err:
+        return [Unknown(name, str(err))]
+    if not hooks:
+        return [Unknown(name, f"plugin {name}: does not implement {HOOK}")]
+    (hook,) = hooks
+    arguments = (machine(config.diagnose.time_limit),) if hook.argnames else ()
+    return cast("Iterable[Said] | None", hook.function(*arguments))

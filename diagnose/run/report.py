@@ -1,0 +1,56 @@
+"""The report of a run: an object as the monitoring daemon's are (diagnose 5), and its signature."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.ganeti.signing import sign
+from ganeti_steward.core.ganeti.this_node import ThisNode
+from ganeti_steward.core.version import VERSION
+from ganeti_steward.diagnose.model.diagnosis import ITSELF, Diagnosis
+from ganeti_steward.diagnose.run.files import REPORT, write_file
+
+#: Of the report's data.
+FORMAT: Final = 1
+
+#: A collector that tells a status.
+_STATUS: Final = 1
+
+#: What a signed report says it is for.
+PURPOSE: Final = "report"
+
+
+def report(diagnosis: Diagnosis, node: ThisNode, now: int) -> dict[str, Any]:
+    """The report; ``now`` is in ns since the epoch.
+
+    Its data is the diagnose object, or null where nothing can be told; so ``data.status`` is a
+    text, as the maintenance daemon reads it.
+    """
+    unknown = [one._asdict() for one in diagnosis.unknown]
+    if diagnosis.object is None:
+        unknown.insert(0, {"source": ITSELF, "reason": diagnosis.why})
+    return {
+        "name": "diagnose",
+        "version": VERSION,
+        "format_version": FORMAT,
+        "timestamp": now,
+        "category": "node",
+        "kind": _STATUS,
+        "data": diagnosis.object,
+        "node": node.identity,
+        "node_name": node.name,
+        "unknown": unknown,
+        "not_applicable": [one._asdict() for one in diagnosis.not_applicable],
+    }
+
+
+def write_report(directory: str, content: dict[str, Any]) -> None:
+    """Put it in the place of the last one; raises StewardError."""
+    write_file(os.path.join(directory, REPORT), canonical(content) + b"\n")
+
+
+def signed(key: bytes, content: dict[str, Any], salt: str) -> bytes:
+    """The report as a signed message; a signature for this is good for nothing else."""
+    return sign(key, canonical(content | {"purpose": PURPOSE}).decode(), salt)

@@ -1,0 +1,131 @@
+"""One run on this node: everything asked, believed or not yet, kept for the next run."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, NamedTuple
+
+from ganeti_steward.core.config.node import Diagnose
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.this_node import ThisNode, this_node
+from ganeti_steward.core.json_reader import printable
+from ganeti_steward.core.model.finding import Said, Unknown
+from ganeti_steward.diagnose.model.diagnosis import ITSELF, Diagnosis, diagnosis
+from ganeti_steward.diagnose.model.hysteresis import Holding, Settled, State, settle
+from ganeti_steward.diagnose.model.merge import Several
+from ganeti_steward.diagnose.run.files import Busy, locked, prepare_directory
+from ganeti_steward.diagnose.run.gathering import Asked, gather
+from ganeti_steward.diagnose.run.loading import Source
+from ganeti_steward.diagnose.run.report import report, write_report
+from ganeti_steward.diagnose.run.state_file import Kept, read_state, write_state
+from ganeti_steward.diagnose.run.stuck import adopting_orphans, read_stuck, write_stuck
+
+_log = logging.getLogger(__name__)
+
+
+class Run(NamedTuple):
+    """What came of a run."""
+
+    diagnosis: Diagnosis
+    report: dict[str, Any]
+    asked: list[Asked]
+
+
+def diagnose_node(
+    settings: Diagnose,
+    sources: Iterable[Source],
+    *,
+    keep: bool = True,
+    node: Callable[[], ThisNode] = this_node,
+    now: Callable[[], int] = time.time_ns,
+) -> Run:
+    """Diagnose this node; raises Busy when somebody else is about it.
+
+    Without ``keep`` nothing is read or left, as where the directory cannot be used.
+    ``now``: ns since the epoch.
+    """
+    with ExitStack() as held:
+        trusted, note = _occupy(held, settings.directory) if keep else (False, "")
+        usable, notes = trusted and not note, [note]
+        kept = read_state(settings.directory) if trusted else Kept(State(lost=keep))
+        held.enter_context(adopting_orphans())
+        asked = gather(sources, read_stuck(settings.directory) if trusted else {})
+        said = [one for source in asked for one in source.said]
+        settled, note = _settle(settings, kept, said, usable=usable)
+        notes += [kept.note, note]
+        several = Several(settings.several_command, settings.several_status)
+        found = _with_notes(diagnosis(said, settled, several), notes)
+        content = report(found, node(), now())
+        if usable:
+            _keep(partial(write_report, settings.directory, content))
+            left = {one.source: one.stuck for one in asked}
+            _keep(partial(write_stuck, settings.directory, left))
+    _log_run(found, asked)
+    return Run(found, content, asked)
+
+
+def _occupy(held: ExitStack, directory: str) -> tuple[bool, str]:
+    """Be the only one who uses the directory; raises Busy.
+
+    Whether what lies there may be believed, and why nothing can be kept there.  On a disk that
+    has become read-only nobody can be the only one, but what was found before still counts.
+    """
+    trusted = False
+    try:
+        prepare_directory(directory)
+        trusted = True
+        held.enter_context(locked(directory))
+    except Busy:
+        raise
+    except StewardError as err:
+        return trusted, f"nothing is kept from run to run: {err}"
+    return trusted, ""
+
+
+def _settle(
+    settings: Diagnose, kept: Kept, said: list[Said], *, usable: bool
+) -> tuple[Settled, str]:
+    """What is believed, and what prevented that it is kept.
+
+    Where runs cannot be counted a finding counts at once, and what has to be gone for several
+    runs never is: a disk that takes no more writing must not hide itself.
+    """
+    note = ""
+    if usable:
+        settled = settle(kept.state, said, Holding(settings.appear_after, settings.clear_after))
+        try:
+            write_state(settings.directory, kept, settled.state)
+        except StewardError as err:
+            note = f"nothing is kept from run to run: {err}"
+        else:
+            return settled, ""
+    return settle(kept.state, said, Holding(1, settings.clear_after)), note
+
+
+def _with_notes(found: Diagnosis, notes: Iterable[str]) -> Diagnosis:
+    """What is wrong with the diagnosis itself stands beside what nobody knows."""
+    own = (Unknown(ITSELF, note) for note in notes if note)
+    return found._replace(unknown=tuple(sorted((*found.unknown, *own))))
+
+
+def _keep(write: Callable[[], None]) -> None:
+    try:
+        write()
+    except StewardError as err:
+        _log.warning("diagnose: not kept: %s", err)
+
+
+def _log_run(found: Diagnosis, asked: Iterable[Asked]) -> None:
+    for one in found.unknown:
+        _log.warning("diagnose: unknown: %s", printable(f"{one.source}: {one.reason}"))
+    _log.info(
+        "diagnose status=%s unknown=%d waiting=%d ms=%d",
+        found.object["status"] if found.object else "-",
+        len(found.unknown),
+        len(found.waiting),
+        1000 * sum(one.seconds for one in asked),
+    )

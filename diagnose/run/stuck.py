@@ -1,0 +1,133 @@
+"""Processes of earlier runs that cannot be killed: they wait for a disk that does not answer.
+
+A source that has left one is not asked again while it is there.  Otherwise each run on such a node
+would leave one more, until nothing can be started there any more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.diagnose.run.files import write_file
+
+#: Its name in the directory.
+STUCK: Final = "stuck.json"
+
+#: Of prctl(2).
+_SET_CHILD_SUBREAPER: Final = 36
+
+#: Waiting without being interruptible, and ended but not reaped (proc_pid_stat(5)).
+_UNINTERRUPTIBLE: Final = "D"
+_ENDED: Final = "ZX"
+
+
+class Process(NamedTuple):
+    """A process, told from others that had its id."""
+
+    pid: int
+    started: int
+    """clock ticks since boot"""
+
+
+@contextmanager
+def adopting_orphans() -> Iterator[None]:
+    """Be the parent of whatever loses its own below this process, so as to know of it.
+
+    When this ends by an exception, as when the run is to end at once, they are killed.
+    """
+    import ctypes
+
+    try:
+        prctl = ctypes.CDLL(None).prctl
+    except (OSError, AttributeError):
+        yield
+        return
+    others = _children()
+    prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    except BaseException:
+        for pid in _children() - others:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+        raise
+    finally:
+        prctl(_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def stuck_children() -> frozenset[Process]:
+    """The children of this process, adopted ones too, that wait and cannot be killed."""
+    found = set()
+    for pid in _children():
+        state, started = _look(pid)
+        if state == _UNINTERRUPTIBLE:
+            found.add(Process(pid, started))
+        elif state in _ENDED:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+    return frozenset(found)
+
+
+def _children() -> frozenset[int]:
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+            return frozenset(map(int, file.read().split()))
+    except OSError:
+        return frozenset()
+
+
+def is_there(process: Process) -> bool:
+    """Whether a process has not ended yet."""
+    state, started = _look(process.pid)
+    return state not in _ENDED and started == process.started
+
+
+def _look(pid: int) -> tuple[str, int]:
+    """A process's state and start; as if it had ended where there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The name, in brackets, may hold anything.
+            fields = file.read().rpartition(b")")[2].split()
+        return fields[0].decode(), int(fields[19])
+    except (OSError, ValueError, IndexError):
+        return "X", 0
+
+
+def read_stuck(directory: str) -> dict[str, frozenset[Process]]:
+    """Which sources have left which processes that are still there."""
+    try:
+        with open(os.path.join(directory, STUCK), "rb") as file:
+            given: Any = json.loads(file.read())
+        left = {
+            str(source): frozenset(
+                process for process in (Process(*one) for one in each) if is_there(process)
+            )
+            for source, each in given.items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError):
+        # Nothing depends on it but how many of them there are.
+        return {}
+    return {source: each for source, each in left.items() if each}
+
+
+def write_stuck(directory: str, left: Mapping[str, frozenset[Process]]) -> None:
+    """Keep that for the next run; raises StewardError."""
+    path = os.path.join(directory, STUCK)
+    content = canonical({source: sorted(each) for source, each in left.items() if each}) + b"\n"
+    try:
+        with open(path, "rb") as file:
+            if file.read() == content:
+                return
+    except FileNotFoundError:
+        if content == b"{}\n":
+            return
+    except OSError as err:
+        raise StewardError(f"{path} cannot be read: {err.strerror}") from None
+    write_file(path, content)

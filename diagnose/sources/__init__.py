@@ -1,0 +1,1 @@
+"""What can report findings besides collectors: whitelisted commands and Nagios checks."""

@@ -1,0 +1,120 @@
+"""Whitelisted commands as sources: run, judged by the protocol, said (diagnose 1).
+
+Each runs in a process of its own besides its own one, since already to look at a file or
+to start it can hang where the file lies on a dead disk.  A command's source is
+``command:NAME``, so that it is never taken for a collector or a check of that name.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Final
+
+from ganeti_steward.core.config.node import EVERY
+from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.core.model.finding import NotApplicable, Said, Unknown, is_name
+from ganeti_steward.core.process import Ended, Ladder
+from ganeti_steward.diagnose.model.object import BadObject, read_finding
+from ganeti_steward.diagnose.sources import isolated, whitelist
+from ganeti_steward.diagnose.sources.uid_pool import (
+    Pool,
+    UidPoolError,
+    borrowed_uid,
+    gain_no_rights,
+)
+from ganeti_steward.diagnose.sources.whitelist import DIAGNOSE_DIRECTORY, Forbidden
+
+#: What the name of a command's source begins with, and the source that is all of them.
+SOURCE: Final = "command"
+
+#: Together well below the second that a command may overrun its limit at most.
+LADDER: Final[Ladder] = ((signal.SIGTERM, 0.2), (signal.SIGKILL, 0.1))
+
+#: Seconds for looking at the whitelist, for the ladder, for taking and giving back a user id.
+_AROUND: Final = 0.6
+
+#: Bytes of a line about a command, for each byte it prints; a control character takes six.
+_ESCAPED: Final = 6
+
+
+def find_commands(
+    wanted: Sequence[str], directory: str = DIAGNOSE_DIRECTORY
+) -> tuple[list[str], list[Said]]:
+    """The commands to run, in order, and what is to say about the whitelist itself.
+
+    ``*`` in ``wanted`` stands for every command that is not named.  What lies in the
+    whitelist under a name that is none of a command (``raid.dpkg-old``) is left out.
+    """
+    if EVERY not in wanted:
+        return list(dict.fromkeys(wanted)), []
+    found, said = _listed(directory)
+    others = [name for name in found if name not in wanted]
+    names = [name for one in wanted for name in (others if one == EVERY else [one])]
+    return list(dict.fromkeys(names)), said
+
+
+def _listed(directory: str) -> tuple[list[str], list[Said]]:
+    if not os.path.lexists(directory):
+        return [], [NotApplicable(SOURCE, f"there is no {directory}")]
+    try:
+        found = whitelist.listing(directory)
+    except (Forbidden, OSError) as err:
+        return [], [Unknown(SOURCE, f"no command is run: {err}")]
+    left_out = [name for name in found if not is_name(name)]
+    said: list[Said] = []
+    if left_out:
+        names = ", ".join(map(quoted, left_out))
+        said.append(NotApplicable(SOURCE, f"no names of commands, so not run: {names}"))
+    return [name for name in found if name not in left_out], said
+
+
+def run_command(
+    name: str,
+    limit: float,
+    output_limit: int,
+    *,
+    directory: str = DIAGNOSE_DIRECTORY,
+    pool: Pool | None = None,
+) -> list[Said]:
+    """What a command says about the node; takes less than 1 s more than ``limit`` seconds.
+
+    ``output_limit`` is in bytes.  With ``pool`` it runs under a user id of Ganeti's pool
+    instead of as root; when none can be had, it does not run.
+    """
+    source = f"{SOURCE}:{name}"
+    command = partial(
+        whitelist.run, name, directory, limit, output_limit=output_limit, ladder=LADDER
+    )
+    return isolated.run(
+        source,
+        limit,
+        lambda: [_asked(source, command, pool)],
+        output_limit=_ESCAPED * output_limit + isolated.OUTPUT_LIMIT,
+        around=_AROUND,
+    )
+
+
+def _asked(source: str, command: Callable[..., Ended], pool: Pool | None) -> Said:
+    try:
+        with ExitStack() as held:
+            user = None
+            if pool:
+                user = held.enter_context(borrowed_uid(pool, random.SystemRandom()))
+                gain_no_rights()
+            ended = command(user=user)
+    except (Forbidden, UidPoolError) as err:
+        return Unknown(source, f"not run: {err}")
+    except OSError as err:
+        return Unknown(source, f"cannot be run: {err.strerror}")
+    isolated.log_errors(source, ended)
+    if ended.fault or ended.status:
+        return Unknown(source, ended.fault or isolated.ending(ended.status))
+    try:
+        return read_finding(source, ended.output)
+    except BadObject as err:
+        return Unknown(source, f"gave no diagnose object: {err}")

@@ -1,0 +1,82 @@
+"""Checks that speak the plugin protocol of Nagios, as sources ``nagios:NAME``.
+
+Such a check says how it is by its exit status (0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN) and
+prints a line of text, ``|``, and figures.  What each status means for the node is for the
+configuration to say.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ganeti_steward.core.config.node import Nagios
+from ganeti_steward.core.json_reader import printable
+from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, Finding, Said, Unknown
+from ganeti_steward.core.process import Ended, program_fault, run_program
+from ganeti_steward.diagnose.sources import isolated
+from ganeti_steward.diagnose.sources.commands import LADDER
+
+#: What their names begin with.
+SOURCE: Final = "nagios"
+
+#: Stands for no status at all.
+UNKNOWN: Final = "unknown"
+
+#: By exit status: what it is called, and the key that says what it means.
+_STATES: Final = ("ok", "warning", "critical", "unknown")
+
+#: Seconds besides its limit for looking at the check and for ending it.
+_AROUND: Final = 0.5
+
+#: Characters of its first line that are used.
+_LONGEST: Final = 200
+
+#: Bytes it may print.
+_OUTPUT_LIMIT: Final = 2**20
+
+
+def source(name: str) -> str:
+    """The name a check has among the sources."""
+    return f"{SOURCE}:{name}"
+
+
+def ask(name: str, check: Nagios) -> list[Said]:
+    """What a check says; never takes much longer than its limit."""
+    limit = check.time_limit
+    return isolated.run(source(name), limit, lambda: [_asked(name, check)], around=_AROUND)
+
+
+def _asked(name: str, check: Nagios) -> Said:
+    fault = program_fault(check.command[0])
+    if fault:
+        return Unknown(source(name), f"not run: {check.command[0]} {fault}")
+    try:
+        ended = run_program(
+            check.command, check.time_limit, output_limit=_OUTPUT_LIMIT, ladder=LADDER
+        )
+    except OSError as err:
+        return Unknown(source(name), f"cannot be run: {err.strerror}")
+    isolated.log_errors(source(name), ended)
+    return judged(name, check, ended)
+
+
+def judged(name: str, check: Nagios, ended: Ended) -> Said:
+    """What a check means by what it did."""
+    if ended.fault or not 0 <= ended.status < len(_STATES):
+        return Unknown(source(name), ended.fault or isolated.ending(ended.status))
+    state = _STATES[ended.status]
+    meaning: str = getattr(check, state)
+    line = _first_line(ended.output)
+    if meaning == UNKNOWN:
+        return Unknown(source(name), f"says {state.upper()}{': ' if line else ''}{line}")
+    if meaning == OK:
+        return Finding(source(name), OK)
+    details = {"state": state.upper()} | ({"text": line} if check.text and line else {})
+    return Finding(source(name), meaning, check.repair if meaning == LIVE_REPAIR else "", details)
+
+
+def _first_line(output: bytes) -> str:
+    """The text of a check, without figures and without what no line should hold."""
+    line = output.partition(b"\n")[0].partition(b"|")[0]
+    text = line.decode(errors="backslashreplace").strip()
+    return printable(text)[:_LONGEST]

@@ -1,0 +1,128 @@
+"""A machine as it was recorded: for trying a collector without the hardware.
+
+``DIRECTORY/root/...`` holds files by their absolute path; ``DIRECTORY/machine.json`` may hold
+``files`` (absolute path -> text, for the many small ones of sysfs),
+``commands`` (command line -> ``{"status": 0, "output": "...", "errors": "...", "fault": ""}``;
+``output_file`` instead of ``output`` names a file beside it), ``links``, ``space``,
+``temperatures``, ``fans`` and ``kernel_log`` (lists of the values of `core.machine`), and
+``refused`` (path -> the name of the error reading it ends with, ``EINVAL``).
+A program is there when a command begins with its name.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ganeti_steward.core.config.node import Diagnose
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.model.finding import Said
+from ganeti_steward.core.model.machine import Machine, Reading, Space
+from ganeti_steward.core.process import Ended
+from ganeti_steward.diagnose.run.loading import sources
+
+
+class RecordedMachine:
+    """Implements `core.machine.Machine`; everything asked is kept in ``asked``."""
+
+    def __init__(self, directory: Path, **changed: Any) -> None:
+        """``changed``: members of machine.json that are to be other ones."""
+        self.directory = directory
+        self.asked: list[str] = []
+        file = directory / "machine.json"
+        self.recorded: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+        self.recorded |= changed
+
+    def _file(self, path: str) -> Path:
+        if not path.startswith("/"):
+            raise ValueError(f"{path!r} is no absolute path")
+        if path in self.recorded.get("refused", {}):
+            number = getattr(errno, self.recorded["refused"][path])
+            raise OSError(number, os.strerror(number), path)
+        return self.directory / "root" / path[1:]
+
+    def read(self, path: str) -> bytes:
+        """A recorded file's content; raises OSError."""
+        self.asked.append(path)
+        file = self._file(path)
+        if path in self.recorded.get("files", {}):
+            return str(self.recorded["files"][path]).encode(errors="surrogateescape")
+        return file.read_bytes()
+
+    def listing(self, directory: str) -> Sequence[str]:
+        """The names in a directory of which anything was recorded, sorted; raises OSError."""
+        there, inside = self._file(directory), f"{directory}/"
+        files = self.recorded.get("files", {})
+        names = {path[len(inside) :].split("/")[0] for path in files if path.startswith(inside)}
+        if there.exists() or not names:
+            names.update(os.listdir(there))
+        return sorted(names)
+
+    def target(self, link: str) -> str:
+        """What a recorded symbolic link says; raises OSError."""
+        if link in self.recorded.get("links", {}):
+            return str(self.recorded["links"][link])
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), link)
+
+    def has(self, program: str) -> bool:
+        """Whether any command of this program was recorded."""
+        return any(line.split()[0] == program for line in self.recorded.get("commands", {}))
+
+    def run(self, *command: str) -> Ended:
+        """How a recorded command ended; raises OSError where there is no such program.
+
+        Raises LookupError for a command line of the program that was not recorded.
+        """
+        line = " ".join(command)
+        self.asked.append(line)
+        if not self.has(command[0]):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
+        if line not in self.recorded["commands"]:
+            raise LookupError(f"{line!r} was not recorded")
+        recorded = self.recorded["commands"][line]
+        output = recorded.get("output", "")
+        if "output_file" in recorded:
+            output = (self.directory / recorded["output_file"]).read_text()
+        return Ended(
+            recorded.get("status", 0),
+            output.encode(),
+            recorded.get("errors", "").encode(),
+            recorded.get("fault", ""),
+        )
+
+    def kernel_log(self) -> Sequence[str]:
+        """The recorded messages; raises PermissionError where there are none."""
+        if "kernel_log" not in self.recorded:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), "/dev/kmsg")
+        return list(self.recorded["kernel_log"])
+
+    def space(self, mount_point: str) -> Space:
+        """A recorded filesystem's room; raises OSError."""
+        if mount_point not in self.recorded.get("space", {}):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), mount_point)
+        return Space(**self.recorded["space"][mount_point])
+
+    def temperatures(self) -> Sequence[Reading]:
+        """The recorded temperatures."""
+        return [Reading(**one) for one in self.recorded.get("temperatures", [])]
+
+    def fans(self) -> Sequence[Reading]:
+        """The recorded fans."""
+        return [Reading(**one) for one in self.recorded.get("fans", [])]
+
+
+def said_by(plugin: str, machine: Machine, settings: Mapping[str, Any] | None = None) -> list[Said]:
+    """All that ``gnt-steward diagnose`` would hear of a plugin on such a machine.
+
+    The plugin is loaded by the name it has in ``[diagnose] load``, gets ``settings`` as its
+    section ``[plugin.NAME]``, and is asked in a process of its own.  What it must not say is
+    an Unknown, as it is then.
+    """
+    alone = Diagnose(collectors=(), load=(plugin,), commands=())
+    config = Config(diagnose=alone, plugin={plugin: settings or {}})
+    (source,) = sources(config, lambda _: machine)
+    return source.ask()

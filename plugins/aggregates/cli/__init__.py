@@ -1,0 +1,1 @@
+"""The commands ``gnt-steward aggregate`` and ``gnt-steward reserve``."""

@@ -1,0 +1,155 @@
+"""``gnt-steward aggregate``: who is in what, who may go where, and changing it by tags."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Final
+
+from ganeti_steward.core.commands.tables import print_notes
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.core.ganeti.run_jobs import Interrupts
+from ganeti_steward.core.ganeti.sources import add_source_options
+from ganeti_steward.plugins.aggregates.cli.members import plan
+from ganeti_steward.plugins.aggregates.cli.reading import (
+    Site,
+    Value,
+    add_field_options,
+    add_json_option,
+    askers,
+    print_fields,
+    print_json,
+    run_act,
+)
+from ganeti_steward.plugins.aggregates.cli.standing import faults, misplaced, never_seen
+from ganeti_steward.plugins.aggregates.cli.tagging import write
+from ganeti_steward.plugins.aggregates.cli.views import views
+from ganeti_steward.plugins.aggregates.members import Members, aggregates
+
+#: Columns of the list -> headings.
+FIELDS: Final = {
+    "name": "Aggregate",
+    "groups": "Groups",
+    "nodes": "Nodes",
+    "units": "Units",
+    "pools": "Pools",
+    "members": "Members",
+    "closed": "Closed",
+    "instances": "Instances",
+}
+_USUAL: Final = ("name", "groups", "nodes", "units", "pools")
+
+_MEMBERS: Final = (
+    "a node, a node group, unit:NODE:UNIT or pool:POOL (node:NODE and group:GROUP where a name "
+    "is both)"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """One sub-command each."""
+    what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
+    one = what.add_parser("list", help="every aggregate with its members")
+    add_field_options(one, FIELDS)
+    one.set_defaults(act=_list)
+    _source(one)
+    one = what.add_parser("show", help="one aggregate, node, node group or instance")
+    one.add_argument("name", help="who is in it, what it is in, who may go where and why not")
+    one.add_argument("-v", "--verbose", action="store_true", help="all names, not the first few")
+    one.set_defaults(act=_show)
+    _source(one)
+    one = what.add_parser(
+        "check",
+        help="instances that would not be placed where they are, tags that mean nothing; status "
+        "1 if there is any",
+    )
+    add_json_option(one, "the same as data")
+    one.set_defaults(act=_check)
+    _source(one)
+    for word, text, removed in (
+        ("add", "put members in an aggregate", False),
+        ("remove", "take members out of an aggregate", True),
+    ):
+        one = what.add_parser(word, help=f"{text}, all of them or none")
+        one.add_argument("name", help="the aggregate")
+        one.add_argument("member", nargs="+", help=_MEMBERS)
+        one.add_argument("--dry-run", action="store_true", help="only say what would be done")
+        one.set_defaults(act=_change, removed=removed)
+        _source(one)
+
+
+def _source(parser: argparse.ArgumentParser) -> None:
+    add_source_options(parser, positional=False)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what was asked."""
+    return run_act(options)
+
+
+def _list(options: argparse.Namespace, site: Site) -> int:
+    asked = askers(site)
+    rows = [
+        _row(site, members, asked.get(members.name, []))
+        for members in aggregates(site.rules.membership).values()
+    ]
+    print_fields(options, FIELDS, _USUAL, rows)
+    return EXIT_OK
+
+
+def _row(site: Site, members: Members, instances: list[str]) -> dict[str, Value]:
+    groups = {group.uuid: group.name for group in site.cluster.groups}
+    columns = {
+        "groups": [groups[uuid] for uuid in members.groups],
+        "nodes": members.nodes,
+        "units": [f"{node}:{unit}" for node, unit in members.units],
+        "pools": members.pools,
+    }
+    return {
+        "name": members.name,
+        "members": sum(map(len, columns.values())),
+        "closed": any(members.name.startswith(prefix) for prefix in site.rules.settings.forbidden),
+        "instances": sorted(instances),
+        **{name: sorted(names) for name, names in columns.items()},
+    }
+
+
+def _show(options: argparse.Namespace, site: Site) -> int:
+    found = views(site, options.name, every=options.verbose)
+    if not found:
+        raise StewardError(
+            f"{options.name!a} is no aggregate with a member, no node, no node group and no "
+            f"instance of {site.source.where}"
+        )
+    sys.stdout.write("\n".join(found))
+    return EXIT_OK
+
+
+def _check(options: argparse.Namespace, site: Site) -> int:
+    print_notes(never_seen(site))
+    wrong, standing = list(faults(site)), list(misplaced(site))
+    well = not wrong and not standing
+    if options.json:
+        told = [one._asdict() for one in wrong], [one._asdict() for one in standing]
+        print_json({"well": well, "faults": told[0], "misplaced": told[1]})
+    else:
+        sentences = [one.sentence for one in wrong] + [one.sentence for one in standing]
+        print("\n".join(sentences or ["Nothing is wrong."]))
+    return EXIT_OK if well else EXIT_FAILURE
+
+
+def _change(options: argparse.Namespace, site: Site) -> int:
+    removed: bool = options.removed
+    changes = plan(site.cluster, options.name, options.member, removed=removed)
+    jobs = site.jobs
+    if not changes:
+        print("Nothing to do: all of them are in it already.")
+    elif not options.dry_run:
+        with Interrupts() as interrupts:
+            write(jobs, changes, _reason(options), interrupts)
+    for change in changes:
+        print(f"{'would be done' if options.dry_run else 'done'}: {change.sentence}")
+    return EXIT_OK
+
+
+def _reason(options: argparse.Namespace) -> str:
+    return f"aggregate {options.what} {options.name}"

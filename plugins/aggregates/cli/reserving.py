@@ -1,0 +1,201 @@
+"""Which nodes become a reservation, and by what name: no I/O (aggregates 6.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ganeti_steward.core.errors import StewardError, join_faults
+from ganeti_steward.core.ganeti.job_sets import counted
+from ganeti_steward.plugins.aggregates.cli.reading import Site, askers, full_name, listed
+from ganeti_steward.plugins.aggregates.cli.transfers import GUARD, Transfer
+from ganeti_steward.plugins.aggregates.expression import TAG, ExpressionError, checked_name
+from ganeti_steward.plugins.aggregates.members import Members
+from ganeti_steward.plugins.aggregates.reservations import Reservations, reservations
+from ganeti_steward.plugins.aggregates.tags import aggregate_tag
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.model.cluster import Cluster, Node
+
+
+class Wanted(NamedTuple):
+    """What is asked for when a reservation is made."""
+
+    name: str
+    nodes: tuple[str, ...] = ()
+    """these; empty: ``number`` of the free pool"""
+    number: int = 1
+    groups: tuple[str, ...] = ()
+    """names of node groups to choose from; empty: all"""
+    more: bool = False
+    """for a reservation there is, not a new one"""
+
+
+def resolve(site: Site, name: str) -> tuple[Reservations, str]:
+    """The prefix a reservation is under, and its full name; raises StewardError."""
+    faults = [fault.sentence for fault in site.rules.closing()]
+    if faults:
+        raise StewardError(join_faults(faults))
+    found = reservations(site.rules)
+    if not found:
+        raise StewardError(
+            f"{site.source.where} has no default-forbidden prefix, so nothing can be reserved "
+            "(gnt-cluster add-tags steward:default-forbidden-prefix:reservation: "
+            "steward:required-prefix:reservation: would make one)"
+        )
+    under = [one for one in found if name.startswith(one.prefix)]
+    # Of prefixes that contain each other the longest is meant.
+    chosen = max(under, key=lambda one: len(one.prefix)) if under else None
+    if chosen is None and len(found) > 1:
+        known = ", ".join(one.prefix for one in found)
+        raise StewardError(f"{name!a} could be under any of {known}; say it with its prefix")
+    chosen = chosen or found[0]
+    full = name if under else chosen.prefix + name
+    try:
+        checked_name(full, TAG)
+        checked_name(f"{chosen.prefix}{GUARD}00000000", TAG)
+    except ExpressionError as err:
+        raise StewardError(str(err)) from None
+    if full == chosen.free.name:
+        raise StewardError(f"{full} is the free pool, not a reservation")
+    return chosen, full
+
+
+def creation(site: Site, wanted: Wanted, word: str) -> Transfer:
+    """The nodes from the free pool into the reservation; raises StewardError.
+
+    ``word``: a random one, for the guard.
+    """
+    under, full = resolve(site, wanted.name)
+    if full.startswith(f"{under.prefix}{GUARD}"):
+        raise StewardError(f"{full}: names that begin so are for nodes on their way")
+    if full in site.rules.settings.unclaimable:
+        raise StewardError(f"no instance may ask for {full} (it is unclaimable)")
+    members = _taken(under, full)
+    if members is not None and not wanted.more:
+        raise StewardError(
+            f"{full} exists already ('gnt-steward reserve extend' gives it more nodes)"
+        )
+    if members is None and wanted.more:
+        raise _no_reservation(under, full)
+    free = [node for node in under.free.nodes if _is_free(site, under, node)]
+    if wanted.nodes:
+        nodes = _named(site.cluster, wanted.nodes, free, under)
+    else:
+        nodes = _chosen(site.cluster, wanted, free, under)
+    inside = members.nodes if members else ()
+    return Transfer(under.prefix, tuple(nodes), under.free.name, full, word, inside)
+
+
+def _taken(under: Reservations, full: str) -> Members | None:
+    """The reservation of this name, if there is one."""
+    return next((one for one in under.taken if one.name == full), None)
+
+
+def _no_reservation(under: Reservations, full: str) -> StewardError:
+    known = ", ".join(one.name for one in under.taken) or "none"
+    return StewardError(f"there is no reservation {full} (known: {known})")
+
+
+def _is_free(site: Site, under: Reservations, node: str) -> bool:
+    """In the free pool by its own tag, and in nothing else under the prefix."""
+    own = site.rules.membership.nodes[node]
+    tags = site.cluster.nodes[site.cluster.node_index[node]].tags
+    alone = [name for name in own if name.startswith(under.prefix)] == [under.free.name]
+    return alone and aggregate_tag(under.free.name) in tags
+
+
+def _named(
+    cluster: Cluster, words: Sequence[str], free: Sequence[str], under: Reservations
+) -> list[str]:
+    nodes, faults = [], []
+    for word in words:
+        node = full_name(word, cluster.node_index)
+        if node is None:
+            faults.append(f"the cluster has no node {word!a}")
+        elif node not in free:
+            faults.append(f"{node} is not in the free pool {under.free.name}")
+        else:
+            nodes.append(node)
+    if faults:
+        raise StewardError(join_faults(faults))
+    return list(dict.fromkeys(nodes))
+
+
+def _chosen(
+    cluster: Cluster, wanted: Wanted, free: Sequence[str], under: Reservations
+) -> list[str]:
+    """Usable ones; those without instances first."""
+    groups = [_group(cluster, name) for name in wanted.groups]
+    nodes = [cluster.nodes[cluster.node_index[name]] for name in free]
+    fit = [node for node in nodes if node.usable and (not groups or node.group in groups)]
+    if len(fit) < wanted.number:
+        where = f" in {', '.join(wanted.groups)}" if groups else ""
+        names = listed([node.name for node in fit]) or "none"
+        raise StewardError(
+            f"{wanted.number} wanted, but the free pool {under.free.name} has "
+            f"{counted(len(fit), 'usable node')}{where}: {names}"
+        )
+    inhabited = {name for instance in cluster.instances for name in instance.nodes}
+
+    def key(node: Node) -> tuple[bool, str]:
+        return node.name in inhabited, node.name
+
+    return sorted(node.name for node in sorted(fit, key=key)[: wanted.number])
+
+
+def _group(cluster: Cluster, name: str) -> str:
+    found = cluster.groups_named(name)
+    if len(found) != 1:
+        known = ", ".join(group.name for group in cluster.groups)
+        raise StewardError(f"the cluster has no node group {name!a} (known: {known})")
+    return cluster.groups[found[0]].uuid
+
+
+def inhabitants(site: Site, nodes: Sequence[str]) -> list[str]:
+    """Instances that are on one of the nodes."""
+    wanted = {*nodes}
+    return [one.name for one in site.cluster.instances if not wanted.isdisjoint(one.nodes)]
+
+
+def release(site: Site, name: str, word: str, *, force: bool) -> list[Transfer]:
+    """The nodes of a reservation into the free pool; raises StewardError.
+
+    A node that is under the prefix by something else, too, only leaves the reservation.
+    """
+    under, full = resolve(site, name)
+    members = _taken(under, full)
+    if members is None:
+        raise _no_reservation(under, full)
+    _check_tagged(site.cluster, members)
+    users = askers(site).get(full, [])
+    users += [one for one in inhabitants(site, members.nodes) if one not in users]
+    if users and not force:
+        raise StewardError(
+            f"instances ask for {full} or are on its nodes: {listed(users, every=False)}; "
+            "--force releases it all the same"
+        )
+    other = [one for one in members.nodes if _elsewhere(site, under, one, full)]
+    plain = [one for one in members.nodes if one not in other]
+    found = [Transfer(under.prefix, tuple(plain), full, under.free.name, word)]
+    found.append(Transfer(under.prefix, tuple(other), full, "", word))
+    return [transfer for transfer in found if transfer.nodes]
+
+
+def _check_tagged(cluster: Cluster, members: Members) -> None:
+    """All members must be nodes with the tag; raises StewardError."""
+    name = members.name
+    if members.groups or members.units or members.pools:
+        raise StewardError(
+            f"{name} has members that are no nodes, which never were in the free pool; "
+            "'gnt-steward aggregate remove' takes them out"
+        )
+    tag, nodes = aggregate_tag(name), cluster.node_index
+    configured = [one for one in members.nodes if tag not in cluster.nodes[nodes[one]].tags]
+    if configured:
+        raise StewardError(f"the configuration, not a tag, puts {listed(configured)} in {name}")
+
+
+def _elsewhere(site: Site, under: Reservations, node: str, full: str) -> bool:
+    own = site.rules.membership.nodes[node]
+    return any(name.startswith(under.prefix) and name != full for name in own)

@@ -1,0 +1,167 @@
+"""Shadows: allocators that are asked besides, only to be compared and logged.
+
+Ganeti waits for the allocator's process to end.  So the shadows run in a process of their
+own, which is started when the answer has been written, shares no descriptor and no session
+with it, and has a low priority.  Only one such process runs at a time on a machine; a
+request that comes meanwhile is not compared.  A comparison is one line of the log:
+
+    shadow=NAME request=TYPE name=INSTANCE same=no ours=a/b theirs=c/d score=OURS/THEIRS ms=N
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+import orjson
+
+from ganeti_steward.core import log
+from ganeti_steward.core.config.load import config_path
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.errors import PluginError
+from ganeti_steward.core.hooks.manager import Plugins
+from ganeti_steward.core.iallocator.comparison import (
+    names,
+    request_type,
+    same,
+    settled,
+    short,
+    word,
+)
+from ganeti_steward.core.iallocator.dispatch import Question, ask_member
+from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
+from ganeti_steward.core.model.context import Context
+from ganeti_steward.core.model.options import Options
+from ganeti_steward.core.model.requests import Allocate, Relocate
+
+#: Seconds all shadows of a request may take beyond their limits together.
+_SLACK: Final = 60
+
+_log = logging.getLogger(__name__)
+
+
+def start(config: Config, raw: bytes, options: Options, answer: bytes) -> None:
+    """Have an answer compared by a process of its own; returns at once.
+
+    ``answer`` is what Ganeti was given for the message ``raw``.
+    """
+    if not _log.isEnabledFor(logging.INFO):
+        return
+    try:
+        if os.fork():
+            return
+    except OSError as err:
+        _log.warning("the shadows cannot be asked: %s", err.strerror)
+        return
+    try:
+        _detach(config)
+        _compare_alone(config, raw, options, answer)
+    except Exception:
+        _log.exception("the shadows cannot be asked")
+    finally:
+        # Nothing of what the parent would do at its end.
+        os._exit(0)
+
+
+def _detach(config: Config) -> None:
+    """Have nothing in common with the parent: no pipe of Ganeti's may stay open."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for name in os.listdir("/proc/self/fd"):
+        # Not closed: what still believes to own a number must not meet another's file.
+        with suppress(OSError):
+            os.dup2(nowhere, int(name))
+    os.setsid()
+    os.chdir("/")
+    os.nice(19)
+    log.set_up(config.log.file, config.log.level)
+
+
+def _compare_alone(config: Config, raw: bytes, options: Options, answer: bytes) -> None:
+    """Log what the shadows say, unless another process is about it."""
+    request = read_message(raw)[1]
+    shadows = config.shadows(request_type(request))
+    if not shadows:
+        return
+    with open(config_path(), "rb") as lock, open(os.devnull, "w") as nowhere:
+        try:
+            # Only where there is a configuration there are shadows, so the file is there.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _log.info("shadows are not asked, they are busy: name=%s", names(request))
+            return
+        # Even a plugin that never comes back to Python must not keep the lock for ever.
+        limit = len(shadows) * config.shadow.time_limit + _SLACK
+        faulthandler.dump_traceback_later(limit, exit=True, file=nowhere)
+        for line in compare(config, raw, options, answer):
+            _log.info("%s", line)
+
+
+def compare(config: Config, raw: bytes, options: Options, answer: bytes) -> Iterator[str]:
+    """Ask each shadow of a message's type: one line for each; raises StewardError.
+
+    ``answer`` is what was answered to the message.
+    """
+    cluster, request = read_message(raw)
+    if options.measured:
+        from ganeti_steward.allocators.state.measured_load import measured
+
+        cluster, _ = measured(cluster, options)
+    plugins = Plugins(config, request)
+    question = Question(request, cluster, Context(options, plugins), plugins, raw)
+    ours = _read_answer(answer)
+    for name in config.shadows(request_type(request)):
+        yield _compared(name, question, ours, config.shadow.time_limit)
+
+
+def _compared(name: str, question: Question, ours: Outcome, limit: float) -> str:
+    """One line on one shadow."""
+    request, cluster = question.request, question.cluster
+    started = time.monotonic()
+    theirs: Outcome | None = None
+    try:
+        theirs = ask_member(name, question, limit)
+        said, info = short(theirs, request, cluster), theirs.info if theirs else "-"
+    except PluginError as err:
+        said, info = "failed", str(err)
+    milliseconds = int((time.monotonic() - started) * 1000)
+    fields = {
+        "shadow": word(name),
+        "request": request_type(request),
+        "name": names(request),
+        "same": "yes" if same(ours, theirs, request, cluster) else "no",
+        "ours": short(ours, request, cluster),
+        "theirs": said,
+        "score": f"{_score(ours, question)}/{_score(theirs, question)}",
+        "ms": milliseconds,
+    }
+    line = " ".join(f"{key}={value}" for key, value in fields.items())
+    return line if isinstance(theirs, Answer) else f"{line} info={' '.join(info.split())}"
+
+
+def _read_answer(raw: bytes) -> Outcome:
+    """Our own answer, as Ganeti got it."""
+    answer: dict[str, Any] = orjson.loads(raw)
+    if answer["success"]:
+        return Answer(answer["result"], answer["info"])
+    return Refusal(answer["info"])
+
+
+def _score(outcome: Outcome | None, question: Question) -> str:
+    """The cluster's score after an answer; ``-`` where nobody comes to live anywhere."""
+    request, cluster = question.request, question.cluster
+    places = settled(outcome.result, request, cluster) if isinstance(outcome, Answer) else []
+    if not places:
+        return "-"
+    known = isinstance(request, Allocate | Relocate)
+    template = places[0].instance.template if known else None
+    from ganeti_steward.allocators.score.cluster_score import score_after  # imports numpy
+
+    kvm_memory = question.context.options.kvm_memory
+    return f"{score_after(cluster, places, template, kvm_memory):.8f}"
