@@ -86,7 +86,7 @@ def test_giving_back_what_the_other_took(locks: str) -> None:
 @with_ganeti
 def test_the_places_are_those_of_the_package() -> None:
     source = (
-        "import sys; sys.path.insert(0, '/usr/share/ganeti/3.0'); "
+        "import sys; sys.path.insert(0, '/usr/share/ganeti/default'); "
         "from ganeti import pathutils, ssconf, constants; "
         "print(pathutils.UIDPOOL_LOCKDIR); "
         "print(ssconf.SimpleStore().KeyToFilename(constants.SS_UID_POOL))"

@@ -11,7 +11,7 @@ import json
 import sys
 from typing import Any
 
-sys.path.insert(0, "/usr/share/ganeti/3.0")
+sys.path.insert(0, "/usr/share/ganeti/default")
 
 
 def main(locks: str, what: str, *given: str) -> Any:

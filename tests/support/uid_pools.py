@@ -13,7 +13,7 @@ from typing import Any, Final
 import ganeti_uids
 import pytest
 
-GANETI: Final = "/usr/share/ganeti/3.0/ganeti/uidpool.py"
+GANETI: Final = "/usr/share/ganeti/default/ganeti/uidpool.py"
 
 
 with_ganeti = pytest.mark.skipif(not os.path.exists(GANETI), reason="needs the package ganeti")
