@@ -14,6 +14,7 @@ import re
 from typing import Any, Final, NamedTuple, NoReturn
 
 from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.json_nesting import check_nesting
 from ganeti_steward.core.json_reader import describe
 
 #: The members of a signed message; confd takes exactly these.
@@ -102,8 +103,9 @@ def verify(key: bytes, raw: bytes, salt: str) -> str:
 def strict_json(text: str) -> Any:
     """A JSON value that every reader understands in the same way: no member twice, no NaN.
 
-    Raises ValueError, RecursionError.
+    Raises ValueError; RecursionError where it is nested too deeply (see ``check_nesting``).
     """
+    check_nesting(text)
     return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
 
 

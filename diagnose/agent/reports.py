@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.json_nesting import check_nesting
 from ganeti_steward.core.service.disk_timeout import Ask, at_once
 from ganeti_steward.core.service.rate_limited_log import Seldom
 from ganeti_steward.core.version import VERSION
@@ -44,7 +45,9 @@ class BadReport(StewardError):
 def read_report(raw: bytes) -> dict[str, Any]:
     """The report in a text; raises BadReport."""
     try:
-        report = json.loads(raw)
+        text = raw.decode()
+        check_nesting(text)
+        report = json.loads(text)
     except (ValueError, RecursionError):
         raise BadReport("it is not valid JSON") from None
     if not isinstance(report, dict) or report.get("name") != COLLECTOR[0]:
