@@ -159,7 +159,7 @@ def sample_config() -> str:
     lines += ["", "# [weigh]", "# Weight of a plugin's costs, by its name."]
     lines += ['# "mysite.rules" = 1.0', "", '# [plugin."mysite.rules"]']
     lines += ["# A plugin's own settings.", "", "# [collector.smart]"]
-    lines += ["# A collector's thresholds; docs/diagnose.md lists them."]
+    lines += ["# A collector's thresholds; docs/reference/diagnose.md lists them."]
     lines += ["", "# [nagios.raid]", "# A check of Nagios as a source of the diagnosis."]
     for key, described in NAMED["nagios"].items():
         lines += [f"# {described.text}", f"# {key} = {_nagios_default(key)}"]

@@ -98,7 +98,7 @@ def read_source(options: argparse.Namespace, template: str | None = None) -> Sou
     """The cluster that was asked for; raises StewardError.
 
     ``template`` is the disk template the disk figures of a live cluster are wanted for;
-    None: those a plan for all instances needs (see docs/sources.md).
+    None: those a plan for all instances needs (see docs/reference/cluster-sources.md).
     """
     positional = getattr(options, "message", None)
     if options.file is not None and positional is not None:

@@ -1,4 +1,4 @@
-"""The hooks a plugin may implement; ``docs/hooks/`` has a page for each."""
+"""The hooks a plugin may implement; ``docs/reference/hooks/`` has a page for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
 """The collectors that come with the program.
 
-``docs/collectors-storage.md`` and ``docs/collectors-host.md`` have a section for each.
+``docs/reference/collectors-storage.md`` and ``docs/reference/collectors-host.md`` have a section for each.
 """

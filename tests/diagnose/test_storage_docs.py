@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "collectors-storage.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "collectors-storage.md"
 
 #: Where the keys of a collector are, and what lies in a place of its own.
 MODULES = {"smart": "smart_disks.common", "md": "md", "lvm": "lvm", "drbd": "drbd"}

@@ -22,7 +22,7 @@ from ganeti_steward.diagnose.cli.diagnose import EXIT_BUSY
 from ganeti_steward.diagnose.model.merge import consolidate
 
 ROOT: Final = Path(__file__).parents[2]
-PAGE: Final = (ROOT / "docs" / "diagnose.md").read_text()
+PAGE: Final = (ROOT / "docs" / "reference" / "diagnose.md").read_text()
 CONTRIB: Final = ROOT / "contrib"
 PROGRAM: Final = "/opt/ganeti-steward/bin/gnt-steward"
 

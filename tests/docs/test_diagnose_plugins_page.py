@@ -21,7 +21,7 @@ import pytest
 from whitelists import needs_root
 
 ROOT: Final = Path(__file__).parents[2]
-PAGE: Final = ROOT / "docs" / "diagnose-plugins.md"
+PAGE: Final = ROOT / "docs" / "how-to" / "write-a-diagnose-plugin.md"
 EXAMPLE: Final = ROOT / "contrib" / "diagnose-example"
 
 #: What a clone needs for being installed, and for the page.

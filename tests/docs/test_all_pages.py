@@ -1,0 +1,64 @@
+"""All pages together: links lead somewhere, and the index and the commands are complete."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from ganeti_steward.core.commands.main import COMMANDS
+
+ROOT: Final = Path(__file__).parents[2]
+DOCS: Final = ROOT / "docs"
+PAGES: Final = [
+    ROOT / "README.md",
+    *sorted(DOCS.rglob("*.md")),
+    *sorted(ROOT.glob("contrib/*/*.md")),
+]
+
+_LINK: Final = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]+))?\)")
+_CODE: Final = re.compile(r"^```.*?^```$|^    .*?$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+
+
+def links(page: Path) -> list[tuple[str, str]]:
+    """Target and anchor of each link that is no address on the web."""
+    found = _LINK.findall(_CODE.sub("", page.read_text()))
+    return [(target, anchor) for target, anchor in found if "://" not in target]
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as Markdown renderers make them."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, anchor in links(page):
+        file = page.parent / target if target else page
+        assert file.exists(), f"{page.relative_to(ROOT)} links to {target}, which does not exist"
+        assert not anchor or anchor in anchors(file), f"{target or page.name} has no #{anchor}"
+
+
+def test_every_command_has_a_page() -> None:
+    pages = {page.stem for page in (DOCS / "reference" / "commands").glob("*.md")}
+    assert pages == {"index", *COMMANDS}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_page_of_a_command_has_its_name(command: str) -> None:
+    text = (DOCS / "reference" / "commands" / f"{command}.md").read_text()
+    assert text.startswith(f"# gnt-steward {command}\n")
+
+
+def test_every_page_can_be_reached_from_the_index() -> None:
+    found, todo = set[Path](), [DOCS / "index.md"]
+    while todo:
+        page = todo.pop()
+        if page in found or page.suffix != ".md" or DOCS not in page.parents:
+            continue
+        found.add(page)
+        todo += [(page.parent / target).resolve() for target, _ in links(page) if target]
+    assert set(DOCS.rglob("*.md")) - found == set()
