@@ -1,4 +1,4 @@
-"""The collectors that come with the program.
+"""The built-in collectors; `shared` and `smart_disks` hold what they are made of.
 
-``docs/reference/collectors-storage.md`` and ``docs/reference/collectors-host.md`` have a section for each.
+The pages about collectors in ``docs/reference`` have a section for each.
 """
