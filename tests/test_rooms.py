@@ -52,7 +52,7 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 #: The only module of the core that names modules of other rooms.
-BUILTINS: Final = "core/hooks/builtins.py"
+BUILTINS: Final = "core/builtins.py"
 
 #: Modules a folder may hold besides ``__init__``; more means that it has two subjects.
 LARGEST_FOLDER: Final = 16

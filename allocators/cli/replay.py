@@ -9,11 +9,11 @@ from typing import Any
 
 import orjson
 
+from ganeti_steward.core import builtins
 from ganeti_steward.core.commands.tables import add_table_options, table
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
-from ganeti_steward.core.hooks import builtins
 from ganeti_steward.core.iallocator import history
 from ganeti_steward.core.iallocator.dispatch import answer_message
 from ganeti_steward.core.iallocator.message import write_answer

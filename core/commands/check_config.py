@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from ganeti_steward.core import builtins
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.parse import sample_config
 from ganeti_steward.core.config.values import Config
@@ -16,7 +17,6 @@ from ganeti_steward.core.errors import (
     BadConfig,
     PluginError,
 )
-from ganeti_steward.core.hooks import builtins
 from ganeti_steward.core.hooks.manager import Plugins, rule_faults
 from ganeti_steward.core.model.requests import HOOKS
 

@@ -11,8 +11,8 @@ from typing import Final, Protocol, cast
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from ganeti_steward.core import builtins
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_USAGE, StewardError
-from ganeti_steward.core.hooks import builtins
 from ganeti_steward.core.version import VERSION
 
 #: Command -> what it does.

@@ -6,12 +6,12 @@ import argparse
 import sys
 from collections.abc import Iterator
 
+from ganeti_steward.core import builtins
 from ganeti_steward.core.commands.tables import add_table_options, table
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.node import COLLECTORS
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import COMMAND_PREFIX, EXIT_FAILURE, EXIT_OK, PluginError
-from ganeti_steward.core.hooks import builtins
 from ganeti_steward.core.hooks.manager import Plugins, entry_points
 from ganeti_steward.core.model.requests import HOOKS
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pluggy
 
 from ganeti_steward.core import PROJECT
+from ganeti_steward.core.builtins import ALLOCATORS, RULES
 from ganeti_steward.core.config.values import Aggregates
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks import hookspecs
 from ganeti_steward.core.hooks import timed_call as guard
-from ganeti_steward.core.hooks.builtins import ALLOCATORS, RULES
 from ganeti_steward.core.json_reader import LIMIT
 from ganeti_steward.core.model.site_rules import ROLES, TAG_PREFIX, Ban, Cost, NoPlace
 

@@ -6,9 +6,9 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ganeti_steward.core import builtins
 from ganeti_steward.core.config.values import CHAIN_LIMIT
 from ganeti_steward.core.errors import COMMAND_PREFIX, PluginError
-from ganeti_steward.core.hooks import builtins
 from ganeti_steward.core.hooks import timed_call as guard
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.iallocator.message import read_message

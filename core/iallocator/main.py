@@ -23,11 +23,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn
 
-from ganeti_steward.core import log
+from ganeti_steward.core import builtins, log
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, BadInput, StewardError, reason_of
-from ganeti_steward.core.hooks import builtins
 from ganeti_steward.core.iallocator.dispatch import answer_message
 from ganeti_steward.core.iallocator.history import Call, record
 from ganeti_steward.core.iallocator.message import write_answer

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from front import CAPTURES
 
+from ganeti_steward.core import builtins
 from ganeti_steward.core.commands import main as cli
-from ganeti_steward.core.hooks import builtins
 
 if TYPE_CHECKING:
     from front import Front
