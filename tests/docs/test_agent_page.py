@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 from agents import Agent, running
+from paths import DOCS
 from programs import notes, program
 from whitelists import needs_root, whitelist
 
@@ -19,7 +20,7 @@ from ganeti_steward.core.config.node import Agent as Settings
 from ganeti_steward.core.ganeti.this_node import this_node
 from ganeti_steward.diagnose.agent import listening, nonces, repairs
 
-PAGE: Final = (Path(__file__).parents[2] / "docs" / "reference" / "agent.md").read_text()
+PAGE: Final = (DOCS / "reference" / "agent.md").read_text()
 
 #: What the page calls the agent, the node and the key.
 WHERE: Final = "http://192.0.2.11:1817"

@@ -7,11 +7,11 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import clusters
 import pytest
+from paths import CAPTURES, ROOT
 
 from ganeti_steward.core.config.parse import parse_config
 from ganeti_steward.core.config.values import Config
@@ -23,9 +23,7 @@ from ganeti_steward.core.model.options import Options
 from ganeti_steward.core.model.requests import Allocate
 from ganeti_steward.core.model.site_rules import ROLES, NoPlace
 
-ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs" / "reference" / "aggregates.md").read_text()
-CAPTURES: Final = ROOT / "tests" / "data" / "captures"
 
 Message = dict[str, Any]
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 import tomllib
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from paths import DOCS
 
 from ganeti_steward.core.config.node import COLLECTORS
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK
 from ganeti_steward.diagnose.collectors.shared.ipmi_output import BROKEN
 from ganeti_steward.diagnose.collectors.shared.kernel_messages import KINDS
 
-PAGE: Final = (Path(__file__).parents[2] / "docs" / "reference" / "collectors-host.md").read_text()
+PAGE: Final = (DOCS / "reference" / "collectors-host.md").read_text()
 SECTIONS: Final = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
 HOST: Final = ("filesystems", "edac", "network", "sensors", "ipmi", "kernel")
 

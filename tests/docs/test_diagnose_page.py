@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from paths import ROOT
 from programs import program
 
 from ganeti_steward.core.canonical_json import canonical
@@ -21,7 +22,6 @@ from ganeti_steward.core.model.finding import STATUSES, Finding
 from ganeti_steward.diagnose.cli.diagnose import EXIT_BUSY
 from ganeti_steward.diagnose.model.merge import consolidate
 
-ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs" / "reference" / "diagnose.md").read_text()
 CONTRIB: Final = ROOT / "contrib"
 PROGRAM: Final = "/opt/ganeti-steward/bin/gnt-steward"

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
+from paths import ROOT
 from whitelists import needs_root
 
-ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "how-to" / "write-a-diagnose-plugin.md"
 EXAMPLE: Final = ROOT / "contrib" / "diagnose-example"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from recorded import RecordedMachine
+from paths import CAPTURES, ROOT
 
 from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.hooks import hookspecs
@@ -21,13 +21,12 @@ from ganeti_steward.core.iallocator.dispatch import answer_message
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.finding import Finding, NotApplicable, Said, Unknown
 from ganeti_steward.core.model.options import Options
+from ganeti_steward.diagnose.testing import RecordedMachine
 
 Message = dict[str, Any]
 Ask = Callable[[Message], Outcome]
 
-ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = ROOT / "docs" / "reference" / "hooks"
-CAPTURES: Final = ROOT / "tests" / "data" / "captures"
 HOOKS: Final = sorted(name for name in vars(hookspecs) if name.startswith("steward_"))
 
 

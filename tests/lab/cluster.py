@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-PROGRAMS: Final = Path(__file__).resolve().parents[2] / "contrib/lab"
+from paths import ROOT
+
+PROGRAMS: Final = ROOT / "contrib/lab"
 # Not resolved: within a virtual environment the interpreter is a link out of it.
 BIN: Final = Path(sys.executable).parent
 

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from paths import CAPTURES
 from sites import Capture, Message, Site
-
-CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from recorded import RecordedMachine
 
 from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.model.finding import Finding
+from ganeti_steward.diagnose.testing import RecordedMachine
 
 if TYPE_CHECKING:
     from sites import Site

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from membership_clusters import make_cluster, make_instance
+from paths import DATA
 from placement_service import Service, filled, read_query, recorded, spelled
 
 from ganeti_steward.core.config.values import Aggregates
@@ -23,9 +23,7 @@ from ganeti_steward.plugins.aggregates.membership import read_rules
 from ganeti_steward.plugins.aggregates.requirements import Term, read_wishes
 from ganeti_steward.plugins.aggregates.tags import INSTANCE, aggregate_tag, read_tag, term_tag
 
-DATA: Final[Any] = json.loads(
-    (Path(__file__).parents[2] / "data" / "membership" / "placement.json").read_text()
-)
+PLACEMENT: Final[Any] = json.loads((DATA / "membership" / "placement.json").read_text())
 
 #: Cases that are only about the service's own protocol, and why they say nothing here.
 _UUID = "the service takes UUIDs only; here aggregates have names, and this is one"
@@ -61,7 +59,7 @@ NOT_APPLICABLE: Final = {
     "contrast-traits": _TRAITS,
 }
 
-CASES: Final = {case["id"]: case for case in DATA["cases"]}
+CASES: Final = {case["id"]: case for case in PLACEMENT["cases"]}
 JUDGED: Final = [name for name in CASES if name not in NOT_APPLICABLE]
 
 
@@ -76,7 +74,7 @@ def test_what_is_left_out_exists() -> None:
 def test_recorded(name: str) -> None:
     case = CASES[name]
     expected = case.get("expected_all_anchors", case["expected"])
-    service = Service(DATA["topologies"][case["topology"]])
+    service = Service(PLACEMENT["topologies"][case["topology"]])
     if expected["status"] == 400:
         assert "member_of" in expected["detail"]
         with pytest.raises(ExpressionError) as caught:
@@ -113,7 +111,7 @@ NODES: Final = [name for name in JUDGED if plain_only(CASES[name])]
 def test_recorded_on_a_cluster(name: str) -> None:
     """The same by tags: roots are node groups, their children nodes, the others apart."""
     case = CASES[name]
-    providers = DATA["topologies"][case["topology"]]
+    providers = PLACEMENT["topologies"][case["topology"]]
     roots = {p["name"]: p for p in providers if not p["parent"]}
     nodes = {p["name"]: p for p in providers if p["parent"] in roots}
     cluster = make_cluster(
@@ -143,7 +141,7 @@ def tags_of(provider: dict[str, Any]) -> list[str]:
     return [aggregate_tag(spelled(name)) for name in provider["aggregates"]]
 
 
-ENCODING: Final = DATA["tag_encoding"]
+ENCODING: Final = PLACEMENT["tag_encoding"]
 GOOD: Final = [case for case in ENCODING if "means" in case]
 BAD: Final = [case for case in ENCODING if "error" in case]
 

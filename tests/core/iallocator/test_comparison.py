@@ -1,0 +1,119 @@
+"""Two answers side by side."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from paths import CAPTURES
+
+from ganeti_steward.core.iallocator.comparison import names, same, settled, short, word
+from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
+from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.model.requests import Balance, Capacity, Request
+
+
+def asked(capture: str) -> tuple[Cluster, Request]:
+    return read_message((CAPTURES / f"{capture}.in.json").read_bytes())
+
+
+def answered(capture: str) -> Answer:
+    """What hail answered."""
+    answer: dict[str, Any] = json.loads((CAPTURES / f"{capture}.out.json").read_text())
+    return Answer(answer["result"], answer["info"])
+
+
+@pytest.mark.parametrize(
+    ("capture", "words", "places"),
+    [
+        ("allocate-drbd", "node2.lab/node1.lab", {"new1.lab": ("node2.lab", "node1.lab")}),
+        # The primary stays; who is asked about moves beside it.
+        ("relocate-drbd", "node2.lab/node1.lab", {"drbd3.lab": ("node2.lab", "node1.lab")}),
+        ("relocate-sharedfile", "node2.lab", {"inst3.lab": ("node2.lab",)}),
+        (
+            "allocate-secondary-plain-to-drbd",
+            "node3.lab/node1.lab",
+            {"drbd5.lab": ("node3.lab", "node1.lab")},
+        ),
+        (
+            "node-evacuate-secondary-drbd",
+            "moved:2,failed:0",
+            {
+                "drbd2.lab": ("node4.lab", "node6.lab"),
+                "drbd8.lab": ("node4.lab", "node6.lab"),
+            },
+        ),
+        ("change-group-file-refused", "moved:0,failed:1", {}),
+    ],
+)
+def test_places(capture: str, words: str, places: dict[str, tuple[str, ...]]) -> None:
+    cluster, request = asked(capture)
+    answer = answered(capture)
+    assert short(answer, request, cluster) == words
+    found = settled(answer.result, request, cluster)
+    assert {one.instance.name: one.nodes for one in found} == places
+    assert same(answer, answer._replace(info="other words"), request, cluster)
+
+
+def test_batch() -> None:
+    cluster, request = asked("multi-allocate-two")
+    one = Answer([[["m1.lab", ["node3.lab"]], ["m2.lab", ["node1.lab"]]], []], "")
+    turned = Answer([[["m2.lab", ["node1.lab"]], ["m1.lab", ["node3.lab"]]], []], "")
+    other = Answer([[["m1.lab", ["node3.lab"]]], ["m2.lab"]], "")
+    assert short(one, request, cluster) == "placed:2,failed:0"
+    assert short(other, request, cluster) == "placed:1,failed:1"
+    assert same(one, turned, request, cluster)
+    assert not same(one, other, request, cluster)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "are_same"),
+    [
+        (Refusal("a"), Refusal("b"), True),
+        (Refusal("a"), None, False),
+        (Answer(["node1.lab", "node2.lab"], ""), None, False),
+        (Answer(["node1.lab", "node2.lab"], ""), Refusal(""), False),
+        (Refusal(""), Answer(["node1.lab", "node2.lab"], ""), False),
+        # Primary and secondary changed over are another answer.
+        (Answer(["node1.lab", "node2.lab"], ""), Answer(["node2.lab", "node1.lab"], ""), False),
+    ],
+)
+def test_same(ours: Outcome, theirs: Outcome | None, are_same: bool) -> None:
+    cluster, request = asked("allocate-drbd")
+    assert same(ours, theirs, request, cluster) is are_same
+
+
+def test_capacity() -> None:
+    cluster, request = asked("allocate-drbd")
+    question = Capacity(request)  # type: ignore[arg-type]
+    ours, theirs = ({"count": n, "placements": [], "limited_by": str(n)} for n in (3, 4))
+    assert short(Answer(ours, ""), question, cluster) == "count:3"
+    assert not same(Answer(ours, ""), Answer(theirs, ""), question, cluster)
+    assert same(Answer(ours, ""), Answer(ours | {"limited_by": "x"}, ""), question, cluster)
+    assert settled(ours, question, cluster) == []
+    assert names(question) == "new1.lab"
+
+
+def test_names() -> None:
+    assert names(asked("relocate-drbd")[1]) == "drbd3.lab"
+    assert names(asked("multi-allocate-two")[1]) == "m1.lab,m2.lab"
+    _, request = asked("node-evacuate-all-drbd")
+    many = request._replace(instances=("a", "b c", "d", "e", "f"))  # type: ignore[call-arg, union-attr]
+    assert names(many) == "a,'b c',d,+2"
+    assert names(Balance()) == "-"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a.lab", "a.lab"),
+        ("a b", "'a b'"),
+        ("a\nb", r"'a\nb'"),
+        ("", "''"),
+        ("\udc80", r"'\udc80'"),
+    ],
+)
+def test_word(text: str, told: str) -> None:
+    assert word(text) == told

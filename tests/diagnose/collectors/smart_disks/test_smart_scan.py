@@ -1,0 +1,141 @@
+"""Which disks smartctl is asked about, and those that hang."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from collected import RECORDED, collect, faults, fine, recorded, unknown
+from smart_answers import (
+    HDD,
+    NVME,
+    SAS,
+    SCAN,
+    SSD,
+    document,
+)
+
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
+from ganeti_steward.core.process import Ended
+from ganeti_steward.diagnose.collectors.smart import Collector
+from ganeti_steward.diagnose.sources import isolated
+from ganeti_steward.diagnose.testing import RecordedMachine
+
+
+def test_behind_a_raid_controller() -> None:
+    """The volume has no SMART; a verdict made of the attributes is one."""
+    said = collect("smart", recorded("smart", "megaraid"))
+    assert faults(said) == {"smart:X9K0A0P2FJ7D": ["more than 100 grown defects"]}
+    assert sorted(fine(said)) == ["smart:ENB7N8823I1107W4K", "smart:X9K0A0NXFJ7D"]
+    (volume,) = [one for one in said if isinstance(one, NotApplicable)]
+    assert volume.source == "smart:00e1b2c3d4a5968727d8c4a1f0e0a0b0"
+
+
+def test_a_volume_that_smartctl_refuses_to_open() -> None:
+    volume = "smart:00f1b2c3d4a5968727d8c4a1f0e0a0b0"
+    machine = recorded("smart", "perc")
+    assert collect("smart", machine) == [
+        NotApplicable(volume, "is a volume of a raid controller"),
+        Finding("smart:71Q0A1C3FVTE", "Ok"),
+    ]
+    # Where its disks are not listed, nothing is known of them.
+    scan = document("perc", "scan")
+    del scan["devices"][1:]
+    machine.recorded["commands"][SCAN] = {"output": json.dumps(scan)}
+    assert set(unknown(collect("smart", machine))) == {volume}
+
+
+def test_virtual_disks() -> None:
+    (said,) = collect("smart", recorded("smart", "virtual"))
+    assert said == NotApplicable("smart", "there is no disk that could tell SMART data")
+
+
+def test_usb() -> None:
+    said = collect("smart", recorded("smart", "usb"))
+    assert fine(said) == [f"smart:{HDD}"]
+    # One smartctl reads nothing from, and one it does not even list.
+    assert [one for one in said if not isinstance(one, Finding)] == [
+        NotApplicable("smart:sdb", "tells no SMART data")
+    ]
+
+
+def test_smartctl_is_not_installed(tmp_path: Path) -> None:
+    assert collect("smart", RecordedMachine(tmp_path)) == [
+        NotApplicable("smart", "smartctl is not installed")
+    ]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"status": 1},
+        {"fault": "killed after 60 s"},
+        {"output": ""},
+        {"output": "[]"},
+        {"output": "{}"},
+        {"output": '{"smartctl": {}, "devices": {}}'},
+        {"output": '{"smartctl": {}, "devices": [{"name": "/dev/sda"}]}'},
+        {"output": '{"smartctl": {}, "devices": [{"name": "-h", "type": "sat"}]}'},
+    ],
+    ids=str,
+)
+def test_a_failing_scan_is_not_fine(said: dict[str, Any]) -> None:
+    machine = recorded("smart", "virtual", commands={SCAN: {"status": 0} | said})
+    (one,) = collect("smart", machine)
+    assert isinstance(one, Unknown)
+    assert one.source == "smart"
+
+
+def test_a_scan_that_overlooks_all_disks() -> None:
+    """An empty list alone would look as if there were only virtual disks."""
+    for case in ("healthy", "dead"):
+        machine = recorded("smart", case)
+        commands = {SCAN: {"output": '{"smartctl": {"exit_status": 0}}'}}
+        (said,) = collect("smart", recorded("smart", case, commands=commands))
+        assert isinstance(said, Unknown), machine
+        assert {"nvme0n1", "sda"} <= set(said.reason.replace(",", "").split())
+
+
+class Hanging(RecordedMachine):
+    """One of its disks does not answer until it is let go."""
+
+    def __init__(self, disk: str) -> None:
+        super().__init__(RECORDED / "smart" / "healthy")
+        self._disk, self.let_go, self.held_up = disk, threading.Event(), False
+
+    def run(self, *command: str) -> Ended:
+        if command[-1] != f"/dev/{self._disk}":
+            return super().run(*command)
+        self.held_up = not self.let_go.wait(30)
+        return Ended(-9, b"", b"", "killed after 60 s")
+
+
+@pytest.mark.parametrize("disk", ["sda", "sdb", "sdc", "nvme0"])
+def test_a_disk_that_hangs_does_not_hide_the_others(disk: str) -> None:
+    machine = Hanging(disk)
+    said = iter(Collector({}).steward_diagnose(machine))
+    others = [next(said) for _ in range(3)]
+    machine.let_go.set()
+    assert len(fine(others)) == 3
+    assert [type(one) for one in said] == [Unknown]
+    assert not machine.held_up
+
+
+def test_who_listens_no_more_is_not_held_up() -> None:
+    machine = Hanging("sda")
+    said = Collector({}).steward_diagnose(machine)
+    next(said)
+    said.close()
+    assert not machine.held_up
+    machine.let_go.set()
+
+
+def test_what_is_left_when_its_time_is_over() -> None:
+    """Stopped from outside: the others were told, and the disk that hangs is not fine."""
+    collector, machine = Collector({}), Hanging("sda")
+    said = isolated.run("smart", 2, lambda: collector.steward_diagnose(machine))
+    assert sorted(fine(said)) == sorted(f"smart:{serial}" for serial in (SSD, SAS, NVME))
+    assert set(unknown(said)) == {"smart"}

@@ -1,0 +1,218 @@
+"""DRBD 8.4 and 9, judged on recorded states."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from collected import RECORDED, collect, faults, recorded, survives, unknown
+from json_damage import damaged, shuffled
+
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
+from ganeti_steward.diagnose.testing import RecordedMachine
+
+HEAD_8 = "version: 8.4.11 (api:1/proto:86-101)\nsrcversion: 211FB288A383ED945B83420 \n"
+HEAD_9 = "version: 9.2.11 (api:2/proto:118-122)\nTransports (api:21): tcp (9.2.11)\n"
+OK = [Finding("drbd", "Ok")]
+LOST = {"drbd": ["local disk lost"]}
+STUCK = {"drbd": ["inconsistent, nothing is copied"]}
+
+
+def loaded(tmp_path: Path, text: str, **changed: Any) -> RecordedMachine:
+    return RecordedMachine(tmp_path, files={"/proc/drbd": text}, **changed)
+
+
+def nine(tmp_path: Path, document: Any, **ended: Any) -> RecordedMachine:
+    commands = {"drbdsetup status --json": {"output": json.dumps(document)} | ended}
+    return loaded(tmp_path, HEAD_9, commands=commands)
+
+
+def status_of(case: str) -> Any:
+    return json.loads((RECORDED / "drbd" / case / "status.json").read_text())
+
+
+def eight(tmp_path: Path, connection: str, roles: str, disks: str) -> RecordedMachine:
+    line = f" 0: cs:{connection} ro:{roles} ds:{disks} C r-----\n    ns:0 nr:0 dw:0 dr:0\n"
+    return loaded(tmp_path, HEAD_8 + line)
+
+
+@pytest.mark.parametrize("case", ["healthy8", "healthy9"])
+def test_healthy(case: str) -> None:
+    """Copying, peers that are away and devices without a disk on purpose are no faults."""
+    assert collect("drbd", recorded("drbd", case)) == OK
+
+
+@pytest.mark.parametrize("case", ["broken8", "broken9"])
+def test_broken(case: str) -> None:
+    said = collect("drbd", recorded("drbd", case), repair="replace-disks")
+    assert faults(said) == {"drbd": STUCK["drbd"] + LOST["drbd"]}
+    assert {(one.status, one.command) for one in said if isinstance(one, Finding)} == {
+        ("live-repair", "replace-disks")
+    }
+
+
+@pytest.mark.parametrize("case", ["broken8", "broken9"])
+def test_a_status_for_each_kind(case: str) -> None:
+    said = collect(
+        "drbd",
+        recorded("drbd", case),
+        disk_lost_status="evacuate",
+        inconsistent_status="Ok",
+        standalone_status="live-repair",
+    )
+    assert {(one.status, *one.details["faults"]) for one in said if isinstance(one, Finding)} == {
+        ("evacuate", "local disk lost"),
+        ("live-repair", "stands alone"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("connection", "disks", "expected"),
+    [
+        ("Connected", "UpToDate/UpToDate", {}),
+        ("Connected", "UpToDate/Diskless", {}),
+        ("Connected", "Diskless/UpToDate", LOST),
+        ("Connected", "Failed/UpToDate", LOST),
+        ("WFConnection", "Diskless/DUnknown", LOST),
+        ("StandAlone", "Diskless/DUnknown", LOST),
+        ("SyncTarget", "Inconsistent/UpToDate", {}),
+        ("PausedSyncT", "Inconsistent/UpToDate", {}),
+        ("VerifyS", "UpToDate/UpToDate", {}),
+        ("Ahead", "UpToDate/Consistent", {}),
+        ("WFConnection", "Inconsistent/DUnknown", {}),
+        ("WFConnection", "UpToDate/Outdated", {}),
+        ("Connected", "Inconsistent/UpToDate", STUCK),
+        ("Connected", "Inconsistent/Inconsistent", {}),
+        ("Connected", "Outdated/UpToDate", {}),
+        ("StandAlone", "UpToDate/DUnknown", {}),
+        ("StandAlone", "Consistent/DUnknown", {}),
+        ("Unconnected", "UpToDate/DUnknown", {}),
+        ("Connected", "Attaching/UpToDate", {}),
+    ],
+)
+def test_states_of_version_8(
+    tmp_path: Path, connection: str, disks: str, expected: dict[str, list[str]]
+) -> None:
+    said = collect("drbd", eight(tmp_path, connection, "Primary/Secondary", disks))
+    assert faults(said) == expected
+    assert not unknown(said)
+
+
+@pytest.mark.parametrize(
+    ("connection", "disks"),
+    [
+        ("Connected", "DUnknown/UpToDate"),
+        ("Connected", "Fine/UpToDate"),
+        ("Sunny", "UpToDate/UpToDate"),
+        ("Connected", "UpToDate"),
+        ("", "UpToDate/UpToDate"),
+        ("Connected", ""),
+    ],
+)
+def test_words_of_version_8_that_are_not_known(tmp_path: Path, connection: str, disks: str) -> None:
+    said = collect("drbd", eight(tmp_path, connection, "Primary/Secondary", disks))
+    assert set(unknown(said)) == {"drbd"}
+    assert len(said) == 1
+
+
+def test_the_finding_stays_while_instances_are_moved_away(tmp_path: Path) -> None:
+    line = " {}: cs:Connected ro:Secondary/Primary ds:{}/UpToDate C r-----\n"
+    expected = None
+    for left in range(12, 0, -1):
+        lines = [line.format(left, "Failed")]
+        lines += [line.format(minor, "Diskless") for minor in range(left - 1)]
+        said = collect("drbd", loaded(tmp_path, HEAD_8 + "".join(lines)))
+        assert said == (expected or said)
+        expected = said
+    assert collect("drbd", loaded(tmp_path, HEAD_8)) == OK
+
+
+def test_a_damaged_line_does_not_hide_another(tmp_path: Path) -> None:
+    good = " 1: cs:Connected ro:Secondary/Primary ds:Diskless/UpToDate C r-----\n"
+    for bad in (" 0: cs:Conn\x00cted ro:Primary\n", " x: cs:Connected ro:Primary\n", "0: \n"):
+        text = bad + good if bad.startswith(" 0") else good + bad
+        said = collect("drbd", loaded(tmp_path, HEAD_8 + text))
+        assert faults(said) == LOST
+        assert set(unknown(said)) == {"drbd"}
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    assert collect("drbd", RecordedMachine(tmp_path)) == [
+        NotApplicable("drbd", "drbd is not loaded")
+    ]
+    assert collect("drbd", loaded(tmp_path, HEAD_8)) == OK
+    assert collect("drbd", nine(tmp_path, [])) == OK
+
+
+@pytest.mark.parametrize("text", ["", "\n", "version: 7.0.1\n", "version: 10.1\n", " 0: cs:x"])
+def test_a_version_that_is_not_known(tmp_path: Path, text: str) -> None:
+    (said,) = collect("drbd", loaded(tmp_path, text))
+    assert isinstance(said, Unknown)
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    (said,) = collect("drbd", loaded(tmp_path, HEAD_8, refused={"/proc/drbd": "EIO"}))
+    assert isinstance(said, Unknown)
+
+
+def test_version_9_without_its_program(tmp_path: Path) -> None:
+    """The devices are there; that nobody can tell of them is no health."""
+    (said,) = collect("drbd", loaded(tmp_path, HEAD_9))
+    assert said == Unknown("drbd", "drbdsetup cannot be run: No such file or directory")
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [{"status": 20}, {"status": -11}, {"fault": "killed after 60 s"}, {"output": ""}]
+    + [{"output": text} for text in ("{}", "null", "[null]", "[[]]", "# No devices", "[" * 9999)],
+    ids=lambda ended: str(ended)[:40],
+)
+def test_a_failing_program_is_not_fine(tmp_path: Path, ended: dict[str, Any]) -> None:
+    (said,) = collect("drbd", nine(tmp_path, status_of("healthy9"), **ended))
+    assert isinstance(said, Unknown)
+
+
+#: What is read of a state; without it, or with nonsense in it, nobody knows.
+ESSENTIAL = {"devices", "connections", "volume", "disk-state", "connection-state"}
+ESSENTIAL |= {"peer_devices", "replication-state"}
+
+
+def test_every_damage_to_a_healthy_state(tmp_path: Path) -> None:
+    for path, changed in damaged(status_of("healthy9")):
+        said = collect("drbd", nine(tmp_path, changed))
+        if path[-1] in ESSENTIAL:
+            assert said != OK, path
+        # Only that a device has no disk on purpose is a reason not to call it broken.
+        assert not faults(said) or path[-1] == "client", path
+
+
+def test_every_damage_to_a_broken_state(tmp_path: Path) -> None:
+    for path, changed in damaged(status_of("broken9")):
+        said = collect("drbd", nine(tmp_path, changed))
+        # One device stays broken when the other cannot be judged.
+        assert faults(said), path
+        if path[-1] in ESSENTIAL:
+            assert unknown(said), path
+
+
+@pytest.mark.parametrize("case", ["healthy8", "broken8", "healthy9", "broken9"])
+def test_damage(case: str) -> None:
+    survives("drbd", case)
+
+
+def test_order_means_nothing(tmp_path: Path) -> None:
+    document = status_of("broken9")
+    expected = collect("drbd", nine(tmp_path, document))
+    for seed in range(50):
+        changed = shuffled(document, Random(seed), lists=True)
+        assert collect("drbd", nine(tmp_path, changed)) == expected
+    lines = recorded("drbd", "broken8").recorded["files"]["/proc/drbd"].splitlines(keepends=True)
+    head, devices = lines[:2], [lines[at : at + 2] for at in range(2, len(lines), 2)]
+    expected = collect("drbd", recorded("drbd", "broken8"))
+    for seed in range(20):
+        Random(seed).shuffle(devices)
+        text = "".join([*head, *(line for device in devices for line in device)])
+        assert collect("drbd", loaded(tmp_path, text)) == expected

@@ -1,0 +1,114 @@
+"""Memory errors as EDAC counts them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from collected import collect, faults, fine, recorded, survives, unknown
+
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
+from ganeti_steward.diagnose.testing import RecordedMachine
+
+MC = "/sys/devices/system/edac/mc"
+
+
+def test_healthy() -> None:
+    said = collect("edac", recorded("edac", "healthy"))
+    assert said == [Finding("edac:mc0", "Ok"), Finding("edac:mc1", "Ok")]
+
+
+def test_broken() -> None:
+    said = collect("edac", recorded("edac", "broken"))
+    assert faults(said) == {
+        "edac:mc0": [
+            "many corrected errors: dimm2 CPU_SrcID#0_MC#0_Chan#1_DIMM#0",
+            "uncorrected errors: dimm2 CPU_SrcID#0_MC#0_Chan#1_DIMM#0",
+        ],
+        # 2400 in the first hour; counted as those of a day.
+        "edac:mc1": ["many corrected errors: dimm2 CPU_SrcID#1_MC#0_Chan#1_DIMM#0"],
+        # A driver that knows the controller only.
+        "edac:mc2": ["uncorrected errors"],
+    }
+    assert {one.status for one in said if isinstance(one, Finding)} == {"live-repair"}
+    # 900 a day are too near to 1000 to tell.
+    assert unknown(said) == {
+        "edac:mc0": "too near to the limit of corrected errors to tell: "
+        "dimm4 CPU_SrcID#0_MC#0_Chan#2_DIMM#0"
+    }
+
+
+def test_counters_do_not_show() -> None:
+    more = recorded(
+        "edac",
+        "broken",
+        files={
+            f"{MC}/mc0/ue_count": "77\n",
+            f"{MC}/mc0/dimm2/dimm_ue_count": "77\n",
+            f"{MC}/mc0/dimm2/dimm_ce_count": "999999\n",
+            f"{MC}/mc0/seconds_since_reset": "864300\n",
+        },
+    )
+    assert collect("edac", more) == collect("edac", recorded("edac", "broken"))
+
+
+def test_settings() -> None:
+    said = collect(
+        "edac",
+        recorded("edac", "broken"),
+        corrected_status="Ok",
+        uncorrected_status="evacuate",
+        corrected_per_day=100000.0,
+    )
+    assert fine(said) == ["edac:mc1"]
+    assert [one.status for one in said if isinstance(one, Finding)] == [
+        "evacuate",
+        "Ok",
+        "evacuate",
+    ]
+    # None at all is asked for: then none at all is found where there is none.
+    said = collect("edac", recorded("edac", "healthy"), corrected_per_day=0.0)
+    assert faults(said) == {
+        "edac:mc0": ["many corrected errors: dimm2 CPU_SrcID#0_MC#0_Chan#1_DIMM#0"],
+        "edac:mc1": ["many corrected errors: dimm4 CPU_SrcID#1_MC#0_Chan#2_DIMM#0"],
+    }
+
+
+def test_errors_of_no_known_module() -> None:
+    said = collect("edac", recorded("edac", "healthy", files={f"{MC}/mc1/ue_count": "1\n"}))
+    assert faults(said) == {"edac:mc1": ["uncorrected errors"]}
+
+
+def test_many_errors_of_no_known_module() -> None:
+    """As where the firmware reports errors and does not say where they were."""
+    said = collect("edac", recorded("edac", "unplaced"))
+    assert faults(said) == {"edac:mc0": ["many corrected errors"]}
+    fewer = {f"{MC}/mc0/ce_count": "12012\n"}
+    assert fine(collect("edac", recorded("edac", "unplaced", files=fewer))) == ["edac:mc0"]
+
+
+def test_nothing_counts(tmp_path: Path) -> None:
+    (one,) = collect("edac", RecordedMachine(tmp_path))
+    assert isinstance(one, NotApplicable)
+    (one,) = collect("edac", RecordedMachine(tmp_path, files={f"{MC}/uevent": ""}))
+    assert isinstance(one, NotApplicable)
+
+
+def test_not_allowed_to_look() -> None:
+    (one,) = collect("edac", recorded("edac", "healthy", refused={MC: "EACCES"}))
+    assert isinstance(one, Unknown)
+    assert one.source == "edac"
+
+
+@pytest.mark.parametrize("name", ["ue_count", "ce_count", "seconds_since_reset", "dimm2"])
+@pytest.mark.parametrize("text", ["", "many\n", "-1\n", "\u0663\n", None])
+def test_what_cannot_be_read_is_not_fine(name: str, text: str | None) -> None:
+    path = f"{MC}/mc0/{name}" + ("/dimm_ce_count" if name == "dimm2" else "")
+    said = collect("edac", recorded("edac", "healthy", files={path: text}))
+    assert set(unknown(said)) == {"edac:mc0"}
+    assert fine(said) == ["edac:mc1"]
+
+
+@pytest.mark.parametrize("case", ["healthy", "broken"])
+def test_damaged_input(case: str) -> None:
+    survives("edac", case)

@@ -1,0 +1,173 @@
+"""What the kernel's log says about hardware."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from collected import collect, faults, fine, recorded, survives, unknown
+
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
+from ganeti_steward.diagnose.model.hysteresis import Holding, State, settle
+from ganeti_steward.diagnose.testing import RecordedMachine
+
+ERROR = "3,1,{},-;I/O error, dev sda, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2\n"
+
+
+def logging(path: Path, *records: str, uptime: str = "1000.00 900.00\n") -> RecordedMachine:
+    return RecordedMachine(path, kernel_log=records, files={"/proc/uptime": uptime})
+
+
+def test_healthy() -> None:
+    # Corrected errors, one read error, a floppy drive, words that programs wrote: nothing.
+    assert collect("kernel", recorded("kernel", "healthy")) == [Finding("kernel", "Ok")]
+
+
+def test_broken() -> None:
+    said = collect("kernel", recorded("kernel", "broken"))
+    assert faults(said) == {
+        "kernel:0000:3a:00.0": ["fatal PCI Express error"],
+        "kernel:cpu": ["uncorrected error reported by the firmware", "uncorrected machine check"],
+        "kernel:dm-2": ["filesystem errors"],
+        "kernel:dm-3": ["filesystem errors"],
+        "kernel:memory": ["uncorrected memory error"],
+        "kernel:nvme1": ["controller failed"],
+        "kernel:sdb": ["I/O errors"],
+        "kernel:sde1": ["filesystem errors"],
+    }
+    assert {one.status for one in said if isinstance(one, Finding)} == {"live-repair"}
+    assert unknown(said) == {}
+
+
+def test_settings() -> None:
+    broken = recorded("kernel", "broken")
+    said = collect(
+        "kernel",
+        broken,
+        window=0.0,
+        io_errors=6,
+        ignore=["dm-*", "sde*"],
+        hung_status="live-repair",
+        lockup_status="evacuate",
+        memory_status="Ok",
+        pci_status="Ok",
+        nvme_status="Ok",
+        machine_check_status="Ok",
+        repair="look",
+    )
+    assert said == [
+        Finding("kernel:cpu", "evacuate", "", {"faults": ["soft lockup"]}),
+        Unknown("kernel:sdb", "some I/O errors"),
+        Finding("kernel:sdx", "live-repair", "look", {"faults": ["I/O errors"]}),
+        Finding("kernel:tasks", "live-repair", "look", {"faults": ["hung tasks"]}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "expected", "unsure"),
+    [
+        (2, [], {}),
+        (3, [], {"kernel:sda": "some I/O errors"}),
+        (4, [], {"kernel:sda": "some I/O errors"}),
+        (5, ["I/O errors"], {}),
+        (50, ["I/O errors"], {}),
+    ],
+)
+def test_so_many_io_errors(
+    tmp_path: Path, count: int, expected: list[str], unsure: dict[str, str]
+) -> None:
+    said = collect("kernel", logging(tmp_path, *[ERROR.format(7)] * count))
+    assert faults(said).get("kernel:sda", []) == expected
+    assert unknown(said) == unsure
+    assert fine(said) == ([] if expected else ["kernel"])
+
+
+def test_a_disk_that_fails_now_and_then_is_one_finding() -> None:
+    """Errors leave the window one by one, and others come: 5, 4, 5 of them count."""
+    state, told = State(), []
+    for hours in (96, 99, 102):
+        uptime = {"/proc/uptime": f"{hours * 3600}.00 900.00\n"}
+        said = collect("kernel", recorded("kernel", "sporadic", files=uptime))
+        settled = settle(state, said, Holding())
+        state = settled.state
+        told.append([finding.source for finding in settled.findings])
+    assert told == [["kernel:sdc"]] * 3
+
+
+def test_the_window(tmp_path: Path) -> None:
+    up = "360000.00 900.00\n"
+    old, young = ERROR.format(int(51.9 * 3600e6)), ERROR.format(int(52.1 * 3600e6))
+    assert fine(collect("kernel", logging(tmp_path, *[old] * 9, uptime=up))) == ["kernel"]
+    assert faults(collect("kernel", logging(tmp_path, *[young] * 9, uptime=up)))
+    assert faults(collect("kernel", logging(tmp_path, *[old] * 9, uptime=up), window=0.0))
+
+
+def test_programs_cannot_forge(tmp_path: Path) -> None:
+    forged = [ERROR.format(7).replace("3,", "11,", 1)] * 9
+    assert fine(collect("kernel", logging(tmp_path, *forged))) == ["kernel"]
+    # A process's name stands within the message, never at its beginning.
+    inside = "3,1,7,-;INFO: task I/O error, dev sda,:17 blocked for more than 120 seconds.\n"
+    assert fine(collect("kernel", logging(tmp_path, *[inside] * 9))) == ["kernel"]
+    # And the lines below a message are details of it.
+    below = "4,1,7,-;something\n I/O error, dev sda, sector 8\n"
+    assert fine(collect("kernel", logging(tmp_path, *[below] * 9))) == ["kernel"]
+
+
+@pytest.mark.parametrize("status", ["a600000000000000", "f600000000000000", "be00000000800400"])
+def test_uncorrected_machine_checks(tmp_path: Path, status: str) -> None:
+    text = f"0,1,7,-;mce: [Hardware Error]: CPU 1: Machine Check: 0 Bank 5: {status}\n"
+    said = collect("kernel", logging(tmp_path, text))
+    assert faults(said) == {"kernel:cpu": ["uncorrected machine check"]}
+
+
+@pytest.mark.parametrize("status", ["8c00004a000800c1", "d000000000000000", "9c00000000000000"])
+def test_corrected_machine_checks(tmp_path: Path, status: str) -> None:
+    text = f"0,1,7,-;mce: [Hardware Error]: CPU 1: Machine Check: 0 Bank 5: {status}\n"
+    assert fine(collect("kernel", logging(tmp_path, text))) == ["kernel"]
+
+
+def test_order_and_number_of_messages_do_not_show() -> None:
+    machine = recorded("kernel", "broken")
+    said = collect("kernel", machine)
+    for seed in range(20):
+        Random(seed).shuffle(machine.recorded["kernel_log"])
+        assert collect("kernel", machine) == said
+    machine.recorded["kernel_log"] *= 2
+    assert collect("kernel", machine) == said
+
+
+def test_no_log(tmp_path: Path) -> None:
+    (said,) = collect("kernel", RecordedMachine(tmp_path))
+    assert said == Unknown("kernel", "/dev/kmsg: Operation not permitted")
+    (said,) = collect("kernel", logging(tmp_path))
+    assert isinstance(said, Unknown)
+
+    class Without(RecordedMachine):
+        def kernel_log(self) -> list[str]:
+            raise FileNotFoundError(2, "No such file or directory", "/dev/kmsg")
+
+    (said,) = collect("kernel", Without(tmp_path))
+    assert isinstance(said, NotApplicable)
+
+
+@pytest.mark.parametrize("uptime", ["", "long\n", "nan 1\n", "-5.0 1.0\n"])
+def test_an_uptime_of_another_form_is_unknown(tmp_path: Path, uptime: str) -> None:
+    machine = logging(tmp_path, ERROR.format(7), uptime=uptime)
+    assert set(unknown(collect("kernel", machine))) == {"kernel"}
+    assert fine(collect("kernel", machine, window=0.0)) == ["kernel"]
+
+
+@pytest.mark.parametrize("record", ["", "nonsense", "x,1,2,-;text\n", "4,1,-;text\n", "4,1,2,-\n"])
+def test_a_record_of_another_form(tmp_path: Path, record: str) -> None:
+    said = collect("kernel", logging(tmp_path, record))
+    assert set(unknown(said)) == {"kernel"}
+    # It hides nothing.
+    said = collect("kernel", logging(tmp_path, record, *[ERROR.format(7)] * 5))
+    assert faults(said) == {"kernel:sda": ["I/O errors"]}
+    assert set(unknown(said)) == {"kernel"}
+
+
+@pytest.mark.parametrize("case", ["healthy", "broken"])
+def test_damaged_input(case: str) -> None:
+    survives("kernel", case)

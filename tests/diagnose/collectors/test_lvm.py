@@ -1,0 +1,172 @@
+"""LVM, judged on reports of lvm 2.03.16, some of them of volume groups on real devices."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from collected import RECORDED, collect, faults, fine, recorded, survives, unknown
+from json_damage import damaged, shuffled
+
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
+from ganeti_steward.diagnose.collectors.lvm import COMMAND
+from ganeti_steward.diagnose.sources.local_machine import LocalMachine
+from ganeti_steward.diagnose.testing import RecordedMachine
+
+LINE = " ".join(COMMAND)
+
+
+def report(case: str) -> Any:
+    return json.loads((RECORDED / "lvm" / case / "fullreport.json").read_text())
+
+
+def answering(tmp_path: Path, document: Any, **ended: Any) -> RecordedMachine:
+    return RecordedMachine(tmp_path, commands={LINE: {"output": json.dumps(document)} | ended})
+
+
+def test_healthy() -> None:
+    """A physical volume without a group is nobody's."""
+    said = collect("lvm", recorded("lvm", "healthy"))
+    assert said == [
+        Finding("lvm:emptyvg", "Ok"),
+        Finding("lvm:sysvg", "Ok"),
+        Finding("lvm:xenvg", "Ok"),
+    ]
+
+
+def test_a_physical_volume_is_missing() -> None:
+    said = collect("lvm", recorded("lvm", "broken"), repair="rebuild-vg")
+    assert said == [
+        Finding("lvm:sysvg", "Ok"),
+        Finding("lvm:xenvg", "live-repair", "rebuild-vg", {"faults": ["physical volume missing"]}),
+    ]
+
+
+def test_the_finding_stays_while_instances_are_moved_away(tmp_path: Path) -> None:
+    document = report("broken")
+    expected = collect("lvm", answering(tmp_path, document))
+    group = next(one for one in document["report"] if one["vg"][0]["vg_name"] == "xenvg")
+    while group["lv"]:
+        group["lv"].pop()
+        assert collect("lvm", answering(tmp_path, document)) == expected
+
+
+def test_incomplete_logical_volumes_may_be_worse() -> None:
+    said = collect("lvm", recorded("lvm", "broken"), partial_status="evacuate")
+    assert {one.status for one in said if isinstance(one, Finding)} == {
+        "Ok",
+        "live-repair",
+        "evacuate",
+    }
+    assert faults(said) == {"lvm:xenvg": ["logical volume incomplete", "physical volume missing"]}
+
+
+def test_a_required_group_is_missing() -> None:
+    said = collect("lvm", recorded("lvm", "healthy"), required=["xenvg", "othervg"])
+    assert faults(said) == {"lvm:othervg": ["volume group missing"]}
+    said = collect("lvm", recorded("lvm", "none"), required=["xenvg"])
+    assert faults(said) == {"lvm:xenvg": ["volume group missing"]}
+
+
+def test_groups_of_instances() -> None:
+    """LVM finds them where no filter keeps it from looking into the instances' disks."""
+    machine = recorded("lvm", "guests")
+    assert faults(collect("lvm", machine)) == {"lvm:db-vg": ["physical volume missing"]}
+    assert collect("lvm", machine, ignore=["db-*"]) == [Finding("lvm:xenvg", "Ok")]
+    assert collect("lvm", machine, ignore=["*"]) == [
+        NotApplicable("lvm", "there is no volume group")
+    ]
+    # What has to be there cannot be ignored.
+    said = collect("lvm", machine, ignore=["*"], required=["xenvg"])
+    assert said == [Finding("lvm:xenvg", "Ok")]
+
+
+def test_two_groups_of_one_name(tmp_path: Path) -> None:
+    document = report("broken")
+    document["report"][0]["vg"][0]["vg_name"] = "xenvg"
+    said = collect("lvm", answering(tmp_path, document))
+    assert faults(said) == {"lvm:xenvg": ["physical volume missing"]}
+    assert not fine(said)
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    assert collect("lvm", RecordedMachine(tmp_path)) == [
+        NotApplicable("lvm", "lvm is not installed")
+    ]
+    none = [NotApplicable("lvm", "there is no volume group")]
+    assert collect("lvm", recorded("lvm", "none")) == none
+    # As it is said when a filter leaves no device.
+    assert collect("lvm", answering(tmp_path, {"report": [{"vg": []}]})) == none
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        {"status": 5},
+        {"status": -9},
+        {"status": 0, "fault": "killed after 60 s"},
+        {"output": ""},
+        {"output": "  {"},
+        {"output": "[" * 100000},
+        {"output": '"xenvg"'},
+        {"output": '{"log": []}'},
+    ],
+    ids=lambda ended: str(ended)[:40],
+)
+def test_a_failing_program_is_not_fine(tmp_path: Path, ended: dict[str, Any]) -> None:
+    (said,) = collect("lvm", answering(tmp_path, report("healthy"), **ended), required=["xenvg"])
+    assert isinstance(said, Unknown)
+    assert said.source == "lvm"
+
+
+#: What is read of a report; without it, or with nonsense in it, nobody knows.
+ESSENTIAL = {"report", "vg", "pv", "lv", "vg_name", "vg_missing_pv_count", "pv_missing"}
+ESSENTIAL |= {"lv_health_status"}
+
+
+def test_every_damage_to_a_healthy_report(tmp_path: Path) -> None:
+    document = report("healthy")
+    for path, changed in damaged(document):
+        said = collect("lvm", answering(tmp_path, changed))
+        assert not faults(said), path
+        last, orphan = path[-1], path[:2] == ("report", 3)
+        if last in ESSENTIAL and not orphan:
+            assert unknown(said), (path, said)
+            # The group itself is not fine, nor are all when it is not known which it is.
+            assert len(fine(said)) <= 2, (path, said)
+
+
+def test_every_damage_to_a_broken_report(tmp_path: Path) -> None:
+    for path, changed in damaged(report("broken")):
+        said = collect("lvm", answering(tmp_path, changed))
+        if path in (("report",), ("report", 1)):
+            # The group itself is no longer told of.
+            continue
+        assert faults(said) or unknown(said), path
+        assert "lvm:xenvg" not in fine(said), path
+
+
+def test_damage() -> None:
+    survives("lvm", "healthy")
+    survives("lvm", "broken")
+
+
+def test_order_means_nothing(tmp_path: Path) -> None:
+    document = report("broken")
+    expected = collect("lvm", answering(tmp_path, document))
+    for seed in range(50):
+        changed = shuffled(document, Random(seed), lists=True)
+        assert collect("lvm", answering(tmp_path, changed)) == expected
+
+
+@pytest.mark.skipif(shutil.which("lvm") is None, reason="lvm is not installed")
+@pytest.mark.skipif(os.geteuid() != 0, reason="lvm wants root")
+def test_the_real_program_takes_the_question() -> None:
+    said = collect("lvm", LocalMachine(time.monotonic() + 30))
+    assert not unknown(said)

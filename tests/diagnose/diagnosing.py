@@ -1,0 +1,103 @@
+"""A node to be diagnosed: plugins as real modules, a configuration as a real file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from textwrap import dedent
+from typing import Final
+
+from ganeti_steward.core.config.load import load_config
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.ganeti.this_node import ThisNode
+from ganeti_steward.core.model.finding import Said
+from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.run.gathering import gather
+from ganeti_steward.diagnose.run.loading import Source, sources
+from ganeti_steward.diagnose.run.running import Run, diagnose_node
+from ganeti_steward.diagnose.testing import RecordedMachine
+
+#: What every plugin of these tests imports.
+IMPORTS: Final = """\
+import ctypes, itertools, os, signal, sys, time
+from ganeti_steward.core import hookimpl
+from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
+"""
+
+NODE: Final = ThisNode("node1.example.com", "8a1b4f2e-5a2b-4d3c-9e1f-0123456789ab", "192.0.2.1")
+
+#: ns since the epoch.
+NOW: Final = 1_700_000_000_123_456_000
+
+
+@dataclass
+class Site:
+    """A place in the file system where a node's plugins, configuration and state lie."""
+
+    path: Path
+    machine: Callable[[float], Machine] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.machine = lambda limit: RecordedMachine(self.path)
+
+    @property
+    def modules(self) -> Path:
+        """Where the plugins lie."""
+        return self.path / "modules"
+
+    @property
+    def directory(self) -> Path:
+        """Where the state and the report are."""
+        return self.path / "diagnose"
+
+    @property
+    def config_file(self) -> Path:
+        return self.path / "steward.toml"
+
+    def plugin(self, name: str, source: str) -> None:
+        """Write a plugin's module."""
+        self.modules.mkdir(exist_ok=True)
+        (self.modules / f"{name}.py").write_text(IMPORTS + dedent(source))
+
+    def configure(
+        self,
+        *load: str,
+        collectors: Sequence[str] = (),
+        more: str = "",
+        tables: str = "",
+        limit: float = 120,
+    ) -> None:
+        """Write the configuration; no command is asked unless ``more`` says so."""
+        text = f"""
+        [diagnose]
+        collectors = {json.dumps(collectors)}
+        load = {json.dumps(load)}
+        directory = "{self.directory}"
+        time-limit = {limit}
+        """
+        more = dedent(more) if "commands" in more else f"commands = []\n{dedent(more)}"
+        log = '[log]\nfile = ""\n'
+        self.config_file.write_text(f"{dedent(text)}{more}\n{log}{dedent(tables)}")
+
+    @property
+    def config(self) -> Config:
+        return load_config(str(self.config_file))
+
+    def sources(self, commands: str = "/nonexistent") -> list[Source]:
+        return list(sources(self.config, self.machine, commands))
+
+    def said(self, commands: str = "/nonexistent") -> list[Said]:
+        """What all sources say, in their order."""
+        return [one for asked in gather(self.sources(commands)) for one in asked.said]
+
+    def run(self, *, keep: bool = True, commands: str = "/nonexistent") -> Run:
+        """One run in this process."""
+        return diagnose_node(
+            self.config.diagnose,
+            self.sources(commands),
+            keep=keep,
+            node=lambda: NODE,
+            now=lambda: NOW,
+        )

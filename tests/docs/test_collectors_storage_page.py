@@ -1,0 +1,40 @@
+"""The page about storage collectors names every key, with the default it has."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+
+import pytest
+from paths import DOCS
+
+PAGE = DOCS / "reference" / "collectors-storage.md"
+
+#: Where the keys of a collector are, and what lies in a place of its own.
+MODULES = {"smart": "smart_disks.common", "md": "md", "lvm": "lvm", "drbd": "drbd"}
+
+
+def section(name: str) -> str:
+    found = re.search(rf"^## {name}$(.*?)(?=^## |\Z)", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    assert found, name
+    return found[1]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_key_is_described(name: str) -> None:
+    module = import_module(f"ganeti_steward.diagnose.collectors.{MODULES[name]}")
+    text = section(name)
+    for field, default in module.Settings()._asdict().items():
+        key = field.replace("_", "-")
+        if isinstance(default, str | int) and field != "repair":
+            assert f"`{key}` = {default}" in text, key
+        elif field != "repair":
+            assert default == ()
+            assert f"`{key}`" in text, key
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_key_is_invented(name: str) -> None:
+    module = import_module(f"ganeti_steward.diagnose.collectors.{MODULES[name]}")
+    known = {field.replace("_", "-") for field in module.Settings._fields}
+    assert set(re.findall(r"`([a-z-]+-(?:status|above))", section(name))) <= known
