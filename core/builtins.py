@@ -32,6 +32,24 @@ SHADOWS: Final = "ganeti_steward.plugins.shadow.shadows"
 COLLECTORS: Final = "ganeti_steward.diagnose.run.collectors"
 NODE_CHECK: Final = "ganeti_steward.diagnose.run.node_check"
 
+_CORE_SECTIONS: Final = "ganeti_steward.core.config.values"
+_DIAGNOSE_SECTIONS: Final = "ganeti_steward.diagnose.config.sections"
+
+#: Section of the configuration file -> its declaration, in the order of the sample.
+SECTIONS: Final[dict[str, str]] = {
+    "allocators": f"{_CORE_SECTIONS}:Allocators",
+    "shadow": "ganeti_steward.plugins.shadow.config:Shadow",
+    "plugins": f"{_CORE_SECTIONS}:Plugins",
+    "aggregates": "ganeti_steward.plugins.aggregates.config:Aggregates",
+    "diagnose": f"{_DIAGNOSE_SECTIONS}:Diagnose",
+    "agent": f"{_DIAGNOSE_SECTIONS}:Agent",
+    "history": f"{_CORE_SECTIONS}:History",
+    "log": f"{_CORE_SECTIONS}:Log",
+}
+
+#: Section with sections of any name below it -> the declaration of each of those.
+NAMED_SECTIONS: Final[dict[str, str]] = {"nagios": f"{_DIAGNOSE_SECTIONS}:Nagios"}
+
 _ALLOCATORS: Final = "ganeti_steward.allocators.cli"
 _CORE: Final = "ganeti_steward.core.commands"
 _DIAGNOSE: Final = "ganeti_steward.diagnose.cli"
@@ -59,6 +77,12 @@ COMMANDS: Final[Mapping[str, str]] = {
 def module(name: str) -> Any:
     """Import a module by one of the names above."""
     return importlib.import_module(name)
+
+
+def declaration(section: str) -> Any:
+    """The declaration of a section of the configuration file."""
+    name, _, attribute = (SECTIONS | NAMED_SECTIONS)[section].partition(":")
+    return getattr(module(name), attribute)
 
 
 def command_module(command: str) -> Any:

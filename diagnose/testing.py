@@ -18,11 +18,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ganeti_steward.core.config.node import Diagnose
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.model.finding import Said
 from ganeti_steward.core.model.machine import Machine, Reading, Space
 from ganeti_steward.core.process import Ended
+from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.run.loading import sources
 
 
@@ -123,6 +123,6 @@ def said_by(plugin: str, machine: Machine, settings: Mapping[str, Any] | None = 
     an Unknown, as it is then.
     """
     alone = Diagnose(collectors=(), load=(plugin,), commands=())
-    config = Config(diagnose=alone, plugin={plugin: settings or {}})
+    config = Config(sections={"diagnose": alone}, plugin={plugin: settings or {}})
     (source,) = sources(config, lambda _: machine)
     return source.ask()

@@ -48,7 +48,7 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
         "cli",
     ),
     "plugins": ("", "aggregates", "shadow"),
-    "diagnose": ("model", "sources", "collectors", "run", "agent", "", "cli"),
+    "diagnose": ("config", "model", "sources", "collectors", "run", "agent", "", "cli"),
 }
 
 #: The only module of the core that names modules of other rooms.

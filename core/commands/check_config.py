@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ganeti_steward.core import builtins
 from ganeti_steward.core.config.load import config_path, load_config
-from ganeti_steward.core.config.parse import sample_config
+from ganeti_steward.core.config.sample import sample_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import (
     COMMAND_PREFIX,
@@ -69,9 +69,10 @@ def plugin_faults(config: Config) -> list[str]:
             asked = [name for name in members(kind) if name not in broken]
             faults += [f"{section}.{kind}: {err}" for err in _member_faults(plugins, asked, hook)]
     loaded = config.plugins.load
+    diagnose = config.section(builtins.declaration("diagnose"))
     for section, names, known in (
         ("weigh", config.weigh, loaded),
-        ("plugin", config.plugin, (*loaded, *config.diagnose.load)),
+        ("plugin", config.plugin, (*loaded, *diagnose.load)),
     ):
         faults += [
             f"{section}.{name}: no plugin of this name is loaded"

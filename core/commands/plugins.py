@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 from ganeti_steward.core import builtins
 from ganeti_steward.core.commands.tables import add_table_options, table
 from ganeti_steward.core.config.load import config_path, load_config
-from ganeti_steward.core.config.node import COLLECTORS
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import COMMAND_PREFIX, EXIT_FAILURE, EXIT_OK, PluginError
 from ganeti_steward.core.hooks.manager import Plugins, entry_points
@@ -48,13 +48,19 @@ def run(options: argparse.Namespace) -> int:
 def _named(config: Config) -> Iterator[tuple[str, str, bool]]:
     """Name and origin of each plugin and collector, and whether it is loaded."""
     own = (*builtins.ALLOCATORS, *builtins.RULES)
-    loaded = (*own, *config.plugins.load, *config.diagnose.load)
+    diagnose = _diagnose(config)
+    loaded = (*own, *config.plugins.load, *diagnose.load)
     installed = {point.name for point in entry_points()}
     for name in dict.fromkeys([*loaded, *sorted(installed)]):
         origin = "entry point" if name in installed else "module"
         yield name, "built-in" if name in own else origin, name in loaded
-    for name in COLLECTORS:
-        yield name, "built-in", name in config.diagnose.collectors
+    for name in builtins.module(builtins.COLLECTORS).COLLECTORS:
+        yield name, "built-in", name in diagnose.collectors
+
+
+def _diagnose(config: Config) -> Any:
+    """The section of the node side, which has its own plugins and collectors."""
+    return config.section(builtins.declaration("diagnose"))
 
 
 def _commands(config: Config) -> dict[str, list[str]]:
@@ -69,13 +75,13 @@ def _commands(config: Config) -> dict[str, list[str]]:
 
 def _hooks(name: str, config: Config) -> list[str]:
     """The hooks of one plugin, loaded by itself so that each has its own fault."""
-    if name in COLLECTORS:
-        collectors = builtins.module(builtins.COLLECTORS)
+    collectors = builtins.module(builtins.COLLECTORS)
+    if name in collectors.COLLECTORS:
         fault = collectors.collector_fault(name, config.collector.get(name, {}))
         if fault:
             raise PluginError(name, str(fault))
         return [collectors.HOOK]
-    if name in config.diagnose.load:
+    if name in _diagnose(config).load:
         hooks: list[str] = builtins.module(builtins.NODE_CHECK).diagnose_hooks(name, config)
         return hooks
     alone = config.plugins._replace(load=(name,))

@@ -1,40 +1,25 @@
 """Reading the configuration file.
 
-A file is judged as a whole: all faults are told with their path.  What each key may be is
-in `ganeti_steward.core.config.schema`.
+A file is checked as a whole: all faults are named with their path.  What each key may be is in
+the declaration of its section, which `ganeti_steward.core.builtins` finds by the section's name;
+only those of the sections in the file are imported.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ganeti_steward.core.config.node import Agent, Diagnose, Nagios
-from ganeti_steward.core.config.schema import NAMED, SCHEMA, Key, number, shown, source_name
-from ganeti_steward.core.config.values import (
-    DEFAULT_PATH,
-    Aggregates,
-    Allocators,
-    Config,
-    History,
-    Log,
-    Plugins,
-    Shadow,
-)
+from ganeti_steward.core import builtins
+from ganeti_steward.core.config.declaration import read_section
+from ganeti_steward.core.config.kinds import number, shown
+from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import BadConfig
 from ganeti_steward.core.json_reader import describe
 
-_SECTIONS: Final[Mapping[str, type]] = {
-    "allocators": Allocators,
-    "shadow": Shadow,
-    "plugins": Plugins,
-    "aggregates": Aggregates,
-    "diagnose": Diagnose,
-    "agent": Agent,
-    "history": History,
-    "log": Log,
-}
+#: Weight of a plugin's costs.
+WEIGHT: Final = number(0, 1e6)
 
 
 def parse_config(path: str, raw: bytes) -> Config:
@@ -45,71 +30,46 @@ def parse_config(path: str, raw: bytes) -> Config:
         # Not only TOMLDecodeError: also bytes that are no text, and endless numbers.
         raise BadConfig(path, [f"is not valid TOML: {err}"]) from None
     faults: list[str] = []
-    config = read_config(table, faults)
+    config = _read(table, faults)
     if faults:
         raise BadConfig(path, faults)
     return config
 
 
-def read_config(table: Mapping[str, Any], faults: list[str]) -> Config:
+def _read(table: Mapping[str, Any], faults: list[str]) -> Config:
     """Check a parsed file; adds to ``faults`` and uses the default for what is faulty."""
-    known = [*SCHEMA, "weigh", "plugin", "collector", *NAMED]
+    known = [*builtins.SECTIONS, "weigh", "plugin", "collector", *builtins.NAMED_SECTIONS]
     for name in table:
         if name not in known:
             faults.append(f"{shown(name)}: no such section (known: {', '.join(known)})")
-    return Config(
-        **{name: _section(name, table, faults) for name in SCHEMA},
-        weigh=_weights(table.get("weigh", {}), faults),
-        plugin=_tables("plugin", table, faults),
-        collector=_tables("collector", table, faults),
-        nagios=_checks(table, faults),
-    )
+    found = dict(_sections(table, faults))
+    own = {name: found.pop(name) for name in Config._fields if name in found}
+    weights = _weights(table.get("weigh", {}), faults)
+    plugin, collector = (dict(_tables(name, table, faults)) for name in ("plugin", "collector"))
+    found |= _named_sections(table, faults)
+    return Config(**own, weigh=weights, plugin=plugin, collector=collector, sections=found)
 
 
-def _section(name: str, table: Mapping[str, Any], faults: list[str]) -> Any:
-    kind, schema, given = _SECTIONS[name], SCHEMA[name], table.get(name, {})
-    if not isinstance(given, dict):
-        faults.append(f"{name}: a section is expected, found {describe(given)}")
-        return kind()
-    return kind(**_values(name, schema, given, faults))
+def _sections(table: Mapping[str, Any], faults: list[str]) -> Iterator[tuple[str, Any]]:
+    """The sections that say more than their defaults."""
+    for name in builtins.SECTIONS:
+        if name in table:
+            declaration = builtins.declaration(name)
+            section = read_section(declaration, name, table[name], faults)
+            if section is not None and section != declaration():
+                yield name, section
 
 
-def _values(
-    path: str, schema: Mapping[str, Key], given: Mapping[str, Any], faults: list[str]
-) -> dict[str, Any]:
-    """The good values of a section, by the names of their fields."""
-    values: dict[str, Any] = {}
-    for key, value in given.items():
-        if key not in schema:
-            faults.append(f"{path}.{shown(key)}: no such key (known: {', '.join(schema)})")
-            continue
-        fault = schema[key].check(value)
-        if fault:
-            faults.append(f"{path}.{key}: {fault}")
-        else:
-            values[_field(key)] = tuple(value) if isinstance(value, list) else value
-    return values
-
-
-def _checks(table: Mapping[str, Any], faults: list[str]) -> dict[str, Nagios]:
-    """The checks of [nagios.NAME]."""
-    checks = {}
-    for name, given in _tables("nagios", table, faults).items():
-        path = f"nagios.{shown(name)}"
-        fault = source_name(name)
-        if fault:
-            faults.append(f"{path}: {fault}")
-        if "command" not in given:
-            faults.append(f"{path}: has no command")
-        values = _values(path, NAMED["nagios"], given, faults)
-        if "command" in values:
-            checks[name] = Nagios(**values)
-    return checks
-
-
-def _field(key: str) -> str:
-    """The name of a key's value: keys have dashes, as Ganeti writes request types."""
-    return key.replace("-", "_")
+def _named_sections(table: Mapping[str, Any], faults: list[str]) -> Iterator[tuple[str, Any]]:
+    """The sections of each kind that has any number of them, by their whole paths."""
+    for kind in builtins.NAMED_SECTIONS:
+        for name, given in _tables(kind, table, faults):
+            declaration, path = builtins.declaration(kind), f"{kind}.{shown(name)}"
+            fault = declaration.name_fault(name)
+            faults += [f"{path}: {fault}"] if fault else []
+            section = read_section(declaration, path, given, faults)
+            if section is not None:
+                yield f"{kind}.{name}", section
 
 
 def _weights(given: Any, faults: list[str]) -> dict[str, float]:
@@ -118,7 +78,7 @@ def _weights(given: Any, faults: list[str]) -> dict[str, float]:
         return {}
     weights = {}
     for name, value in given.items():
-        fault = number(0, 1e6)(value)
+        fault = WEIGHT.fault(value)
         if fault:
             faults.append(f"weigh.{shown(name)}: {fault}")
         else:
@@ -128,55 +88,15 @@ def _weights(given: Any, faults: list[str]) -> dict[str, float]:
 
 def _tables(
     section: str, table: Mapping[str, Any], faults: list[str]
-) -> dict[str, Mapping[str, Any]]:
-    """A section whose keys are names of sections."""
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The sections below one whose keys are names of sections."""
     given = table.get(section, {})
     if not isinstance(given, dict):
         faults.append(f"{section}: a section is expected, found {describe(given)}")
-        return {}
-    tables: dict[str, Mapping[str, Any]] = {}
+        return
     for name, value in given.items():
         if isinstance(value, dict):
-            tables[name] = value
+            yield name, value
         else:
-            faults.append(
-                f"{section}.{shown(name)}: a section is expected, found {describe(value)}"
-            )
-    return tables
-
-
-def sample_config() -> str:
-    """A complete configuration file with every default, commented."""
-    lines = [
-        f"# {DEFAULT_PATH}: configuration of Ganeti Steward.",
-        "# Every value shown is the default; gnt-steward check-config checks the file.",
-    ]
-    for name, schema in SCHEMA.items():
-        lines += ["", f"[{name}]"]
-        for key, described in schema.items():
-            default = getattr(_SECTIONS[name](), _field(key))
-            lines += [f"# {described.text}", f"#{key} = {_toml(default)}"]
-    lines += ["", "# [weigh]", "# Weight of a plugin's costs, by its name."]
-    lines += ['# "mysite.rules" = 1.0', "", '# [plugin."mysite.rules"]']
-    lines += ["# A plugin's own settings.", "", "# [collector.smart]"]
-    lines += ["# A collector's thresholds; docs/reference/diagnose.md lists them."]
-    lines += ["", "# [nagios.raid]", "# A check of Nagios as a source of the diagnosis."]
-    for key, described in NAMED["nagios"].items():
-        lines += [f"# {described.text}", f"# {key} = {_nagios_default(key)}"]
-    return "\n".join(lines) + "\n"
-
-
-def _nagios_default(key: str) -> str:
-    """What a check's key is by default; an example where it has none."""
-    defaults = Nagios._field_defaults | {"command": ("/usr/lib/nagios/plugins/check_raid",)}
-    return _toml(defaults[_field(key)])
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{}"
-    if isinstance(value, tuple):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else str(value)
+            path = f"{section}.{shown(name)}"
+            faults.append(f"{path}: a section is expected, found {describe(value)}")

@@ -1,4 +1,4 @@
-"""The configuration as typed values; every default is safe.
+"""The configuration as typed values, and the declarations of the core's own sections.
 
 Reading and checking a file is `ganeti_steward.core.config.parse`, which is only imported
 where there is one: an allocator's start should not pay for it.
@@ -6,11 +6,20 @@ where there is one: an allocator's start should not pay for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
-from ganeti_steward.core.config.node import Agent, Diagnose, Nagios
+from ganeti_steward.core.config.kinds import (
+    NAMES,
+    PATH,
+    SOME_NAMES,
+    Each,
+    number,
+    one_of,
+    whole,
+)
+from ganeti_steward.core.model.requests import HOOKS
 
 DEFAULT_PATH: Final = "/etc/ganeti/steward.toml"
 ENVIRONMENT: Final = "GNT_STEWARD_CONFIG"
@@ -21,119 +30,99 @@ CHAIN_LIMIT: Final = 890.0
 _BALANCED: Final = ("balanced",)
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
+_Section = TypeVar("_Section", bound=tuple[Any, ...])
+
 
 class Allocators(NamedTuple):
-    """[allocators]: who answers which request type, in this order until one succeeds."""
+    """[allocators]: which allocators answer which request type."""
 
-    allocate: tuple[str, ...] = _BALANCED
-    multi_allocate: tuple[str, ...] = _BALANCED
-    relocate: tuple[str, ...] = _BALANCED
-    allocate_secondary: tuple[str, ...] = _BALANCED
-    node_evacuate: tuple[str, ...] = _BALANCED
-    change_group: tuple[str, ...] = _BALANCED
-    balance: tuple[str, ...] = _BALANCED
-    capacity: tuple[str, ...] = _BALANCED
-    time_limit: float = 600
-    """seconds for each; all together have CHAIN_LIMIT"""
-
-
-class Shadow(NamedTuple):
-    """[shadow]: who is asked besides, only to be compared and logged."""
-
-    allocate: tuple[str, ...] = ()
-    multi_allocate: tuple[str, ...] = ()
-    relocate: tuple[str, ...] = ()
-    allocate_secondary: tuple[str, ...] = ()
-    node_evacuate: tuple[str, ...] = ()
-    change_group: tuple[str, ...] = ()
-    balance: tuple[str, ...] = ()
-    capacity: tuple[str, ...] = ()
-    time_limit: float = 120
-    """seconds for each"""
-
-    @property
-    def wanted(self) -> bool:
-        """Whether there is any."""
-        return any(names for names in self if isinstance(names, tuple))
+    chains: Annotated[
+        Mapping[str, tuple[str, ...]],
+        Each(HOOKS, SOME_NAMES, _BALANCED),
+        "Allocators tried in this order until one succeeds: names, or command:/path/of/a/program.",
+    ] = _NOTHING
+    """request type -> its allocators; `Config.chain` knows the default"""
+    time_limit: Annotated[
+        float,
+        number(1, 890),
+        "Seconds an allocator may take, its constraints included. All of a chain have 890 "
+        "together, of which each may take an equal share of what is left.",
+    ] = 600
 
 
 class Plugins(NamedTuple):
-    """[plugins]: what else is loaded."""
+    """[plugins]: plugins that are loaded besides the built-in ones."""
 
-    load: tuple[str, ...] = ()
-    time_limit: float = 10
-    """seconds for loading one, and for one call of a constrain or weigh hook"""
-
-
-class Aggregates(NamedTuple):
-    """[aggregates]: what the tags below ``steward:`` can say, and how they are read.
-
-    Both sources are united.  Names and expressions are checked by the plugin.
-    """
-
-    default_forbidden_prefixes: tuple[str, ...] = ()
-    required_prefixes: tuple[str, ...] = ()
-    unclaimable: tuple[str, ...] = ()
-    combine: str = "union"
-    """one of COMBINE"""
-    on_evacuation: str = "strict"
-    """one of ON_EVACUATION"""
-    groups: Mapping[str, Sequence[str]] = _NOTHING
-    """name or uuid of a node group -> its aggregates"""
-    nodes: Mapping[str, Sequence[str]] = _NOTHING
-    units: Mapping[str, Mapping[str, Sequence[str]]] = _NOTHING
-    """node -> unit -> its aggregates"""
-    pools: Mapping[str, Sequence[str]] = _NOTHING
-    instances: Mapping[str, Sequence[str]] = _NOTHING
-    """instance -> what it asks"""
-
-
-#: Whether a node has its group's aggregates besides its own, or one of both must do alone.
-COMBINE: Final = ("union", "placement")
-#: What an evacuation does when no node complies: fail, or take the best other one.
-ON_EVACUATION: Final = ("strict", "prefer")
+    load: Annotated[
+        tuple[str, ...],
+        NAMES,
+        "Plugins besides the built-in ones: a module path (mysite.rules) or the name of an "
+        "entry point of the group ganeti_steward.",
+    ] = ()
+    time_limit: Annotated[
+        float,
+        number(0.1, 600),
+        "Seconds loading a plugin, or one call of a constrain or weigh hook, may take.",
+    ] = 10
 
 
 class History(NamedTuple):
     """[history]: the last requests and answers, for explain --last and replay."""
 
-    keep: int = 20
-    directory: str = "/var/lib/ganeti-steward/history"
+    keep: Annotated[int, whole(0, 10000), "How many are kept; 0 keeps none."] = 20
+    directory: Annotated[str, PATH, "Where; made readable for root only."] = (
+        "/var/lib/ganeti-steward/history"
+    )
 
 
 class Log(NamedTuple):
-    """[log]: one line per request."""
+    """[log]: one line for each request."""
 
-    file: str = "/var/log/ganeti/steward.log"
-    level: str = "info"
+    file: Annotated[
+        str, PATH, "The log file; empty for none. It is skipped where its directory is missing."
+    ] = "/var/log/ganeti/steward.log"
+    level: Annotated[
+        str,
+        one_of("debug", "info", "warning", "error"),
+        "Least level written: debug, info, warning, error.",
+    ] = "info"
 
 
 class Config(NamedTuple):
     """The whole configuration."""
 
     allocators: Allocators = Allocators()
-    shadow: Shadow = Shadow()
     plugins: Plugins = Plugins()
-    aggregates: Aggregates = Aggregates()
-    diagnose: Diagnose = Diagnose()
-    agent: Agent = Agent()
     history: History = History()
     log: Log = Log()
     weigh: Mapping[str, float] = _NOTHING
     """plugin name -> weight of its costs (1 where none is given)"""
     plugin: Mapping[str, Mapping[str, Any]] = _NOTHING
-    """plugin name -> its own section, unchecked here"""
+    """plugin name -> its own section, checked when it is loaded"""
     collector: Mapping[str, Mapping[str, Any]] = _NOTHING
-    """collector -> its thresholds, unchecked here"""
-    nagios: Mapping[str, Nagios] = _NOTHING
-    """source -> the check"""
+    """collector -> its thresholds, checked when it is made"""
+    sections: Mapping[str, Any] = _NOTHING
+    """name -> section of another room, as far as the file says more than the defaults"""
+
+    def section(self, declaration: type[_Section]) -> _Section:
+        """The section of a room by its declaration; the defaults where the file has none."""
+        found = (one for one in self.sections.values() if type(one) is declaration)
+        return next(found, None) or declaration()
+
+    def named(self, declaration: type[_Section]) -> dict[str, _Section]:
+        """All sections ``[kind.NAME]`` with one declaration, by their names."""
+        return {
+            path.partition(".")[2]: one
+            for path, one in self.sections.items()
+            if type(one) is declaration
+        }
 
     def chain(self, request_type: str) -> tuple[str, ...]:
         """The allocators for a request type, in order."""
-        names: tuple[str, ...] = getattr(self.allocators, request_type.replace("-", "_"))
-        return names
+        return self.allocators.chains.get(request_type, _BALANCED)
 
     def shadows(self, request_type: str) -> tuple[str, ...]:
-        """The allocators asked besides, for comparison."""
-        names: tuple[str, ...] = getattr(self.shadow, request_type.replace("-", "_"))
-        return names
+        """The allocators called for comparison as well; most calls have none and load nothing."""
+        shadow = self.sections.get("shadow")
+        chain: tuple[str, ...] = shadow.chains.get(request_type, ()) if shadow else ()
+        return chain

@@ -17,7 +17,6 @@ import pluggy
 
 from ganeti_steward.core import PROJECT
 from ganeti_steward.core.builtins import ALLOCATORS, RULES
-from ganeti_steward.core.config.values import Aggregates
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks import hookspecs
 from ganeti_steward.core.hooks import timed_call as guard
@@ -58,7 +57,7 @@ class Plugins:
         plugin = guard.call(name, limit, load_plugin, name=name)
         if name in RULES:
             make = getattr(plugin, "plugin")  # noqa: B009 - only these modules have it
-            plugin = make(self._config.aggregates, self._request)
+            plugin = make(self._config, self._request)
         guard.call(name, limit, self._register, name=name, plugin=plugin)
         configure = getattr(plugin, "configure", None)
         if configure is not None:
@@ -162,7 +161,7 @@ class Plugins:
     def _spoken_of(self, cluster: Cluster, instance: Instance | None) -> bool:
         """Whether the configuration or a tag that matters says anything."""
         if self._speaking is None or self._speaking[0] is not cluster:
-            self._speaking = cluster, self._config.aggregates != Aggregates() or _tagged(cluster)
+            self._speaking = cluster, _configured(self._config) or _tagged(cluster)
         return self._speaking[1] or (instance is not None and _ours(instance.tags))
 
     def _ask(
@@ -187,6 +186,11 @@ def _check_heard(name: str, plugin: object, hooks: Collection[str]) -> None:
             raise PluginError(name, f"{hook} is not marked with @hookimpl")
     if not hooks:
         raise PluginError(name, "implements no hook")
+
+
+def _configured(config: Config) -> bool:
+    """Whether the configuration says anything about the program's own rules."""
+    return any(name in config.sections for name in RULES)
 
 
 def _tagged(cluster: Cluster) -> bool:
@@ -250,9 +254,9 @@ def _checked_cost(name: str, cost: Cost) -> float:
 def rule_faults(config: Config) -> list[str]:
     """What the program's own rules find wrong with their section; raises PluginError."""
     found: list[str] = []
-    for name in RULES if config.aggregates != Aggregates() else ():
+    for name in RULES if _configured(config) else ():
         rule: Any = load_plugin(name)
-        found += rule.faults(config.aggregates)
+        found += rule.faults(config)
     return found
 
 

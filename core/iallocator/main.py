@@ -107,7 +107,7 @@ def run() -> int:
         done = _failed(f"the request cannot be answered: {type(err).__name__}: {text}")
     done = _write(answer_to, done)
     _keep(config, Call(started, os.getpid(), options, done.status), raw, done.output)
-    if done.status == EXIT_OK and config.shadow.wanted:
+    if done.status == EXIT_OK and "shadow" in config.sections:
         builtins.module(builtins.SHADOWS).start(config, raw, parse_options(options), done.output)
     return done.status
 

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from ganeti_steward.core.config.load import config_path, load_config
-from ganeti_steward.core.config.node import Agent
 from ganeti_steward.core.config.values import ENVIRONMENT as CONFIG
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK
@@ -36,6 +35,7 @@ from ganeti_steward.diagnose.agent.penalties import Penalties
 from ganeti_steward.diagnose.agent.preload import preload
 from ganeti_steward.diagnose.agent.repairs import Repairs
 from ganeti_steward.diagnose.agent.reports import Reports
+from ganeti_steward.diagnose.config.sections import Agent, Diagnose
 from ganeti_steward.diagnose.run.files import REPORT
 from ganeti_steward.diagnose.sources.whitelist import REPAIR_DIRECTORY
 
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         config = config._replace(log=config.log._replace(level="debug"))
     set_up(config.log.file, config.log.level, ConsoleLog)
     silence_waitress()
-    settings = config.agent
+    settings = config.section(Agent)
     address = options.bind or settings.address or own_address(this_node())
     listener = bind(address, settings.port if options.port is None else options.port)
     keep_small()
@@ -98,8 +98,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _reports(config: Config, is_this_node: Callable[[str], bool]) -> Reports:
-    path = f"{config.diagnose.directory}/{REPORT}"
-    return Reports(path, config.agent.max_age, time.time_ns, is_this_node, Patience())
+    path = f"{config.section(Diagnose).directory}/{REPORT}"
+    return Reports(path, config.section(Agent).max_age, time.time_ns, is_this_node, Patience())
 
 
 def _application(

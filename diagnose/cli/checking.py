@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.config.node import Diagnose
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError, reason_of
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.finding import is_name
 from ganeti_steward.core.process import Ended, run_program
+from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.model.object import object_faults, object_remarks, parse
 from ganeti_steward.diagnose.sources import isolated, whitelist
 from ganeti_steward.diagnose.sources.commands import LADDER

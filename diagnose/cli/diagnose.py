@@ -31,6 +31,7 @@ from ganeti_steward.diagnose.cli.formats import (
     table_rows,
     told,
 )
+from ganeti_steward.diagnose.config.sections import Agent, Diagnose
 from ganeti_steward.diagnose.run.files import Busy, write_file
 from ganeti_steward.diagnose.run.loading import sources
 from ganeti_steward.diagnose.run.running import Run, diagnose_node
@@ -88,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
     if options.check is not None:
         from ganeti_steward.diagnose.cli.checking import check
 
-        return check(options.check, config.diagnose)
+        return check(options.check, config.section(Diagnose))
     try:
         done = _diagnosed(options, config)
     except Busy as err:
@@ -114,7 +115,7 @@ def _check_options(options: argparse.Namespace) -> None:
 def _diagnosed(options: argparse.Namespace, config: Config) -> Run:
     log.set_up(config.log.file, config.log.level)
     with _stoppable():
-        done = diagnose_node(config.diagnose, sources(config), keep=not options.no_state)
+        done = diagnose_node(config.section(Diagnose), sources(config), keep=not options.no_state)
     if options.verbose:
         for line in told(done):
             print(line, file=sys.stderr)
@@ -161,7 +162,7 @@ def _signed(salt: str, config: Config, done: Run) -> str:
     salt = salt or str(int(time.time()))
     if not is_salt(salt):
         raise StewardError("a salt has 8 to 64 letters, digits, _ and -")
-    return signed(KeyFile(config.agent.key_file).key(), done.report, salt).decode() + "\n"
+    return signed(KeyFile(config.section(Agent).key_file).key(), done.report, salt).decode() + "\n"
 
 
 def _deliver(options: argparse.Namespace, text: str) -> None:

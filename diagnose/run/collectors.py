@@ -6,9 +6,9 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ganeti_steward.core.config.node import COLLECTORS
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.hooks.timed_call import sentence
+from ganeti_steward.diagnose.config.source_names import COLLECTORS
 
 if TYPE_CHECKING:
     from ganeti_steward.core.config.values import Config

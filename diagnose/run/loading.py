@@ -17,6 +17,7 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import PluginError, StewardError
 from ganeti_steward.core.model.finding import Said, Unknown
 from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.config.sections import Diagnose, Nagios
 from ganeti_steward.diagnose.run.collectors import HOOK, make_collector
 from ganeti_steward.diagnose.sources import isolated, nagios
 from ganeti_steward.diagnose.sources.commands import SOURCE, find_commands, run_command
@@ -48,7 +49,7 @@ def sources(
     commands: str = DIAGNOSE_DIRECTORY,
 ) -> Iterator[Source]:
     """All sources: collectors, plugins, commands of the whitelist, checks of Nagios."""
-    settings = config.diagnose
+    settings = config.section(Diagnose)
     limit = settings.time_limit
     for name in settings.collectors:
         yield _isolated(name, limit, partial(_collector, name, config, machine))
@@ -70,7 +71,7 @@ def sources(
             pool=Pool() if name in settings.pool_user else None,
         )
         yield Source(f"{SOURCE}:{name}", ask)
-    for name, check in config.nagios.items():
+    for name, check in config.named(Nagios).items():
         yield Source(nagios.source(name), partial(nagios.ask, name, check))
 
 
@@ -84,7 +85,7 @@ def _collector(name: str, config: Config, machine: MakeMachine) -> Iterable[Said
         collector = make_collector(name, config.collector.get(name, {}))
     except StewardError as err:
         return [Unknown(name, str(err))]
-    said: Iterable[Said] = collector.steward_diagnose(machine(config.diagnose.time_limit))
+    said: Iterable[Said] = collector.steward_diagnose(machine(config.section(Diagnose).time_limit))
     return said
 
 
@@ -101,5 +102,5 @@ def _plugin(name: str, config: Config, machine: MakeMachine) -> Iterable[Said] |
     if not hooks:
         return [Unknown(name, f"plugin {name}: does not implement {HOOK}")]
     (hook,) = hooks
-    arguments = (machine(config.diagnose.time_limit),) if hook.argnames else ()
+    arguments = (machine(config.section(Diagnose).time_limit),) if hook.argnames else ()
     return cast("Iterable[Said] | None", hook.function(*arguments))

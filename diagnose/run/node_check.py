@@ -6,11 +6,11 @@ import importlib
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ganeti_steward.core.config.node import EVERY
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import PluginError, StewardError
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.process import program_fault
+from ganeti_steward.diagnose.config.sections import EVERY, Diagnose, Nagios
 from ganeti_steward.diagnose.run.collectors import HOOK, collector_faults
 
 #: Judges commands; no room may be imported from here, so it is known by its name only.
@@ -20,20 +20,20 @@ _WHITELIST: Final = "ganeti_steward.diagnose.sources.whitelist"
 def node_faults(config: Config) -> Iterator[str]:
     """Each fault with the path of the key it is about."""
     yield from collector_faults(config)
-    for name in config.diagnose.load:
+    for name in config.section(Diagnose).load:
         try:
             diagnose_hooks(name, config)
         except PluginError as err:
             yield f"diagnose.load: {err}"
     for key, names in (
-        ("commands", config.diagnose.commands),
-        ("pool-user", config.diagnose.pool_user),
+        ("commands", config.section(Diagnose).commands),
+        ("pool-user", config.section(Diagnose).pool_user),
     ):
         for name in names:
             fault = _command_fault(name) if name != EVERY else ""
             if fault:
                 yield f"diagnose.{key}: {name}: {fault}"
-    for name, check in config.nagios.items():
+    for name, check in config.named(Nagios).items():
         fault = program_fault(check.command[0])
         if fault:
             yield f"nagios.{name}.command: {check.command[0]} {fault}"

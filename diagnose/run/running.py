@@ -9,11 +9,11 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple
 
-from ganeti_steward.core.config.node import Diagnose
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.this_node import ThisNode, this_node
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import Said, Unknown
+from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.model.diagnosis import ITSELF, Diagnosis, diagnosis
 from ganeti_steward.diagnose.model.hysteresis import Holding, Settled, State, settle
 from ganeti_steward.diagnose.model.merge import Several

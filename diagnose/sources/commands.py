@@ -15,10 +15,10 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
-from ganeti_steward.core.config.node import EVERY
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.finding import NotApplicable, Said, Unknown, is_name
 from ganeti_steward.core.process import Ended, Ladder
+from ganeti_steward.diagnose.config.sections import EVERY
 from ganeti_steward.diagnose.model.object import BadObject, read_finding
 from ganeti_steward.diagnose.sources import isolated, whitelist
 from ganeti_steward.diagnose.sources.uid_pool import (

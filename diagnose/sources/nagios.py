@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from ganeti_steward.core.config.node import Nagios
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, Finding, Said, Unknown
 from ganeti_steward.core.process import Ended, program_fault, run_program
+from ganeti_steward.diagnose.config.sections import Nagios
 from ganeti_steward.diagnose.sources import isolated
 from ganeti_steward.diagnose.sources.commands import LADDER
 

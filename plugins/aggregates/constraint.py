@@ -23,6 +23,7 @@ from ganeti_steward.core.model.requests import (
     Relocate,
 )
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY, Ban, Cost, NoPlace
+from ganeti_steward.plugins.aggregates.config import Aggregates
 from ganeti_steward.plugins.aggregates.evaluator import FAULTY, Judge
 from ganeti_steward.plugins.aggregates.membership import Rules, config_faults, read_rules
 from ganeti_steward.plugins.aggregates.requirements import Wishes, closing_faults, read_wishes
@@ -30,7 +31,7 @@ from ganeti_steward.plugins.aggregates.roles import STORAGE
 from ganeti_steward.plugins.aggregates.tags import GROUP, NODE, printable
 
 if TYPE_CHECKING:
-    from ganeti_steward.core.config.values import Aggregates
+    from ganeti_steward.core.config.values import Config
     from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster, Instance, Node
     from ganeti_steward.core.model.requests import Request
@@ -42,16 +43,15 @@ RELUCTANCE: Final = 1e5
 _ROLES: Final = (PRIMARY, SECONDARY)
 
 
-def plugin(settings: Aggregates, request: Request | None) -> Constraint:
+def plugin(config: Config, request: Request | None) -> Constraint:
     """The plugin for one request."""
-    return Constraint(settings, request)
+    return Constraint(config.section(Aggregates), request)
 
 
-def faults(settings: Aggregates) -> list[str]:
+def faults(config: Config) -> list[str]:
     """What is wrong with the configuration's section: path, value and fault."""
-    return [
-        f"{printable(fault.name)}: {fault.tag!a}: {fault.text}" for fault in config_faults(settings)
-    ]
+    found = config_faults(config.section(Aggregates))
+    return [f"{printable(fault.name)}: {fault.tag!a}: {fault.text}" for fault in found]
 
 
 class Constraint:

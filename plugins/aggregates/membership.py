@@ -37,8 +37,8 @@ from ganeti_steward.plugins.aggregates.tags import (
 )
 
 if TYPE_CHECKING:
-    from ganeti_steward.core.config.values import Aggregates
     from ganeti_steward.core.model.cluster import Cluster
+    from ganeti_steward.plugins.aggregates.config import Aggregates
 
 CONFIGURATION: Final = "configuration"
 

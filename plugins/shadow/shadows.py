@@ -40,6 +40,7 @@ from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.core.model.requests import Allocate, Relocate
+from ganeti_steward.plugins.shadow.config import Shadow
 
 #: Seconds all shadows of a request may take beyond their limits together.
 _SLACK: Final = 60
@@ -52,7 +53,7 @@ def start(config: Config, raw: bytes, options: Options, answer: bytes) -> None:
 
     ``answer`` is what Ganeti was given for the message ``raw``.
     """
-    if not _log.isEnabledFor(logging.INFO):
+    if not config.section(Shadow).chains or not _log.isEnabledFor(logging.INFO):
         return
     try:
         if os.fork():
@@ -97,7 +98,7 @@ def _compare_alone(config: Config, raw: bytes, options: Options, answer: bytes) 
             _log.info("shadows are not asked, they are busy: name=%s", names(request))
             return
         # Even a plugin that never comes back to Python must not keep the lock for ever.
-        limit = len(shadows) * config.shadow.time_limit + _SLACK
+        limit = len(shadows) * config.section(Shadow).time_limit + _SLACK
         faulthandler.dump_traceback_later(limit, exit=True, file=nowhere)
         for line in compare(config, raw, options, answer):
             _log.info("%s", line)
@@ -117,7 +118,7 @@ def compare(config: Config, raw: bytes, options: Options, answer: bytes) -> Iter
     question = Question(request, cluster, Context(options, plugins), plugins, raw)
     ours = _read_answer(answer)
     for name in config.shadows(request_type(request)):
-        yield _compared(name, question, ours, config.shadow.time_limit)
+        yield _compared(name, question, ours, config.section(Shadow).time_limit)
 
 
 def _compared(name: str, question: Question, ours: Outcome, limit: float) -> str:

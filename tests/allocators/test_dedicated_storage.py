@@ -14,8 +14,8 @@ from ganeti_steward.core.model.answer import Answer
 Message = dict[str, Any]
 
 BOTH = ("dedicated", "packed")
-CHAIN = Config(allocators=Allocators(allocate=BOTH, multi_allocate=BOTH))
-ALONE = Config(allocators=Allocators(allocate=BOTH[:1], multi_allocate=BOTH[:1]))
+CHAIN = Config(allocators=Allocators({"allocate": BOTH, "multi-allocate": BOTH}))
+ALONE = Config(allocators=Allocators({"allocate": BOTH[:1], "multi-allocate": BOTH[:1]}))
 NOBODY = "no allocator takes this request (asked: dedicated)"
 
 REQUESTS = {
@@ -42,7 +42,7 @@ def test_exclusive_storage(kind: str) -> None:
 def test_elsewhere(kind: str) -> None:
     asked = message(kind)
     assert outcome(asked, config=ALONE).info == NOBODY
-    packed = Config(allocators=Allocators(allocate=("packed",), multi_allocate=("packed",)))
+    packed = Config(allocators=Allocators({"allocate": ("packed",), "multi-allocate": ("packed",)}))
     answer = outcome(asked, config=CHAIN)
     assert isinstance(answer, Answer)
     assert answer == outcome(asked, config=packed)

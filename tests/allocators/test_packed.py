@@ -17,10 +17,7 @@ Message = dict[str, Any]
 
 PACKED = Config(
     allocators=Allocators(
-        allocate=("packed",),
-        multi_allocate=("packed",),
-        relocate=("packed",),
-        allocate_secondary=("packed",),
+        dict.fromkeys(("allocate", "multi-allocate", "relocate", "allocate-secondary"), ("packed",))
     )
 )
 

@@ -14,6 +14,7 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.ganeti.this_node import ThisNode
 from ganeti_steward.core.model.finding import Said
 from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.run.gathering import gather
 from ganeti_steward.diagnose.run.loading import Source, sources
 from ganeti_steward.diagnose.run.running import Run, diagnose_node
@@ -95,7 +96,7 @@ class Site:
     def run(self, *, keep: bool = True, commands: str = "/nonexistent") -> Run:
         """One run in this process."""
         return diagnose_node(
-            self.config.diagnose,
+            self.config.section(Diagnose),
             self.sources(commands),
             keep=keep,
             node=lambda: NODE,

@@ -16,9 +16,9 @@ from paths import DOCS
 from programs import notes, program
 from whitelists import needs_root, whitelist
 
-from ganeti_steward.core.config.node import Agent as Settings
 from ganeti_steward.core.ganeti.this_node import this_node
 from ganeti_steward.diagnose.agent import listening, nonces, repairs
+from ganeti_steward.diagnose.config.sections import Agent as Settings
 
 PAGE: Final = (DOCS / "reference" / "agent.md").read_text()
 

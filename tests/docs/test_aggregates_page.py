@@ -22,6 +22,7 @@ from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.core.model.requests import Allocate
 from ganeti_steward.core.model.site_rules import ROLES, NoPlace
+from ganeti_steward.plugins.aggregates.config import Aggregates
 
 PAGE: Final = (ROOT / "docs" / "reference" / "aggregates.md").read_text()
 
@@ -140,7 +141,7 @@ def test_the_configuration_shown() -> None:
     (text,) = blocks("toml")
     config = parse_config("steward.toml", text.encode())
     assert rule_faults(config) == []
-    assert config.aggregates.nodes["node2.lab"] == ["reservation:r1", "ssd"]
+    assert config.section(Aggregates).nodes["node2.lab"] == ["reservation:r1", "ssd"]
     broken = text.replace('"!reservation:r2"', '"in:a,!b"')
     (fault,) = rule_faults(parse_config("steward.toml", broken.encode()))
     assert fault.startswith("aggregates.instances.web1.lab: 'in:a,!b': ")

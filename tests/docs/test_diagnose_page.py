@@ -16,10 +16,11 @@ from programs import program
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.commands import main as cli
-from ganeti_steward.core.config.node import COLLECTORS, Nagios
 from ganeti_steward.core.config.parse import parse_config
 from ganeti_steward.core.model.finding import STATUSES, Finding
 from ganeti_steward.diagnose.cli.diagnose import EXIT_BUSY
+from ganeti_steward.diagnose.config.sections import Nagios
+from ganeti_steward.diagnose.config.source_names import COLLECTORS
 from ganeti_steward.diagnose.model.merge import consolidate
 
 PAGE: Final = (ROOT / "docs" / "reference" / "diagnose.md").read_text()
@@ -50,7 +51,7 @@ def test_every_option_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_nagios() -> None:
     (settings,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    check = parse_config("steward.toml", settings.encode()).nagios["fans"]
+    check = parse_config("steward.toml", settings.encode()).named(Nagios)["fans"]
     assert (check.command[0], check.repair) == (
         "/usr/lib/nagios/plugins/check_fans",
         "restart-fans",

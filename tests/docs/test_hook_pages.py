@@ -21,6 +21,7 @@ from ganeti_steward.core.iallocator.dispatch import answer_message
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.finding import Finding, NotApplicable, Said, Unknown
 from ganeti_steward.core.model.options import Options
+from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.testing import RecordedMachine
 
 Message = dict[str, Any]
@@ -286,8 +287,8 @@ def test_steward_diagnose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (tmp_path / "steward.toml").write_text(settings)
     monkeypatch.syspath_prepend(str(tmp_path))
     config = load_config(str(tmp_path / "steward.toml"))
-    assert config.diagnose.load == ("acme_raid",)
-    config = config._replace(plugins=config.plugins._replace(load=config.diagnose.load))
+    assert config.section(Diagnose).load == ("acme_raid",)
+    config = config._replace(plugins=config.plugins._replace(load=config.section(Diagnose).load))
     plugins = Plugins(config)
     assert plugins.hooks("acme_raid") == ["steward_diagnose"]
     (implementation,) = plugins.implementations("steward_diagnose")

@@ -13,6 +13,7 @@ from ganeti_steward.core.commands.tables import add_table_options, print_notes, 
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.sources import Source, read_source
+from ganeti_steward.plugins.aggregates.config import Aggregates
 from ganeti_steward.plugins.aggregates.membership import Rules, read_rules
 from ganeti_steward.plugins.aggregates.requirements import read_wishes
 
@@ -56,7 +57,7 @@ def read_site(options: argparse.Namespace) -> Site:
     """The cluster that was asked for with its rules; raises StewardError."""
     config = load_config(config_path())
     source = read_source(options)
-    rules = read_rules(source.cluster, config.aggregates)
+    rules = read_rules(source.cluster, config.section(Aggregates))
     print_notes((*source.notes, *rules.notes))
     return Site(source, rules)
 

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 from programs import program
 
+from ganeti_steward.core import builtins
+from ganeti_steward.core.config.declaration import keys
 from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.config.values import Config
+from ganeti_steward.diagnose.config.sections import Nagios
 
 if TYPE_CHECKING:
     from front import Front
@@ -221,13 +224,12 @@ def test_sample(front: Front) -> None:
     assert (done.status, done.err) == (0, "")
     front.config_file.write_text(done.out)
     assert load_config(str(front.config_file)) == Config()
-    keys = re.sub(r"^#(\S)", r"\1", done.out, flags=re.MULTILINE)
-    front.config_file.write_text(keys)
+    uncommented = re.sub(r"^#(\S)", r"\1", done.out, flags=re.MULTILINE)
+    front.config_file.write_text(uncommented)
     assert load_config(str(front.config_file)) == Config()
-    table = tomllib.loads(keys)
-    for name in ("allocators", "shadow", "plugins", "history", "log"):
-        section = getattr(Config(), name)
-        assert {key.replace("-", "_") for key in table[name]} == set(section._fields)
+    table = tomllib.loads(uncommented)
+    for name in builtins.SECTIONS:
+        assert list(table[name]) == [key.name for key in keys(builtins.declaration(name))]
 
 
 def test_sample_of_plugin_sections(front: Front) -> None:
@@ -237,7 +239,7 @@ def test_sample_of_plugin_sections(front: Front) -> None:
     front.config_file.write_text(examples)
     assert load_config(str(front.config_file)).weigh == {"mysite.rules": 1.0}
     assert load_config(str(front.config_file)).plugin == {"mysite.rules": {}}
-    assert load_config(str(front.config_file)).nagios.keys() == {"raid"}
+    assert load_config(str(front.config_file)).named(Nagios).keys() == {"raid"}
 
 
 def test_sample_can_be_used(front: Front) -> None:

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from ganeti_steward.core import builtins
 from ganeti_steward.core.config import load as tested
+from ganeti_steward.core.config.declaration import keys
 from ganeti_steward.core.config.load import config_path, load_config
-from ganeti_steward.core.config.node import Nagios
-from ganeti_steward.core.config.parse import sample_config
-from ganeti_steward.core.config.schema import SCHEMA
+from ganeti_steward.core.config.sample import sample_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import BadConfig
+from ganeti_steward.diagnose.config.sections import Agent, Diagnose, Nagios
 
 
 def _load(tmp_path: Path, text: str | bytes) -> Config:
@@ -43,12 +44,11 @@ def test_sample_is_the_defaults(tmp_path: Path) -> None:
     assert _load(tmp_path, text) == Config()
 
 
-@pytest.mark.parametrize("name", SCHEMA)
+@pytest.mark.parametrize("name", builtins.SECTIONS)
 def test_every_key_is_in_the_sample_and_explained(name: str) -> None:
     section = sample_config().split(f"[{name}]\n")[1].split("\n\n")[0].splitlines()
-    keys = [line[1:].split(" = ")[0] for line in section[1::2]]
-    assert keys == list(SCHEMA[name])
-    assert [key.replace("-", "_") for key in keys] == list(getattr(Config(), name)._fields)
+    declared = keys(builtins.declaration(name))
+    assert [line[1:].split(" = ")[0] for line in section[1::2]] == [key.name for key in declared]
     assert all(re.fullmatch(r"# [A-Z].*[.]", line) for line in section[0::2])
 
 
@@ -91,9 +91,10 @@ def test_every_value(tmp_path: Path) -> None:
     assert (read.history.keep, read.history.directory) == (0, "")
     assert (read.log.file, read.log.level) == ("/x/y.log", "debug")
     assert read.plugin == {"mysite": {"colour": "blue"}}
-    assert (read.diagnose.commands, read.agent.repair) == (("raid", "*"), True)
+    assert read.section(Diagnose).commands == ("raid", "*")
+    assert read.section(Agent).repair
     assert read.collector == {"smart": {"wear": 90}}
-    assert read.nagios == {"raid": Nagios(("/bin/check_raid", "-q"), critical="evacuate")}
+    assert read.named(Nagios) == {"raid": Nagios(("/bin/check_raid", "-q"), critical="evacuate")}
 
 
 _BAD = [

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from programs import HANGING, ended_at_last, is_running, notes, program
 
-from ganeti_steward.core.config.node import Nagios
 from ganeti_steward.core.config.parse import parse_config
 from ganeti_steward.core.errors import BadConfig
 from ganeti_steward.core.model.finding import Finding, Said, Unknown
 from ganeti_steward.core.process import Ended
+from ganeti_steward.diagnose.config.sections import Nagios
 from ganeti_steward.diagnose.sources.nagios import ask, judged
 
 LIMIT = 300.0
@@ -33,7 +33,7 @@ def test_three_lines_of_configuration(tmp_path: Path) -> None:
     path = program(tmp_path, "check_raid", "echo 'RAID CRITICAL - disk 3 failed'; exit 2")
     text = f'[nagios.raid]\ncommand = ["{path}"]\ncritical = "evacuate"'
     config = parse_config("steward.toml", text.encode())
-    assert ask("raid", config.nagios["raid"]) == [
+    assert ask("raid", config.named(Nagios)["raid"]) == [
         Finding("nagios:raid", "evacuate", "", {"state": "CRITICAL"})
     ]
 

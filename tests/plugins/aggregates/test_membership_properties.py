@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from membership_clusters import make_cluster, make_instance, uuid
 
-from ganeti_steward.core.config.values import Aggregates
 from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.plugins.aggregates.config import Aggregates
 from ganeti_steward.plugins.aggregates.evaluator import Judge
 from ganeti_steward.plugins.aggregates.expression import (
     TEXT,

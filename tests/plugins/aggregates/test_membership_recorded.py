@@ -10,7 +10,7 @@ from membership_clusters import make_cluster, make_instance
 from paths import DATA
 from placement_service import Service, filled, read_query, recorded, spelled
 
-from ganeti_steward.core.config.values import Aggregates
+from ganeti_steward.plugins.aggregates.config import Aggregates
 from ganeti_steward.plugins.aggregates.evaluator import Judge
 from ganeti_steward.plugins.aggregates.expression import (
     ExpressionError,

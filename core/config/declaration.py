@@ -1,0 +1,104 @@
+"""What the declaration of a section says, and reading the section by it.
+
+A declaration is a NamedTuple (`ganeti_steward.core.config.kinds` shows one): its fields are the
+keys, with dashes for underscores; a field without default is a key the section must have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
+
+from ganeti_steward.core.config.kinds import FLAG, TEXT, TEXTS, Each, Kind, number, shown, whole
+from ganeti_steward.core.json_reader import describe
+
+_Section = TypeVar("_Section", bound=tuple[Any, ...])
+
+#: Default of a key that has none.
+REQUIRED: Final = object()
+
+_KIND_OF_TYPE: Final[Mapping[object, Kind]] = {
+    bool: FLAG,
+    int: whole(),
+    float: number(),
+    str: TEXT,
+    tuple[str, ...]: TEXTS,
+}
+
+
+class Key(NamedTuple):
+    """One key of a section."""
+
+    name: str
+    """in the file, with dashes"""
+    kind: Kind
+    text: str
+    """what it is for, one sentence"""
+    default: Any
+    """`REQUIRED` when the section must have it"""
+    field: str
+    """of the declaration"""
+    one_of_each: bool = False
+    """whether the field has several keys, as a mapping from their names"""
+
+
+def keys(section: type[tuple[Any, ...]]) -> list[Key]:
+    """The keys of a declaration in its order; raises TypeError when it cannot be one."""
+    if not (isinstance(section, type) and issubclass(section, tuple)):
+        raise TypeError(f"{section!r} is no NamedTuple class, so it declares no keys")
+    hints = get_type_hints(section, include_extras=True)
+    defaults: Mapping[str, Any] = vars(section)["_field_defaults"]
+    return [
+        key
+        for field in vars(section)["_fields"]
+        for key in _keys_of(section, field, hints[field], defaults.get(field, REQUIRED))
+    ]
+
+
+def _keys_of(section: type, field: str, hint: Any, default: Any) -> Iterator[Key]:
+    """The keys of one field: one, or one for each name of an `Each`."""
+    given, *said = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
+    kind = next((one for one in said if isinstance(one, Kind | Each)), _KIND_OF_TYPE.get(given))
+    text = next((one for one in said if isinstance(one, str)), "")
+    if isinstance(kind, Each):
+        for name in kind.names:
+            yield Key(name, kind.kind, text, kind.default, field, one_of_each=True)
+    elif kind is None:
+        raise TypeError(f"{section.__name__}.{field} of type {given} needs a kind of key")
+    else:
+        yield Key(field.replace("_", "-"), kind, text, default, field)
+
+
+def read_section(
+    section: type[_Section], path: str, given: Any, faults: list[str]
+) -> _Section | None:
+    """A section of the file by its declaration; adds to ``faults``, and is None then.
+
+    ``path``: the name of the section, which each fault begins with.
+    """
+    if not isinstance(given, Mapping):
+        faults.append(f"{path}: a section is expected, found {describe(given)}")
+        return None
+    known = {key.name: key for key in keys(section)}
+    found = [
+        f"{path}: has no {name}"
+        for name, key in known.items()
+        if key.default is REQUIRED and name not in given
+    ]
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in known:
+            fault = known[name].kind.fault(value)
+            found += [f"{path}.{name}: {fault}"] if fault else []
+            _set(values, known[name], tuple(value) if isinstance(value, list) else value)
+        else:
+            found.append(f"{path}.{shown(name)}: no such key (known: {', '.join(known)})")
+    faults += found
+    return None if found else section(**values)
+
+
+def _set(values: dict[str, Any], key: Key, value: Any) -> None:
+    if not key.one_of_each:
+        values[key.field] = value
+    elif value != key.default:
+        values.setdefault(key.field, {})[key.name] = value

@@ -1,0 +1,194 @@
+"""The kinds of keys: what a value in the configuration file may be, and the fault if it is not.
+
+A section is a NamedTuple whose fields name their kind and their sentence:
+
+    keep: Annotated[int, whole(0, 10000), "How many requests are kept; 0 keeps none."] = 20
+
+A field without a kind gets the one of its type (`ganeti_steward.core.config.declaration`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from math import inf
+from types import UnionType
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward.core.json_reader import describe, quoted
+
+#: What is wrong with a value; empty when nothing is.
+Check = Callable[[Any], str]
+
+
+class Kind(NamedTuple):
+    """What the value of a key may be."""
+
+    fault: Check
+    text: str
+    """for the reference page: "number, 1 to 890" """
+
+
+class Each(NamedTuple):
+    """One key for each of some names, together one field: a mapping from name to value.
+
+    The field has only what the file sets; a name that is missing there has ``default``.
+    """
+
+    names: Collection[str]
+    kind: Kind
+    default: Any
+
+
+def number(low: float = -inf, high: float = inf) -> Kind:
+    """A number within limits."""
+    return _bounded("number", int | float, low, high)
+
+
+def whole(low: float = -inf, high: float = inf) -> Kind:
+    """A whole number within limits."""
+    return _bounded("whole number", int, low, high)
+
+
+def _bounded(what: str, types: type | UnionType, low: float, high: float) -> Kind:
+    wanted = f"a {what}" + (f" from {_plain(low)}" if -inf < low and high == inf else "")
+
+    def fault(value: Any) -> str:
+        typed = isinstance(value, types) and not isinstance(value, bool)
+        if typed and low <= value <= high:
+            return ""
+        if typed and high < inf:
+            return f"{value} is not between {_plain(low)} and {_plain(high)}"
+        return f"{wanted} is expected, found {describe(value)}"
+
+    return Kind(fault, what + _limits(low, high))
+
+
+def _limits(low: float, high: float) -> str:
+    if high < inf:
+        return f", {_plain(low)} to {_plain(high)}"
+    return f", {_plain(low)} or more" if low > -inf else ""
+
+
+def _plain(limit: float) -> str:
+    return str(limit) if isinstance(limit, int) else f"{limit:g}"
+
+
+def one_of(*words: str) -> Kind:
+    """One of some words."""
+    known = ", ".join(words)
+
+    def fault(value: Any) -> str:
+        return "" if value in words else f"one of {known} is expected, found {describe(value)}"
+
+    return Kind(fault, "one of " + ", ".join(f"`{word}`" for word in words))
+
+
+def subset(words: Collection[str]) -> Kind:
+    """A list of some of these words."""
+
+    def fault(value: Any) -> str:
+        strange = [] if (bad := _names(value)) else [name for name in value if name not in words]
+        return f"{shown(strange[0])} is not one of {', '.join(words)}" if strange else bad
+
+    return Kind(fault, "list of some of " + ", ".join(f"`{word}`" for word in words))
+
+
+def word(good: Callable[[str], bool], what: str, *, hint: str) -> Kind:
+    """A text of a certain form, or the empty one.
+
+    :param good: whether a text has the form
+    :param what: for example "name of a command"
+    :param hint: what the form is, for example "letters and digits only"
+    """
+
+    def fault(value: Any) -> str:
+        bad = _text(value)
+        if bad or value == "" or good(value):
+            return bad
+        return f"{quoted(value)} is no {what} ({hint})"
+
+    return Kind(fault, what)
+
+
+def list_of(kind: Kind, *besides: str) -> Kind:
+    """A list of different names, each of a kind or one of the words in ``besides``."""
+
+    def fault(value: Any) -> str:
+        bad = _names(value)
+        faults = () if bad else (kind.fault(name) for name in value if name not in besides)
+        return bad or next((fault for fault in faults if fault), "")
+
+    return Kind(fault, f"list: each a {kind.text}{''.join(f' or `{b}`' for b in besides)}")
+
+
+def table_of(kind: Kind) -> Kind:
+    """A section of the file that is one key of another: any names, each value of a kind."""
+
+    def fault(value: Any) -> str:
+        if not isinstance(value, dict):
+            return f"a section is expected, found {describe(value)}"
+        faults = ((name, kind.fault(item)) for name, item in value.items())
+        return next((f"{shown(name)}: {fault}" for name, fault in faults if fault), "")
+
+    return Kind(fault, f"table: name = {kind.text}")
+
+
+def _path(value: Any) -> str:
+    if not isinstance(value, str):
+        return f"a path is expected, found {describe(value)}"
+    if not value.isprintable():
+        return f"{quoted(value)} has characters that do not belong in a path"
+    return "" if value == "" or value.startswith("/") else f"{quoted(value)} is no absolute path"
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        return f"a text is expected, found {describe(value)}"
+    return "" if value.isprintable() else f"{quoted(value)} has characters that cannot be printed"
+
+
+def _flag(value: Any) -> str:
+    return "" if isinstance(value, bool) else f"true or false is expected, found {describe(value)}"
+
+
+def _names(value: Any) -> str:
+    if not isinstance(value, list):
+        return f"a list of names is expected, found {describe(value)}"
+    for name in value:
+        if not (isinstance(name, str) and name):
+            return f"a list of names is expected, it holds {describe(name)}"
+    twice = next((name for name in value if value.count(name) > 1), "")
+    return f"{shown(twice)} is named twice" if twice else ""
+
+
+def _texts(value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ""
+    return f"a list of texts is expected, found {describe(value)}"
+
+
+def _command_line(value: Any) -> str:
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        return f"a list of words is expected, found {describe(value)}"
+    if not value or not value[0].startswith("/"):
+        return "the first word must be a program's absolute path"
+    return "" if all(map(str.isprintable, value)) else "a word cannot be printed"
+
+
+def shown(name: str) -> str:
+    """A name as it is, unless that would spoil the sentence."""
+    return name if name.isprintable() and 0 < len(name) <= 80 else quoted(name)
+
+
+PATH: Final = Kind(_path, "absolute path, or empty")
+TEXT: Final = Kind(_text, "text")
+FLAG: Final = Kind(_flag, "`true` or `false`")
+#: Different names; the second kind needs at least one.
+NAMES: Final = Kind(_names, "list of names")
+SOME_NAMES: Final = Kind(
+    lambda value: _names(value) or ("" if value else "at least one name is expected"),
+    "list of at least one name",
+)
+#: Any texts, also the same one twice.
+TEXTS: Final = Kind(_texts, "list of texts")
+COMMAND_LINE: Final = Kind(_command_line, "list: absolute path, then arguments")

@@ -1,0 +1,48 @@
+"""A complete configuration file with every default, made from the declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ganeti_steward.core import builtins
+from ganeti_steward.core.config.declaration import REQUIRED, Key, keys
+from ganeti_steward.core.config.values import DEFAULT_PATH
+
+
+def sample_config() -> str:
+    """The file, each key commented."""
+    lines = [
+        f"# {DEFAULT_PATH}: configuration of Ganeti Steward.",
+        "# Every value shown is the default; gnt-steward check-config checks the file.",
+    ]
+    for name in builtins.SECTIONS:
+        lines += ["", f"[{name}]"]
+        for key in keys(builtins.declaration(name)):
+            lines += [f"# {key.text}", f"#{key.name} = {toml(key.default)}"]
+    lines += ["", "# [weigh]", "# Weight of a plugin's costs, by its name."]
+    lines += ['# "mysite.rules" = 1.0', "", '# [plugin."mysite.rules"]']
+    lines += ["# A plugin's own settings.", "", "# [collector.smart]"]
+    lines += ["# A collector's thresholds; docs/reference/diagnose.md lists them."]
+    lines += ["", "# [nagios.raid]", "# A check of Nagios as a source of the diagnosis."]
+    lines += _example(keys(builtins.declaration("nagios")))
+    return "\n".join(lines) + "\n"
+
+
+def _example(described: list[Key]) -> Iterator[str]:
+    """The keys of a check; an example where one has no default."""
+    for key in described:
+        value = ("/usr/lib/nagios/plugins/check_raid",) if key.default is REQUIRED else key.default
+        yield f"# {key.text}"
+        yield f"# {key.name} = {toml(value)}"
+
+
+def toml(value: Any) -> str:
+    """A default as the file says it."""
+    if isinstance(value, Mapping):
+        return "{}"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(toml(item) for item in value) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)

@@ -1,0 +1,1 @@
+"""The configuration of the room: the declarations of its sections."""

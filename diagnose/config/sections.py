@@ -1,0 +1,120 @@
+"""The sections [diagnose], [agent] and [nagios.NAME]."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, NamedTuple
+
+from ganeti_steward.core.config.finding_kinds import COMMAND
+from ganeti_steward.core.config.kinds import (
+    COMMAND_LINE,
+    FLAG,
+    PATH,
+    TEXT,
+    list_of,
+    number,
+    one_of,
+    subset,
+    whole,
+)
+from ganeti_steward.core.model.finding import STATUSES
+from ganeti_steward.diagnose.config.source_names import COLLECTORS, PLUGINS, source_fault
+
+#: Stands for every other command of the whitelist directory, by name.
+EVERY: Final = "*"
+
+_COMMANDS: Final = list_of(COMMAND, EVERY)
+_NAGIOS_STATUS: Final = one_of(*STATUSES, "unknown")
+
+
+class Diagnose(NamedTuple):
+    """[diagnose]: the sources of the diagnosis, and how their results are merged."""
+
+    collectors: Annotated[
+        tuple[str, ...],
+        subset(COLLECTORS),
+        "The built-in collectors that are called, in this order.",
+    ] = COLLECTORS
+    load: Annotated[
+        tuple[str, ...],
+        PLUGINS,
+        "Plugins with a diagnose hook besides: module paths or entry points of the group "
+        "ganeti_steward.",
+    ] = ()
+    commands: Annotated[
+        tuple[str, ...],
+        _COMMANDS,
+        "Executables of /etc/ganeti/node-diagnose-commands that are called, in this order; "
+        "* stands for all others, by name.",
+    ] = (EVERY,)
+    pool_user: Annotated[
+        tuple[str, ...],
+        _COMMANDS,
+        "Those of them that run under a user id of Ganeti's uid pool.",
+    ] = ()
+    time_limit: Annotated[float, number(0.1, 3600), "Seconds each source may take."] = 60
+    output_limit: Annotated[int, whole(1, 2**30), "Bytes a command may print."] = 1048576
+    appear_after: Annotated[
+        int, whole(1, 1000), "Runs in a row in which a finding must be seen before it counts."
+    ] = 1
+    clear_after: Annotated[
+        int, whole(1, 1000), "Runs in a row in which it must be gone before it counts as gone."
+    ] = 1
+    several_command: Annotated[
+        str,
+        COMMAND,
+        "The repair command where findings ask for different ones; it reads all of them.",
+    ] = ""
+    several_status: Annotated[
+        str,
+        one_of(*STATUSES[1:]),
+        "The status where findings ask for different repair commands.",
+    ] = "live-repair"
+    directory: Annotated[str, PATH, "Where the state between runs and the last report are."] = (
+        "/var/lib/ganeti-steward/diagnose"
+    )
+
+
+class Agent(NamedTuple):
+    """[agent]: the node's server of reports, and its repair commands."""
+
+    address: Annotated[str, TEXT, "Where it listens; empty for the node's primary address."] = ""
+    port: Annotated[int, whole(1, 65535), "The TCP port it listens on."] = 1817
+    interval: Annotated[
+        float, number(0, 86400), "Seconds from one diagnosis to the next; 0 leaves it to cron."
+    ] = 300
+    max_age: Annotated[
+        float, number(1, 604800), "Seconds after which a report is too old to be sent."
+    ] = 900
+    key_file: Annotated[str, PATH, "The cluster's HMAC key."] = "/var/lib/ganeti/hmac.key"
+    repair: Annotated[bool, FLAG, "Whether repair commands are run at all."] = False
+    repair_time_limit: Annotated[float, number(1, 86400), "Seconds a repair command may take."] = (
+        3600
+    )
+    nonce_life: Annotated[float, number(1, 300), "Seconds in which a nonce must be used."] = 30
+    lock_memory: Annotated[
+        bool, FLAG, "Whether the agent locks its memory, so that it is never swapped out."
+    ] = True
+
+
+class Nagios(NamedTuple):
+    """[nagios.NAME]: a check that speaks the plugin protocol of Nagios, as a source."""
+
+    command: Annotated[
+        tuple[str, ...], COMMAND_LINE, "The check: its absolute path, then its arguments."
+    ]
+    ok: Annotated[str, _NAGIOS_STATUS, "Status at exit 0."] = "Ok"
+    warning: Annotated[str, _NAGIOS_STATUS, "Status at exit 1."] = "Ok"
+    critical: Annotated[str, _NAGIOS_STATUS, "Status at exit 2."] = "live-repair"
+    unknown: Annotated[str, _NAGIOS_STATUS, "Status at exit 3."] = "unknown"
+    repair: Annotated[str, COMMAND, "The repair command to request with live-repair."] = ""
+    text: Annotated[
+        bool,
+        FLAG,
+        "Whether the first line belongs to the finding; it must not change by itself.",
+    ] = False
+    time_limit: Annotated[float, number(0.1, 3600), "Seconds it may take."] = 60
+
+    @staticmethod
+    def name_fault(name: str) -> str:
+        """What is wrong with the name of such a section."""
+        return source_fault(name)
