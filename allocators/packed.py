@@ -15,9 +15,9 @@ import numpy as np
 from ganeti_steward.allocators.placement.allocate import allocate
 from ganeti_steward.allocators.placement.allocate_secondary import allocate_secondary
 from ganeti_steward.allocators.placement.multi_allocate import answered
-from ganeti_steward.allocators.placement.placing import Placer, Search
+from ganeti_steward.allocators.placement.placing import Placer, PlaceSearch
 from ganeti_steward.allocators.placement.relocate import relocate
-from ganeti_steward.allocators.score.ranked_places import PairPlaces, Place, SinglePlaces
+from ganeti_steward.allocators.score.ranked_places import PairPlaces, RankedPlace, SinglePlaces
 from ganeti_steward.allocators.score.score import FREE_DISK, shares
 from ganeti_steward.allocators.state import state as st
 from ganeti_steward.allocators.state.load import load
@@ -79,14 +79,14 @@ def _noted(outcome: Outcome) -> Outcome:
     return outcome._replace(info=f"{outcome.info} (packed: the score is the primary's free share)")
 
 
-class PackedSearch(Search):
+class PackedSearch(PlaceSearch):
     """A search whose legal places come with the fullest nodes first."""
 
     def _places(self, members: Mask, group: int) -> SinglePlaces | PairPlaces:
-        if len(self._judged) == 1:
-            return _Single(self._scorer, self._guest, self._judged[0], members, self._terms)
-        first, second = self._judged
-        return _Pairs(self._scorer, self._guest, (first, second), members, self._terms)
+        if len(self._verdicts) == 1:
+            return _Single(self._scorer, self._demand, self._verdicts[0], members, self._terms)
+        first, second = self._verdicts
+        return _Pairs(self._scorer, self._demand, (first, second), members, self._terms)
 
 
 def emptiness(state: State, terms: Terms, role: str) -> Floats:
@@ -108,17 +108,17 @@ def _order(nodes: Ints, empty: Floats) -> list[int]:
 class _Single(SinglePlaces):
     """The legal nodes; the score of a place is how empty its node is."""
 
-    def best_first(self) -> Iterator[Place]:
+    def best_first(self) -> Iterator[RankedPlace]:
         empty = emptiness(self._scorer.state, self._terms, PRIMARY)
         for at in _order(self._nodes, empty):
             node = int(self._nodes[at])
-            yield Place(float(empty[node]), node)
+            yield RankedPlace(float(empty[node]), node)
 
 
 class _Pairs(PairPlaces):
     """The legal pairs: the fullest primary, with it the fullest secondary."""
 
-    def best_first(self) -> Iterator[Place]:
+    def best_first(self) -> Iterator[RankedPlace]:
         state = self._scorer.state
         empty = emptiness(state, self._terms, PRIMARY)
         seconds = _order(self._second, emptiness(state, self._terms, SECONDARY))
@@ -128,4 +128,4 @@ class _Pairs(PairPlaces):
             for at in seconds:
                 # An infinite score marks a pair that is not legal.
                 if np.isfinite(scores[at]):
-                    yield Place(float(empty[primary]), primary, int(self._second[at]))
+                    yield RankedPlace(float(empty[primary]), primary, int(self._second[at]))

@@ -1,6 +1,6 @@
 """Request type ``balance``: moves that make each node group more even (allocation 12, hbal).
 
-Each group is balanced by itself, the worst first while moves are limited.  A board of its
+Each group is balanced by itself, the worst first while moves are limited.  A model of its
 figures is searched for better places (`board_search`), and what was found becomes jobs that
 keep to the rules one after the other (`balance_plan`).
 """
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ganeti_steward.allocators.balancing.group_model import Board
-from ganeti_steward.allocators.balancing.legality import Leave
-from ganeti_steward.allocators.balancing.local_search import Search
-from ganeti_steward.allocators.balancing.plan import Plan
-from ganeti_steward.allocators.balancing.preferences import Wishes
+from ganeti_steward.allocators.balancing.group_model import GroupModel
+from ganeti_steward.allocators.balancing.legality import AllowedMoves
+from ganeti_steward.allocators.balancing.local_search import LocalSearch
+from ganeti_steward.allocators.balancing.plan import GroupPlan
+from ganeti_steward.allocators.balancing.preferences import SitePreferences
 from ganeti_steward.allocators.balancing.schedule import Planned, Target, schedule
-from ganeti_steward.allocators.balancing.single_moves import Moves
+from ganeti_steward.allocators.balancing.single_moves import SingleMoves
 from ganeti_steward.allocators.rules.candidates import terms_of
 from ganeti_steward.allocators.score.score import RESERVED_TOTAL_WEIGHT, Scorer
 from ganeti_steward.allocators.state.load import load
@@ -50,7 +50,7 @@ def balance(request: Balance, cluster: Cluster, context: Context) -> Outcome:
         if request.groups is None or group.uuid in request.groups
     ]
     scores = {at: Scorer(state, state.frame.group == at).score for at in chosen}
-    left, plans = request.max_moves, dict[int, Plan]()
+    left, plans = request.max_moves, dict[int, GroupPlan]()
     for at in sorted(chosen, key=lambda at: -scores[at]):
         plans[at] = _Balancer(state, at, request, context).plan(left, scores[at])
         left = None if left is None else left - len(plans[at].jobs)
@@ -61,10 +61,10 @@ def balance(request: Balance, cluster: Cluster, context: Context) -> Outcome:
     return Answer(result, "; ".join(map(_text, told)) or "no node group", _explained(context, told))
 
 
-def _moved(plans: list[Plan], cluster: Cluster) -> list[tuple[str, str, list[str]]]:
+def _moved(plans: list[GroupPlan], cluster: Cluster) -> list[tuple[str, str, list[str]]]:
     return [
         (
-            job.resident.guest.instance.name,
+            job.resident.demand.instance.name,
             cluster.groups[plan.group].name,
             [cluster.nodes[node].name for node in job.place if node >= 0],
         )
@@ -73,7 +73,7 @@ def _moved(plans: list[Plan], cluster: Cluster) -> list[tuple[str, str, list[str
     ]
 
 
-def _text(plan: Plan) -> str:
+def _text(plan: GroupPlan) -> str:
     name = plan.before.frame.cluster.groups[plan.group].name
     return (
         f"group {name}: {len(plan.jobs)} moves, score {plan.score_before:.8f} to "
@@ -94,7 +94,7 @@ def bound(state: State, members: Mask) -> float:
     return RESERVED_TOTAL_WEIGHT * (kept / (total - most) - kept / total)
 
 
-def _explained(context: Context, plans: list[Plan]) -> tuple[Told, ...]:
+def _explained(context: Context, plans: list[GroupPlan]) -> tuple[Told, ...]:
     if not context.explain:
         return ()
     from ganeti_steward.allocators.balancing.explain import explain  # not on Ganeti's path
@@ -111,11 +111,11 @@ def movable(state: State, members: Mask, request: Balance) -> list[Resident]:
         for resident in state.residents.get(node, ())
         if _is_movable(state, resident, members, request)
     ]
-    return sorted(found, key=lambda resident: resident.guest.instance.name)
+    return sorted(found, key=lambda resident: resident.demand.instance.name)
 
 
 def _is_movable(state: State, resident: Resident, members: Mask, request: Balance) -> bool:
-    instance, nodes = resident.guest.instance, [node for node in resident[1:] if node >= 0]
+    instance, nodes = resident.demand.instance, [node for node in resident[1:] if node >= 0]
     if instance.template in NOT_MIRRORED or not instance.auto_balance:
         return False
     # What a node does not tell is no reason to move instances off it.
@@ -136,19 +136,19 @@ class _Balancer:
         self._nodes: Ints = np.flatnonzero(self._members)
         residents = movable(state, self._members, request)
         self._terms: dict[str, Terms] = {
-            resident.guest.instance.name: terms_of(
-                state.frame, resident.guest.instance, context.site
+            resident.demand.instance.name: terms_of(
+                state.frame, resident.demand.instance, context.site
             )
             for resident in residents
         }
-        self._leave = Leave(
+        self._allowed = AllowedMoves(
             request.disk_moves,
             request.instance_moves,
             request.restricted_migration,
             request.disk_factor,
         )
 
-    def plan(self, limit: int | None, score: float) -> Plan:
+    def plan(self, limit: int | None, score: float) -> GroupPlan:
         """The jobs, at most ``limit`` of them; ``score``: the group's as it is."""
         jobs: list[Planned] = []
         state = self._state
@@ -159,42 +159,44 @@ class _Balancer:
             if len(found) == len(targets):
                 break
         least = bound(self._state, self._members)
-        return Plan(self._group, self._members, self._state, state, tuple(jobs), score, least)
+        return GroupPlan(self._group, self._members, self._state, state, tuple(jobs), score, least)
 
     def _targets(self, state: State, limit: int | None) -> list[Target]:
         """Where instances should go from here."""
         residents = movable(state, self._members, self._request)
         if not residents or (limit is not None and limit <= 0):
             return []
-        board = Board(state, self._nodes, residents)
-        search = Search(
-            Moves(board, self._leave, self._wishes(residents)), limit, self._request.min_gain
+        model = GroupModel(state, self._nodes, residents)
+        search = LocalSearch(
+            SingleMoves(model, self._allowed, self._site_preferences(residents)),
+            limit,
+            self._request.min_gain,
         )
         search.run()
         moved = search.moved
         return [
-            Target(residents[at], self._terms_of(residents[at]), self._place(board, at))
+            Target(residents[at], self._terms_of(residents[at]), self._place(model, at))
             for at in search.order
             if moved[at]
         ]
 
-    def _place(self, board: Board, guest: int) -> tuple[int, int]:
-        primary, secondary = board.place(guest)
+    def _place(self, model: GroupModel, instance: int) -> tuple[int, int]:
+        primary, secondary = model.place(instance)
         return int(self._nodes[primary]), int(self._nodes[secondary]) if secondary >= 0 else -1
 
     def _terms_of(self, resident: Resident) -> Terms:
-        return self._terms[resident.guest.instance.name]
+        return self._terms[resident.demand.instance.name]
 
-    def _wishes(self, residents: list[Resident]) -> Mapping[int, Wishes]:
+    def _site_preferences(self, residents: list[Resident]) -> Mapping[int, SitePreferences]:
         """What the site's plugins say, where they say anything."""
-        wishes = {}
+        site_preferences = {}
         for at, resident in enumerate(residents):
             terms = self._terms_of(resident)
             costs = (terms.costs[PRIMARY][self._nodes], terms.costs[SECONDARY][self._nodes])
             banned = (self._banned(terms, PRIMARY), self._banned(terms, SECONDARY))
             if any(mask.any() for mask in (*costs, *banned)):
-                wishes[at] = Wishes(banned, costs)
-        return wishes
+                site_preferences[at] = SitePreferences(banned, costs)
+        return site_preferences
 
     def _banned(self, terms: Terms, role: str) -> Mask:
         banned = np.zeros(len(self._nodes), np.bool_)

@@ -1,6 +1,6 @@
-"""The components of the score over one group's nodes, as a board counts with them.
+"""The components of the score over one group's nodes, as a model counts with them.
 
-One row per component: its figure on each node, its weight, and what a guest adds to it.
+One row per component: its figure on each node, its weight, and what an instance adds to it.
 Everything is taken from the formulas of the score, by asking them what one unit more of
 each figure of a node is worth.
 """
@@ -30,7 +30,7 @@ class Components(NamedTuple):
     """component x node: as things are"""
     weights: Floats
     inverse: Floats
-    """component x node: what one unit of the guest's figure is worth there"""
+    """component x node: what one unit of the instance's figure is worth there"""
     figures: Figures
 
 
@@ -86,7 +86,7 @@ def _merged(components: Components) -> Components:
                 break
         else:
             kept.append(row)
-    # What the reserve is worth does not follow from the guest alone; it is kept last.
+    # What the reserve is worth does not follow from the instance alone; it is kept last.
     kept.remove(RESERVED_MEM)
     kept.append(RESERVED_MEM)
     figures = components.figures

@@ -1,4 +1,4 @@
-"""What moving a guest changes of the nodes, and what that does to the score.
+"""What moving an instance changes of the nodes, and what that does to the score.
 
 A score changes by what its changed nodes add to the spreads and by themselves (allocation
 5), so the parts of a move are judged node by node and added up.
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.balancing.group_model import Board
+    from ganeti_steward.allocators.balancing.group_model import GroupModel
     from ganeti_steward.allocators.state.state import Floats, Ints, Mask
 
 
-class Fate(NamedTuple):
+class Delta(NamedTuple):
     """What becoming something else changes of some nodes."""
 
     square: Floats
@@ -25,22 +25,22 @@ class Fate(NamedTuple):
     own: Floats
     """growth of what they add by themselves"""
 
-    def plus(self, other: Fate) -> Fate:
+    def plus(self, other: Delta) -> Delta:
         """Both together; shapes are broadcast."""
-        return Fate(self.square + other.square, self.shift + other.shift, self.own + other.own)
+        return Delta(self.square + other.square, self.shift + other.shift, self.own + other.own)
 
-    def where(self, which: Mask) -> Fate:
+    def where(self, which: Mask) -> Delta:
         """Only those of ``which``."""
-        return Fate(self.square * which, self.shift * which, self.own * which)
+        return Delta(self.square * which, self.shift * which, self.own * which)
 
 
-class Fates:
-    """The parts of moves on a board as it stands."""
+class Deltas:
+    """The parts of moves on a model as it stands."""
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
+    def __init__(self, model: GroupModel) -> None:
+        self._model = model
 
-    def fate(
+    def delta(
         self,
         node: Ints,
         change: Floats,
@@ -48,25 +48,25 @@ class Fates:
         needed: Floats,
         primaries: int = 0,
         secondaries: int = 0,
-    ) -> Fate:
+    ) -> Delta:
         """Nodes with other figures: the components but the last, memory free and needed."""
-        board = self._board
-        count = board.counted(
+        model = self._model
+        count = model.counted(
             node,
-            board.primaries[node] + primaries,
-            board.secondaries[node] + secondaries,
+            model.primaries[node] + primaries,
+            model.secondaries[node] + secondaries,
             free <= needed,
             needed,
         )
-        count = count - board.own[node]
-        reserve = (needed - board.needed[node]) * board.inverse[-1, node]
+        count = count - model.own[node]
+        reserve = (needed - model.needed[node]) * model.inverse[-1, node]
         shape = np.broadcast_shapes(change.shape[1:], count.shape)
-        shift = np.empty((len(board.values), *shape))
+        shift = np.empty((len(model.values), *shape))
         shift[:-1], shift[-1] = change, reserve
-        centred = board.centred[:, node]
-        if not board.all_usable:
-            shift *= board.usable[node]
-        return Fate(
+        centred = model.centred[:, node]
+        if not model.all_usable:
+            shift *= model.usable[node]
+        return Delta(
             shift * (2.0 * centred.reshape(self._aligned(centred, shift)) + shift), shift, count
         )
 
@@ -77,77 +77,77 @@ class Fates:
         return (narrow.shape[0], *[1] * missing, *narrow.shape[1:])
 
     def worth(self, g: Ints, node: Ints, *, primary: bool) -> Floats:
-        """component (but the reserve) x ...: what a guest means on a node."""
-        board = self._board
-        figures = board.figures.as_primary if primary else board.figures.as_secondary
-        mine = figures[board.kind[node], g] if board.mixed else figures[0, g]
-        inverse = board.inverse[:-1, node]
+        """component (but the reserve) x ...: what an instance means on a node."""
+        model = self._model
+        figures = model.figures.as_primary if primary else model.figures.as_secondary
+        mine = figures[model.kind[node], g] if model.mixed else figures[0, g]
+        inverse = model.inverse[:-1, node]
         change = np.moveaxis(mine[..., :-1], -1, 0)
         if inverse.ndim < change.ndim:
             inverse = inverse.reshape(self._aligned(inverse, change))
         return change * inverse
 
-    def primary_at(self, g: Ints, t: Ints) -> Fate:
+    def primary_at(self, g: Ints, t: Ints) -> Delta:
         """A node as new primary."""
-        board = self._board
-        free = board.free[t] - board.figures.use[g]
-        return self.fate(t, self.worth(g, t, primary=True), free, board.needed[t], 1)
+        model = self._model
+        free = model.free[t] - model.figures.use[g]
+        return self.delta(t, self.worth(g, t, primary=True), free, model.needed[t], 1)
 
-    def secondary_at(self, g: Ints, t: Ints, primary: Ints) -> Fate:
+    def secondary_at(self, g: Ints, t: Ints, primary: Ints) -> Delta:
         """A node as new secondary of a primary."""
-        board = self._board
-        kept = board.reserved[t, primary] + board.figures.reserve[g]
-        needed = np.maximum(board.needed[t], kept)
-        return self.fate(t, self.worth(g, t, primary=False), board.free[t], needed, 0, 1)
+        model = self._model
+        kept = model.reserved[t, primary] + model.figures.reserve[g]
+        needed = np.maximum(model.needed[t], kept)
+        return self.delta(t, self.worth(g, t, primary=False), model.free[t], needed, 0, 1)
 
-    def primary_left(self, g: Ints) -> Fate:
-        """A guest's primary without it."""
-        board, p = self._board, self._board.primary[g]
-        free = board.free[p] + board.figures.use[g]
-        return self.fate(p, -self.worth(g, p, primary=True), free, board.needed[p], -1)
+    def primary_left(self, g: Ints) -> Delta:
+        """An instance's primary without it."""
+        model, p = self._model, self._model.primary[g]
+        free = model.free[p] + model.figures.use[g]
+        return self.delta(p, -self.worth(g, p, primary=True), free, model.needed[p], -1)
 
-    def secondary_left(self, g: Ints) -> Fate:
-        """A guest's secondary without it."""
-        board, s = self._board, self._board.secondary[g]
-        needed = board.reserve_without(s, board.primary[g], board.figures.reserve[g])
-        return self.fate(s, -self.worth(g, s, primary=False), board.free[s], needed, 0, -1)
+    def secondary_left(self, g: Ints) -> Delta:
+        """An instance's secondary without it."""
+        model, s = self._model, self._model.secondary[g]
+        needed = model.reserve_without(s, model.primary[g], model.figures.reserve[g])
+        return self.delta(s, -self.worth(g, s, primary=False), model.free[s], needed, 0, -1)
 
-    def secondary_promoted(self, g: Ints) -> Fate:
-        """A guest's secondary as its primary."""
-        board, s = self._board, self._board.secondary[g]
-        needed = board.reserve_without(s, board.primary[g], board.figures.reserve[g])
-        free = board.free[s] - board.figures.use[g]
+    def secondary_promoted(self, g: Ints) -> Delta:
+        """An instance's secondary as its primary."""
+        model, s = self._model, self._model.secondary[g]
+        needed = model.reserve_without(s, model.primary[g], model.figures.reserve[g])
+        free = model.free[s] - model.figures.use[g]
         change = self.worth(g, s, primary=True) - self.worth(g, s, primary=False)
-        return self.fate(s, change, free, needed, 1, -1)
+        return self.delta(s, change, free, needed, 1, -1)
 
-    def demoted(self, g: Ints, t: Ints) -> Fate:
-        """A guest's primary as its secondary, the target being primary."""
-        board, p = self._board, self._board.primary[g]
-        kept = board.reserved[p, t] + board.figures.reserve[g]
-        needed = np.maximum(board.needed[p], kept)
-        free = board.free[p] + board.figures.use[g]
+    def demoted(self, g: Ints, t: Ints) -> Delta:
+        """An instance's primary as its secondary, the target being primary."""
+        model, p = self._model, self._model.primary[g]
+        kept = model.reserved[p, t] + model.figures.reserve[g]
+        needed = np.maximum(model.needed[p], kept)
+        free = model.free[p] + model.figures.use[g]
         change = self.worth(g, p, primary=False) - self.worth(g, p, primary=True)
-        return self.fate(p, change, free, needed, -1, 1)
+        return self.delta(p, change, free, needed, -1, 1)
 
-    def kept(self, g: Ints, t: Ints) -> Fate:
-        """A guest's secondary staying so, the target being primary."""
-        board, s, reserve = self._board, self._board.secondary[g], self._board.figures.reserve[g]
-        without = board.reserve_without(s, board.primary[g], reserve)
-        needed = np.maximum(without, board.reserved[s, t] + reserve)
-        nothing = np.zeros((len(board.values) - 1, *[1] * needed.ndim))
-        return self.fate(s, nothing, board.free[s], needed)
+    def kept(self, g: Ints, t: Ints) -> Delta:
+        """An instance's secondary staying so, the target being primary."""
+        model, s, reserve = self._model, self._model.secondary[g], self._model.figures.reserve[g]
+        without = model.reserve_without(s, model.primary[g], reserve)
+        needed = np.maximum(without, model.reserved[s, t] + reserve)
+        nothing = np.zeros((len(model.values) - 1, *[1] * needed.ndim))
+        return self.delta(s, nothing, model.free[s], needed)
 
-    def gain(self, fate: Fate) -> Floats:
+    def gain(self, delta: Delta) -> Floats:
         """How much lower the score gets."""
-        board, n = self._board, self._board.online
-        variance = board.variance.reshape(-1, *[1] * (fate.square.ndim - 1))
-        mean = fate.shift / n
-        after = fate.square / n
+        model, n = self._model, self._model.online
+        variance = model.variance.reshape(-1, *[1] * (delta.square.ndim - 1))
+        mean = delta.shift / n
+        after = delta.square / n
         after += variance
         mean *= mean
         after -= mean
         np.maximum(after, 0.0, out=after)
         np.sqrt(after, out=after)
-        spread = np.tensordot(board.weights, after, axes=1)
-        gain: Floats = board.spread - spread - fate.own
+        spread = np.tensordot(model.weights, after, axes=1)
+        gain: Floats = model.spread - spread - delta.own
         return gain

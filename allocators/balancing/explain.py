@@ -8,11 +8,11 @@ from ganeti_steward.allocators.score.health import group_health
 from ganeti_steward.core.model.explanation import GroupBalance, Move
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.balancing.plan import Plan
-    from ganeti_steward.allocators.balancing.schedule import Place, Planned
+    from ganeti_steward.allocators.balancing.plan import GroupPlan
+    from ganeti_steward.allocators.balancing.schedule import NodePair, Planned
 
 
-def explain(plan: Plan, *, capacity: bool) -> GroupBalance:
+def explain(plan: GroupPlan, *, capacity: bool) -> GroupBalance:
     """The plan with the score after each job, and what is wrong before and after it.
 
     ``capacity``: whether to look for instances that could not leave their node.
@@ -32,8 +32,8 @@ def explain(plan: Plan, *, capacity: bool) -> GroupBalance:
     )
 
 
-def _move(plan: Plan, job: Planned) -> Move:
-    instance = job.resident.guest.instance
+def _move(plan: GroupPlan, job: Planned) -> Move:
+    instance = job.resident.demand.instance
     return Move(
         instance=instance.name,
         before=_names(plan, job.resident[1:]),
@@ -43,6 +43,6 @@ def _move(plan: Plan, job: Planned) -> Move:
     )
 
 
-def _names(plan: Plan, place: Place) -> tuple[str, ...]:
+def _names(plan: GroupPlan, place: NodePair) -> tuple[str, ...]:
     nodes = plan.before.frame.cluster.nodes
     return tuple(nodes[node].name for node in place if node >= 0)

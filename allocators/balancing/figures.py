@@ -1,4 +1,4 @@
-"""What each movable guest of a board takes, in the values the score spreads over."""
+"""What each movable instance of a model takes, in the values the score spreads over."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ganeti_steward.allocators.state import state as st
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.state import Floats, Ints, Mask, Resident, State
 
-#: Rows a guest does not simply add to.
+#: Rows an instance does not simply add to.
 DERIVED: Final = (st.RESERVED, st.FAILS, st.CLASHES, st.LOCATION)
 
 
 class Figures(NamedTuple):
-    """What each movable guest takes, one entry per guest."""
+    """What each movable instance takes, one entry per instance."""
 
     use: Floats
     memory: Floats
@@ -31,28 +31,28 @@ class Figures(NamedTuple):
     local: Mask
     drbd: Mask
     as_primary: Floats
-    """kind of node (shared, dedicated spindles) x guest x component; 0 for the reserve"""
+    """kind of node (shared, dedicated spindles) x instance x component; 0 for the reserve"""
     as_secondary: Floats
 
 
 def figures_of(state: State, residents: Sequence[Resident], rows: Floats) -> Figures:
     """``rows``: kind of node x component x row, 1 where the component counts the row."""
-    guests = [resident.guest for resident in residents]
+    demands = [resident.demand for resident in residents]
 
     def each(values: list[int]) -> Floats:
         return np.array(values, np.float64)
 
-    spindles = each([g.spindles for g in guests])
+    spindles = each([g.spindles for g in demands])
     return Figures(
-        use=each([g.use for g in guests]),
-        memory=each([g.memory for g in guests]),
-        reserve=each([g.reserve if g.drbd else 0 for g in guests]),
-        vcpus=each([g.vcpus for g in guests]),
-        disk=each([g.disk for g in guests]),
-        share=each([g.spindle_use for g in guests]),
+        use=each([g.use for g in demands]),
+        memory=each([g.memory for g in demands]),
+        reserve=each([g.reserve if g.drbd else 0 for g in demands]),
+        vcpus=each([g.vcpus for g in demands]),
+        disk=each([g.disk for g in demands]),
+        share=each([g.spindle_use for g in demands]),
         spindles=np.where(spindles < 0, np.inf, spindles),
-        local=np.array([g.instance.local for g in guests], np.bool_),
-        drbd=np.array([g.drbd for g in guests], np.bool_),
+        local=np.array([g.instance.local for g in demands], np.bool_),
+        drbd=np.array([g.drbd for g in demands], np.bool_),
         as_primary=_worth_of(state, residents, rows, primary=True),
         as_secondary=_worth_of(state, residents, rows, primary=False),
     )
@@ -61,14 +61,14 @@ def figures_of(state: State, residents: Sequence[Resident], rows: Floats) -> Fig
 def _worth_of(
     state: State, residents: Sequence[Resident], rows: Floats, *, primary: bool
 ) -> Floats:
-    """kind x guest x component: what the guest changes in the rows each component counts."""
+    """kind x instance x component: what the instance changes in the rows each component counts."""
     exclusive = state.frame.exclusive
     columns = np.array([int(np.argmin(exclusive)), int(np.argmax(exclusive))])
     narrow = _narrowed(state, columns)
     change = np.zeros((2, len(residents), st.ROWS))
     for at, resident in enumerate(residents):
-        guest = resident.guest
-        after = narrow.after_primary(guest) if primary else narrow.after_secondary(guest, 0)
+        demand = resident.demand
+        after = narrow.after_primary(demand) if primary else narrow.after_secondary(demand, 0)
         change[:, at] = (after - narrow.now).T
     change[:, :, list(DERIVED)] = 0.0
     worth: Floats = np.einsum("kgr,kcr->kgc", change, rows)
@@ -76,7 +76,7 @@ def _worth_of(
 
 
 def _narrowed(state: State, columns: Ints) -> State:
-    """The state with just these nodes, enough to see what a guest takes."""
+    """The state with just these nodes, enough to see what an instance takes."""
     frame = state.frame._replace(
         exclusive=state.frame.exclusive[columns],
         usable=state.frame.usable[columns],
@@ -85,5 +85,5 @@ def _narrowed(state: State, columns: Ints) -> State:
     )
     none: dict[str, dict[int, int]] = {}
     return state._replace(
-        frame=frame, now=state.now[:, columns], books=st.TagBooks(none, none), residents={}
+        frame=frame, now=state.now[:, columns], tag_counts=st.TagCounts(none, none), residents={}
     )

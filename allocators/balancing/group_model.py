@@ -1,12 +1,12 @@
 """The figures of one node group laid out for trying thousands of moves at once.
 
-`State` changes by copying and knows every rule with its sentence; a `Board` is changed in
+`State` changes by copying and knows every rule with its sentence; a `GroupModel` is changed in
 place and only knows numbers.  It is made from a state, takes its formulas from there (what a
-guest adds to a node, what a share of the score is) and is used to look for a plan; what it
+instance adds to a node, what a share of the score is) and is used to look for a plan; what it
 finds is replayed on states before anybody gets to see it.
 
 Candidates are judged in the values the score spreads over (`board_components`), so that
-adding a guest to a node is one addition.  All node indices here count the group's nodes.
+adding an instance to a node is one addition.  All node indices here count the group's nodes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _TOP: Final = 3
 
 
-class Board:
+class GroupModel:
     """Who lives where in one group, and what that means for every node."""
 
     def __init__(self, state: State, nodes: Ints, residents: Sequence[Resident]) -> None:
@@ -172,16 +172,16 @@ class Board:
 
     # -- moving
 
-    def place(self, guest: int) -> tuple[int, int]:
-        """Where a guest is: primary, and secondary or -1."""
-        return int(self.primary[guest]), int(self.secondary[guest])
+    def place(self, instance: int) -> tuple[int, int]:
+        """Where an instance is: primary, and secondary or -1."""
+        return int(self.primary[instance]), int(self.secondary[instance])
 
-    def move(self, guest: int, primary: int, secondary: int) -> None:
-        """Put a guest on other nodes; ``secondary`` is -1 without one."""
-        old, kept = self.place(guest)
-        self._change(guest, old, kept, -1)
-        self._change(guest, primary, secondary, 1)
-        self.primary[guest], self.secondary[guest] = primary, secondary
+    def move(self, instance: int, primary: int, secondary: int) -> None:
+        """Put an instance on other nodes; ``secondary`` is -1 without one."""
+        old, kept = self.place(instance)
+        self._change(instance, old, kept, -1)
+        self._change(instance, primary, secondary, 1)
+        self.primary[instance], self.secondary[instance] = primary, secondary
         nodes = {node for node in (old, kept, primary, secondary) if node >= 0}
         now = self._now
         for node in nodes:
@@ -191,32 +191,34 @@ class Board:
             self.values[-1, node] = now[st.RESERVED, node] * self.inverse[-1, node]
         self._refresh(sorted(nodes))
 
-    def _change(self, guest: int, primary: int, secondary: int, sign: int) -> None:
+    def _change(self, instance: int, primary: int, secondary: int, sign: int) -> None:
         figures, now = self.figures, self._now
         kind = self.kind[primary]
-        self.values[:, primary] += sign * figures.as_primary[kind, guest] * self.inverse[:, primary]
-        now[st.UNALLOCATED, primary] -= sign * figures.use[guest]
-        now[st.MEMORY_F, primary] -= sign * figures.memory[guest]
-        now[st.VCPUS, primary] += sign * figures.vcpus[guest]
-        now[st.VCPUS_F, primary] += sign * figures.vcpus[guest]
+        self.values[:, primary] += (
+            sign * figures.as_primary[kind, instance] * self.inverse[:, primary]
+        )
+        now[st.UNALLOCATED, primary] -= sign * figures.use[instance]
+        now[st.MEMORY_F, primary] -= sign * figures.memory[instance]
+        now[st.VCPUS, primary] += sign * figures.vcpus[instance]
+        now[st.VCPUS_F, primary] += sign * figures.vcpus[instance]
         now[st.PRIMARIES, primary] += sign
-        self._store(guest, primary, sign)
-        clashes, location = self.tags.change(guest, primary, secondary, sign)
+        self._store(instance, primary, sign)
+        clashes, location = self.tags.change(instance, primary, secondary, sign)
         self.clashes[primary] += clashes
         self.location[primary] += location
         if secondary >= 0:
             kind = self.kind[secondary]
             self.values[:, secondary] += (
-                sign * figures.as_secondary[kind, guest] * self.inverse[:, secondary]
+                sign * figures.as_secondary[kind, instance] * self.inverse[:, secondary]
             )
             now[st.SECONDARIES, secondary] += sign
-            self.reserved[secondary, primary] += sign * figures.reserve[guest]
-            self._store(guest, secondary, sign)
+            self.reserved[secondary, primary] += sign * figures.reserve[instance]
+            self._store(instance, secondary, sign)
 
-    def _store(self, guest: int, node: int, sign: int) -> None:
+    def _store(self, instance: int, node: int, sign: int) -> None:
         figures, now = self.figures, self._now
-        now[[st.DISK, st.DISK_F], node] -= sign * figures.disk[guest]
+        now[[st.DISK, st.DISK_F], node] -= sign * figures.disk[instance]
         if self.kind[node]:
-            now[[st.SPINDLES, st.SPINDLES_F], node] -= sign * figures.spindles[guest]
+            now[[st.SPINDLES, st.SPINDLES_F], node] -= sign * figures.spindles[instance]
         else:
-            now[[st.SPINDLE_USE, st.SPINDLE_USE_F], node] += sign * figures.share[guest]
+            now[[st.SPINDLE_USE, st.SPINDLE_USE_F], node] += sign * figures.share[instance]

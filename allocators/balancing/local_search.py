@@ -1,6 +1,6 @@
-"""Looking for a better placement on a board: single moves first, then exchanges.
+"""Looking for a better placement on a model: single moves first, then exchanges.
 
-Both descend greedily: the best change known is made, then the next.  What a guest could
+Both descend greedily: the best change known is made, then the next.  What an instance could
 gain is only looked at anew when it comes to the top of the list; most gains shrink as the
 group gets more even, so those below need no look.
 """
@@ -15,7 +15,7 @@ from ganeti_steward.allocators.balancing.swap_pairs import PairFinder, Pairs
 from ganeti_steward.allocators.balancing.swaps import Swaps
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.balancing.single_moves import Best, Moves
+    from ganeti_steward.allocators.balancing.single_moves import Best, SingleMoves
     from ganeti_steward.allocators.state.state import Floats, Ints, Mask
 
 #: A score must fall by this much to count as lower.
@@ -30,33 +30,33 @@ _ESTIMATED: Final = 1_000_000
 _JUDGED: Final = 256
 
 
-class Search:
-    """One search on one board, which it changes."""
+class LocalSearch:
+    """One search on one model, which it changes."""
 
-    def __init__(self, moves: Moves, limit: int | None, least: float) -> None:
-        """``limit``: how many guests may live elsewhere in the end; ``least``: what a change
+    def __init__(self, moves: SingleMoves, limit: int | None, least: float) -> None:
+        """``limit``: how many instances may live elsewhere in the end; ``least``: what a change
         must gain.
 
         With a limit no more is copied for exchanges than for the moves before them: who
         limits a plan wants it cheap.
         """
-        board = moves.board
-        self._moves, self._board = moves, board
+        model = moves.model
+        self._moves, self._model = moves, model
         self._limit, self._least = limit, max(least, GAIN)
-        self._swaps, self._finder = Swaps(moves), PairFinder(board)
-        self._home = (board.primary.copy(), board.secondary.copy())
-        self._everyone = np.arange(len(board.residents))
-        disk = board.figures.disk
+        self._swaps, self._finder = Swaps(moves), PairFinder(model)
+        self._home = (model.primary.copy(), model.secondary.copy())
+        self._everyone = np.arange(len(model.residents))
+        disk = model.figures.disk
         self._ease = 1.0 - _SMALLER * disk / max(float(disk.max(initial=0)), 1.0)
         self._budget = np.inf
         self.order: dict[int, None] = {}
-        """the guests that were moved at some time, in the order in which they first were"""
+        """the instances that were moved at some time, in the order in which they first were"""
 
     @property
     def moved(self) -> Mask:
-        """Which guests live elsewhere than at the start."""
+        """Which instances live elsewhere than at the start."""
         primary, secondary = self._home
-        moved: Mask = (self._board.primary != primary) | (self._board.secondary != secondary)
+        moved: Mask = (self._model.primary != primary) | (self._model.secondary != secondary)
         return moved
 
     def run(self) -> None:
@@ -69,20 +69,20 @@ class Search:
 
     def copied(self) -> float:
         """MiB to be copied to get here from the start."""
-        board = self._board
-        return float(self._copied(self._everyone, board.primary, board.secondary).sum())
+        model = self._model
+        return float(self._copied(self._everyone, model.primary, model.secondary).sum())
 
-    def _copied(self, guests: Ints, primary: Ints, secondary: Ints) -> Floats:
-        """MiB to be copied for these guests to live there."""
-        first, second = (home[guests] for home in self._home)
+    def _copied(self, instances: Ints, primary: Ints, secondary: Ints) -> Floats:
+        """MiB to be copied for these instances to live there."""
+        first, second = (home[instances] for home in self._home)
         copies = ((primary != first) & (primary != second)).astype(np.int64)
         copies += (secondary != first) & (secondary != second)
-        figures = self._board.figures
-        copied: Floats = copies * figures.disk[guests] * figures.drbd[guests]
+        figures = self._model.figures
+        copied: Floats = copies * figures.disk[instances] * figures.drbd[instances]
         return copied
 
     def _movable(self) -> Mask:
-        """Which guests may be moved under the limit."""
+        """Which instances may be moved under the limit."""
         moved = self.moved
         if self._limit is None or moved.sum() < self._limit:
             return np.ones(len(moved), np.bool_)
@@ -91,7 +91,7 @@ class Search:
     # -- single moves
 
     def _descend_all(self) -> int:
-        """Move single guests while that lowers the score; how many moves were made."""
+        """Move single instances while that lowers the score; how many moves were made."""
         made = 0
         while True:
             known = np.full(len(self._everyone), -np.inf)
@@ -117,20 +117,20 @@ class Search:
             at = int(rank.argmax())
             if rank[at] <= self._least or known.max() > rank[at]:
                 continue
-            guest = int(top[at])
-            self._board.move(guest, int(found.primary[at]), int(found.secondary[at]))
-            self.order[guest] = None
+            instance = int(top[at])
+            self._model.move(instance, int(found.primary[at]), int(found.secondary[at]))
+            self.order[instance] = None
             made += 1
 
-    def _ranked(self, guests: Ints, best: Best) -> Floats:
+    def _ranked(self, instances: Ints, best: Best) -> Floats:
         """Gains in the order in which they are taken: of two alike the smaller disk first."""
-        ranked: Floats = best.rank * self._ease[guests]
+        ranked: Floats = best.rank * self._ease[instances]
         return ranked
 
     # -- exchanges
 
     def _exchange_all(self) -> int:
-        """Exchange guests while that lowers the score; how many exchanges were made."""
+        """Exchange instances while that lowers the score; how many exchanges were made."""
         made = 0
         while True:
             found = sum(self._exhaust(kind) for kind in self._swaps.kinds())
@@ -139,16 +139,16 @@ class Search:
                 return made
 
     def _exhaust(self, kind: int) -> int:
-        """Exchanges of one kind until a whole turn through the guests finds none."""
+        """Exchanges of one kind until a whole turn through the instances finds none."""
         made = start = idle = 0
         while True:
             partners = self._partners()
             step = max(1, _ESTIMATED // max(len(partners), 1))
             start = 0 if start >= len(partners) else start
-            guests = partners[start : start + step]
-            found = self._exchange(kind, guests, partners)
+            instances = partners[start : start + step]
+            found = self._exchange(kind, instances, partners)
             made += found
-            idle = 0 if found else idle + len(guests)
+            idle = 0 if found else idle + len(instances)
             if not found:
                 start += step
             if idle >= len(partners):
@@ -161,11 +161,11 @@ class Search:
             return self._everyone
         return np.flatnonzero(moved)
 
-    def _exchange(self, kind: int, guests: Ints, partners: Ints) -> int:
+    def _exchange(self, kind: int, instances: Ints, partners: Ints) -> int:
         """Make the exchanges of one kind that look best now; how many were made."""
-        pairs = self._finder.best(kind, _JUDGED, guests, partners)
+        pairs = self._finder.best(kind, _JUDGED, instances, partners)
         made = 0
-        while len(pairs.guests):
+        while len(pairs.instances):
             gains = self._swaps.gains(*pairs)
             found = self._make(pairs, gains)
             made += found
@@ -180,24 +180,24 @@ class Search:
         for at in np.argsort(-gains).tolist():
             if gains[at] <= self._least:
                 break
-            guest, other = int(pairs.guests[at]), int(pairs.others[at])
-            nodes = self._nodes_of(guest) | self._nodes_of(other)
+            instance, other = int(pairs.instances[at]), int(pairs.others[at])
+            nodes = self._nodes_of(instance) | self._nodes_of(other)
             # What was made meanwhile has changed what is known of these nodes.
             if nodes & touched:
                 continue
-            if self._try(pairs.kind, guest, other):
-                self.order.update(dict.fromkeys((guest, other)))
+            if self._try(pairs.kind, instance, other):
+                self.order.update(dict.fromkeys((instance, other)))
                 made += 1
                 touched |= nodes
         return made
 
-    def _nodes_of(self, guest: int) -> set[int]:
-        return {*self._board.place(guest)} - {-1}
+    def _nodes_of(self, instance: int) -> set[int]:
+        return {*self._model.place(instance)} - {-1}
 
-    def _try(self, kind: int, guest: int, other: int) -> bool:
+    def _try(self, kind: int, instance: int, other: int) -> bool:
         """Make an exchange if one can go before the other and it is still worth it."""
-        mine, others = self._swaps.places(kind, guest, other)
-        order = ((guest, mine), (other, others))
+        mine, others = self._swaps.places(kind, instance, other)
+        order = ((instance, mine), (other, others))
         if not self._affordable(order):
             return False
         return any(self._in_turn(*pair) for pair in (order, order[::-1]))
@@ -206,35 +206,35 @@ class Search:
         """Whether the exchange stays within the limits."""
         if self._limit is None:
             return True
-        board = self._board
-        guests = np.array([guest for guest, _ in order])
+        model = self._model
+        instances = np.array([instance for instance, _ in order])
         primary, secondary = np.array([place for _, place in order]).T
-        home = self._home[0][guests], self._home[1][guests]
+        home = self._home[0][instances], self._home[1][instances]
         away = (primary != home[0]) | (secondary != home[1])
         moved = self.moved
-        if moved.sum() - moved[guests].sum() + away.sum() > self._limit:
+        if moved.sum() - moved[instances].sum() + away.sum() > self._limit:
             return False
-        now = self._copied(guests, board.primary[guests], board.secondary[guests]).sum()
-        then = self._copied(guests, primary, secondary).sum()
+        now = self._copied(instances, model.primary[instances], model.secondary[instances]).sum()
+        then = self._copied(instances, primary, secondary).sum()
         return bool(self.copied() - now + then <= self._budget)
 
     def _in_turn(
         self, first: tuple[int, tuple[int, int]], second: tuple[int, tuple[int, int]]
     ) -> bool:
-        """Move one guest, then the other; nothing is done where a rule or the gain forbids."""
-        board, rules, opinions = self._board, self._moves.rules, self._moves.opinions
+        """Move one instance, then the other; nothing is done where a rule or the gain forbids."""
+        model, legality, preferences = self._model, self._moves.legality, self._moves.preferences
         (one, there), (other, then) = first, second
-        score = board.score
-        score -= opinions.site_cost(one, *there) + opinions.site_cost(other, *then)
-        if not rules.legal_to(one, *there):
+        score = model.score
+        score -= preferences.site_cost(one, *there) + preferences.site_cost(other, *then)
+        if not legality.legal_to(one, *there):
             return False
-        back = board.place(one)
-        board.move(one, *there)
-        if rules.legal_to(other, *then):
-            home = board.place(other)
-            board.move(other, *then)
-            if board.score < score - self._least:
+        back = model.place(one)
+        model.move(one, *there)
+        if legality.legal_to(other, *then):
+            home = model.place(other)
+            model.move(other, *then)
+            if model.score < score - self._least:
                 return True
-            board.move(other, *home)
-        board.move(one, *back)
+            model.move(other, *home)
+        model.move(one, *back)
         return False

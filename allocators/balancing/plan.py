@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.state.state import Mask, State
 
 
-class Plan(NamedTuple):
+class GroupPlan(NamedTuple):
     """What balancing does for one group."""
 
     group: int

@@ -1,4 +1,4 @@
-"""What tags and a site's plugins say of guests on nodes, broadcast over both."""
+"""What tags and a site's plugins say of instances on nodes, broadcast over both."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ import numpy as np
 from ganeti_steward.allocators.score.score import TAGS_WEIGHT
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.balancing.group_model import Board
+    from ganeti_steward.allocators.balancing.group_model import GroupModel
     from ganeti_steward.allocators.state.state import Floats, Ints, Mask
 
 
-class Wishes(NamedTuple):
-    """What a site's plugins say of one guest, by role; the group's nodes only."""
+class SitePreferences(NamedTuple):
+    """What a site's plugins say of one instance, by role; the group's nodes only."""
 
     banned: tuple[Mask, Mask]
     costs: tuple[Floats, Floats]
 
 
-class Opinions:
-    """Costs and bans beside the figures, as the board stands."""
+class Preferences:
+    """Costs and bans beside the figures, as the model stands."""
 
-    def __init__(self, board: Board, wishes: Mapping[int, Wishes]) -> None:
-        """``wishes``: of the guests a plugin says something of."""
-        self._board, self._wishes = board, wishes
-        self._tagged = bool(board.tags.carried or board.tags.missed or wishes)
+    def __init__(self, model: GroupModel, site_preferences: Mapping[int, SitePreferences]) -> None:
+        """``site_preferences``: of the instances a plugin says something of."""
+        self._model, self._site_preferences = model, site_preferences
+        self._tagged = bool(model.tags.carried or model.tags.missed or site_preferences)
 
     @property
     def silent(self) -> bool:
         """Whether there is nothing to be said."""
-        return not self._tagged and self._board.tags.shared is None
+        return not self._tagged and self._model.tags.shared is None
 
     def costs(self, g: Ints, primary: Ints, secondary: Ints) -> Floats | float:
         """How much more these nodes cost than the present ones."""
@@ -42,88 +42,96 @@ class Opinions:
         return cost + self._pair_tags(g, primary, secondary)
 
     def clashes(self, g: Ints, t: Ints) -> Mask | bool:
-        """Whether an exclusion tag of a guest is on a node already."""
-        if not self._board.tags.carried:
+        """Whether an exclusion tag of an instance is on a node already."""
+        if not self._model.tags.carried:
             return False
         clashes: Mask = self._everywhere(g, t, self._clashing) > 0
         return clashes
 
-    def _clashing(self, guest: int) -> Ints | None:
-        board = self._board
-        return board.tags.clashing(guest, int(board.primary[guest]))
+    def _clashing(self, instance: int) -> Ints | None:
+        model = self._model
+        return model.tags.clashing(instance, int(model.primary[instance]))
 
     def allowed(self, g: Ints, t: Ints, role: int) -> Mask | bool:
-        """Whether the site lets a guest be there in a role (0 primary, 1 secondary)."""
-        if not self._wishes:
+        """Whether the site lets an instance be there in a role (0 primary, 1 secondary)."""
+        if not self._site_preferences:
             return True
-        allowed: Mask = self._everywhere(g, t, lambda guest: self._banned(guest, role)) == 0
+        allowed: Mask = self._everywhere(g, t, lambda instance: self._banned(instance, role)) == 0
         return allowed
 
-    def _banned(self, guest: int, role: int) -> Mask | None:
-        return self._wishes[guest].banned[role] if guest in self._wishes else None
+    def _banned(self, instance: int, role: int) -> Mask | None:
+        return (
+            self._site_preferences[instance].banned[role]
+            if instance in self._site_preferences
+            else None
+        )
 
     def _tag_costs(self, g: Ints, t: Ints) -> Floats | float:
         """What a node costs more as primary than the present one."""
         if not self._tagged:
             return 0.0
-        board = self._board
+        model = self._model
         return self._everywhere(g, t, self._tag_row) - self._everywhere(
-            g, board.primary[g], self._tag_row
+            g, model.primary[g], self._tag_row
         )
 
-    def _tag_row(self, guest: int) -> Floats | None:
-        board = self._board
-        row = np.zeros(board.size)
-        clashing = self._clashing(guest)
-        met = board.tags.met(guest, int(board.primary[guest]))
+    def _tag_row(self, instance: int) -> Floats | None:
+        model = self._model
+        row = np.zeros(model.size)
+        clashing = self._clashing(instance)
+        met = model.tags.met(instance, int(model.primary[instance]))
         if clashing is not None:
-            row += TAGS_WEIGHT * clashing * board.usable
+            row += TAGS_WEIGHT * clashing * model.usable
         if met is not None:
             row += met
-        if guest in board.tags.missed:
-            row += board.tags.missed[guest] * board.usable
-        if guest in self._wishes:
-            row += self._wishes[guest].costs[0]
+        if instance in model.tags.missed:
+            row += model.tags.missed[instance] * model.usable
+        if instance in self._site_preferences:
+            row += self._site_preferences[instance].costs[0]
         return row
 
     def _second_costs(self, g: Ints, t: Ints) -> Floats | float:
         """What the site says more of a node as secondary than of the present one."""
-        if not self._wishes:
+        if not self._site_preferences:
             return 0.0
         return self._everywhere(g, t, self._second_row) - self._everywhere(
-            g, self._board.secondary[g], self._second_row
+            g, self._model.secondary[g], self._second_row
         )
 
-    def _second_row(self, guest: int) -> Floats | None:
-        return self._wishes[guest].costs[1] if guest in self._wishes else None
+    def _second_row(self, instance: int) -> Floats | None:
+        return (
+            self._site_preferences[instance].costs[1]
+            if instance in self._site_preferences
+            else None
+        )
 
-    def site_cost(self, guest: int, primary: int, secondary: int) -> float:
+    def site_cost(self, instance: int, primary: int, secondary: int) -> float:
         """How much more the site charges for these nodes than for the present ones."""
-        if guest not in self._wishes:
+        if instance not in self._site_preferences:
             return 0.0
-        board, costs = self._board, self._wishes[guest].costs
-        more = costs[0][primary] - costs[0][board.primary[guest]]
+        model, costs = self._model, self._site_preferences[instance].costs
+        more = costs[0][primary] - costs[0][model.primary[instance]]
         if secondary >= 0:
-            more += costs[1][secondary] - costs[1][board.secondary[guest]]
+            more += costs[1][secondary] - costs[1][model.secondary[instance]]
         return float(more)
 
     def _pair_tags(self, g: Ints, primary: Ints, secondary: Ints) -> Floats | float:
         """Location tags the two nodes share less those shared now."""
-        board, shared = self._board, self._board.tags.shared
+        model, shared = self._model, self._model.tags.shared
         if shared is None:
             return 0.0
-        p, s = board.primary[g], board.secondary[g]
+        p, s = model.primary[g], model.secondary[g]
         # Counted on the primary, when that is usable.
-        then = shared[primary, secondary] * board.usable[primary] * (secondary >= 0)
-        more: Floats = (then - shared[p, s] * board.usable[p] * (s >= 0)).astype(np.float64)
+        then = shared[primary, secondary] * model.usable[primary] * (secondary >= 0)
+        more: Floats = (then - shared[p, s] * model.usable[p] * (s >= 0)).astype(np.float64)
         return more
 
     def _everywhere(self, g: Ints, t: Ints, row_of: Callable[[int], Any]) -> Floats:
-        """What ``row_of`` a guest says of its target (0 for None), broadcast."""
+        """What ``row_of`` an instance says of its target (0 for None), broadcast."""
         flat = g.ravel()
-        rows = np.zeros((len(flat), self._board.size))
-        for at, guest in enumerate(flat.tolist()):
-            row = row_of(guest)
+        rows = np.zeros((len(flat), self._model.size))
+        for at, instance in enumerate(flat.tolist()):
+            row = row_of(instance)
             if row is not None:
                 rows[at] = row
         return rows[np.arange(len(flat)).reshape(g.shape), t]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ganeti_steward.allocators.rules import move_kinds as moves
 from ganeti_steward.allocators.rules.move_kinds import Mover
-from ganeti_steward.allocators.rules.move_rules import Departure
+from ganeti_steward.allocators.rules.move_rules import MoveRules
 from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.allocators.state.state import Resident
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ganeti_steward.core.model.opcodes import Job
 
 #: A place: primary and secondary by cluster index, -1 without a secondary.
-Place = tuple[int, int]
+NodePair = tuple[int, int]
 
 
 class Target(NamedTuple):
@@ -32,7 +32,7 @@ class Target(NamedTuple):
 
     resident: Resident
     terms: Terms
-    place: Place
+    place: NodePair
 
 
 class Planned(NamedTuple):
@@ -40,7 +40,7 @@ class Planned(NamedTuple):
 
     resident: Resident
     """before"""
-    place: Place
+    place: NodePair
     job: Job
     copies: int
     score: float
@@ -55,8 +55,8 @@ class Schedule(NamedTuple):
 
 
 class _Step(NamedTuple):
-    way: str
-    place: Place
+    kind: str
+    place: NodePair
 
 
 def schedule(state: State, targets: Sequence[Target], members: Mask) -> Schedule:
@@ -82,20 +82,20 @@ def schedule(state: State, targets: Sequence[Target], members: Mask) -> Schedule
 
 
 def _reached(state: State, target: Target, members: Mask) -> tuple[Planned, State] | None:
-    """The job to a place and what comes of it; None when rules are against every way there."""
+    """The job to a place and the state after it; None when the rules forbid every sequence."""
     for path in _paths(target):
         after, resident = state, target.resident
         job: Job = []
         for step in path:
-            mover = Mover(resident.guest, resident.primary, resident.secondary, target.terms)
+            mover = Mover(resident.demand, resident.primary, resident.secondary, target.terms)
             moved = _moved(after, mover, step, members)
             if moved is None:
                 break
-            after, resident = moved, Resident(resident.guest, *step.place)
+            after, resident = moved, Resident(resident.demand, *step.place)
             names = [state.frame.cluster.nodes[node].name for node in step.place if node >= 0]
-            job += moves.job(mover, step.way, names[0], names[-1] if len(names) > 1 else "")
+            job += moves.job(mover, step.kind, names[0], names[-1] if len(names) > 1 else "")
         else:
-            copies = sum(step.way.count(moves.REPLACE) for step in path)
+            copies = sum(step.kind.count(moves.REPLACE) for step in path)
             score = Scorer(after, members).score
             return Planned(target.resident, target.place, job, copies, score), after
     return None
@@ -114,8 +114,8 @@ def _paths(target: Target) -> Iterator[tuple[_Step, ...]]:
             yield _step((p, s), between), _step(between, (a, b))
 
 
-def _step(now: Place, then: Place) -> _Step:
-    """The way from one place to another that shares a node with it."""
+def _step(now: NodePair, then: NodePair) -> _Step:
+    """The kind of move from one place to another that shares a node with it."""
     p, s = now
     if then == (s, p):
         return _Step(moves.FAIL_OVER, then)
@@ -123,27 +123,25 @@ def _step(now: Place, then: Place) -> _Step:
         return _Step(moves.REPLACE, then)
     if then[1] == p:
         return _Step(moves.REPLACE_FAIL_OVER, then)
-    way = moves.FAIL_OVER_REPLACE if then[0] == s else moves.FAIL_OVER_REPLACE_BACK
-    return _Step(way, then)
+    kind = moves.FAIL_OVER_REPLACE if then[0] == s else moves.FAIL_OVER_REPLACE_BACK
+    return _Step(kind, then)
 
 
 def _moved(state: State, mover: Mover, step: _Step, members: Mask) -> State | None:
     """The state after one step, None when a rule forbids it."""
     left = state.removed(_found(state, mover))
-    departure = Departure(left, mover, members & state.frame.usable)
-    judgement = departure.judge(step.way)
-    if judgement.gate:
+    rules = MoveRules(left, mover, members & state.frame.usable)
+    verdicts = rules.check(step.kind)
+    if verdicts.blocked:
         return None
-    if not all(
-        judged.fits[node] for judged, node in zip(judgement.judged, step.place, strict=False)
-    ):
+    if not all(role.fits[node] for role, node in zip(verdicts.roles, step.place, strict=False)):
         return None
-    return left.placed(mover.guest, *step.place)
+    return left.placed(mover.demand, *step.place)
 
 
 def _found(state: State, mover: Mover) -> Resident:
     """The resident as this state holds it."""
     for resident in state.residents[mover.primary]:
-        if resident.guest is mover.guest:
+        if resident.demand is mover.demand:
             return resident
-    raise LookupError(mover.guest.instance.name)
+    raise LookupError(mover.demand.instance.name)

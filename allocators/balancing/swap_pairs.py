@@ -1,8 +1,8 @@
 """Which of all exchanges are worth a closer look.
 
-There are guests x guests of them.  The score's spreads are roots of sums over the nodes; for
+There are instances x instances of them.  The score's spreads are roots of sums over the nodes; for
 a small change a root is as good as straight, and a straight sum over two nodes is a sum of
-products of what the two guests take.  So all pairs are estimated by a few products of
+products of what the two instances take.  So all pairs are estimated by a few products of
 matrices.  `Swaps` then judges the best of them by the real formulas.
 """
 
@@ -18,7 +18,7 @@ from ganeti_steward.allocators.score.score import RESERVED_TOTAL_WEIGHT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ganeti_steward.allocators.balancing.group_model import Board
+    from ganeti_steward.allocators.balancing.group_model import GroupModel
     from ganeti_steward.allocators.state.state import Ints, Mask
 
     Rough = NDArray[np.float32]
@@ -39,16 +39,16 @@ class Pairs(NamedTuple):
     """Exchanges of one kind."""
 
     kind: int
-    guests: Ints
+    instances: Ints
     others: Ints
 
     def only(self, which: Mask) -> Pairs:
         """Some of them."""
-        return Pairs(self.kind, self.guests[which], self.others[which])
+        return Pairs(self.kind, self.instances[which], self.others[which])
 
 
 class _Slopes(NamedTuple):
-    """How the score answers to small changes, as the board stands."""
+    """How the score answers to small changes, as the model stands."""
 
     node: Rough
     """component x node: of a figure that comes to the node (first order)"""
@@ -60,11 +60,11 @@ class _Slopes(NamedTuple):
 
 
 class PairFinder:
-    """Estimates all exchanges of a board's guests."""
+    """Estimates all exchanges of a model's instances."""
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
-        figures = board.figures
+    def __init__(self, model: GroupModel) -> None:
+        self._model = model
+        figures = model.figures
         # Without exclusive storage all nodes are of one kind; with it the difference between
         # kinds is left to the exact look.
         self._primary = figures.as_primary[0, :, :-1].astype(_ROUGH)
@@ -72,10 +72,10 @@ class PairFinder:
         self._disk = figures.disk.astype(_ROUGH)
         self._reserve = figures.reserve.astype(_ROUGH)
 
-    def best(self, kind: int, number: int, guests: Ints, others: Ints) -> Pairs:
-        """At most ``number`` of the most promising exchanges of ``guests`` with ``others``."""
+    def best(self, kind: int, number: int, instances: Ints, others: Ints) -> Pairs:
+        """At most ``number`` of the most promising exchanges of ``instances`` with ``others``."""
         slopes = self._slopes()
-        found = [self._some(kind, slopes, part, others) for part in self._parts(guests, others)]
+        found = [self._some(kind, slopes, part, others) for part in self._parts(instances, others)]
         loss, first, second = (np.concatenate(column) for column in zip(*found, strict=True))
         if len(loss) > number:
             top = np.argpartition(loss, number)[:number]
@@ -83,85 +83,87 @@ class PairFinder:
         return Pairs(kind, first, second)
 
     @staticmethod
-    def _parts(guests: Ints, others: Ints) -> list[Ints]:
+    def _parts(instances: Ints, others: Ints) -> list[Ints]:
         step = max(1, _BLOCK // max(len(others), 1))
-        return [guests[start : start + step] for start in range(0, max(len(guests), 1), step)]
+        return [instances[start : start + step] for start in range(0, max(len(instances), 1), step)]
 
     def _some(
-        self, kind: int, slopes: _Slopes, guests: Ints, others: Ints
+        self, kind: int, slopes: _Slopes, instances: Ints, others: Ints
     ) -> tuple[Rough, Ints, Ints]:
-        """The exchanges that look like a gain: loss, guests, others."""
+        """The exchanges that look like a gain: loss, instances, others."""
         if kind != CROSSWISE:
-            # Of two guests that take each other's place one has to ask.
-            others = others[others > guests[:1].min(initial=-1)]
-        loss = self._loss(kind, slopes, guests, others)
+            # Of two instances that take each other's place one has to ask.
+            others = others[others > instances[:1].min(initial=-1)]
+        loss = self._loss(kind, slopes, instances, others)
         if kind != CROSSWISE:
-            loss[guests[:, None] >= others] = np.inf
+            loss[instances[:, None] >= others] = np.inf
         row, column = np.nonzero(loss < 0)
-        return loss[row, column], guests[row], others[column]
+        return loss[row, column], instances[row], others[column]
 
     def _slopes(self) -> _Slopes:
-        board, n = self._board, self._board.online
-        spread = np.maximum(np.sqrt(np.maximum(board.variance, 0.0)), _LEAST)
-        weight = (board.weights / (2.0 * spread * n))[:, None] * board.usable
-        node = 2.0 * weight * board.centred * board.inverse
-        bend = weight * board.inverse * board.inverse
-        total = RESERVED_TOTAL_WEIGHT * board.inverse[-1] * board.usable
+        model, n = self._model, self._model.online
+        spread = np.maximum(np.sqrt(np.maximum(model.variance, 0.0)), _LEAST)
+        weight = (model.weights / (2.0 * spread * n))[:, None] * model.usable
+        node = 2.0 * weight * model.centred * model.inverse
+        bend = weight * model.inverse * model.inverse
+        total = RESERVED_TOTAL_WEIGHT * model.inverse[-1] * model.usable
         slopes = (node[:-1], bend[:-1], node[-1] + total, bend[-1])
-        self._reserved = board.reserved.astype(_ROUGH)
+        self._reserved = model.reserved.astype(_ROUGH)
         # What is next to nothing costs the processor more time than a number.
         return _Slopes(*(np.where(np.abs(s) < _NOTHING, 0.0, s).astype(_ROUGH) for s in slopes))
 
-    def _loss(self, kind: int, slopes: _Slopes, guests: Ints, others: Ints) -> Rough:
-        """guest x other: by how much the score would grow, about; infinite when not allowed."""
-        board = self._board
-        p, s = board.primary[guests][:, None], board.secondary[guests][:, None]
-        q, u = board.primary[others], board.secondary[others]
+    def _loss(self, kind: int, slopes: _Slopes, instances: Ints, others: Ints) -> Rough:
+        """instance x other: by how much the score would grow, about; infinite when not allowed."""
+        model = self._model
+        p, s = model.primary[instances][:, None], model.secondary[instances][:, None]
+        q, u = model.primary[others], model.secondary[others]
         if kind == SECONDARIES:
-            allowed = (s != u) & (u != p) & (s != q) & self._both_drbd(guests, others)
-            loss = self._exchange(slopes, self._secondary, board.secondary, guests, others)
-            loss += self._rebacked(slopes, guests, q, self._reserve[others])
-            loss += self._rebacked(slopes, others, p.T[0], self._reserve[guests]).T
-            allowed &= self._stored(board.secondary, guests, others)
+            allowed = (s != u) & (u != p) & (s != q) & self._both_drbd(instances, others)
+            loss = self._exchange(slopes, self._secondary, model.secondary, instances, others)
+            loss += self._rebacked(slopes, instances, q, self._reserve[others])
+            loss += self._rebacked(slopes, others, p.T[0], self._reserve[instances]).T
+            allowed &= self._stored(model.secondary, instances, others)
         elif kind == PRIMARIES:
             allowed = (p != q) & (u != p) & (s != q)
-            loss = self._exchange(slopes, self._primary, board.primary, guests, others)
-            loss += self._reprimed(slopes, guests, q)
+            loss = self._exchange(slopes, self._primary, model.primary, instances, others)
+            loss += self._reprimed(slopes, instances, q)
             loss += self._reprimed(slopes, others, p.T[0]).T
-            allowed &= self._stored(board.primary, guests, others)
+            allowed &= self._stored(model.primary, instances, others)
         else:
-            allowed = (p != u) & (u != s) & (p != q) & self._both_drbd(guests, others)
-            loss = self._crossed(slopes, guests, others)
-            loss += self._reprimed(slopes, guests, u)
+            allowed = (p != u) & (u != s) & (p != q) & self._both_drbd(instances, others)
+            loss = self._crossed(slopes, instances, others)
+            loss += self._reprimed(slopes, instances, u)
         return np.where(allowed, loss, np.inf)
 
-    def _both_drbd(self, guests: Ints, others: Ints) -> Mask:
-        drbd = self._board.figures.drbd
-        both: Mask = drbd[guests][:, None] & drbd[others]
+    def _both_drbd(self, instances: Ints, others: Ints) -> Mask:
+        drbd = self._model.figures.drbd
+        both: Mask = drbd[instances][:, None] & drbd[others]
         return both
 
-    def _stored(self, node_of: Ints, guests: Ints, others: Ints) -> Mask:
+    def _stored(self, node_of: Ints, instances: Ints, others: Ints) -> Mask:
         """Whether either has room where the other was."""
-        board, disk = self._board, self._disk
-        room = board.disk_slack[node_of].astype(_ROUGH) + disk
-        fits: Mask = (room[guests][:, None] > disk[others]) & (disk[guests][:, None] < room[others])
+        model, disk = self._model, self._disk
+        room = model.disk_slack[node_of].astype(_ROUGH) + disk
+        fits: Mask = (room[instances][:, None] > disk[others]) & (
+            disk[instances][:, None] < room[others]
+        )
         return fits
 
     def _exchange(
-        self, slopes: _Slopes, figures: Rough, node_of: Ints, guests: Ints, others: Ints
+        self, slopes: _Slopes, figures: Rough, node_of: Ints, instances: Ints, others: Ints
     ) -> Rough:
-        """Two guests take each other's node in one role."""
-        mine, theirs = figures[guests], figures[others]
-        loss = self._replaced(slopes, node_of[guests], mine, theirs)
+        """Two instances take each other's node in one role."""
+        mine, theirs = figures[instances], figures[others]
+        loss = self._replaced(slopes, node_of[instances], mine, theirs)
         loss += self._replaced(slopes, node_of[others], theirs, mine).T
         return loss
 
-    def _crossed(self, slopes: _Slopes, guests: Ints, others: Ints) -> Rough:
-        """The guest's primary gets the other's secondary, and the other way round."""
-        board = self._board
-        mine, theirs = self._primary[guests], self._secondary[others]
-        loss = self._replaced(slopes, board.primary[guests], mine, theirs)
-        loss += self._replaced(slopes, board.secondary[others], theirs, mine).T
+    def _crossed(self, slopes: _Slopes, instances: Ints, others: Ints) -> Rough:
+        """The instance's primary gets the other's secondary, and the other way round."""
+        model = self._model
+        mine, theirs = self._primary[instances], self._secondary[others]
+        loss = self._replaced(slopes, model.primary[instances], mine, theirs)
+        loss += self._replaced(slopes, model.secondary[others], theirs, mine).T
         return loss
 
     @staticmethod
@@ -174,19 +176,19 @@ class PairFinder:
         loss += own[:, None]
         return loss
 
-    def _reprimed(self, slopes: _Slopes, guests: Ints, primary: Ints) -> Rough:
-        """guest x other: the guest's secondary backs it at another primary."""
-        loss = self._rebacked(slopes, guests, primary, self._reserve[guests][:, None])
-        return loss * self._board.figures.drbd[guests][:, None]
+    def _reprimed(self, slopes: _Slopes, instances: Ints, primary: Ints) -> Rough:
+        """instance x other: the instance's secondary backs it at another primary."""
+        loss = self._rebacked(slopes, instances, primary, self._reserve[instances][:, None])
+        return loss * self._model.figures.drbd[instances][:, None]
 
-    def _rebacked(self, slopes: _Slopes, guests: Ints, primary: Ints, reserve: Rough) -> Rough:
-        """guest x other: the guest's secondary keeps this for a primary, not the guest's."""
-        board = self._board
-        s, p = board.secondary[guests], board.primary[guests]
-        without = board.reserve_without(s, p, board.figures.reserve[guests])
+    def _rebacked(self, slopes: _Slopes, instances: Ints, primary: Ints, reserve: Rough) -> Rough:
+        """instance x other: the secondary reserves this much for another primary."""
+        model = self._model
+        s, p = model.secondary[instances], model.primary[instances]
+        without = model.reserve_without(s, p, model.figures.reserve[instances])
         needed = self._reserved[s[:, None], primary] + reserve
         np.maximum(needed, without.astype(_ROUGH)[:, None], out=needed)
-        needed -= board.needed[s].astype(_ROUGH)[:, None]
+        needed -= model.needed[s].astype(_ROUGH)[:, None]
         loss: Rough = needed * (
             slopes.reserve[s][:, None] + slopes.bend_reserve[s][:, None] * needed
         )

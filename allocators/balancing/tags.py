@@ -1,4 +1,4 @@
-"""Exclusion, location and migration tags of a board (allocation 3.5)."""
+"""Exclusion, location and migration tags of a model (allocation 3.5)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Tags:
         """``nodes``: those of the group, ``usable``: which of them are, in the same order."""
         frame = state.frame
         self._usable = usable
-        guests = [resident.guest for resident in residents]
+        demands = [resident.demand for resident in residents]
         self.accepts: Mask | None = None
         """source x target: whether migration tags allow it; None when they always do"""
         if any(frame.migration):
@@ -35,29 +35,34 @@ class Tags:
             self.locations = frame.locations[nodes]
             self.shared = self.locations @ self.locations.T
         self.missed = {
-            at: frame.missed_wishes(guest)[nodes] for at, guest in enumerate(guests) if guest.wishes
+            at: frame.missing_locations(demand)[nodes]
+            for at, demand in enumerate(demands)
+            if demand.desired_locations
         }
-        names = sorted({tag for guest in guests for tag in guest.exclusion})
+        names = sorted({tag for demand in demands for tag in demand.exclusion})
         index = {name: at for at, name in enumerate(names)}
         self.carried = {
-            at: [index[tag] for tag in guest.exclusion]
-            for at, guest in enumerate(guests)
-            if guest.exclusion
+            at: [index[tag] for tag in demand.exclusion]
+            for at, demand in enumerate(demands)
+            if demand.exclusion
         }
         place = {node: at for at, node in enumerate(nodes.tolist())}
         self.taken = np.zeros((len(names), len(nodes)), np.int64)
         """tag x node: primaries that carry it, announced ones included"""
         self.real = np.zeros_like(self.taken)
-        for counts, books in ((self.taken, state.books.all), (self.real, state.books.real)):
+        for counts, tag_counts in (
+            (self.taken, state.tag_counts.all),
+            (self.real, state.tag_counts.real),
+        ):
             for name, row in index.items():
-                for node, number in books.get(name, {}).items():
+                for node, number in tag_counts.get(name, {}).items():
                     if node in place:
                         counts[row, place[node]] = number
         self.fixed_pairs = Scorer(state, np.isin(np.arange(frame.size), nodes)).paired_tags()
         self.fixed_pairs -= self._pairs()
 
     def _pairs(self) -> float:
-        """Component 19 as far as movable guests' tags are concerned."""
+        """Component 19 as far as movable instances' tags are concerned."""
         if self.locations is None or not len(self.taken):
             return 0.0
         places = (self.real * self._usable) @ self.locations
@@ -67,9 +72,9 @@ class Tags:
         """Component 19 of the score: exclusion tags that meet within a location."""
         return self.fixed_pairs + self._pairs()
 
-    def clashing(self, guest: int, primary: int) -> Ints | None:
-        """How many of the guest's exclusion tags each node's primaries carry besides it."""
-        rows = self.carried.get(guest)
+    def clashing(self, instance: int, primary: int) -> Ints | None:
+        """How many of the instance's exclusion tags each node's primaries carry besides it."""
+        rows = self.carried.get(instance)
         if rows is None:
             return None
         there = self.taken[rows].copy()
@@ -77,9 +82,9 @@ class Tags:
         clashes: Ints = (there > 0).sum(axis=0)
         return clashes
 
-    def met(self, guest: int, primary: int) -> Floats | None:
-        """What component 19 gains when the guest is put on each node."""
-        rows = self.carried.get(guest)
+    def met(self, instance: int, primary: int) -> Floats | None:
+        """What component 19 gains when the instance is put on each node."""
+        rows = self.carried.get(instance)
         if rows is None or self.locations is None:
             return None
         there = self.real[rows].copy()
@@ -88,19 +93,19 @@ class Tags:
         met: Floats = (self.locations @ (places > 0).T).sum(axis=1) * self._usable
         return met
 
-    def change(self, guest: int, primary: int, secondary: int, sign: int) -> tuple[int, int]:
-        """Count a guest that comes or goes.
+    def change(self, instance: int, primary: int, secondary: int, sign: int) -> tuple[int, int]:
+        """Count an instance that comes or goes.
 
         Returns the change of the clashes and of the location figure of ``primary``.
         """
         clashes = location = 0
-        for row in self.carried.get(guest, ()):
+        for row in self.carried.get(instance, ()):
             before = self.taken[row, primary]
             self.taken[row, primary] += sign
             self.real[row, primary] += sign
             clashes += max(self.taken[row, primary] - 1, 0) - max(before - 1, 0)
-        if guest in self.missed:
-            location += sign * self.missed[guest][primary]
+        if instance in self.missed:
+            location += sign * self.missed[instance][primary]
         if self.shared is not None and secondary >= 0:
             location += sign * self.shared[primary, secondary]
         return clashes, location

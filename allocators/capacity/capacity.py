@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from ganeti_steward.allocators.capacity.added_instances import copies_of, with_instances
-from ganeti_steward.allocators.capacity.headroom import MANY, Copies
-from ganeti_steward.allocators.capacity.headroom_score import CopyScore
-from ganeti_steward.allocators.capacity.headroom_search import RoomCosts, greedy, most_copies
+from ganeti_steward.allocators.capacity.headroom import MANY, Headroom
+from ganeti_steward.allocators.capacity.headroom_score import HeadroomScore
+from ganeti_steward.allocators.capacity.headroom_search import RoomCosts, greedy, most_placements
 from ganeti_steward.allocators.capacity.shrink_hints import fits_with
 from ganeti_steward.allocators.placement.explained import explained
 from ganeti_steward.allocators.placement.info import disk_note, limits_text
 from ganeti_steward.allocators.placement.placing import Placement, Placer
 from ganeti_steward.allocators.score.global_n1 import PlaceFilter
-from ganeti_steward.allocators.score.ranked_places import Place
+from ganeti_steward.allocators.score.ranked_places import RankedPlace
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.cluster import ALLOC_POLICIES
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.capacity.headroom import Pair
+    from ganeti_steward.allocators.capacity.headroom import NodePair
     from ganeti_steward.allocators.rules.candidates import Terms
     from ganeti_steward.allocators.score.global_n1 import CapacityTest
-    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Mask, State
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context
@@ -55,9 +55,9 @@ def capacity(request: Capacity, cluster: Cluster, context: Context) -> Outcome:
     last = placer.place(state, item, item.group_name, terms)
     if last.fault:
         return Refusal(last.fault)
-    placed: list[Pair] = []
+    placed: list[NodePair] = []
     if last.chosen is not None:
-        filling = _Filling(state, item, last, options.kvm_memory)
+        filling = _GroupFiller(state, item, last, options.kvm_memory)
         if filling.endless:
             return Refusal(f"{item.instance.name} takes nothing that could run out")
         placed = filling.placed
@@ -79,23 +79,23 @@ def capacity(request: Capacity, cluster: Cluster, context: Context) -> Outcome:
     return Answer(result, info, explained(context, last))
 
 
-class _Filling:
+class _GroupFiller:
     """Fills the groups that may be used, the preferred ones first."""
 
     def __init__(self, state: State, item: Allocate, first: Placement, kvm_memory: int) -> None:
         """``first``: what came of placing one copy."""
         self.state = state
-        self.placed: list[Pair] = []
+        self.placed: list[NodePair] = []
         """all copies, in the order in which they are placed"""
         self._empty, self._item, self._first = state, item, first
-        self._guest: Guest = first.guest
+        self._demand: Demand = first.demand
         self._terms: Terms = first.terms
         self._test: CapacityTest | None = first.test
         self._kvm_memory = kvm_memory
-        self._copies = Copies(state, first.guest, first.terms, paired=item.required_nodes == 2)
-        self.endless = self._copies.bound() >= MANY // 2
+        self._headroom = Headroom(state, first.demand, first.terms, paired=item.required_nodes == 2)
+        self.endless = self._headroom.bound() >= MANY // 2
         for nodes in () if self.endless else self._stages():
-            self._copies.narrow(nodes)
+            self._headroom.narrow(nodes)
             self._stage()
 
     def _stages(self) -> list[Mask]:
@@ -111,36 +111,36 @@ class _Filling:
         ]
 
     def _stage(self) -> None:
-        start = self._copies.copy()
-        copies, placed = most_copies(self._copies, self._score(self.state, self._copies))
+        start = self._headroom.copy()
+        headroom, placed = most_placements(self._headroom, self._score(self.state, self._headroom))
         state = self._filled([*self.placed, *placed])
         if self._test is not None and not self._passes(state, placed):
             empty = _Tested(start, self.state, [])
             runs = [self._tested(empty, by_room=by_room) for by_room in (False, True)]
-            copies, state, placed = max(runs, key=lambda run: len(run.placed))
-        self._copies, self.state = copies, state
+            headroom, state, placed = max(runs, key=lambda run: len(run.placed))
+        self._headroom, self.state = headroom, state
         self.placed += placed
 
-    def _score(self, state: State, copies: Copies) -> CopyScore:
-        return CopyScore(state, self._guest, self._terms, copies, self._first.scope)
+    def _score(self, state: State, headroom: Headroom) -> HeadroomScore:
+        return HeadroomScore(state, self._demand, self._terms, headroom, self._first.scope)
 
-    def _filled(self, placed: Sequence[Pair]) -> State:
+    def _filled(self, placed: Sequence[NodePair]) -> State:
         """The state with these copies and no others; many are counted anew, not one by one."""
         if len(placed) <= _FEW:
             return self._after(self._empty, placed)
         cluster = self._empty.frame.cluster
         names = [node.name for node in cluster.nodes]
         nodes = (tuple(names[node] for node in pair if node >= 0) for pair in placed)
-        instance = self._guest.instance
+        instance = self._demand.instance
         grown = with_instances(cluster, copies_of(instance, nodes, 1))
         return load(grown, instance.template, self._kvm_memory)
 
-    def _after(self, state: State, placed: Sequence[Pair]) -> State:
+    def _after(self, state: State, placed: Sequence[NodePair]) -> State:
         for primary, secondary in placed:
-            state = state.placed(self._guest, primary, secondary)
+            state = state.placed(self._demand, primary, secondary)
         return state
 
-    def _passes(self, state: State, placed: Sequence[Pair]) -> bool:
+    def _passes(self, state: State, placed: Sequence[NodePair]) -> bool:
         """The capacity test with all these copies in place."""
         assert self._test is not None
         changed = {node for pair in placed for node in pair if node >= 0}
@@ -166,12 +166,12 @@ class _Filling:
 
     def _batch(self, found: _Tested, size: int, *, by_room: bool) -> _Batch | None:
         """So many copies more; None where none fits."""
-        copies = found.copies.copy()
-        costs = RoomCosts(copies, 1.0) if by_room else self._score(found.state, copies)
-        pairs = greedy(copies, costs, size)
+        headroom = found.headroom.copy()
+        costs = RoomCosts(headroom, 1.0) if by_room else self._score(found.state, headroom)
+        pairs = greedy(headroom, costs, size)
         if not pairs:
             return None
-        after = _Tested(copies, self._after(found.state, pairs), [*found.placed, *pairs])
+        after = _Tested(headroom, self._after(found.state, pairs), [*found.placed, *pairs])
         return _Batch(pairs, after, passed=self._passes(after.state, after.placed))
 
     def _leapt(self, found: _Tested, *, by_room: bool) -> _Tested | None:
@@ -183,27 +183,27 @@ class _Filling:
                 return more.found
         return None
 
-    def _barred(self, found: _Tested, pair: Pair) -> _Tested:
+    def _barred(self, found: _Tested, pair: NodePair) -> _Tested:
         """Without the place, or the node, that fails the test alone."""
         assert self._test is not None
-        trial = PlaceFilter(self._test, found.state, self._guest)
-        trial.passes(Place(0.0, *pair))
-        copies = found.copies.copy()
-        copies.bar(pair, trial.blamed)
-        return found._replace(copies=copies)
+        trial = PlaceFilter(self._test, found.state, self._demand)
+        trial.passes(RankedPlace(0.0, *pair))
+        headroom = found.headroom.copy()
+        headroom.bar(pair, trial.blamed)
+        return found._replace(headroom=headroom)
 
 
 class _Tested(NamedTuple):
     """Copies that pass the capacity test."""
 
-    copies: Copies
+    headroom: Headroom
     state: State
-    placed: list[Pair]
+    placed: list[NodePair]
 
 
 class _Batch(NamedTuple):
     """Some copies more, and whether they pass."""
 
-    pairs: list[Pair]
+    pairs: list[NodePair]
     found: _Tested
     passed: bool

@@ -20,37 +20,37 @@ from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Terms
     from ganeti_steward.allocators.rules.checks import Check
-    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Floats, Ints, Mask, State
 
 #: What a resource that is not asked for at all can hold.
 MANY: Final = 2**31
 
-Pair = tuple[int, int]
+NodePair = tuple[int, int]
 """primary and secondary; the secondary is -1 where there is none"""
 
 
-class Copies:
-    """How many copies of one guest the nodes have taken, and what they can still take."""
+class Headroom:
+    """How many copies of one instance the nodes have taken, and what they can still take."""
 
-    def __init__(self, state: State, guest: Guest, terms: Terms, *, paired: bool) -> None:
+    def __init__(self, state: State, demand: Demand, terms: Terms, *, paired: bool) -> None:
         """``paired``: each copy needs a secondary."""
         frame, now = state.frame, state.now
-        announced = guest.instance.forthcoming
+        announced = demand.instance.forthcoming
         self.paired = paired
         self.group: Ints = frame.group
         self._counted = not announced
-        self.use = 0 if announced else guest.use
-        self.reserve = guest.reserve
-        self._memory = guest.memory
-        policy = [policy_check(frame, guest)]
+        self.use = 0 if announced else demand.use
+        self.reserve = demand.reserve
+        self._memory = demand.memory
+        policy = [policy_check(frame, demand)]
         self._allowed = _allowed(state, terms, PRIMARY, policy)
         self._allowed_second = _allowed(state, terms, SECONDARY, [])
-        if paired and not guest.drbd:
+        if paired and not demand.drbd:
             self._allowed_second[:] = False
-        self.slots = _slots(state, guest, forced=False)
-        self._slots_first = _slots(state, guest, forced=terms.forced)
-        self._heads = _heads(state, guest, forced=terms.forced)
+        self.slots = _slots(state, demand, forced=False)
+        self._slots_first = _slots(state, demand, forced=terms.forced)
+        self._primary_slots = _primary_slots(state, demand, forced=terms.forced)
         self._forced = terms.forced
         self.primaries: Ints = np.zeros(frame.size, np.int64)
         self.taken: Ints = np.zeros(frame.size, np.int64)
@@ -64,12 +64,12 @@ class Copies:
         """memory each node (column) keeps for each primary (row)"""
         self._barred: Mask = np.zeros(frame.size, np.bool_)
         self._barred_second: Mask = np.zeros(frame.size, np.bool_)
-        self._barred_pairs: set[Pair] = set()
+        self._barred_pairs: set[NodePair] = set()
         self._scope: Mask = np.ones(frame.size, np.bool_)
 
-    def copy(self) -> Copies:
+    def copy(self) -> Headroom:
         """The same again, to try something on."""
-        other = Copies.__new__(Copies)
+        other = Headroom.__new__(Headroom)
         other.__dict__.update(self.__dict__)
         for name in (
             "primaries",
@@ -93,7 +93,7 @@ class Copies:
         self._barred_second = np.zeros_like(nodes)
         self._barred_pairs = set()
 
-    def bar(self, pair: Pair, role: str) -> None:
+    def bar(self, pair: NodePair, role: str) -> None:
         """Do not use the pair again; with a role, not its node in that role at all."""
         if role == PRIMARY:
             self._barred[pair[0]] = True
@@ -102,15 +102,15 @@ class Copies:
         else:
             self._barred_pairs.add(pair)
 
-    def firsts(self) -> Mask:
+    def as_primary(self) -> Mask:
         """Nodes that can be primary of one more copy."""
         good: Mask = self._allowed & self._scope & ~self._barred
-        good &= (self.primaries < self._heads) & (self.taken < self._slots_first)
+        good &= (self.primaries < self._primary_slots) & (self.taken < self._slots_first)
         if self._counted and not self._forced:
             good &= self._fails | (self.free - self.use > self.reserved)
         return good
 
-    def seconds(self) -> Mask:
+    def as_secondary(self) -> Mask:
         """Nodes that can be secondary of one more copy, as far as the primary does not matter."""
         good: Mask = self._allowed_second & self._scope & ~self._barred_second
         good &= (self.taken < self.slots) & (self._free_f > self.reserve)
@@ -119,9 +119,9 @@ class Copies:
             good &= self._fails | (self.free > self.reserved)
         return good
 
-    def row(self, primary: int, seconds: Mask) -> Mask:
-        """Which of ``seconds`` can go with this primary."""
-        good: Mask = seconds & (self.group == self.group[primary])
+    def row(self, primary: int, as_secondary: Mask) -> Mask:
+        """Which of ``as_secondary`` can go with this primary."""
+        good: Mask = as_secondary & (self.group == self.group[primary])
         good[primary] = False
         if self._counted:
             good &= self._fails | (self.free > self.kept[primary] + self.reserve)
@@ -130,9 +130,9 @@ class Copies:
                 good[second] = False
         return good
 
-    def column(self, secondary: int, firsts: Mask) -> Mask:
-        """Which of ``firsts`` can go with this secondary, which fits by itself."""
-        good: Mask = firsts & (self.group == self.group[secondary])
+    def column(self, secondary: int, as_primary: Mask) -> Mask:
+        """Which of ``as_primary`` can go with this secondary, which fits by itself."""
+        good: Mask = as_primary & (self.group == self.group[secondary])
         good[secondary] = False
         if self._counted and not self._fails[secondary]:
             good &= self.free[secondary] > self.kept[:, secondary] + self.reserve
@@ -148,7 +148,7 @@ class Copies:
         after: Ints = np.maximum(self.reserved, self.kept[primary] + self.reserve)
         return after
 
-    def change(self, pair: Pair, sign: int) -> None:
+    def change(self, pair: NodePair, sign: int) -> None:
         """Place a copy, or take one off again."""
         primary, secondary = pair
         self.primaries[primary] += sign
@@ -164,9 +164,9 @@ class Copies:
                 least = self._own_reserve[secondary]
                 self.reserved[secondary] = max(least, self.kept[:, secondary].max())
 
-    def heads_left(self) -> Ints:
+    def primaries_left(self) -> Ints:
         """How many more primaries each node can take as things are."""
-        left = np.minimum(self._heads - self.primaries, self._slots_first - self.taken)
+        left = np.minimum(self._primary_slots - self.primaries, self._slots_first - self.taken)
         if self._counted and self.use and not self._forced:
             by_memory = (self.free - self.reserved - 1) // self.use
             left = np.minimum(left, np.where(self._fails, left, by_memory))
@@ -175,22 +175,22 @@ class Copies:
 
     def bound(self) -> int:
         """More copies than this cannot be placed; whether so many can is another question."""
-        heads = self.heads_left()
+        primary_slots = self.primaries_left()
         if not self.paired:
-            return int(heads.sum())
+            return int(primary_slots.sum())
         second = self._allowed_second & self._scope
         slots = np.where(second, np.maximum(self.slots - self.taken, 0), 0)
         total = 0
         for group in np.unique(self.group[self._scope]).tolist():
             mine = self.group == group
-            most, room = heads[mine], np.minimum(slots[mine], MANY)
+            most, room = primary_slots[mine], np.minimum(slots[mine], MANY)
             total += _pairs_bound(most, room, np.maximum(most, room))
         return total
 
 
-def _pairs_bound(heads: Ints, seconds: Ints, either: Ints) -> int:
+def _pairs_bound(primary_slots: Ints, as_secondary: Ints, either: Ints) -> int:
     """Pairs of different nodes: no node can be in more of them than there are pairs."""
-    most = int(min(heads.sum(), seconds.sum(), either.sum() // 2))
+    most = int(min(primary_slots.sum(), as_secondary.sum(), either.sum() // 2))
     while (fewer := int(np.minimum(either, most).sum()) // 2) < most:
         most = fewer
     return most
@@ -203,7 +203,7 @@ def _allowed(state: State, terms: Terms, role: str, more: list[Check]) -> Mask:
     return allowed
 
 
-def above_zero(free: Ints, size: int) -> Ints:
+def times_within(free: Ints, size: int) -> Ints:
     """How often ``size`` can be taken with something left."""
     if size <= 0:
         return np.where(free > 0, MANY, 0)
@@ -218,44 +218,44 @@ def _within(used: Ints, limit: Floats, size: int) -> Ints:
     return times.astype(np.int64)
 
 
-def _slots(state: State, guest: Guest, *, forced: bool) -> Ints:
+def _slots(state: State, demand: Demand, *, forced: bool) -> Ints:
     """How many copies each node's disk and spindles allow, in whichever role (4.1, 4.2)."""
     frame, now = state.frame, state.now
     slots = np.full(frame.size, MANY, np.int64)
-    if not guest.instance.local:
+    if not demand.instance.local:
         return slots
-    books = [(st.DISK_F, st.SPINDLES_F, st.SPINDLE_USE_F, True)]
-    if not guest.instance.forthcoming:
-        books.append((st.DISK, st.SPINDLES, st.SPINDLE_USE, False))
-    for disk, dedicated, shared, soft in books:
+    rows = [(st.DISK_F, st.SPINDLES_F, st.SPINDLE_USE_F, True)]
+    if not demand.instance.forthcoming:
+        rows.append((st.DISK, st.SPINDLES, st.SPINDLE_USE, False))
+    for disk, dedicated, shared, soft in rows:
         if soft and forced:
             continue
-        slots = np.minimum(slots, above_zero(now[disk], guest.disk))
-        spindles = above_zero(now[dedicated] + 1, guest.spindles)
-        if guest.spindles < 0:
+        slots = np.minimum(slots, times_within(now[disk], demand.disk))
+        spindles = times_within(now[dedicated] + 1, demand.spindles)
+        if demand.spindles < 0:
             spindles[:] = 0
         slots = np.where(frame.exclusive, np.minimum(slots, spindles), slots)
         if not forced:
-            fitting = _within(now[shared], frame.spindle_limit, guest.spindle_use)
+            fitting = _within(now[shared], frame.spindle_limit, demand.spindle_use)
             slots = np.where(frame.exclusive, slots, np.minimum(slots, fitting))
     return slots
 
 
-def _heads(state: State, guest: Guest, *, forced: bool) -> Ints:
+def _primary_slots(state: State, demand: Demand, *, forced: bool) -> Ints:
     """How many copies each node's memory and CPUs allow as primaries, N+1 aside (4.1)."""
     frame, now = state.frame, state.now
-    heads = np.full(frame.size, MANY, np.int64)
-    announced = guest.instance.forthcoming
+    primary_slots = np.full(frame.size, MANY, np.int64)
+    announced = demand.instance.forthcoming
     if not announced:
-        heads = above_zero(now[st.UNALLOCATED], guest.use)
+        primary_slots = times_within(now[st.UNALLOCATED], demand.use)
     if forced:
-        return heads
-    heads = np.minimum(heads, above_zero(now[st.MEMORY_F], guest.memory))
+        return primary_slots
+    primary_slots = np.minimum(primary_slots, times_within(now[st.MEMORY_F], demand.memory))
     for row in (st.VCPUS_F,) if announced else (st.VCPUS, st.VCPUS_F):
-        heads = np.minimum(heads, _within(now[row], frame.vcpu_limit, guest.vcpus))
-    if guest.exclusion and not announced:
-        heads = np.minimum(heads, state.exclusion_tags_taken(guest) == 0)
-    return heads
+        primary_slots = np.minimum(primary_slots, _within(now[row], frame.vcpu_limit, demand.vcpus))
+    if demand.exclusion and not announced:
+        primary_slots = np.minimum(primary_slots, state.exclusion_tags_taken(demand) == 0)
+    return primary_slots
 
 
 def _kept(state: State) -> Ints:

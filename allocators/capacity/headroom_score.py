@@ -24,25 +24,25 @@ from ganeti_steward.allocators.state import state as st
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.capacity.headroom import Copies, Pair
+    from ganeti_steward.allocators.capacity.headroom import Headroom, NodePair
     from ganeti_steward.allocators.rules.candidates import Terms
-    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Floats, Ints, Mask, State
 
 
-class CopyScore:
+class HeadroomScore:
     """Costs of the next copy by node and role, lower is better."""
 
     def __init__(
-        self, state: State, guest: Guest, terms: Terms, copies: Copies, scope: Mask
+        self, state: State, demand: Demand, terms: Terms, headroom: Headroom, scope: Mask
     ) -> None:
         """``scope``: the nodes in the score (allocation 5)."""
         frame = state.frame
-        self._frame, self._copies = frame, copies
+        self._frame, self._headroom = frame, headroom
         self._online = (frame.usable & scope).astype(np.float64)
         self._n = max(float(self._online.sum()), 1.0)
-        first = _steps(state, state.after_primary(guest))
-        second = _steps(state, state.after_secondary(guest, 0)) if copies.paired else state.now
+        first = _steps(state, state.after_primary(demand))
+        second = _steps(state, state.after_secondary(demand, 0)) if headroom.paired else state.now
         now = shares(frame, state.now)
         by_first, by_second = shares(frame, first) - now, shares(frame, second) - now
         weights = np.array([weight * len(names) for names, weight in SPREADS])
@@ -56,26 +56,26 @@ class CopyScore:
         self._second_square = by_second[which] ** 2 * self._online / self._n - self._second**2
         self._step = (by_first[which], by_second[which])
         base = counts(frame, state.now)
-        extra = Scorer(state, scope).location_pairs(guest)
+        extra = Scorer(state, scope).location_pairs(demand)
         self._first_cost: Floats = counts(frame, first) - base + terms.costs[PRIMARY] + extra
         self._second_cost: Floats = counts(frame, second) - base + terms.costs[SECONDARY]
         self._mean = (self._now * self._online).sum(axis=1) / self._n
         centred = self._now - self._mean[:, None]
         self._variance = (centred * centred * self._online).sum(axis=1) / self._n
 
-    def firsts(self) -> Floats:
+    def as_primary(self) -> Floats:
         """What one more copy costs by its primary."""
         return self._first_cost + self._role(self._first, self._first_square)
 
-    def seconds(self) -> Floats:
+    def as_secondary(self) -> Floats:
         """What one more copy costs by its secondary, the memory kept free aside."""
         return self._second_cost + self._role(self._second, self._second_square)
 
     def pairs(self, primary: int) -> Floats:
         """What the secondary costs besides, with this primary."""
-        memory, copies = self._frame.memory, self._copies
-        reserved = copies.reserved / memory
-        grown = copies.reserved_with(primary) / memory - reserved
+        memory, headroom = self._frame.memory, self._headroom
+        reserved = headroom.reserved / memory
+        grown = headroom.reserved_with(primary) / memory - reserved
         cost: Floats = grown * RESERVED_TOTAL_WEIGHT
         if grown.any():
             share = reserved * self._online
@@ -89,7 +89,7 @@ class CopyScore:
             cost += LOCATION_WEIGHT * self._frame.shared_locations(primary)
         return cost
 
-    def change(self, pair: Pair) -> None:
+    def change(self, pair: NodePair) -> None:
         """A copy was placed."""
         for node, step in zip(pair, self._step, strict=True):
             if node < 0 or not self._online[node]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.capacity.headroom import Copies, Pair
+    from ganeti_steward.allocators.capacity.headroom import Headroom, NodePair
     from ganeti_steward.allocators.state.state import Floats, Ints, Mask
 
 #: How many places are tried at most in making room for two copies in place of one.
@@ -26,144 +26,148 @@ _ENDS: Final = 4
 class Costs(Protocol):
     """What the next copy costs on each node."""
 
-    def firsts(self) -> Floats:
+    def as_primary(self) -> Floats:
         """By its primary."""
 
-    def seconds(self) -> Floats:
+    def as_secondary(self) -> Floats:
         """By its secondary, whatever the primary."""
 
     def pairs(self, primary: int) -> Floats:
         """By its secondary besides, with this primary."""
 
-    def change(self, pair: Pair) -> None:
+    def change(self, pair: NodePair) -> None:
         """A copy was placed there."""
 
 
 class RoomCosts:
     """Takes the primaries where most can go, the secondaries where few primaries could."""
 
-    def __init__(self, copies: Copies, share: float) -> None:
+    def __init__(self, headroom: Headroom, share: float) -> None:
         """``share``: what a place for a primary is worth in places for either role."""
-        self._copies, self._share = copies, share
+        self._headroom, self._share = headroom, share
         self._look()
 
-    def firsts(self) -> Floats:
+    def as_primary(self) -> Floats:
         """The more room for primaries, the cheaper."""
-        costs: Floats = -(self._share * self._heads + (1 - self._share) * self._slots)
+        costs: Floats = -(self._share * self._primary_slots + (1 - self._share) * self._slots)
         return costs
 
-    def seconds(self) -> Floats:
+    def as_secondary(self) -> Floats:
         """The more room beyond that for primaries, the cheaper."""
-        costs: Floats = np.subtract(self._share * self._heads, self._slots, dtype=np.float64)
+        costs: Floats = np.subtract(
+            self._share * self._primary_slots, self._slots, dtype=np.float64
+        )
         return costs
 
     def pairs(self, primary: int) -> Floats:
         """What the growth of the memory kept free costs in primaries."""
-        grown = self._copies.reserved_with(primary) - self._copies.reserved
-        costs: Floats = 2.0 * grown / max(self._copies.use, 1)
+        grown = self._headroom.reserved_with(primary) - self._headroom.reserved
+        costs: Floats = 2.0 * grown / max(self._headroom.use, 1)
         return costs
 
-    def change(self, pair: Pair) -> None:
+    def change(self, pair: NodePair) -> None:
         """A copy was placed."""
         self._look()
 
     def _look(self) -> None:
-        copies = self._copies
-        heads = copies.heads_left()
+        headroom = self._headroom
+        primary_slots = headroom.primaries_left()
         # Room without end is all the same.
-        self._slots: Ints = np.minimum(copies.slots - copies.taken, 1 + int(heads.sum()))
-        self._heads: Ints = np.minimum(heads, self._slots)
+        self._slots: Ints = np.minimum(
+            headroom.slots - headroom.taken, 1 + int(primary_slots.sum())
+        )
+        self._primary_slots: Ints = np.minimum(primary_slots, self._slots)
 
 
-def greedy(copies: Copies, costs: Costs, limit: int | None = None) -> list[Pair]:
+def greedy(headroom: Headroom, costs: Costs, limit: int | None = None) -> list[NodePair]:
     """Place one copy after the other where it costs least, as long as any fits."""
-    placed: list[Pair] = []
+    placed: list[NodePair] = []
     while limit is None or len(placed) < limit:
-        pair = _cheapest(copies, costs)
+        pair = _cheapest(headroom, costs)
         if pair is None:
             break
-        copies.change(pair, 1)
+        headroom.change(pair, 1)
         costs.change(pair)
         placed.append(pair)
     return placed
 
 
-def _cheapest(copies: Copies, costs: Costs) -> Pair | None:
+def _cheapest(headroom: Headroom, costs: Costs) -> NodePair | None:
     """The cheapest place; among equals the last node by name."""
-    first = np.where(copies.firsts(), costs.firsts(), np.inf)
-    if not copies.paired:
+    first = np.where(headroom.as_primary(), costs.as_primary(), np.inf)
+    if not headroom.paired:
         at = len(first) - 1 - int(first[::-1].argmin())
         return (at, -1) if first[at] < np.inf else None
-    seconds = copies.seconds()
-    if not seconds.any():
+    as_secondary = headroom.as_secondary()
+    if not as_secondary.any():
         return None
-    second = np.where(seconds, costs.seconds(), np.inf)
+    second = np.where(as_secondary, costs.as_secondary(), np.inf)
     least = second.min()
     best, found = np.inf, None
     order = np.argsort(first[::-1], kind="stable")
     for primary in (len(first) - 1 - order).tolist():
         if first[primary] + least >= best or first[primary] == np.inf:
             break
-        row = np.where(copies.row(primary, seconds), second, np.inf) + costs.pairs(primary)
+        row = np.where(headroom.row(primary, as_secondary), second, np.inf) + costs.pairs(primary)
         at = len(row) - 1 - int(row[::-1].argmin())
         if first[primary] + row[at] < best:
             best, found = first[primary] + row[at], (primary, at)
     return found
 
 
-def widen(copies: Copies, placed: list[Pair], bound: int) -> None:
+def widen(headroom: Headroom, placed: list[NodePair], bound: int) -> None:
     """Take single copies off where two others find room then; changes both arguments."""
     effort = _EFFORT
-    gained = copies.paired
+    gained = headroom.paired
     while gained and len(placed) < bound and effort > 0:
         gained = False
         for pair in dict.fromkeys(placed):
             if len(placed) >= bound or effort <= 0:
                 break
-            if not copies.firsts().any() and not copies.seconds().any():
+            if not headroom.as_primary().any() and not headroom.as_secondary().any():
                 return
-            two, tries = _two_for_one(copies, pair)
+            two, tries = _two_for_one(headroom, pair)
             effort -= tries
             if two:
                 placed.remove(pair)
-                placed += [*two, *_direct(copies)]
+                placed += [*two, *_direct(headroom)]
                 gained = True
 
 
-def _direct(copies: Copies) -> list[Pair]:
+def _direct(headroom: Headroom) -> list[NodePair]:
     """Whatever fits by itself now."""
-    return greedy(copies, RoomCosts(copies, 0.5))
+    return greedy(headroom, RoomCosts(headroom, 0.5))
 
 
-def _two_for_one(copies: Copies, pair: Pair) -> tuple[list[Pair], int]:
+def _two_for_one(headroom: Headroom, pair: NodePair) -> tuple[list[NodePair], int]:
     """Two copies in place of one, each on one of its nodes; and how much was tried."""
-    copies.change(pair, -1)
+    headroom.change(pair, -1)
     first, second = pair
     tries = 0
-    for one in _with(copies, first, second):
-        copies.change(one, 1)
+    for one in _with(headroom, first, second):
+        headroom.change(one, 1)
         tries += 1
-        for other in _with(copies, second, first):
-            copies.change(other, 1)
+        for other in _with(headroom, second, first):
+            headroom.change(other, 1)
             return [one, other], tries
-        copies.change(one, -1)
-    copies.change(pair, 1)
+        headroom.change(one, -1)
+    headroom.change(pair, 1)
     return [], tries
 
 
-def _with(copies: Copies, node: int, other: int) -> Iterator[Pair]:
+def _with(headroom: Headroom, node: int, other: int) -> Iterator[NodePair]:
     """Some places for one copy on a node; with the ``other`` only last of all."""
-    firsts, seconds = copies.firsts(), copies.seconds()
-    if firsts[node]:
-        for second in _ends(copies, copies.row(node, seconds), other):
+    as_primary, as_secondary = headroom.as_primary(), headroom.as_secondary()
+    if as_primary[node]:
+        for second in _ends(headroom, headroom.row(node, as_secondary), other):
             yield node, second
-    if seconds[node]:
-        for first in _ends(copies, copies.column(node, firsts), other):
+    if as_secondary[node]:
+        for first in _ends(headroom, headroom.column(node, as_primary), other):
             yield first, node
 
 
-def _ends(copies: Copies, nodes: Mask, last: int) -> Iterable[int]:
-    left = np.where(nodes, copies.slots - copies.taken, -1)
+def _ends(headroom: Headroom, nodes: Mask, last: int) -> Iterable[int]:
+    left = np.where(nodes, headroom.slots - headroom.taken, -1)
     left[last] = min(left[last], 0)
     order = np.argsort(-left, kind="stable")[:_ENDS]
     return [node for node in order.tolist() if nodes[node]]
@@ -173,12 +177,12 @@ def _ends(copies: Copies, nodes: Mask, last: int) -> Iterable[int]:
 SHARES: Final = (1.0, 0.5)
 
 
-def most_copies(copies: Copies, costs: Costs) -> tuple[Copies, list[Pair]]:
+def most_placements(headroom: Headroom, costs: Costs) -> tuple[Headroom, list[NodePair]]:
     """As many copies as can be found; the copies given are changed by the first attempt."""
-    bound = copies.bound()
-    start = copies.copy()
-    best = copies, greedy(copies, costs)
-    for share in SHARES if copies.paired else ():
+    bound = headroom.bound()
+    start = headroom.copy()
+    best = headroom, greedy(headroom, costs)
+    for share in SHARES if headroom.paired else ():
         if len(best[1]) >= bound:
             break
         other = start.copy()

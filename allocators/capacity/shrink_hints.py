@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ganeti_steward.allocators.capacity.headroom import Copies
+from ganeti_steward.allocators.capacity.headroom import Headroom
 from ganeti_steward.allocators.capacity.smaller_specs import (
     DISK,
     MEMORY,
@@ -42,10 +42,10 @@ def fits_with(placer: Placer, last: Placement, item: Allocate) -> dict[str, int]
     One resource alone is made smaller where that suffices, the one most nodes lack if it
     can be; otherwise several, each as little as possible.
     """
-    return _Shrinking(placer, last, item).found()
+    return _ShrinkHints(placer, last, item).found()
 
 
-class _Shrinking:
+class _ShrinkHints:
     def __init__(self, placer: Placer, last: Placement, item: Allocate) -> None:
         self._placer, self._last, self._item = placer, last, item
         groups = last.state.frame.cluster.groups
@@ -116,15 +116,15 @@ class _Shrinking:
     def _fits(self, instance: Instance) -> bool:
         last, item = self._last, self._item._replace(instance=instance)
         frame = last.state.frame
-        guest = frame.tag_rules.guest(instance)
+        demand = frame.tag_rules.demand(instance)
         paired = item.required_nodes == 2
-        copies = Copies(last.state, guest, last.terms, paired=paired)
-        copies.narrow(np.isin(frame.group, self._open))
-        firsts, seconds = copies.firsts(), copies.seconds()
-        fits = bool(firsts.any())
+        headroom = Headroom(last.state, demand, last.terms, paired=paired)
+        headroom.narrow(np.isin(frame.group, self._open))
+        as_primary, as_secondary = headroom.as_primary(), headroom.as_secondary()
+        fits = bool(as_primary.any())
         if paired:
-            nodes = np.flatnonzero(firsts).tolist()
-            fits = any(copies.row(node, seconds).any() for node in nodes)
+            nodes = np.flatnonzero(as_primary).tolist()
+            fits = any(headroom.row(node, as_secondary).any() for node in nodes)
         return self._placed(item) if fits and self._tested else fits
 
     def _placed(self, item: Allocate) -> bool:

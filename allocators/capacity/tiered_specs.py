@@ -15,10 +15,10 @@ from ganeti_steward.core.model.cluster import Cluster, Instance, Spec
 from ganeti_steward.core.model.requests import Allocate
 
 #: How many copies fit on a cluster: the result of a ``capacity`` request.
-Ask = Callable[[Allocate, Cluster], Mapping[str, object]]
+CountFits = Callable[[Allocate, Cluster], Mapping[str, object]]
 
 
-class Step(NamedTuple):
+class SizeCount(NamedTuple):
     """One size of instance, and how many of it fit."""
 
     instance: Instance
@@ -26,10 +26,10 @@ class Step(NamedTuple):
     limited_by: str
 
 
-class Filling(NamedTuple):
+class FilledCluster(NamedTuple):
     """What came of filling a cluster."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[SizeCount, ...]
     cluster: Cluster
     """with all copies in place"""
 
@@ -70,19 +70,21 @@ def _share(used: float, total: float) -> float:
     return used / total if total > 0 else 0.0
 
 
-def fill(ask: Ask, cluster: Cluster, item: Allocate) -> Filling:
+def fill(ask: CountFits, cluster: Cluster, item: Allocate) -> FilledCluster:
     """One size alone."""
     step, cluster, _ = _fill(ask, cluster, item, 1)
-    return Filling((step,), cluster)
+    return FilledCluster((step,), cluster)
 
 
-def fill_tiers(ask: Ask, cluster: Cluster, sizes: Sequence[tuple[Allocate, Spec]]) -> Filling:
+def fill_tiered(
+    ask: CountFits, cluster: Cluster, sizes: Sequence[tuple[Allocate, Spec]]
+) -> FilledCluster:
     """Ever smaller ones: each size is made smaller down to its least while any fits.
 
     The allocator tells with what amounts one more would fit (``fits_with``); from one that
     does not, nothing but the first size is counted.
     """
-    steps: list[Step] = []
+    steps: list[SizeCount] = []
     for start, least in sizes:
         item: Allocate | None = start
         while item is not None:
@@ -91,17 +93,17 @@ def fill_tiers(ask: Ask, cluster: Cluster, sizes: Sequence[tuple[Allocate, Spec]
             steps.append(step)
             item = _smaller(item, hints, least)
     # The first size is told even if none fits.
-    return Filling(tuple(s for s in steps if s.placements or s is steps[0]), cluster)
+    return FilledCluster(tuple(s for s in steps if s.placements or s is steps[0]), cluster)
 
 
 def _fill(
-    ask: Ask, cluster: Cluster, item: Allocate, number: int
-) -> tuple[Step, Cluster, Mapping[str, int]]:
+    ask: CountFits, cluster: Cluster, item: Allocate, number: int
+) -> tuple[SizeCount, Cluster, Mapping[str, int]]:
     result = ask(item, cluster)
     placements: list[list[str]] = result["placements"]  # type: ignore[assignment]
     hints: Mapping[str, int] = result.get("fits_with", {})  # type: ignore[assignment]
     placed = tuple(tuple(nodes) for nodes in placements)
-    step = Step(item.instance, placed, str(result["limited_by"]))
+    step = SizeCount(item.instance, placed, str(result["limited_by"]))
     return step, with_instances(cluster, copies_of(item.instance, placed, number)), hints
 
 

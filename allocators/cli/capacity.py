@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from ganeti_steward.allocators.capacity.tiered_specs import (
-    Filling,
-    Step,
+    FilledCluster,
+    SizeCount,
     Usage,
     fill,
-    fill_tiers,
+    fill_tiered,
     usage,
 )
 from ganeti_steward.allocators.cli.allocator_options import add_passed_options
@@ -50,7 +50,7 @@ class Run(NamedTuple):
     """One way of filling the cluster, always from what it is now."""
 
     mode: str
-    filling: Filling
+    filling: FilledCluster
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -167,7 +167,7 @@ def _policy_runs(
                 (where.item(start, max(pair.min.disks, 1)), pair.min)
                 for start, pair in zip(starts, pairs, strict=False)
             ]
-            runs.append(Run(TIERED, fill_tiers(counter.ask, cluster, sizes)))
+            runs.append(Run(TIERED, fill_tiered(counter.ask, cluster, sizes)))
     if options.only != TIERED:
         own = _spec(options.standard_alloc)
         for spec in [own] if own else dict.fromkeys(group.policy.std for group in groups):
@@ -229,7 +229,7 @@ def as_text(cluster: Cluster, runs: Sequence[Run], options: argparse.Namespace) 
     return "\n".join(parts)
 
 
-def _row(mode: str, step: Step, options: argparse.Namespace) -> tuple[str, ...]:
+def _row(mode: str, step: SizeCount, options: argparse.Namespace) -> tuple[str, ...]:
     instance = step.instance
     return (
         mode,
@@ -283,7 +283,7 @@ def as_json(cluster: Cluster, runs: Sequence[Run]) -> bytes:
     return orjson.dumps(told, option=orjson.OPT_INDENT_2) + b"\n"
 
 
-def _size(step: Step) -> dict[str, object]:
+def _size(step: SizeCount) -> dict[str, object]:
     instance = step.instance
     return {
         "disk_template": instance.template,

@@ -1,4 +1,4 @@
-"""Looking for the best way to move one instance, among the nodes it may go to."""
+"""The search for the best move of one instance, among the nodes it may go to."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from ganeti_steward.allocators.rules.move_kinds import REPLACE
-from ganeti_steward.allocators.rules.move_rules import Departure
-from ganeti_steward.allocators.score.final_score import SettledPairs, SettledSingles
+from ganeti_steward.allocators.rules.move_rules import MoveRules
+from ganeti_steward.allocators.score.final_score import FinalPairPlaces, FinalSinglePlaces
 from ganeti_steward.allocators.score.global_n1 import PlaceFilter
 from ganeti_steward.core.model.cluster import ALLOC_POLICIES
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
     from ganeti_steward.allocators.rules.checks import Check
     from ganeti_steward.allocators.rules.move_kinds import Mover
-    from ganeti_steward.allocators.rules.move_rules import Judgement
-    from ganeti_steward.allocators.score.final_score import Settled
+    from ganeti_steward.allocators.rules.move_rules import MoveVerdicts
+    from ganeti_steward.allocators.score.final_score import FinalScore
     from ganeti_steward.allocators.score.global_n1 import CapacityTest
-    from ganeti_steward.allocators.score.ranked_places import Place
+    from ganeti_steward.allocators.score.ranked_places import RankedPlace
     from ganeti_steward.allocators.score.score import Scorer
     from ganeti_steward.allocators.state.state import Mask, Resident, State
 
-#: What a capacity test costs, in ways looked at.
+#: Effort of a capacity test; trying one kind of move counts 1.
 _TEST: Final = 20
 
 #: Ways of moving, in the order in which they are tried.
-Tiers = tuple[tuple[str, ...], ...]
+Stages = tuple[tuple[str, ...], ...]
 
 
-class Task(NamedTuple):
+class MoveTask(NamedTuple):
     """One instance to be moved, and how that may be done."""
 
     mover: Mover
-    tiers: Tiers
-    """ways of moving, those that copy less first; the next only where none of these goes"""
+    stages: Stages
+    """kinds of move in stages, those that copy less first; the next stage if no kind is legal"""
     groups: tuple[int, ...]
     """the node groups to look at"""
     targets: Mask
@@ -46,18 +46,18 @@ class Task(NamedTuple):
     """why it can never be moved as asked; empty when it can"""
     closed: Mapping[int, str] = {}
     """node groups it may not go to, and why"""
-    also: tuple[Check, ...] = ()
+    extra_checks: tuple[Check, ...] = ()
     """more that is asked of a new primary"""
     test: CapacityTest | None = None
 
     @property
     def name(self) -> str:
         """The instance's name."""
-        return self.mover.guest.instance.name
+        return self.mover.demand.instance.name
 
 
-class Found(NamedTuple):
-    """A legal way of moving an instance; smaller is better, by the first four."""
+class MoveChoice(NamedTuple):
+    """A legal move of an instance; smaller is better, by the first four fields."""
 
     copies: int
     """how often its disks are copied"""
@@ -66,7 +66,7 @@ class Found(NamedTuple):
     score: float
     """what the group's score, with the site's costs, becomes larger"""
     steps: int
-    way: str
+    kind: str
     group: int
     primary: int
     secondary: int
@@ -76,136 +76,145 @@ class Found(NamedTuple):
         """The final nodes."""
         return self.primary, self.secondary
 
-    def cost(self, task: Task) -> float:
+    def cost(self, task: MoveTask) -> float:
         """What the site's plugins say of the final nodes."""
         costs = task.mover.terms.costs
         second = float(costs[SECONDARY][self.secondary]) if self.secondary >= 0 else 0.0
         return float(costs[PRIMARY][self.primary]) + second
 
 
-class Trial(NamedTuple):
-    """One way into one group, looked at on one state."""
+class MoveTrial(NamedTuple):
+    """One kind of move into one group, tried on one state."""
 
-    way: str
+    kind: str
     group: int
-    judgement: Judgement
+    verdicts: MoveVerdicts
     policy: int
-    places: SettledSingles | SettledPairs | None = None
-    """None where the way is closed or no node fits"""
+    places: FinalSinglePlaces | FinalPairPlaces | None = None
+    """None where the kind of move is blocked or no node fits"""
     before: float = 0.0
     """the group's score without the instance, where there are places"""
 
-    def found(self, place: Place) -> Found:
-        """One of the places as a way of moving."""
-        return Found(
-            copies=self.way.count(REPLACE),
+    def found(self, place: RankedPlace) -> MoveChoice:
+        """The move to one of the places."""
+        return MoveChoice(
+            copies=self.kind.count(REPLACE),
             policy=self.policy,
             score=place.score - self.before,
-            steps=len(self.way),
-            way=self.way,
+            steps=len(self.kind),
+            kind=self.kind,
             group=self.group,
             primary=place.primary,
             secondary=place.secondary,
         )
 
 
-class Seeker:
-    """Tries the ways of instances on the states of one plan."""
+class BestMoveSearch:
+    """Tries the kinds of move of instances on the states of one plan, and counts the effort."""
 
-    def __init__(self, settled: Settled, *, whole: bool = False) -> None:
+    def __init__(self, final_score: FinalScore, *, whole: bool = False) -> None:
         """``whole``: places are compared by the score of the whole cluster, not of groups."""
-        self.settled = settled
+        self.final_score = final_score
         self._whole = whole
         self.work = 0.0
-        """what has been done so far, in ways looked at"""
+        """effort so far: kinds of move tried, capacity tests by their weight"""
 
-    def best(self, left: State, task: Task, tiers: Tiers | None = None) -> Found | None:
-        """The best way on a state without the instance; None when there is none.
+    def best(self, left: State, task: MoveTask, stages: Stages | None = None) -> MoveChoice | None:
+        """The best move on a state without the instance; None when there is none.
 
-        ``tiers``: only these ways instead of the task's.
+        ``stages``: only these kinds of move instead of the task's.
         """
-        departure = self._departure(left, task)
-        for tier in task.tiers if tiers is None else tiers:
+        rules = self._rules(left, task)
+        for stage in task.stages if stages is None else stages:
             found = [
                 one
-                for trial in self._trials(departure, task, tier)
-                for one in self._passing(departure, task, trial, 1)
+                for trial in self._trials(rules, task, stage)
+                for one in self._passing(rules, task, trial, 1)
             ]
             if found:
                 # Within a tier the score decides, not the copies.
                 return min(found, key=lambda one: one[1:])
         return None
 
-    def alternatives(self, left: State, task: Task, limit: int) -> list[Found]:
+    def alternatives(self, left: State, task: MoveTask, limit: int) -> list[MoveChoice]:
         """A few of the best places of the first tier that has any."""
-        departure = self._departure(left, task)
-        for tier in task.tiers:
+        rules = self._rules(left, task)
+        for stage in task.stages:
             found = [
                 one
-                for trial in self._trials(departure, task, tier)
-                for one in self._passing(departure, task, trial, limit)
+                for trial in self._trials(rules, task, stage)
+                for one in self._passing(rules, task, trial, limit)
             ]
             if found:
                 return sorted(found)[:limit]
         return []
 
-    def confirms(self, left: State, task: Task, wanted: Found) -> bool:
-        """Whether a way found on another state is legal on this one, too."""
-        departure = self._departure(left, task)
-        for trial in self._trials(departure, task, (wanted.way,)):
+    def confirms(self, left: State, task: MoveTask, wanted: MoveChoice) -> bool:
+        """Whether a move found on another state is legal on this one, too."""
+        rules = self._rules(left, task)
+        for trial in self._trials(rules, task, (wanted.kind,)):
             if trial.group == wanted.group and trial.places is not None:
                 score = trial.places.score_of(wanted.primary, wanted.secondary)
                 return bool(np.isfinite(score))
         return False
 
-    def trials(self, left: State, task: Task) -> list[Trial]:
+    def trials(self, left: State, task: MoveTask) -> list[MoveTrial]:
         """All that was looked at, for people."""
-        ways = tuple(way for tier in task.tiers for way in tier)
-        return list(self._trials(self._departure(left, task), task, ways))
+        kinds = tuple(kind for stage in task.stages for kind in stage)
+        return list(self._trials(self._rules(left, task), task, kinds))
 
-    def _departure(self, left: State, task: Task) -> Departure:
-        return Departure(left, task.mover, task.targets, task.also)
+    def _rules(self, left: State, task: MoveTask) -> MoveRules:
+        return MoveRules(left, task.mover, task.targets, task.extra_checks)
 
-    def _trials(self, departure: Departure, task: Task, ways: tuple[str, ...]) -> Iterator[Trial]:
-        frame = departure.left.frame
+    def _trials(
+        self, rules: MoveRules, task: MoveTask, kinds: tuple[str, ...]
+    ) -> Iterator[MoveTrial]:
+        frame = rules.left.frame
         groups = frame.cluster.groups
         for group in task.groups:
             members = frame.group == group
             policy = ALLOC_POLICIES.index(groups[group].alloc_policy) if len(groups) > 1 else 0
             scope = np.ones_like(members) if self._whole else members
             scorer: Scorer | None = None
-            for way in ways:
+            for kind in kinds:
                 self.work += 1
-                judgement = departure.judge(way)
-                trial = Trial(way, group, judgement, policy)
-                fitting = ((judged.fits & members).any() for judged in judgement.judged)
-                if not judgement.gate and all(fitting):
+                verdicts = rules.check(kind)
+                trial = MoveTrial(kind, group, verdicts, policy)
+                fitting = ((role.fits & members).any() for role in verdicts.roles)
+                if not verdicts.blocked and all(fitting):
                     # What nobody needs a score for is not scored.
-                    scorer = scorer or self.settled.scorer(departure.left, scope)
-                    places = self._places(departure, task, judgement, scorer, members)
+                    scorer = scorer or self.final_score.scorer(rules.left, scope)
+                    places = self._places(rules, task, verdicts, scorer, members)
                     trial = trial._replace(places=places, before=scorer.score)
                 yield trial
 
     def _places(
-        self, departure: Departure, task: Task, judgement: Judgement, scorer: Scorer, members: Mask
-    ) -> SettledSingles | SettledPairs:
-        guest, terms = task.mover.guest, task.mover.terms
-        if len(judgement.judged) == 1:
-            (judged,) = judgement.judged
-            return SettledSingles(self.settled, scorer, guest, judged, members, terms)
-        first, second = judgement.judged
-        return SettledPairs(
-            self.settled, scorer, departure.left, guest, (first, second), members, terms
+        self,
+        rules: MoveRules,
+        task: MoveTask,
+        verdicts: MoveVerdicts,
+        scorer: Scorer,
+        members: Mask,
+    ) -> FinalSinglePlaces | FinalPairPlaces:
+        demand, terms = task.mover.demand, task.mover.terms
+        if len(verdicts.roles) == 1:
+            (role,) = verdicts.roles
+            return FinalSinglePlaces(self.final_score, scorer, demand, role, members, terms)
+        first, second = verdicts.roles
+        return FinalPairPlaces(
+            self.final_score, scorer, rules.left, demand, (first, second), members, terms
         )
 
-    def _passing(self, departure: Departure, task: Task, trial: Trial, limit: int) -> list[Found]:
+    def _passing(
+        self, rules: MoveRules, task: MoveTask, trial: MoveTrial, limit: int
+    ) -> list[MoveChoice]:
         """The best places of one trial that pass the capacity test, if there is one."""
         if trial.places is None:
             return []
-        found: list[Found] = []
+        found: list[MoveChoice] = []
         passing = None
         if task.test is not None:
-            passing = PlaceFilter(task.test, departure.left, task.mover.guest)
+            passing = PlaceFilter(task.test, rules.left, task.mover.demand)
         for place in trial.places.best_first():
             self.work += _TEST if passing else 0
             if passing is None or passing.passes(place) is not None:
@@ -215,12 +224,12 @@ class Seeker:
         return found
 
 
-def resident_of(state: State, task: Task, found: Found | None) -> Resident:
+def resident_of(state: State, task: MoveTask, found: MoveChoice | None) -> Resident:
     """The instance as a state knows it, before or after it was moved."""
     mover = task.mover
     primary = mover.primary if found is None else found.primary
     for resident in state.residents.get(primary, ()):
-        if resident.guest is mover.guest:
+        if resident.demand is mover.demand:
             return resident
     # Announced instances live nowhere yet.
     if found is None:

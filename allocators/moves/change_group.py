@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ganeti_steward.allocators.moves.answer import move_all
-from ganeti_steward.allocators.moves.best_move import Task
+from ganeti_steward.allocators.moves.best_move import MoveTask
 from ganeti_steward.allocators.rules import move_kinds as moves
 from ganeti_steward.allocators.rules.candidates import policy_check, terms_of
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
@@ -22,7 +22,7 @@ from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.model.cluster import NOT_MIRRORED
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Frame, Resident, State
     from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster
@@ -56,33 +56,33 @@ def _task(
     groups: tuple[int, ...],
     test: CapacityTest | None,
     context: Context,
-) -> Task:
+) -> MoveTask:
     frame = state.frame
-    guest, primary, secondary = resident
+    demand, primary, secondary = resident
     forced = context.options.ignore_soft_errors
-    terms = terms_of(frame, guest.instance, context.site, forced=forced)
+    terms = terms_of(frame, demand.instance, context.site, forced=forced)
     twice = (moves.TWO_COPIES, moves.TWO_COPIES_FIRST_OVER)
-    template = guest.instance.template
+    template = demand.instance.template
     fault = f"Instances of type {template} cannot be relocated" if template in NOT_MIRRORED else ""
-    closed = _closed(frame, guest, groups)
-    return Task(
-        mover=moves.Mover(guest, primary, secondary, terms),
-        tiers=(twice if guest.drbd else (moves.MOVE,),),
+    closed = _closed(frame, demand, groups)
+    return MoveTask(
+        mover=moves.Mover(demand, primary, secondary, terms),
+        stages=(twice if demand.drbd else (moves.MOVE,),),
         groups=tuple(group for group in groups if group not in closed),
         targets=np.isin(frame.group, groups),
         fault=fault or terms.fault,
         closed=closed,
-        also=(policy_check(frame, guest),),
+        extra_checks=(policy_check(frame, demand),),
         test=test,
     )
 
 
-def _closed(frame: Frame, guest: Guest, groups: tuple[int, ...]) -> dict[int, str]:
+def _closed(frame: Frame, demand: Demand, groups: tuple[int, ...]) -> dict[int, str]:
     """Groups that take nothing, and those without a network of the instance."""
     closed = {}
     for at in groups:
         group = frame.cluster.groups[at]
-        missing = [n for n in guest.instance.networks if n not in group.networks]
+        missing = [n for n in demand.instance.networks if n not in group.networks]
         if group.alloc_policy == "unallocable":
             closed[at] = "the group is unallocable"
         elif missing:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ganeti_steward.allocators.moves.answer import move_all
-from ganeti_steward.allocators.moves.best_move import Task, Tiers
+from ganeti_steward.allocators.moves.best_move import MoveTask, Stages
 from ganeti_steward.allocators.rules import move_kinds as moves
 from ganeti_steward.allocators.rules.candidates import terms_of
 from ganeti_steward.allocators.state.load import load
@@ -56,26 +56,26 @@ def _named(resident: Resident, mode: str) -> frozenset[int]:
     nodes: set[int] = set()
     if mode != SECONDARY_ONLY:
         nodes.add(resident.primary)
-    if mode != PRIMARY_ONLY and resident.guest.drbd:
+    if mode != PRIMARY_ONLY and resident.demand.drbd:
         nodes.add(resident.secondary)
     return frozenset(nodes - {-1})
 
 
 def _task(
     state: State, resident: Resident, mode: str, left: frozenset[int], context: Context
-) -> Task:
+) -> MoveTask:
     frame = state.frame
-    guest, primary, secondary = resident
+    demand, primary, secondary = resident
     forced = context.options.ignore_soft_errors
-    terms = terms_of(frame, guest.instance, context.site, forced=forced)
+    terms = terms_of(frame, demand.instance, context.site, forced=forced)
     group = int(frame.group[primary])
     targets: Mask = frame.group == group
     targets[[primary, *left]] = False
-    if mode == SECONDARY_ONLY and guest.drbd:
+    if mode == SECONDARY_ONLY and demand.drbd:
         targets[secondary] = False
-    return Task(
-        mover=moves.Mover(guest, primary, secondary, terms),
-        tiers=_tiers(resident, mode, left),
+    return MoveTask(
+        mover=moves.Mover(demand, primary, secondary, terms),
+        stages=_stages(resident, mode, left),
         groups=(group,),
         targets=targets,
         fault=_fault(resident, mode) or terms.fault,
@@ -84,17 +84,17 @@ def _task(
 
 def _fault(resident: Resident, mode: str) -> str:
     """Why the instance can never be moved as asked, in hail's words."""
-    template = resident.guest.instance.template
+    template = resident.demand.instance.template
     if template in NOT_MIRRORED:
         return f"Instances of type {template} cannot be relocated"
-    if mode == SECONDARY_ONLY and not resident.guest.drbd:
+    if mode == SECONDARY_ONLY and not resident.demand.drbd:
         return f"Instances with disk template '{template}' can't execute change secondary"
     return ""
 
 
-def _tiers(resident: Resident, mode: str, left: frozenset[int]) -> Tiers:
-    """The ways of leaving, those that copy the disks less often first."""
-    if not resident.guest.drbd:
+def _stages(resident: Resident, mode: str, left: frozenset[int]) -> Stages:
+    """The kinds of move that leave the node, those that copy the disks less often first."""
+    if not resident.demand.drbd:
         return ((moves.MOVE,),)
     if mode == PRIMARY_ONLY:
         return (moves.FAIL_OVER,), (moves.REPLACE_FAIL_OVER,)

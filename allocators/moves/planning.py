@@ -1,13 +1,13 @@
 """Planning the moves of many instances together.
 
-The instances are taken one after the other, each to its best place on what those before have
-left, first in the order of the request as hail does.  Where some do not fit that way, other
-orders are tried and planned instances give way to those left over.  Then single instances
-and pairs of them are placed anew as long as that lowers the score.  At the end the plan is
-gone through once more step by step: what is answered is legal in the order given.
+The instances are placed one after the other, each on its best place in the state left by those
+before, first in the order of the request as hail does.  If some do not fit, other orders are
+tried, and planned instances are moved to make room.  Then single instances and pairs are placed
+again as long as that lowers the score.  At the end the whole plan is checked step by step: the
+answer is legal in the order given.
 
-How much is tried is counted in work done, not in time, so that the same request always has
-the same answer.
+The effort is limited by a count of work, not by time, so that the same request always has the
+same answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from ganeti_steward.allocators.moves.best_move import Found, Seeker, Task, Tiers, resident_of
+from ganeti_steward.allocators.moves.best_move import (
+    BestMoveSearch,
+    MoveChoice,
+    MoveTask,
+    Stages,
+    resident_of,
+)
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.state import State
@@ -33,7 +39,7 @@ _AT_LEAST: Final = 1
 #: Orders tried besides those with a reason.
 _SHUFFLES: Final = 12
 
-#: Places of a left-over instance for which another one is asked to give way.
+#: Places of a left-over instance for which another instance may be moved away.
 _ALTERNATIVES: Final = 3
 
 #: How many may have to go elsewhere, one for the other, so that one has a place.
@@ -43,46 +49,46 @@ _GIVING_WAY: Final = 2
 _GAIN: Final = 1e-9
 
 
-def _however_often(task: Task) -> Tiers:
-    """All ways at once: the score alone decides, however often disks are copied."""
-    return (tuple(way for tier in task.tiers for way in tier),)
+def _all_kinds_at_once(task: MoveTask) -> Stages:
+    """All kinds of move in one stage: the score decides, however often disks are copied."""
+    return (tuple(kind for stage in task.stages for kind in stage),)
 
 
-class Plan:
+class MovePlan:
     """Moves in the order in which they are made, and the state they lead to."""
 
     def __init__(self, state: State) -> None:
         self.state = state
-        self.found: dict[int, Found] = {}
+        self.found: dict[int, MoveChoice] = {}
         """position of the task -> its move, the first to be made first"""
 
-    def copy(self) -> Plan:
+    def copy(self) -> MovePlan:
         """Another plan of the same moves."""
-        plan = Plan(self.state)
+        plan = MovePlan(self.state)
         plan.found = dict(self.found)
         return plan
 
-    def without(self, at: int, task: Task) -> State:
+    def without(self, at: int, task: MoveTask) -> State:
         """The state with one instance taken off, wherever it is."""
         return self.state.removed(resident_of(self.state, task, self.found.get(at)))
 
-    def take_off(self, at: int, task: Task) -> Found:
+    def take_off(self, at: int, task: MoveTask) -> MoveChoice:
         """Take one instance off its new nodes; its move is not made."""
         self.state = self.without(at, task)
         return self.found.pop(at)
 
-    def move(self, at: int, task: Task, left: State, found: Found) -> None:
+    def move(self, at: int, task: MoveTask, left: State, found: MoveChoice) -> None:
         """Make (or make anew) one move; ``left`` is the state without the instance."""
         self.found.pop(at, None)
         self.found[at] = found
-        self.state = left.placed(task.mover.guest, found.primary, found.secondary)
+        self.state = left.placed(task.mover.demand, found.primary, found.secondary)
 
 
 class Planner:
     """Plans the tasks of one request."""
 
-    def __init__(self, start: State, tasks: Sequence[Task], seeker: Seeker) -> None:
-        self._start, self._tasks, self._seeker = start, tasks, seeker
+    def __init__(self, start: State, tasks: Sequence[MoveTask], search: BestMoveSearch) -> None:
+        self._start, self._tasks, self._search = start, tasks, search
         frame = start.frame
         concerned = {int(frame.group[task.mover.primary]) for task in tasks}
         concerned |= {group for task in tasks for group in task.groups}
@@ -91,10 +97,10 @@ class Planner:
         self._limit = 0.0
         self._kept: frozenset[int] = frozenset()
 
-    def plan(self) -> Plan:
+    def plan(self) -> MovePlan:
         """The best plan found."""
         # Copies are only made for those that cannot do without when the others have moved.
-        first = self._in_order(self._movable, tiers=lambda task: task.tiers[:1])
+        first = self._in_order(self._movable, stages=lambda task: task.stages[:1])
         self._kept = frozenset(first.found)
         starts = [first]
         if self._left_over(first):
@@ -105,11 +111,11 @@ class Planner:
             starts = [self._fit(best)]
         if any(len(task.groups) > 1 for task in self._tasks) and len(self._movable) > 1:
             # What suits the cluster first may suit the groups better in the end.
-            whole = Seeker(self._seeker.settled, whole=True)
-            starts.append(self._in_order(self._movable, seeker=whole))
+            whole = BestMoveSearch(self._search.final_score, whole=True)
+            starts.append(self._in_order(self._movable, search=whole))
         return min([*starts, *map(self._improved, starts)], key=self._rank)
 
-    def _improved(self, plan: Plan) -> Plan:
+    def _improved(self, plan: MovePlan) -> MovePlan:
         better = plan.copy()
         self._improve(better)
         if better.found == plan.found:
@@ -118,15 +124,15 @@ class Planner:
 
     def _allow(self, amount: int) -> None:
         """Set how much more work may be done."""
-        ways = sum(len(self._tasks[at].tiers[0]) for at in self._movable)
-        allowed = max(amount / max(self._start.frame.size, 1), _AT_LEAST * ways)
-        self._limit = self._seeker.work + allowed
+        kinds = sum(len(self._tasks[at].stages[0]) for at in self._movable)
+        allowed = max(amount / max(self._start.frame.size, 1), _AT_LEAST * kinds)
+        self._limit = self._search.work + allowed
 
     @property
     def _spent(self) -> bool:
-        return self._seeker.work >= self._limit
+        return self._search.work >= self._limit
 
-    def _rank(self, plan: Plan) -> tuple[int, int, int, int, float]:
+    def _rank(self, plan: MovePlan) -> tuple[int, int, int, int, float]:
         """Fewest left over, then fewest copies, preferred groups, the lowest score.
 
         Nobody is left over who has a place in the order of the request.
@@ -140,106 +146,106 @@ class Planner:
             self._score(plan),
         )
 
-    def _score(self, plan: Plan) -> float:
-        settled = self._seeker.settled
+    def _score(self, plan: MovePlan) -> float:
+        final_score = self._search.final_score
         costs = sum(one.cost(self._tasks[at]) for at, one in plan.found.items())
-        return costs + sum(settled.score(plan.state, scope) for scope in self._scopes)
+        return costs + sum(final_score.score(plan.state, scope) for scope in self._scopes)
 
-    def _left_over(self, plan: Plan) -> list[int]:
+    def _left_over(self, plan: MovePlan) -> list[int]:
         return [at for at in self._movable if at not in plan.found]
 
     def _in_order(
         self,
         order: Sequence[int],
-        wanted: Mapping[int, Found] | None = None,
+        wanted: Mapping[int, MoveChoice] | None = None,
         *,
-        tiers: Callable[[Task], Tiers] = attrgetter("tiers"),
-        seeker: Seeker | None = None,
-    ) -> Plan:
+        stages: Callable[[MoveTask], Stages] = attrgetter("stages"),
+        search: BestMoveSearch | None = None,
+    ) -> MovePlan:
         """Each in turn to the place ``wanted`` if that is legal, else to the best there is."""
-        plan = Plan(self._start)
-        seeker = seeker or self._seeker
+        plan = MovePlan(self._start)
+        search = search or self._search
         for at in order:
             task = self._tasks[at]
             left = plan.without(at, task)
             found = wanted.get(at) if wanted else None
-            if found is None or not seeker.confirms(left, task, found):
-                found = seeker.best(left, task, tiers(task))
+            if found is None or not search.confirms(left, task, found):
+                found = search.best(left, task, stages(task))
             if found is not None:
                 plan.move(at, task, left, found)
         return plan
 
     # -- making room
 
-    def _fit(self, plan: Plan) -> Plan:
-        """Other orders, and others giving way, while instances are left over."""
+    def _fit(self, plan: MovePlan) -> MovePlan:
+        """Try other orders and move other instances to make room, while instances are left over."""
         self._allow(_FITTING)
-        hopeless = [at for at in self._left_over(plan) if not self._fits_alone(at)]
-        best = min(plan, self._gives_way(plan, hopeless), key=self._rank)
+        impossible = [at for at in self._left_over(plan) if not self._fits_alone(at)]
+        best = min(plan, self._make_room(plan, impossible), key=self._rank)
         for key in self._orders():
-            if self._spent or len(self._left_over(best)) <= len(hopeless):
+            if self._spent or len(self._left_over(best)) <= len(impossible):
                 break
             other = self._in_order(sorted(self._movable, key=key))
-            best = min(best, other, self._gives_way(other, hopeless), key=self._rank)
-        if len(self._left_over(best)) > len(hopeless):
-            other = self._in_order(self._movable, tiers=_however_often)
+            best = min(best, other, self._make_room(other, impossible), key=self._rank)
+        if len(self._left_over(best)) > len(impossible):
+            other = self._in_order(self._movable, stages=_all_kinds_at_once)
             best = min(best, other, key=self._rank)
         return best
 
     def _fits_alone(self, at: int) -> bool:
         task = self._tasks[at]
         left = self._start.removed(resident_of(self._start, task, None))
-        return self._seeker.best(left, task) is not None
+        return self._search.best(left, task) is not None
 
     def _orders(self) -> Iterator[Callable[[int], tuple[int, str]]]:
         """Large ones first, in several senses, then shuffled by name."""
-        guests = [task.mover.guest for task in self._tasks]
+        demands = [task.mover.demand for task in self._tasks]
         names = [task.name for task in self._tasks]
-        yield lambda at: (-guests[at].memory, names[at])
-        yield lambda at: (-guests[at].disk, names[at])
-        yield lambda at: (guests[at].memory, names[at])
+        yield lambda at: (-demands[at].memory, names[at])
+        yield lambda at: (-demands[at].disk, names[at])
+        yield lambda at: (demands[at].memory, names[at])
         for number in range(_SHUFFLES):
             codes = [crc32(f"{number} {name}".encode()) for name in names]
             yield lambda at, codes=codes: (codes[at], names[at])  # type: ignore[misc]
 
-    def _gives_way(self, plan: Plan, hopeless: Sequence[int]) -> Plan:
+    def _make_room(self, plan: MovePlan, impossible: Sequence[int]) -> MovePlan:
         """Place left-over instances where a planned one can go elsewhere instead."""
         plan = plan.copy()
         inserted = [
             at
             for at in self._left_over(plan)
-            if at not in hopeless and self._insert(plan, at, _GIVING_WAY, frozenset())
+            if at not in impossible and self._insert(plan, at, _GIVING_WAY, frozenset())
         ]
         if not inserted:
             return plan
         # What was exchanged without looking at the steps between must still be legal.
         return self._in_order([*plan.found, *self._left_over(plan)], plan.found)
 
-    def _insert(self, plan: Plan, at: int, depth: int, settled: frozenset[int]) -> bool:
-        """Place one; so many others may have to go elsewhere for it, but none of ``settled``."""
+    def _insert(self, plan: MovePlan, at: int, depth: int, fixed: frozenset[int]) -> bool:
+        """Place one; so many others may have to go elsewhere for it, but none of ``fixed``."""
         task = self._tasks[at]
         left = plan.without(at, task)
-        found = self._seeker.best(left, task)
+        found = self._search.best(left, task)
         if found is not None:
             plan.move(at, task, left, found)
             return True
         for other in list(plan.found) if depth else ():
-            if other in settled or self._spent:
+            if other in fixed or self._spent:
                 continue
             without = plan.copy()
             without.take_off(other, self._tasks[other])
             left = without.without(at, task)
-            for found in self._seeker.alternatives(left, task, _ALTERNATIVES):
+            for found in self._search.alternatives(left, task, _ALTERNATIVES):
                 trial = without.copy()
                 trial.move(at, task, left, found)
-                if self._insert(trial, other, depth - 1, settled | {at}):
+                if self._insert(trial, other, depth - 1, fixed | {at}):
                     plan.state, plan.found = trial.state, trial.found
                     return True
         return False
 
     # -- lowering the score
 
-    def _improve(self, plan: Plan) -> None:
+    def _improve(self, plan: MovePlan) -> None:
         planned = len(plan.found)
         self._allow(_IMPROVING)
         score = self._score(plan)
@@ -249,25 +255,25 @@ class Planner:
                 if self._spent or unmoved >= planned:
                     break
                 unmoved += 1
-                changed = self._anew(plan, (at,), score)
+                changed = self._replaced(plan, (at,), score)
                 if changed is not None:
                     score, unmoved = changed, 0
             changed = self._exchanged(plan, score)
             if changed is not None:
                 score, unmoved = changed, 0
 
-    def _exchanged(self, plan: Plan, score: float) -> float | None:
+    def _exchanged(self, plan: MovePlan, score: float) -> float | None:
         """The score after the first exchange of two that is worth it."""
         planned = sorted(plan.found)
         for first in planned:
             for second in planned:
                 if first != second and not self._spent:
-                    changed = self._anew(plan, (first, second), score)
+                    changed = self._replaced(plan, (first, second), score)
                     if changed is not None:
                         return changed
         return None
 
-    def _anew(self, plan: Plan, moved: tuple[int, ...], score: float) -> float | None:
+    def _replaced(self, plan: MovePlan, moved: tuple[int, ...], score: float) -> float | None:
         """Take these off and place them again in this order; None where nothing is gained."""
         trial = plan.copy()
         copies = policy = 0
@@ -275,7 +281,7 @@ class Planner:
             before = trial.take_off(at, self._tasks[at])
             copies, policy = copies - before.copies, policy - before.policy
         for at in moved:
-            found = self._seeker.best(trial.state, self._tasks[at])
+            found = self._search.best(trial.state, self._tasks[at])
             if found is None:
                 return None
             copies, policy = copies + found.copies, policy + found.policy

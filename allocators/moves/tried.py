@@ -4,47 +4,54 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ganeti_steward.allocators.moves.best_move import Seeker, Task, Trial, resident_of
+from ganeti_steward.allocators.moves.best_move import (
+    BestMoveSearch,
+    MoveTask,
+    MoveTrial,
+    resident_of,
+)
 from ganeti_steward.allocators.placement.placing import GroupTrial, Placement
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.moves.best_move import Found
+    from ganeti_steward.allocators.moves.best_move import MoveChoice
     from ganeti_steward.allocators.state.state import State
 
 
-class Looked(NamedTuple):
-    """What was looked at for one instance of a plan, for people."""
+class TriedMoves(NamedTuple):
+    """All moves tried for one instance of a plan, for refusals and explanations."""
 
-    task: Task
+    task: MoveTask
     left: State
     """the state without the instance when its turn came"""
-    trials: list[Trial]
-    found: Found | None
+    trials: list[MoveTrial]
+    found: MoveChoice | None
 
 
-def looked_at(state: State, task: Task, found: Found | None, seeker: Seeker) -> Looked:
-    """Look once more for all ways of moving one instance, which is still where it was."""
+def try_moves(
+    state: State, task: MoveTask, found: MoveChoice | None, search: BestMoveSearch
+) -> TriedMoves:
+    """Try all kinds of move of one instance again; the instance is still on its old nodes."""
     left = state.removed(resident_of(state, task, None))
-    return Looked(task, left, seeker.trials(left, task), found)
+    return TriedMoves(task, left, search.trials(left, task), found)
 
 
-def group_trial(looked: Looked, trial: Trial) -> GroupTrial:
-    """One way into one group as it is told to people."""
-    members = looked.task.targets & (looked.left.frame.group == trial.group)
-    told = GroupTrial(trial.group, trial.judgement.gate, members, trial.judgement.told)
+def group_trial(tried: TriedMoves, trial: MoveTrial) -> GroupTrial:
+    """One kind of move into one group, in the form explanations use."""
+    members = tried.task.targets & (tried.left.frame.group == trial.group)
+    told = GroupTrial(trial.group, trial.verdicts.blocked, members, trial.verdicts.shown)
     first = next(trial.places.best_first(), None) if trial.places is not None else None
-    if looked.task.test is None or first is None:
+    if tried.task.test is None or first is None:
         return told
-    after = looked.left.placed(looked.task.mover.guest, first.primary, first.secondary)
-    stuck = looked.task.test.newly_stuck(after, (first.primary, first.secondary))
+    after = tried.left.placed(tried.task.mover.demand, first.primary, first.secondary)
+    stuck = tried.task.test.newly_stuck(after, (first.primary, first.secondary))
     return told._replace(stuck=tuple(stuck))
 
 
-def placement_of(looked: Looked, trials: tuple[GroupTrial, ...]) -> Placement:
-    """The instance with what was tried for it, as it is told to people."""
-    group = looked.task.groups[0] if looked.task.groups else -1
-    scope = looked.left.frame.group == (trials[0].group if trials else group)
-    mover = looked.task.mover
+def placement_of(tried: TriedMoves, trials: tuple[GroupTrial, ...]) -> Placement:
+    """The instance with its trials, in the form explanations use."""
+    group = tried.task.groups[0] if tried.task.groups else -1
+    scope = tried.left.frame.group == (trials[0].group if trials else group)
+    mover = tried.task.mover
     return Placement(
-        mover.guest, trials, "", None, looked.left, scope, mover.terms, dedicated=False, test=None
+        mover.demand, trials, "", None, tried.left, scope, mover.terms, dedicated=False, test=None
     )

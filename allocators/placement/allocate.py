@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ganeti_steward.allocators.placement.explained import explained
 from ganeti_steward.allocators.placement.info import refusal_text, success_text
-from ganeti_steward.allocators.placement.placing import Placer, Search
+from ganeti_steward.allocators.placement.placing import Placer, PlaceSearch
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def allocate(
-    request: Allocate, cluster: Cluster, context: Context, search: type[Search] = Search
+    request: Allocate, cluster: Cluster, context: Context, search: type[PlaceSearch] = PlaceSearch
 ) -> Outcome:
     """Answer with the best legal place, or with the reasons why there is none.
 

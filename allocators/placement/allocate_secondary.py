@@ -8,8 +8,8 @@ import numpy as np
 
 from ganeti_steward.allocators.placement.explained import explained
 from ganeti_steward.allocators.placement.info import refusal_text, success_text
-from ganeti_steward.allocators.placement.placing import Search
-from ganeti_steward.allocators.rules.candidates import judge_secondary, judge_stay, terms_of
+from ganeti_steward.allocators.placement.placing import PlaceSearch
+from ganeti_steward.allocators.rules.candidates import secondary_verdicts, stay_verdicts, terms_of
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def allocate_secondary(
-    request: AllocateSecondary, cluster: Cluster, context: Context, kind: type[Search] = Search
+    request: AllocateSecondary,
+    cluster: Cluster,
+    context: Context,
+    kind: type[PlaceSearch] = PlaceSearch,
 ) -> Outcome:
     """Answer with the best secondary for the instance where it is.
 
@@ -36,14 +39,14 @@ def allocate_secondary(
     if terms.fault:
         return Refusal(terms.fault)
     primary, left = resident.primary, state.removed(resident)
-    guest = state.frame.tag_rules.guest(instance._replace(template="drbd", nodes=()))
-    judged = (
-        judge_stay(left, guest, primary, policy=True),
-        judge_secondary(left, guest, terms, 0),
+    demand = state.frame.tag_rules.demand(instance._replace(template="drbd", nodes=()))
+    verdicts = (
+        stay_verdicts(left, demand, primary, policy=True),
+        secondary_verdicts(left, demand, terms, 0),
     )
     everywhere = np.ones(state.frame.size, np.bool_)
     test = CapacityTest(state, everywhere) if context.options.capacity_checks else None
-    search = kind(left, guest, judged, everywhere, terms, test, keeps=primary)
+    search = kind(left, demand, verdicts, everywhere, terms, test, keeps=primary)
     trial = search.group(int(state.frame.group[primary]))
     placement = search.placement((trial,), trial if trial.best else None)
     told = explained(context, placement)

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ganeti_steward.allocators.placement.info import disk_note, group_refusal
-from ganeti_steward.allocators.rules.candidates import judge_secondary
+from ganeti_steward.allocators.rules.candidates import secondary_verdicts
 from ganeti_steward.allocators.score.score import Scorer
-from ganeti_steward.core.model.explanation import Explanation, GroupVerdict, NodeVerdict
-from ganeti_steward.core.model.explanation import Place as ToldPlace
+from ganeti_steward.core.model.explanation import Explanation, GroupVerdict, NodeVerdict, Place
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.placement.placing import GroupTrial, Placement
-    from ganeti_steward.allocators.rules.candidates import Judged
-    from ganeti_steward.allocators.score.ranked_places import Place
-    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.rules.candidates import Verdicts
+    from ganeti_steward.allocators.score.ranked_places import RankedPlace
+    from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Mask, State
 
 #: How many of the best places are shown with their scores.
@@ -25,11 +24,11 @@ SHOWN_PLACES: Final = 5
 
 
 def explain(placement: Placement) -> Explanation:
-    """Everything that was looked at for one guest."""
+    """Everything that was looked at for one instance."""
     note = disk_note(placement).strip(" ()")
     return Explanation(
-        instance=placement.guest.instance.name,
-        wanted=wanted(placement.guest),
+        instance=placement.demand.instance.name,
+        wanted=wanted(placement.demand),
         chosen=placement.nodes(),
         score_before=Scorer(placement.state, placement.scope).score,
         groups=tuple(_group(placement, trial) for trial in placement.trials),
@@ -37,9 +36,9 @@ def explain(placement: Placement) -> Explanation:
     )
 
 
-def wanted(guest: Guest) -> str:
+def wanted(demand: Demand) -> str:
     """What an instance asks for, in one line."""
-    instance = guest.instance
+    instance = demand.instance
     return (
         f"{instance.template}, {instance.memory} MiB memory, {instance.vcpus} vcpus, "
         f"{instance.disk_space} MiB disk in {len(instance.disks)} disk(s)"
@@ -64,16 +63,16 @@ def _group(placement: Placement, trial: GroupTrial) -> GroupVerdict:
     )
 
 
-def _told(placement: Placement, place: Place) -> ToldPlace:
+def _told(placement: Placement, place: RankedPlace) -> Place:
     """One place with its score by component and the capacity test's word."""
-    after = placement.state.placed(placement.guest, place.primary, place.secondary)
+    after = placement.state.placed(placement.demand, place.primary, place.secondary)
     names = after.frame.cluster.nodes
     scorer = Scorer(after, placement.scope)
     components, costs = scorer.components(), placement.cost_of(place)
     if costs:
         components["site_costs"] = costs
     stuck = placement.test.newly_stuck(after, place[1:3]) if placement.test else []
-    return ToldPlace(
+    return Place(
         nodes=tuple(names[i].name for i in (place.primary, place.secondary) if i >= 0),
         score=scorer.score + costs,
         components=components,
@@ -83,10 +82,10 @@ def _told(placement: Placement, place: Place) -> ToldPlace:
 
 
 def _verdicts(placement: Placement, trial: GroupTrial) -> tuple[NodeVerdict, ...]:
-    if not trial.judged:
+    if not trial.verdicts:
         return ()
-    first, state = trial.judged[0], placement.state
-    if len(trial.judged) == 1:
+    first, state = trial.verdicts[0], placement.state
+    if len(trial.verdicts) == 1:
         return tuple(_told_verdicts(state, first, trial.members))
     told = []
     if placement.keeps < 0:
@@ -95,25 +94,25 @@ def _verdicts(placement: Placement, trial: GroupTrial) -> tuple[NodeVerdict, ...
     fitting = np.flatnonzero(first.fits & trial.members).tolist()
     primary = trial.best.primary if trial.best else next(iter(fitting), -1)
     others = trial.members.copy()
-    second = trial.judged[1]
+    second = trial.verdicts[1]
     if primary >= 0:
         others[primary] = False
         kept = state.peers.row(primary)
-        second = judge_secondary(
-            state, placement.guest, placement.terms, kept, forced=second.forced
+        second = secondary_verdicts(
+            state, placement.demand, placement.terms, kept, forced=second.forced
         )
     return (*told, *_told_verdicts(state, second, others, primary))
 
 
 def _told_verdicts(
-    state: State, judged: Judged, nodes: Mask, primary: int = -1
+    state: State, verdicts: Verdicts, nodes: Mask, primary: int = -1
 ) -> list[NodeVerdict]:
     """The rules' word on each node in one role."""
     names = state.frame.cluster.nodes
     told = []
     for node in np.flatnonzero(nodes).tolist():
-        check = judged.check(node)
+        check = verdicts.check(node)
         rule, text = (check.rule, check.text(node)) if check else ("", "")
         beside = names[primary].name if primary >= 0 else ""
-        told.append(NodeVerdict(names[node].name, judged.role, rule, text, beside))
+        told.append(NodeVerdict(names[node].name, verdicts.role, rule, text, beside))
     return told

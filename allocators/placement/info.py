@@ -13,7 +13,7 @@ from ganeti_steward.core.model.site_rules import SECONDARY
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.placement.placing import GroupTrial, Placement
-    from ganeti_steward.allocators.rules.candidates import Judged
+    from ganeti_steward.allocators.rules.candidates import Verdicts
     from ganeti_steward.allocators.state.state import Mask
 
 
@@ -48,7 +48,7 @@ def refusal_reasons(placement: Placement) -> str:
 def disk_note(placement: Placement) -> str:
     """A word when disk space could not be looked at although somebody needs it."""
     frame = placement.state.frame
-    asked = placement.guest.instance
+    asked = placement.demand.instance
     if frame.disk_known or not any(i.local for i in (asked, *frame.cluster.instances)):
         return ""
     return " (disk space for drbd and plain was not checked: the request has no figures on it)"
@@ -58,7 +58,7 @@ def _group_entry(placement: Placement, trial: GroupTrial) -> str:
     state = placement.state
     group = state.frame.cluster.groups[trial.group]
     if trial.reason:
-        name = placement.guest.instance.name
+        name = placement.demand.instance.name
         return f"group {group.name} {trial.reason} required by {name}"
     if trial.best is None:
         found = group_refusal(placement, trial)
@@ -92,9 +92,9 @@ def group_refusal(placement: Placement, trial: GroupTrial) -> str:
     if trial.best is not None:
         return f"the group is {group.alloc_policy}"
     total = int(trial.members.sum())
-    if len(trial.judged) == 1:
-        return f"0/{total} nodes fit: {count_reasons(placement, trial, trial.judged[0])}"
-    first, second = trial.judged
+    if len(trial.verdicts) == 1:
+        return f"0/{total} nodes fit: {count_reasons(placement, trial, trial.verdicts[0])}"
+    first, second = trial.verdicts
     fits = int((first.fits & trial.members).sum())
     if placement.keeps >= 0:
         return _kept_refusal(placement, trial)
@@ -110,7 +110,7 @@ def group_refusal(placement: Placement, trial: GroupTrial) -> str:
 
 def _kept_refusal(placement: Placement, trial: GroupTrial) -> str:
     """The same where the primary is given and only the secondary is looked for."""
-    primary, second = trial.judged
+    primary, second = trial.verdicts
     check = primary.check(placement.keeps)
     if check is not None:
         name = placement.state.frame.cluster.nodes[placement.keeps].name
@@ -121,57 +121,57 @@ def _kept_refusal(placement: Placement, trial: GroupTrial) -> str:
     return f"0/{int(others.sum())} nodes fit: {count_reasons(placement, trial, second)}"
 
 
-def count_reasons(placement: Placement, trial: GroupTrial, judged: Judged) -> str:
+def count_reasons(placement: Placement, trial: GroupTrial, verdicts: Verdicts) -> str:
     """Reasons with how many nodes they hold for, the most frequent first."""
     counted: Counter[str] = Counter()
     details: dict[str, str] = {}
-    for node in np.flatnonzero(trial.members & ~judged.fits).tolist():
-        check = judged.check(node)
+    for node in np.flatnonzero(trial.members & ~verdicts.fits).tolist():
+        check = verdicts.check(node)
         assert check is not None
         counted[check.rule] += 1
         if check.rule == "instance policy":
             details.setdefault(check.rule, f" ({check.text(node)})")
-    details |= _largest(placement, trial.members, judged)
+    details |= _largest(placement, trial.members, verdicts)
     parts = [
         f"{number} {rule}{details.get(rule, '')}"
         for rule, number in sorted(counted.items(), key=lambda item: (-item[1], item[0]))
     ]
-    left = trial.members & judged.fits
+    left = trial.members & verdicts.fits
     if left.any() and trial.stuck:
         one = trial.stuck[0]
         stuck = f"{one.instance} could no longer leave {one.node} if that had to be emptied"
         parts.append(f"{int(left.sum())} capacity (e.g. {stuck})")
-    elif left.any() and judged.role == SECONDARY:
+    elif left.any() and verdicts.role == SECONDARY:
         parts += _count_pairs(trial, left)
     return ", ".join(parts) or "no nodes"
 
 
 def _count_pairs(trial: GroupTrial, secondaries: Mask) -> list[str]:
     """Secondaries nothing speaks against but the primaries they would have."""
-    first = trial.judged[0].fits & trial.members
+    first = trial.verdicts[0].fits & trial.members
     alone = int((secondaries & (int(first.sum()) - first.astype(np.int64) == 0)).sum())
     rest = int(secondaries.sum()) - alone
     texts = ((alone, "the primary itself"), (rest, "N+1 with memory kept for that primary already"))
     return [f"{number} {text}" for number, text in texts if number]
 
 
-def _largest(placement: Placement, members: Mask, judged: Judged) -> dict[str, str]:
+def _largest(placement: Placement, members: Mask, verdicts: Verdicts) -> dict[str, str]:
     """For lack of memory or disk: the most that one of these nodes has, and what is needed."""
-    now, guest = placement.state.now, placement.guest
+    now, demand = placement.state.now, placement.demand
     details = {}
     for rule, row, need in (
-        ("memory", st.UNALLOCATED, guest.memory),
-        ("disk", st.DISK, guest.disk),
+        ("memory", st.UNALLOCATED, demand.memory),
+        ("disk", st.DISK, demand.disk),
     ):
-        lacking = [1 + at for at, check in enumerate(judged.checks) if check.rule == rule]
-        nodes = members & np.isin(judged.verdict, lacking)
+        lacking = [1 + at for at, check in enumerate(verdicts.checks) if check.rule == rule]
+        nodes = members & np.isin(verdicts.verdict, lacking)
         if nodes.any():
             details[rule] = f" (largest free {sizes(int(now[row, nodes].max()), need)})"
     return details
 
 
 def limits(placement: Placement) -> dict[str, int]:
-    """Rule -> how many nodes it closes to a guest that has no place, most first.
+    """Rule -> how many nodes it closes to an instance that has no place, most first.
 
     Each node counts once: for what refuses it as primary, else as secondary.  Nodes that
     are no candidates in the first place only count where there is nothing else.
@@ -185,7 +185,7 @@ def limits(placement: Placement) -> dict[str, int]:
             closed[reason] += int(trial.members.sum())
             continue
         for node in np.flatnonzero(trial.members).tolist():
-            checks = (judged.check(node) for judged in trial.judged)
+            checks = (verdicts.check(node) for verdicts in trial.verdicts)
             check = next((check for check in checks if check is not None), None)
             rule = check.rule if check else "capacity" if trial.stuck else "N+1"
             entry = check is not None and check.failure in ("", "FailInternal")
@@ -214,17 +214,17 @@ def count_failures(placement: Placement, trial: GroupTrial) -> Counter[str]:
     """Refused candidates (nodes, or ordered pairs of them) by hail's classes."""
     assert trial.places is not None
     assert trial.candidates is not None
-    candidates, judged = trial.candidates, trial.judged
+    candidates, verdicts = trial.candidates, trial.verdicts
     if placement.keeps >= 0:
-        candidates, judged = candidates.copy(), judged[1:]
+        candidates, verdicts = candidates.copy(), verdicts[1:]
         candidates[placement.keeps] = False
-    first, number = judged[0], int(candidates.sum())
-    mates = number - 1 if len(judged) == 2 else 1
+    first, number = verdicts[0], int(candidates.sum())
+    mates = number - 1 if len(verdicts) == 2 else 1
     failures: Counter[str] = Counter()
     for node in np.flatnonzero(candidates & ~first.fits).tolist():
         failures[first.failure(node)] += mates
-    if len(judged) == 2:
-        second = judged[1]
+    if len(verdicts) == 2:
+        second = verdicts[1]
         fitting = int((first.fits & candidates).sum())
         for node in np.flatnonzero(candidates & ~second.fits).tolist():
             failures[second.failure(node)] += fitting - int(first.fits[node])

@@ -74,7 +74,7 @@ def answered(request: MultiAllocate, placements: Sequence[Placement], context: C
     return Answer([placed, failed], info, explanations)
 
 
-class _Plan:
+class _BatchPlan:
     """The batch placed so far; one placement per item, chosen or refused."""
 
     def __init__(self, state: State, placements: list[Placement]) -> None:
@@ -96,7 +96,7 @@ class _Batch:
         self._placer = Placer(state, context)
         self._terms: list[Terms] = [self._placer.terms(item) for item in request.items]
 
-    def plan(self) -> _Plan:
+    def plan(self) -> _BatchPlan:
         """The best plan found."""
         items = self._request.items
         order = list(range(len(items)))
@@ -112,7 +112,7 @@ class _Batch:
             self._fill(best, [at for at in order if best.placements[at].chosen is None])
         return best
 
-    def _rank(self, plan: _Plan) -> tuple[int, float]:
+    def _rank(self, plan: _BatchPlan) -> tuple[int, float]:
         costs = sum(placement.cost() for placement in plan.placements)
         return -plan.placed, self._score(plan.state) + costs
 
@@ -124,21 +124,21 @@ class _Batch:
         group = item.group_name if item.group_name is not None else self._request.group_name
         return self._placer.place(state, item, group, self._terms[at])
 
-    def _greedy(self, order: Sequence[int]) -> _Plan:
+    def _greedy(self, order: Sequence[int]) -> _BatchPlan:
         placements: dict[int, Placement] = {}
-        plan = _Plan(self._state, [])
+        plan = _BatchPlan(self._state, [])
         for at in order:
             placements[at] = self._place(plan.state, at)
             plan.state = _after(placements[at], plan.state)
         plan.placements = [placements[at] for at in range(len(placements))]
         return plan
 
-    def _fill(self, plan: _Plan, left_over: Sequence[int]) -> None:
+    def _fill(self, plan: _BatchPlan, left_over: Sequence[int]) -> None:
         for at in left_over:
             placement = self._place(plan.state, at)
             plan.state, plan.placements[at] = _after(placement, plan.state), placement
 
-    def _improve(self, plan: _Plan) -> None:
+    def _improve(self, plan: _BatchPlan) -> None:
         """Place single items anew while that lowers the score and the site's costs."""
         score, unmoved = self._score(plan.state), 0
         for _ in range(_ROUNDS):
@@ -173,10 +173,10 @@ def _policy(placement: Placement) -> int:
 
 
 def _resident(state: State, placement: Placement) -> Resident | None:
-    """The placed guest on the state, None when it has no place (or takes none yet)."""
+    """The placed instance on the state, None when it has no place (or takes none yet)."""
     if placement.chosen is None or placement.chosen.best is None:
         return None
     for resident in state.residents.get(placement.chosen.best.primary, ()):
-        if resident.guest is placement.guest:
+        if resident.demand is placement.demand:
             return resident
     return None

@@ -1,4 +1,4 @@
-"""Placing one new guest: which groups may take it, and the best place of each (6, 7)."""
+"""Placing one new instance: which groups may take it, and the best place of each (6, 7)."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ganeti_steward.allocators.rules.candidates import (
-    Judged,
     Terms,
-    judge_primary,
-    judge_secondary,
+    Verdicts,
+    primary_verdicts,
+    secondary_verdicts,
     terms_of,
 )
 from ganeti_steward.allocators.score.exclusive_storage import DedicatedPlaces, is_dedicated
 from ganeti_steward.allocators.score.global_n1 import CapacityTest, PlaceFilter, Stuck
-from ganeti_steward.allocators.score.ranked_places import PairPlaces, Place, SinglePlaces
+from ganeti_steward.allocators.score.ranked_places import PairPlaces, RankedPlace, SinglePlaces
 from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.core.model.cluster import ALLOC_POLICIES
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Mask, State
     from ganeti_steward.core.model.context import Context
     from ganeti_steward.core.model.requests import Allocate
@@ -37,9 +37,9 @@ class GroupTrial(NamedTuple):
     reason: str
     """why the group was not tried at all; empty when it was"""
     members: Mask
-    judged: tuple[Judged, ...] = ()
+    verdicts: tuple[Verdicts, ...] = ()
     places: Places | None = None
-    best: Place | None = None
+    best: RankedPlace | None = None
     after: State | None = None
     """the state with the best place taken"""
     candidates: Mask | None = None
@@ -51,9 +51,9 @@ class GroupTrial(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """What came of placing one guest."""
+    """What came of placing one instance."""
 
-    guest: Guest
+    demand: Demand
     trials: tuple[GroupTrial, ...]
     fault: str
     """why nothing was tried, e.g. an unknown group; empty otherwise"""
@@ -82,7 +82,7 @@ class Placement(NamedTuple):
             return 0.0
         return self.cost_of(self.chosen.best)
 
-    def cost_of(self, place: Place) -> float:
+    def cost_of(self, place: RankedPlace) -> float:
         """The same for any place."""
         costs = self.terms.costs
         second = costs[SECONDARY][place.secondary] if place.secondary >= 0 else 0.0
@@ -90,19 +90,21 @@ class Placement(NamedTuple):
 
 
 class Placer:
-    """Places new guests under the options of one call."""
+    """Places new instances under the options of one call."""
 
-    def __init__(self, state: State, context: Context, search: type[Search] | None = None) -> None:
+    def __init__(
+        self, state: State, context: Context, search: type[PlaceSearch] | None = None
+    ) -> None:
         """``state``: the cluster as it is, which no placement may make worse; ``search``:
         what puts the legal places in order, by default that of the score.
         """
-        self._before, self._search = state, search or Search
+        self._before, self._search = state, search or PlaceSearch
         self._context = context
         self._tests: dict[int | None, CapacityTest] = {}
         self._dedicated: dict[tuple[int, ...], bool] = {}
 
     def terms(self, item: Allocate) -> Terms:
-        """What holds for this guest on any state; raises PluginError."""
+        """What holds for this instance on any state; raises PluginError."""
         options = self._context.options
         return terms_of(
             self._before.frame,
@@ -118,29 +120,29 @@ class Placer:
         """The best place for one new instance on a state; nothing is changed."""
         required = item.required_nodes
         groups = state.frame.cluster.groups
-        guest = state.frame.tag_rules.guest(item.instance)
+        demand = state.frame.tag_rules.demand(item.instance)
         if terms.fault:
-            return refused(state, guest, terms.fault, terms)
+            return refused(state, demand, terms.fault, terms)
         named = None if group_name is None else state.frame.cluster.groups_named(group_name)
         if required not in (1, 2):
             fault = "Unsupported number of nodes, only one or two supported"
-            return refused(state, guest, fault, terms)
+            return refused(state, demand, fault, terms)
         if named is not None and len(named) != 1:
             many = f"{len(named)} node groups are" if named else "no node group is"
             fault = f"{many} named {group_name!r}"
-            return refused(state, guest, fault, terms)
+            return refused(state, demand, fault, terms)
         if named:
             scope, tried = state.frame.group == named[0], named
         else:
             scope, tried = np.ones(state.frame.size, np.bool_), list(range(len(groups)))
         allocable = [i for i in tried if named or groups[i].alloc_policy != "unallocable"]
         dedicated = self._is_dedicated(state, tuple(allocable))
-        judged: tuple[Judged, ...] = (judge_primary(state, guest, terms),)
+        verdicts: tuple[Verdicts, ...] = (primary_verdicts(state, demand, terms),)
         if required == 2:
-            judged += (judge_secondary(state, guest, terms, 0),)
+            verdicts += (secondary_verdicts(state, demand, terms, 0),)
         test = None if dedicated else self._capacity_test(named[0] if named else None, scope)
-        search = self._search(state, guest, judged, scope, terms, test, dedicated=dedicated)
-        trials = tuple(_unconnected(state, guest, group) or search.group(group) for group in tried)
+        search = self._search(state, demand, verdicts, scope, terms, test, dedicated=dedicated)
+        trials = tuple(_unconnected(state, demand, group) or search.group(group) for group in tried)
         return search.placement(trials, _choose(state, trials, any_policy=named is not None))
 
     def _is_dedicated(self, state: State, groups: tuple[int, ...]) -> bool:
@@ -157,20 +159,20 @@ class Placer:
         return self._tests[group]
 
 
-def _unconnected(state: State, guest: Guest, group: int) -> GroupTrial | None:
-    """A trial that ends at once where the group lacks a network of the guest."""
+def _unconnected(state: State, demand: Demand, group: int) -> GroupTrial | None:
+    """A trial that ends at once where the group lacks a network of the instance."""
     connected = state.frame.cluster.groups[group].networks
-    for network in guest.instance.networks:
+    for network in demand.instance.networks:
         if network not in connected:
             reason = f"is not connected to network {network}"
             return GroupTrial(group, reason, state.frame.group == group)
     return None
 
 
-def refused(state: State, guest: Guest, fault: str, terms: Terms) -> Placement:
+def refused(state: State, demand: Demand, fault: str, terms: Terms) -> Placement:
     """A placement that is not even tried."""
     everywhere = np.ones(state.frame.size, np.bool_)
-    return Placement(guest, (), fault, None, state, everywhere, terms, dedicated=False, test=None)
+    return Placement(demand, (), fault, None, state, everywhere, terms, dedicated=False, test=None)
 
 
 def _choose(state: State, trials: tuple[GroupTrial, ...], *, any_policy: bool) -> GroupTrial | None:
@@ -191,14 +193,14 @@ def _choose(state: State, trials: tuple[GroupTrial, ...], *, any_policy: bool) -
     return min(usable, key=rank, default=None)
 
 
-class Search:
-    """One guest looked for a place on the groups of one state."""
+class PlaceSearch:
+    """One instance looked for a place on the groups of one state."""
 
     def __init__(
         self,
         state: State,
-        guest: Guest,
-        judged: tuple[Judged, ...],
+        demand: Demand,
+        verdicts: tuple[Verdicts, ...],
         scope: Mask,
         terms: Terms,
         test: CapacityTest | None,
@@ -206,10 +208,10 @@ class Search:
         dedicated: bool = False,
         keeps: int = -1,
     ) -> None:
-        """``judged``: all nodes per role; ``scope``: the nodes in the score; ``keeps``: the
+        """``verdicts``: all nodes per role; ``scope``: the nodes in the score; ``keeps``: the
         primary that stays when only a secondary is looked for.
         """
-        self._state, self._guest, self._judged = state, guest, judged
+        self._state, self._demand, self._verdicts = state, demand, verdicts
         self._scope, self._terms, self._test = scope, terms, test
         self._dedicated, self._keeps = dedicated, keeps
         self._scorer = Scorer(state, scope)
@@ -217,7 +219,7 @@ class Search:
     def placement(self, trials: tuple[GroupTrial, ...], chosen: GroupTrial | None) -> Placement:
         """The result of all trials together."""
         return Placement(
-            self._guest,
+            self._demand,
             trials,
             "",
             chosen,
@@ -243,7 +245,7 @@ class Search:
             group,
             "",
             members,
-            self._judged,
+            self._verdicts,
             places,
             best,
             after,
@@ -254,22 +256,22 @@ class Search:
 
     def _places(self, members: Mask, group: int) -> Places:
         if self._dedicated:
-            return DedicatedPlaces(self._state, self._guest, self._judged, members, group)
-        if len(self._judged) == 1:
-            judged = self._judged[0]
-            return SinglePlaces(self._scorer, self._guest, judged, members, self._terms)
-        first, second = self._judged
-        return PairPlaces(self._scorer, self._guest, (first, second), members, self._terms)
+            return DedicatedPlaces(self._state, self._demand, self._verdicts, members, group)
+        if len(self._verdicts) == 1:
+            verdicts = self._verdicts[0]
+            return SinglePlaces(self._scorer, self._demand, verdicts, members, self._terms)
+        first, second = self._verdicts
+        return PairPlaces(self._scorer, self._demand, (first, second), members, self._terms)
 
     def _first_passing(
-        self, places: Iterator[Place]
-    ) -> tuple[Place | None, State | None, int, tuple[Stuck, ...]]:
+        self, places: Iterator[RankedPlace]
+    ) -> tuple[RankedPlace | None, State | None, int, tuple[Stuck, ...]]:
         if self._test is None:
             place = next(places, None)
             if place is None:
                 return None, None, 0, ()
-            return place, self._state.placed(self._guest, place.primary, place.secondary), 0, ()
-        passing = PlaceFilter(self._test, self._state, self._guest)
+            return place, self._state.placed(self._demand, place.primary, place.secondary), 0, ()
+        passing = PlaceFilter(self._test, self._state, self._demand)
         for place in places:
             after = passing.passes(place)
             if after is not None:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from ganeti_steward.allocators.placement.explained import explained
 from ganeti_steward.allocators.placement.info import refusal_text
-from ganeti_steward.allocators.placement.placing import Placement, Search
+from ganeti_steward.allocators.placement.placing import Placement, PlaceSearch
 from ganeti_steward.allocators.rules.candidates import (
-    judge_move,
-    judge_secondary,
-    judge_stay,
+    move_verdicts,
+    secondary_verdicts,
+    stay_verdicts,
     terms_of,
 )
 from ganeti_steward.allocators.state.load import load
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def relocate(
-    request: Relocate, cluster: Cluster, context: Context, kind: type[Search] = Search
+    request: Relocate, cluster: Cluster, context: Context, kind: type[PlaceSearch] = PlaceSearch
 ) -> Outcome:
     """Answer with the best new secondary (drbd) or primary (external storage)."""
     instance = cluster.instances[cluster.instance_index[request.name]]
@@ -39,7 +39,7 @@ def relocate(
     terms = terms_of(state.frame, instance, context.site, forced=forced)
     if terms.fault:
         return Refusal(terms.fault)
-    leave = _leave_secondary if resident.guest.drbd else _leave_primary
+    leave = _leave_secondary if resident.demand.drbd else _leave_primary
     placement = leave(state, resident, terms, kind)
     told = explained(context, placement)
     if placement.chosen is None:
@@ -49,12 +49,12 @@ def relocate(
 
 def _fault(request: Relocate, state: State, resident: Resident) -> str:
     """Why the request asks for something that is never possible; empty if it is fine."""
-    template = resident.guest.instance.template
+    template = resident.demand.instance.template
     if template in NOT_MIRRORED:
         return f"Can't relocate non-mirrored instances: {request.name} is {template}"
     if request.required_nodes != 1:
         return f"Unsupported request: {request.required_nodes} nodes asked for, it must be 1"
-    role = "secondary" if resident.guest.drbd else "primary"
+    role = "secondary" if resident.demand.drbd else "primary"
     name = state.frame.cluster.nodes[getattr(resident, role)].name
     if request.relocate_from != (name,):
         asked = ", ".join(request.relocate_from) or "no node"
@@ -66,30 +66,32 @@ def _fault(request: Relocate, state: State, resident: Resident) -> str:
 
 
 def _leave_secondary(
-    state: State, resident: Resident, terms: Terms, kind: type[Search]
+    state: State, resident: Resident, terms: Terms, kind: type[PlaceSearch]
 ) -> Placement:
     """drbd: replace the secondary; strict unless the node left is unusable (4.4)."""
-    guest, primary, secondary = resident
+    demand, primary, secondary = resident
     left = state.removed(resident)
     forced = terms.forced or not bool(state.frame.usable[secondary])
-    judged = (
+    verdicts = (
         # The primary is taken off and put back, which only hard rules can forbid.
-        judge_stay(left, guest, primary, policy=False),
-        judge_secondary(left, guest, terms, 0, forced=forced),
+        stay_verdicts(left, demand, primary, policy=False),
+        secondary_verdicts(left, demand, terms, 0, forced=forced),
     )
     group = int(state.frame.group[primary])
     mates = state.frame.group == group
-    search = kind(left, guest, judged, mates, terms, None, keeps=primary)
+    search = kind(left, demand, verdicts, mates, terms, None, keeps=primary)
     trial = search.group(group, excluded=(secondary,))
     return search.placement((trial,), trial if trial.best else None)
 
 
-def _leave_primary(state: State, resident: Resident, terms: Terms, kind: type[Search]) -> Placement:
+def _leave_primary(
+    state: State, resident: Resident, terms: Terms, kind: type[PlaceSearch]
+) -> Placement:
     """External storage: move the primary; strict unless the node left is unusable (4.4)."""
-    guest, primary, _ = resident
+    demand, primary, _ = resident
     left = state.removed(resident)
-    judged = (judge_move(left, guest, terms, primary),)
+    verdicts = (move_verdicts(left, demand, terms, primary),)
     group = int(state.frame.group[primary])
-    search = kind(left, guest, judged, state.frame.group == group, terms, None)
+    search = kind(left, demand, verdicts, state.frame.group == group, terms, None)
     trial = search.group(group, excluded=(primary,))
     return search.placement((trial,), trial if trial.best else None)

@@ -1,4 +1,4 @@
-"""Who may take a guest: the rules of every kind, put together per role."""
+"""Who may take an instance: the rules of every kind, put together per role."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ganeti_steward.allocators.rules.checks import (
 from ganeti_steward.core.model.site_rules import PRIMARY, ROLES, SECONDARY, NoPlace
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Floats, Frame, Ints, Mask, State
     from ganeti_steward.core.model.cluster import Instance
     from ganeti_steward.core.model.site_rules import Site
 
 
 class Terms(NamedTuple):
-    """What holds for one guest whatever the state: site rules, restrictions."""
+    """What holds for one instance whatever the state: site rules, restrictions."""
 
     bans: Mapping[str, list[Check]]
     """role -> the site's checks"""
@@ -38,7 +38,7 @@ class Terms(NamedTuple):
     """why a plugin lets no node serve at all; every node is banned then, too"""
 
 
-class Judged(NamedTuple):
+class Verdicts(NamedTuple):
     """All nodes judged for one role."""
 
     role: str
@@ -46,7 +46,7 @@ class Judged(NamedTuple):
     verdict: Ints
     """0: fits, otherwise 1 + position of the first failing check"""
     after: Ints
-    """the nodes' figures if each had taken the guest"""
+    """the nodes' figures if each had taken the instance"""
     forced: bool
     """whether soft rules were dropped"""
 
@@ -123,14 +123,14 @@ def entry_checks(frame: Frame, terms: Terms) -> list[Check]:
     return [*checks, terms.restricted] if terms.restricted else checks
 
 
-def policy_check(frame: Frame, guest: Guest) -> Check:
+def policy_check(frame: Frame, demand: Demand) -> Check:
     """The instance policy of each node's group (allocation 4.3)."""
     failing = np.zeros(frame.size, np.bool_)
     texts: list[tuple[Mask, str]] = []
     failure = ""
     for group, exclusive, nodes in frame.kinds:
         policy = frame.cluster.groups[group].policy
-        fault = policy_fault(guest.instance, policy, exclusive)
+        fault = policy_fault(demand.instance, policy, exclusive)
         if fault:
             failing |= nodes
             failure = failure or fault[0]
@@ -144,58 +144,58 @@ def policy_check(frame: Frame, guest: Guest) -> Check:
     )
 
 
-def judge_primary(state: State, guest: Guest, terms: Terms) -> Judged:
-    """All nodes as new primary of a new guest."""
-    checks = [*entry_checks(state.frame, terms), policy_check(state.frame, guest)]
-    return _judged_primary(state, guest, terms, checks, forced=terms.forced)
+def primary_verdicts(state: State, demand: Demand, terms: Terms) -> Verdicts:
+    """All nodes as new primary of a new instance."""
+    checks = [*entry_checks(state.frame, terms), policy_check(state.frame, demand)]
+    return _primary_verdicts(state, demand, terms, checks, forced=terms.forced)
 
 
-def judge_move(state: State, guest: Guest, terms: Terms, source: int) -> Judged:
-    """All nodes as new primary of a guest that leaves ``source`` (allocation 4.4).
+def move_verdicts(state: State, demand: Demand, terms: Terms, source: int) -> Verdicts:
+    """All nodes as new primary of an instance that leaves ``source`` (allocation 4.4).
 
-    ``state`` is without the guest.  Strict unless the node left is unusable.
+    ``state`` is without the instance.  Strict unless the node left is unusable.
     """
     checks = [*entry_checks(state.frame, terms), migration_check(state, source)]
     forced = terms.forced or not bool(state.frame.usable[source])
-    return _judged_primary(state, guest, terms, checks, forced=forced)
+    return _primary_verdicts(state, demand, terms, checks, forced=forced)
 
 
-def judge_stay(state: State, guest: Guest, node: int, *, policy: bool) -> Judged:
-    """The guest's own primary, which keeps it while its secondary changes.
+def stay_verdicts(state: State, demand: Demand, node: int, *, policy: bool) -> Verdicts:
+    """The instance's own primary, which keeps it while its secondary changes.
 
-    ``state`` is without the guest.  Only ``node`` can fit; whether it is usable does not
-    matter, the guest lives there already.  ``policy``: also check the instance policy
+    ``state`` is without the instance.  Only ``node`` can fit; whether it is usable does not
+    matter, the instance lives there already.  ``policy``: also check the instance policy
     and the soft rules, as for a new instance (allocation 9.5), else only the hard ones.
     """
-    after = state.after_primary(guest)
-    checks = primary_checks(state, guest, after)
+    after = state.after_primary(demand)
+    checks = primary_checks(state, demand, after)
     if policy:
-        checks.insert(0, policy_check(state.frame, guest))
+        checks.insert(0, policy_check(state.frame, demand))
     others = np.ones(state.frame.size, np.bool_)
     others[node] = False
     checks.insert(0, Check("primary", "FailInternal", True, others, lambda i: "not its primary"))
     verdict = first_failing(checks, state.frame.size, forced=not policy)
-    return Judged(PRIMARY, checks, verdict, after, not policy)
+    return Verdicts(PRIMARY, checks, verdict, after, not policy)
 
 
-def _judged_primary(
-    state: State, guest: Guest, terms: Terms, first: list[Check], *, forced: bool
-) -> Judged:
-    after = state.after_primary(guest)
-    checks = [*first, *terms.bans[PRIMARY], *primary_checks(state, guest, after)]
+def _primary_verdicts(
+    state: State, demand: Demand, terms: Terms, first: list[Check], *, forced: bool
+) -> Verdicts:
+    after = state.after_primary(demand)
+    checks = [*first, *terms.bans[PRIMARY], *primary_checks(state, demand, after)]
     verdict = first_failing(checks, state.frame.size, forced=forced)
-    return Judged(PRIMARY, checks, verdict, after, forced)
+    return Verdicts(PRIMARY, checks, verdict, after, forced)
 
 
-def judge_secondary(
-    state: State, guest: Guest, terms: Terms, kept: Ints | int, *, forced: bool = False
-) -> Judged:
+def secondary_verdicts(
+    state: State, demand: Demand, terms: Terms, kept: Ints | int, *, forced: bool = False
+) -> Verdicts:
     """All nodes as new secondary of a primary for which they keep ``kept`` MiB already."""
-    after = state.after_secondary(guest, kept)
+    after = state.after_secondary(demand, kept)
     checks = [
         *entry_checks(state.frame, terms),
         *terms.bans[SECONDARY],
-        *secondary_checks(state, guest, after),
+        *secondary_checks(state, demand, after),
     ]
     verdict = first_failing(checks, state.frame.size, forced=forced)
-    return Judged(SECONDARY, checks, verdict, after, forced)
+    return Verdicts(SECONDARY, checks, verdict, after, forced)

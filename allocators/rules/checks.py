@@ -1,4 +1,4 @@
-"""The rules of legality (allocation 4): may this node take the guest in this role?
+"""The rules of legality (allocation 4): may this node take the instance in this role?
 
 Each rule is one `Check`: which nodes fail it, and the sentence with the numbers.  The
 order of the list is hail's: the first failing check names the failure.
@@ -14,7 +14,7 @@ import numpy as np
 from ganeti_steward.allocators.state import state as st
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Ints, Mask, State
     from ganeti_steward.core.model.cluster import Instance, MinMax, Policy, Spec
 
@@ -56,11 +56,11 @@ def first_failing(checks: Sequence[Check], size: int, *, forced: bool = False) -
     return verdict
 
 
-def primary_checks(state: State, guest: Guest, after: Ints) -> list[Check]:
+def primary_checks(state: State, demand: Demand, after: Ints) -> list[Check]:
     """The rules for a new primary (allocation 4.1); ``after`` is ``after_primary``."""
     now = state.now
     checks = []
-    if not guest.instance.forthcoming:
+    if not demand.instance.forthcoming:
         checks.append(
             Check(
                 "memory",
@@ -68,12 +68,12 @@ def primary_checks(state: State, guest: Guest, after: Ints) -> list[Check]:
                 True,
                 after[st.UNALLOCATED] <= 0,
                 lambda i: (
-                    f"needs {guest.use} MiB and 1 to spare, "
+                    f"needs {demand.use} MiB and 1 to spare, "
                     f"{now[st.UNALLOCATED, i]} MiB unallocated"
                 ),
             )
         )
-        checks += _storage_checks(state, guest, after, "")
+        checks += _storage_checks(state, demand, after, "")
         checks.append(
             Check(
                 "N+1",
@@ -81,15 +81,15 @@ def primary_checks(state: State, guest: Guest, after: Ints) -> list[Check]:
                 False,
                 (after[st.FAILS] > 0) & (now[st.FAILS] == 0),
                 lambda i: (
-                    f"needs {guest.use} MiB, "
+                    f"needs {demand.use} MiB, "
                     f"{now[st.UNALLOCATED, i] - now[st.RESERVED, i]} MiB unallocated after "
                     f"the N+1 reserve of {now[st.RESERVED, i]} MiB"
                 ),
             )
         )
-        checks.append(_vcpu_check(state, guest, after, st.VCPUS, ""))
-        if guest.exclusion:
-            checks.append(_tag_check(state, guest))
+        checks.append(_vcpu_check(state, demand, after, st.VCPUS, ""))
+        if demand.exclusion:
+            checks.append(_tag_check(state, demand))
     checks.append(
         Check(
             "memory",
@@ -97,41 +97,41 @@ def primary_checks(state: State, guest: Guest, after: Ints) -> list[Check]:
             False,
             after[st.MEMORY_F] <= 0,
             lambda i: (
-                f"needs {guest.memory} MiB and 1 to spare, {now[st.MEMORY_F, i]} MiB free "
+                f"needs {demand.memory} MiB and 1 to spare, {now[st.MEMORY_F, i]} MiB free "
                 "with stopped and forthcoming instances counted"
             ),
         )
     )
-    checks += _storage_checks(state, guest, after, " with forthcoming instances counted")
+    checks += _storage_checks(state, demand, after, " with forthcoming instances counted")
     checks.append(
-        _vcpu_check(state, guest, after, st.VCPUS_F, " with forthcoming instances counted")
+        _vcpu_check(state, demand, after, st.VCPUS_F, " with forthcoming instances counted")
     )
     return checks
 
 
 def secondary_checks(
-    state: State, guest: Guest, after: Ints, *, ignore_disk: bool = False
+    state: State, demand: Demand, after: Ints, *, ignore_disk: bool = False
 ) -> list[Check]:
     """The rules for a new secondary (allocation 4.2); ``after`` is ``after_secondary``.
 
     ``ignore_disk``: drop the free-disk rule (the one case of allocation 4.4).
     """
     now, size = state.now, state.frame.size
-    if not guest.drbd:
-        text = f"disk template {guest.instance.template} has no secondary"
+    if not demand.drbd:
+        text = f"disk template {demand.instance.template} has no secondary"
         return [Check("template", "FailDisk", True, np.ones(size, np.bool_), lambda i: text)]
     checks = []
-    if not guest.instance.forthcoming:
-        storage = _storage_checks(state, guest, after, "")
+    if not demand.instance.forthcoming:
+        storage = _storage_checks(state, demand, after, "")
         checks += storage[1:] if ignore_disk else storage
         checks.append(
             Check(
                 "memory",
                 "FailMem",
                 False,
-                now[st.UNALLOCATED] <= guest.reserve,
+                now[st.UNALLOCATED] <= demand.reserve,
                 lambda i: (
-                    f"must be able to take over {guest.reserve} MiB, "
+                    f"must be able to take over {demand.reserve} MiB, "
                     f"{now[st.UNALLOCATED, i]} MiB unallocated"
                 ),
             )
@@ -148,15 +148,15 @@ def secondary_checks(
                 ),
             )
         )
-    checks += _storage_checks(state, guest, after, " with forthcoming instances counted")
+    checks += _storage_checks(state, demand, after, " with forthcoming instances counted")
     checks.append(
         Check(
             "memory",
             "FailMem",
             False,
-            now[st.MEMORY_F] <= guest.reserve,
+            now[st.MEMORY_F] <= demand.reserve,
             lambda i: (
-                f"must be able to take over {guest.reserve} MiB, {now[st.MEMORY_F, i]} MiB "
+                f"must be able to take over {demand.reserve} MiB, {now[st.MEMORY_F, i]} MiB "
                 "free with stopped and forthcoming instances counted"
             ),
         )
@@ -164,18 +164,18 @@ def secondary_checks(
     return checks
 
 
-def _storage_checks(state: State, guest: Guest, after: Ints, books: str) -> list[Check]:
-    """Disk space, dedicated spindles, shared spindles; ``books`` names the forthcoming ones."""
-    if not guest.instance.local:
+def _storage_checks(state: State, demand: Demand, after: Ints, suffix: str) -> list[Check]:
+    """Disk space, dedicated spindles, shared spindles; ``suffix`` ends the sentences."""
+    if not demand.instance.local:
         return []
     frame, now = state.frame, state.now
-    hard = not books
+    hard = not suffix
     disk, dedicated, shared = (
         (st.DISK_F, st.SPINDLES_F, st.SPINDLE_USE_F)
-        if books
+        if suffix
         else (st.DISK, st.SPINDLES, st.SPINDLE_USE)
     )
-    wanted = "an unknown number of" if guest.spindles < 0 else str(guest.spindles)
+    wanted = "an unknown number of" if demand.spindles < 0 else str(demand.spindles)
     return [
         Check(
             "disk",
@@ -183,7 +183,7 @@ def _storage_checks(state: State, guest: Guest, after: Ints, books: str) -> list
             hard,
             after[disk] <= 0,
             lambda i: (
-                f"needs {guest.disk} MiB of disk and 1 to spare, {now[disk, i]} MiB free{books}"
+                f"needs {demand.disk} MiB of disk and 1 to spare, {now[disk, i]} MiB free{suffix}"
             ),
         ),
         Check(
@@ -191,7 +191,7 @@ def _storage_checks(state: State, guest: Guest, after: Ints, books: str) -> list
             "FailSpindles",
             hard,
             frame.exclusive & (after[dedicated] < 0),
-            lambda i: f"needs {wanted} spindles, {now[dedicated, i]} free{books}",
+            lambda i: f"needs {wanted} spindles, {now[dedicated, i]} free{suffix}",
         ),
         Check(
             "spindles",
@@ -199,14 +199,14 @@ def _storage_checks(state: State, guest: Guest, after: Ints, books: str) -> list
             False,
             after[shared] > frame.spindle_limit,
             lambda i: (
-                f"needs a spindle use of {guest.spindle_use}, {now[shared, i]} of "
-                f"{frame.spindle_limit[i]:g} taken{books}"
+                f"needs a spindle use of {demand.spindle_use}, {now[shared, i]} of "
+                f"{frame.spindle_limit[i]:g} taken{suffix}"
             ),
         ),
     ]
 
 
-def _vcpu_check(state: State, guest: Guest, after: Ints, row: int, books: str) -> Check:
+def _vcpu_check(state: State, demand: Demand, after: Ints, row: int, suffix: str) -> Check:
     frame, now = state.frame, state.now
     # A negative ratio switches the rule off.
     return Check(
@@ -215,9 +215,9 @@ def _vcpu_check(state: State, guest: Guest, after: Ints, row: int, books: str) -
         False,
         (after[row] / frame.cpus > frame.vcpu_ratio) & (frame.vcpu_ratio >= 0),
         lambda i: (
-            f"needs {guest.vcpus} vcpus, {now[row, i]} of "
+            f"needs {demand.vcpus} vcpus, {now[row, i]} of "
             f"{frame.vcpu_ratio[i] * _known(frame.cpus[i]):g} taken (vcpu-ratio "
-            f"{frame.vcpu_ratio[i]:g}){books}"
+            f"{frame.vcpu_ratio[i]:g}){suffix}"
         ),
     )
 
@@ -226,15 +226,15 @@ def _known(value: float) -> float:
     return 0.0 if np.isinf(value) else float(value)
 
 
-def _tag_check(state: State, guest: Guest) -> Check:
+def _tag_check(state: State, demand: Demand) -> Check:
     def text(node: int) -> str:
         for resident in state.residents.get(node, ()):
-            both = set(resident.guest.exclusion) & set(guest.exclusion)
+            both = set(resident.demand.exclusion) & set(demand.exclusion)
             if both:
-                return f"{resident.guest.instance.name} there also carries {min(both)}"
+                return f"{resident.demand.instance.name} there also carries {min(both)}"
         return "a forthcoming instance there carries one of its exclusion tags"
 
-    return Check("exclusion tags", "FailTags", False, state.exclusion_tags_taken(guest) > 0, text)
+    return Check("exclusion tags", "FailTags", False, state.exclusion_tags_taken(demand) > 0, text)
 
 
 def migration_check(state: State, source: int) -> Check:

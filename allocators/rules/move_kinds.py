@@ -1,10 +1,8 @@
-"""Moving one existing instance: the steps Ganeti knows, their rules and where they lead (4.4).
+"""The kinds of move of an existing instance, as sequences of Ganeti's steps (allocation 4.4).
 
-A *way* is a sequence of steps, written as letters: ``F`` is a failover (in Ganeti's jobs a
-migration) to the secondary, ``R`` replaces the secondary, which copies the disks, and ``M``
-moves an instance on external storage.  ``RF`` thus goes to a new node and leaves the old
-primary as secondary.  Each way is judged step by step for all target nodes at once; what it
-leads to only depends on the final nodes, so all ways share one search for the best pair.
+A kind of move is written as letters: ``F`` is a failover (in Ganeti's jobs a migration) to the
+secondary, ``R`` replaces the secondary, which copies the disks, and ``M`` moves an instance on
+external storage.  ``RF`` goes to a new node and leaves the old primary as secondary.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from ganeti_steward.core.model.opcodes import Job, failover, migrate, replace_se
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Terms
-    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.demand import Demand
 
 MOVE: Final = "M"
 FAIL_OVER: Final = "F"
@@ -31,7 +29,7 @@ TWO_COPIES_FIRST_OVER: Final = "FRFR"
 class Mover(NamedTuple):
     """An instance that is to be moved, and where it is now."""
 
-    guest: Guest
+    demand: Demand
     primary: int
     secondary: int
     """-1 without one"""
@@ -40,24 +38,24 @@ class Mover(NamedTuple):
     @property
     def resident(self) -> Resident:
         """As the state knows it before it moves."""
-        return Resident(self.guest, self.primary, self.secondary)
+        return Resident(self.demand, self.primary, self.secondary)
 
 
-def job(mover: Mover, way: str, primary: str, secondary: str) -> Job:
-    """The operations of a way to these final nodes, ``secondary`` empty without one.
+def job(mover: Mover, kind: str, primary: str, secondary: str) -> Job:
+    """The operations of a kind of move to these final nodes, ``secondary`` empty without one.
 
     An instance that is only announced is failed over, nothing runs that could migrate.
     """
-    instance = mover.guest.instance
+    instance = mover.demand.instance
     over = failover if instance.forthcoming else migrate
-    if way == MOVE:
+    if kind == MOVE:
         return [over(instance.name, primary)]
     operations = []
-    for at, step in enumerate(way):
+    for at, step in enumerate(kind):
         if step == FAIL_OVER:
             operations.append(over(instance.name))
         else:
             # A copy that is followed by a failover makes the final primary.
-            followed = FAIL_OVER in way[at:]
+            followed = FAIL_OVER in kind[at:]
             operations.append(replace_secondary(instance.name, primary if followed else secondary))
     return operations

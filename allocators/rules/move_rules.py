@@ -1,4 +1,4 @@
-"""The rules of each way of moving an instance, for all target nodes at once (allocation 4.4)."""
+"""The rules of each kind of move, for all target nodes at once (allocation 4.4)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ganeti_steward.allocators.rules import move_kinds as moves
-from ganeti_steward.allocators.rules.candidates import Judged, entry_checks
+from ganeti_steward.allocators.rules.candidates import Verdicts, entry_checks
 from ganeti_steward.allocators.rules.checks import (
     Check,
     first_failing,
@@ -16,7 +16,7 @@ from ganeti_steward.allocators.rules.checks import (
     primary_checks,
     secondary_checks,
 )
-from ganeti_steward.allocators.rules.n1_pairs import keeping, keeping_for_each
+from ganeti_steward.allocators.rules.n1_pairs import n1_checks_by_primary, n1_pair_checks
 from ganeti_steward.allocators.state import state as st
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
@@ -25,36 +25,36 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.state.state import Ints, Mask, State
 
 
-class Judgement(NamedTuple):
-    """What the rules say of one way."""
+class MoveVerdicts(NamedTuple):
+    """The result of the rules for one kind of move."""
 
-    gate: str
-    """why the way is closed whatever the target; empty when it is open"""
-    judged: tuple[Judged, ...]
+    blocked: str
+    """why the kind of move is impossible whatever the target; empty when it is possible"""
+    roles: tuple[Verdicts, ...]
     """the final nodes per role; with one target only that one's"""
-    told: tuple[Judged, ...]
+    shown: tuple[Verdicts, ...]
     """the nodes people want to hear about: the targets"""
 
 
-class Departure:
+class MoveRules:
     """One instance taken off its nodes, and what each step would meet.
 
     Soft rules are dropped where the node a step leaves is unusable (allocation 4.4).
     """
 
     def __init__(
-        self, left: State, mover: Mover, targets: Mask, also: tuple[Check, ...] = ()
+        self, left: State, mover: Mover, targets: Mask, extra_checks: tuple[Check, ...] = ()
     ) -> None:
         """``left``: the state without the instance; ``targets``: the nodes it may go to, its
-        secondary perhaps among them; ``also``: more checks of new primaries.
+        secondary perhaps among them; ``extra_checks``: more checks of new primaries.
         """
-        self.left, self.mover, self._also = left, mover, also
-        self._frame, self._guest, self._terms = left.frame, mover.guest, mover.terms
+        self.left, self.mover, self._extra_checks = left, mover, extra_checks
+        self._frame, self._demand, self._terms = left.frame, mover.demand, mover.terms
         self._targets = targets
 
-    def judge(self, way: str) -> Judgement:
-        """The rules' word on one way."""
-        judge = {
+    def check(self, kind: str) -> MoveVerdicts:
+        """Apply the rules to one kind of move."""
+        check = {
             moves.MOVE: self._move,
             moves.FAIL_OVER: self._fail_over,
             moves.REPLACE: self._replace,
@@ -63,88 +63,88 @@ class Departure:
             moves.FAIL_OVER_REPLACE_BACK: self._fail_over_replace_back,
             moves.TWO_COPIES: self._two_copies,
             moves.TWO_COPIES_FIRST_OVER: self._two_copies_first_over,
-        }[way]
-        return judge()
+        }[kind]
+        return check()
 
-    # -- the ways
+    # -- the kinds of move
 
-    def _move(self) -> Judgement:
+    def _move(self) -> MoveVerdicts:
         source = self.mover.primary
         checks = [
             *self._entry,
-            *self._also,
+            *self._extra_checks,
             migration_check(self.left, source),
             *self._terms.bans[PRIMARY],
-            *primary_checks(self.left, self._guest, self._after_primary),
+            *primary_checks(self.left, self._demand, self._after_primary),
         ]
-        judged = self._judged(PRIMARY, _in_force(checks, self._forced(source)))
-        return Judgement("", (judged,), (judged,))
+        verdicts = self._verdicts(PRIMARY, _in_force(checks, self._forced(source)))
+        return MoveVerdicts("", (verdicts,), (verdicts,))
 
-    def _fail_over(self) -> Judgement:
+    def _fail_over(self) -> MoveVerdicts:
         primary, secondary = self.mover.primary, self.mover.secondary
         gate = self._over_gate or self._ban(secondary)
         first, second = self._only(PRIMARY, secondary), self._only(SECONDARY, primary)
-        return Judgement(gate, (first, second), ())
+        return MoveVerdicts(gate, (first, second), ())
 
-    def _replace(self) -> Judgement:
+    def _replace(self) -> MoveVerdicts:
         checks = [*self._entry, *self._terms.bans[SECONDARY], *self._first_copy]
-        second = self._judged(SECONDARY, checks, self._forced(self.mover.secondary))
-        return Judgement(
+        second = self._verdicts(SECONDARY, checks, self._forced(self.mover.secondary))
+        return MoveVerdicts(
             self._source_gate, (self._only(PRIMARY, self.mover.primary), second), (second,)
         )
 
-    def _replace_fail_over(self) -> Judgement:
+    def _replace_fail_over(self) -> MoveVerdicts:
         first = self._through_primary
         second = self._only(SECONDARY, self.mover.primary)
-        return Judgement(self._copy_gate, (first, second), (first,))
+        return MoveVerdicts(self._copy_gate, (first, second), (first,))
 
-    def _fail_over_replace(self) -> Judgement:
+    def _fail_over_replace(self) -> MoveVerdicts:
         primary, secondary = self.mover.primary, self.mover.secondary
         checks = [*self._entry, *self._terms.bans[SECONDARY], *self._second_copy]
-        second = self._judged(SECONDARY, checks, self._forced(primary))
+        second = self._verdicts(SECONDARY, checks, self._forced(primary))
         gate = self._over_gate or self._ban(secondary)
-        return Judgement(gate, (self._only(PRIMARY, secondary), second), (second,))
+        return MoveVerdicts(gate, (self._only(PRIMARY, secondary), second), (second,))
 
-    def _fail_over_replace_back(self) -> Judgement:
+    def _fail_over_replace_back(self) -> MoveVerdicts:
         first = self._through_secondary
         second = self._only(SECONDARY, self.mover.secondary)
-        return Judgement(self._over_gate or self._keep_gate, (first, second), (first,))
+        return MoveVerdicts(self._over_gate or self._keep_gate, (first, second), (first,))
 
-    def _two_copies(self) -> Judgement:
+    def _two_copies(self) -> MoveVerdicts:
         # Once replaced, the old secondary may be chosen again.
         entry = [*entry_checks(self._frame, self._terms), _barred(self._targets)]
         second = self._new_secondary(entry, self._forced(self.mover.primary))
-        judged = self._through_primary, second
-        return Judgement(self._copy_gate, judged, judged)
+        verdicts = self._through_primary, second
+        return MoveVerdicts(self._copy_gate, verdicts, verdicts)
 
-    def _two_copies_first_over(self) -> Judgement:
-        judged = self._through_secondary, self._new_secondary(self._entry, self._terms.forced)
-        return Judgement(self._over_gate or self._keep_gate, judged, judged)
+    def _two_copies_first_over(self) -> MoveVerdicts:
+        verdicts = self._through_secondary, self._new_secondary(self._entry, self._terms.forced)
+        return MoveVerdicts(self._over_gate or self._keep_gate, verdicts, verdicts)
 
     # -- their steps
 
     @cached_property
-    def _through_primary(self) -> Judged:
+    def _through_primary(self) -> Verdicts:
         """Replace the secondary by the target, then fail over to it."""
         source = self.mover.primary
         checks = [
             *self._entry,
-            *self._also,
+            *self._extra_checks,
             *self._first_copy,
             *self._take_over(source, self._forced(source)),
         ]
-        return self._judged(PRIMARY, checks)
+        return self._verdicts(PRIMARY, checks)
 
     @cached_property
-    def _through_secondary(self) -> Judged:
+    def _through_secondary(self) -> Verdicts:
         """After a failover replace the old primary by the target, then fail over to it."""
         checks = [
             *self._entry,
-            *self._also,
+            *self._extra_checks,
             *self._second_copy,
             *self._take_over(self.mover.secondary, self._terms.forced),
         ]
-        return self._judged(PRIMARY, checks)
+        return self._verdicts(PRIMARY, checks)
 
     def _take_over(self, source: int, forced: bool) -> list[Check]:
         """The target becomes primary and ``source``, which was, its secondary."""
@@ -152,7 +152,7 @@ class Departure:
             migration_check(self.left, source),
             *self._terms.bans[PRIMARY],
             *_in_force(self._primary_checks, forced),
-            *_in_force(keeping_for_each(self.left, self._guest, source), forced),
+            *_in_force(n1_checks_by_primary(self.left, self._demand, source), forced),
         ]
 
     @cached_property
@@ -166,14 +166,14 @@ class Departure:
         return self._copy(self.mover.secondary, self._forced(self.mover.primary))
 
     def _copy(self, primary: int, forced: bool) -> list[Check]:
-        kept = keeping(self.left, self._guest, primary)
+        kept = n1_pair_checks(self.left, self._demand, primary)
         return _in_force([*self._secondary_checks, *kept], forced)
 
-    def _new_secondary(self, entry: list[Check], forced: bool) -> Judged:
+    def _new_secondary(self, entry: list[Check], forced: bool) -> Verdicts:
         """Any node as secondary of a primary still to be chosen."""
         rules = _in_force(self._secondary_checks, forced)
         checks = [*entry, *self._terms.bans[SECONDARY], *rules]
-        return self._judged(SECONDARY, checks, forced)
+        return self._verdicts(SECONDARY, checks, forced)
 
     # -- gates: what does not depend on the target
 
@@ -205,7 +205,7 @@ class Departure:
         """
         primary = self.mover.primary
         name, offline = self._name(primary), self._frame.cluster.nodes[primary].offline
-        if offline and not self._guest.instance.forthcoming:
+        if offline and not self._demand.instance.forthcoming:
             return f"its disks cannot be copied: its primary {name} is offline"
         fault = self._fault(_in_force(self._primary_checks, forced=True), primary)
         return fault and f"its primary {name} cannot keep it: {fault}"
@@ -220,15 +220,15 @@ class Departure:
         """Why a node that was primary cannot be secondary (of ``primary``, -1: of anyone)."""
         unusable = not bool(self._frame.usable[node])
         checks = secondary_checks(
-            self.left, self._guest, self._after_secondary, ignore_disk=unusable
+            self.left, self._demand, self._after_secondary, ignore_disk=unusable
         )
         if primary >= 0:
-            checks += keeping(self.left, self._guest, primary)
+            checks += n1_pair_checks(self.left, self._demand, primary)
         fault = self._fault(_in_force(checks, forced), node)
         return fault and f"{self._name(node)} cannot be its secondary: {fault}"
 
     def _ban(self, node: int) -> str:
-        fault = self._fault([*self._terms.bans[PRIMARY], *self._also], node)
+        fault = self._fault([*self._terms.bans[PRIMARY], *self._extra_checks], node)
         return fault and f"its secondary {self._name(node)} cannot take it over: {fault}"
 
     @staticmethod
@@ -246,25 +246,25 @@ class Departure:
 
     @cached_property
     def _after_primary(self) -> Ints:
-        return self.left.after_primary(self._guest)
+        return self.left.after_primary(self._demand)
 
     @cached_property
     def _after_secondary(self) -> Ints:
-        return self.left.after_secondary(self._guest, 0)
+        return self.left.after_secondary(self._demand, 0)
 
     @cached_property
     def _primary_checks(self) -> list[Check]:
         """Of a node that has been touched by an earlier step (allocation 3.3)."""
         touched = self.left
-        if not self._guest.instance.forthcoming:
+        if not self._demand.instance.forthcoming:
             now = touched.now.copy()
             now[st.FAILS] = now[st.UNALLOCATED] <= now[st.RESERVED]
             touched = touched._replace(now=now)
-        return primary_checks(touched, self._guest, self._after_primary)
+        return primary_checks(touched, self._demand, self._after_primary)
 
     @cached_property
     def _secondary_checks(self) -> list[Check]:
-        return secondary_checks(self.left, self._guest, self._after_secondary)
+        return secondary_checks(self.left, self._demand, self._after_secondary)
 
     # -- small things
 
@@ -275,16 +275,16 @@ class Departure:
     def _name(self, node: int) -> str:
         return self._frame.cluster.nodes[node].name
 
-    def _judged(self, role: str, checks: list[Check], forced: bool = False) -> Judged:
+    def _verdicts(self, role: str, checks: list[Check], forced: bool = False) -> Verdicts:
         after = self._after_primary if role == PRIMARY else self._after_secondary
-        return Judged(role, checks, first_failing(checks, self._frame.size), after, forced)
+        return Verdicts(role, checks, first_failing(checks, self._frame.size), after, forced)
 
-    def _only(self, role: str, node: int) -> Judged:
-        """One node whose rules are those of the way; none is left to be looked at."""
+    def _only(self, role: str, node: int) -> Verdicts:
+        """One certain node; its rules are checked by ``blocked``."""
         after = self._after_primary if role == PRIMARY else self._after_secondary
         verdict = np.ones(self._frame.size, np.int64)
         verdict[node] = 0
-        return Judged(role, [], verdict, after, forced=True)
+        return Verdicts(role, [], verdict, after, forced=True)
 
 
 def _barred(targets: Mask) -> Check:

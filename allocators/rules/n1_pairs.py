@@ -1,4 +1,4 @@
-"""N+1 of nodes that keep memory free for a primary already, when a guest is added (4.2).
+"""N+1 of nodes that keep memory free for a primary already, when an instance is added (4.2).
 
 What a node needs free grows on top of what it keeps for that primary, so these pairs are
 judged by themselves; for all others the rules of a new secondary are enough.
@@ -15,32 +15,34 @@ from ganeti_steward.allocators.rules.checks import Check
 from ganeti_steward.allocators.state import state as st
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Ints, State
 
 
-def keeping(state: State, guest: Guest, primary: int) -> list[Check]:
+def n1_pair_checks(state: State, demand: Demand, primary: int) -> list[Check]:
     """Each node as secondary of one primary it keeps memory for."""
     peers = state.peers
     mine = peers.key % peers.size == primary
     secondaries = peers.key[mine] // peers.size
-    return _checks(state, guest, secondaries, peers.reserved[mine], secondaries)
+    return _checks(state, demand, secondaries, peers.reserved[mine], secondaries)
 
 
-def keeping_for_each(state: State, guest: Guest, secondary: int) -> list[Check]:
+def n1_checks_by_primary(state: State, demand: Demand, secondary: int) -> list[Check]:
     """One secondary with each node as its primary."""
     peers = state.peers
     first, last = np.searchsorted(peers.key, (secondary * peers.size, (secondary + 1) * peers.size))
     primaries = peers.key[first:last] % peers.size
     at = np.full(len(primaries), secondary, np.int64)
-    return _checks(state, guest, primaries, peers.reserved[first:last], at)
+    return _checks(state, demand, primaries, peers.reserved[first:last], at)
 
 
-def _checks(state: State, guest: Guest, nodes: Ints, kept: Ints, secondaries: Ints) -> list[Check]:
+def _checks(
+    state: State, demand: Demand, nodes: Ints, kept: Ints, secondaries: Ints
+) -> list[Check]:
     """The rule for pairs with memory kept; ``nodes`` are those it speaks of."""
-    if guest.instance.forthcoming or not kept.any():
+    if demand.instance.forthcoming or not kept.any():
         return []
-    after = state.after_secondary(guest, kept, secondaries)
+    after = state.after_secondary(demand, kept, secondaries)
     failing = np.zeros(state.frame.size, np.bool_)
     fails = (after[st.FAILS] > 0) & (state.now[st.FAILS, secondaries] == 0)
     failing[nodes] = fails

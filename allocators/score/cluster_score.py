@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def score_after(
     cluster: Cluster,
-    settled: Iterable[tuple[Instance, Sequence[str]]],
+    placed: Iterable[tuple[Instance, Sequence[str]]],
     template: str | None,
     kvm_memory: int,
 ) -> float:
@@ -25,13 +25,13 @@ def score_after(
     ``template`` and ``kvm_memory`` are those of `load`.
     """
     state = load(cluster, template, kvm_memory)
-    settled = list(settled)
+    placed = list(placed)
     # All leave before the first arrives, so that the order does not matter.
-    for instance, _ in settled:
+    for instance, _ in placed:
         if instance.name in cluster.instance_index:
             state = state.removed(state.resident(instance.name))
-    for instance, nodes in settled:
-        guest = state.frame.tag_rules.guest(instance._replace(nodes=()))
+    for instance, nodes in placed:
+        demand = state.frame.tag_rules.demand(instance._replace(nodes=()))
         primary, *rest = (cluster.node_index[node] for node in nodes)
-        state = state.placed(guest, primary, *rest)
+        state = state.placed(demand, primary, *rest)
     return Scorer(state, np.ones(state.frame.size, np.bool_)).score

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ganeti_steward.allocators.score.ranked_places import Place
+from ganeti_steward.allocators.score.ranked_places import RankedPlace
 from ganeti_steward.allocators.state import state as st
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.rules.candidates import Judged
-    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.rules.candidates import Verdicts
+    from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Floats, Frame, Ints, Mask, State
     from ganeti_steward.core.model.cluster import Spec
 
@@ -37,22 +37,27 @@ class DedicatedPlaces:
     """All legal places of one group, ordered by the metric."""
 
     def __init__(
-        self, state: State, guest: Guest, judged: tuple[Judged, ...], members: Mask, group: int
+        self,
+        state: State,
+        demand: Demand,
+        verdicts: tuple[Verdicts, ...],
+        members: Mask,
+        group: int,
     ) -> None:
-        self._state, self._guest = state, guest
+        self._state, self._demand = state, demand
         minmax = state.frame.cluster.groups[group].policy.minmax
         specs = sorted((pair.min for pair in minmax), key=lambda spec: -spec.disk)
         self._specs = specs
-        nodes = [np.flatnonzero(role.fits & members) for role in judged]
+        nodes = [np.flatnonzero(role.fits & members) for role in verdicts]
         before = _room(state.frame, state.now, specs)
         losses = [
             np.vstack([before - _room(state.frame, role.after, specs), role.after[st.DISK]])
-            for role in judged
+            for role in verdicts
         ]
         self._places: list[tuple[tuple[int, ...], int, int]] = []
         self.count = 0
         """how many there are"""
-        if len(judged) == 1:
+        if len(verdicts) == 1:
             for node in nodes[0].tolist():
                 self._places.append((tuple(losses[0][:, node].tolist()), -node, 1))
             self.count = len(self._places)
@@ -68,7 +73,7 @@ class DedicatedPlaces:
             lost = losses[1][:, second]
             fits = second != primary
             if kept.any():
-                after = state.after_secondary(self._guest, kept, second)
+                after = state.after_secondary(self._demand, kept, second)
                 lost = lost.copy()
                 lost[:-1] = before[:, second] - _room(state.frame, after, self._specs, second)
                 fits &= (after[st.FAILS] == 0) | (state.now[st.FAILS, second] > 0)
@@ -81,10 +86,10 @@ class DedicatedPlaces:
                 (tuple(total[:, at].tolist()), -primary, -int(mine[at])) for at in order.tolist()
             ]
 
-    def best_first(self) -> Iterator[Place]:
+    def best_first(self) -> Iterator[RankedPlace]:
         """By the metric; among equals the last node (or pair) by name first."""
         for metric, primary, secondary in self._places:
-            yield Place(0.0, -primary, -secondary, metric)
+            yield RankedPlace(0.0, -primary, -secondary, metric)
 
 
 def _room(frame: Frame, now: Ints, specs: list[Spec], nodes: Ints | slice = slice(None)) -> Ints:

@@ -17,12 +17,12 @@ from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.allocators.state import state as st
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.rules.candidates import Judged, Terms
-    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.rules.candidates import Terms, Verdicts
+    from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Ints, Mask, State
 
 
-class Settled:
+class FinalScore:
     """How the states that follow from one message are scored."""
 
     def __init__(self, start: State) -> None:
@@ -34,9 +34,9 @@ class Settled:
 
     def columns(self, after: Ints, nodes: Ints | slice = slice(None)) -> Ints:
         """The columns of these nodes with the N+1 flag as it will be read."""
-        settled = after.copy()
-        settled[st.FAILS] = after[st.UNALLOCATED] + self._spare[nodes] < after[st.RESERVED]
-        return settled
+        final = after.copy()
+        final[st.FAILS] = after[st.UNALLOCATED] + self._spare[nodes] < after[st.RESERVED]
+        return final
 
     def scorer(self, state: State, scope: Mask) -> Scorer:
         """The score of a state (and of its neighbours) over the nodes of ``scope``."""
@@ -47,20 +47,20 @@ class Settled:
         return self.scorer(state, scope).score
 
 
-class SettledSingles(SinglePlaces):
+class FinalSinglePlaces(SinglePlaces):
     """Legal places on one node, scored as they will be."""
 
     def __init__(
         self,
-        settled: Settled,
+        final_score: FinalScore,
         scorer: Scorer,
-        guest: Guest,
-        judged: Judged,
+        demand: Demand,
+        verdicts: Verdicts,
         members: Mask,
         terms: Terms,
     ) -> None:
-        after = settled.columns(judged.after)
-        super().__init__(scorer, guest, judged._replace(after=after), members, terms)
+        after = final_score.columns(verdicts.after)
+        super().__init__(scorer, demand, verdicts._replace(after=after), members, terms)
 
     def score_of(self, primary: int, secondary: int) -> float:
         """The score of one place; infinite where it is not legal."""
@@ -68,28 +68,28 @@ class SettledSingles(SinglePlaces):
         return float(self._scores[at[0]]) if len(at) else np.inf
 
 
-class SettledPairs(PairPlaces):
+class FinalPairPlaces(PairPlaces):
     """Legal places on two nodes, scored as they will be."""
 
     def __init__(
         self,
-        settled: Settled,
+        final_score: FinalScore,
         scorer: Scorer,
         legal: State,
-        guest: Guest,
-        judged: tuple[Judged, Judged],
+        demand: Demand,
+        verdicts: tuple[Verdicts, Verdicts],
         members: Mask,
         terms: Terms,
     ) -> None:
-        """``scorer`` is settled; ``legal`` is the same state as the rules see it."""
-        self._settled, self._legal = settled, legal
-        first, second = (one._replace(after=settled.columns(one.after)) for one in judged)
-        super().__init__(scorer, guest, (first, second), members, terms)
+        """``scorer`` is of the final score; ``legal``: the same state as the rules see it."""
+        self._final_score, self._legal = final_score, legal
+        first, second = (one._replace(after=final_score.columns(one.after)) for one in verdicts)
+        super().__init__(scorer, demand, (first, second), members, terms)
 
-    def _keeping_more(self, secondary: Ints, kept: Ints) -> tuple[Ints, Mask]:
-        after = self._legal.after_secondary(self._guest, kept, secondary)
+    def _n1_pair_columns(self, secondary: Ints, kept: Ints) -> tuple[Ints, Mask]:
+        after = self._legal.after_secondary(self._demand, kept, secondary)
         refused = (after[st.FAILS] > 0) & (self._legal.now[st.FAILS, secondary] == 0)
-        return self._settled.columns(after, secondary), refused
+        return self._final_score.columns(after, secondary), refused
 
     def score_of(self, primary: int, secondary: int) -> float:
         """The score of one place; infinite where it is not legal."""

@@ -24,8 +24,8 @@ from ganeti_steward.allocators.state import state as st
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.score.ranked_places import Place
-    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.score.ranked_places import RankedPlace
+    from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Floats, Ints, Mask, Resident, State
 
 #: Templates that move to another node; the rest but drbd is recreated there.
@@ -93,7 +93,7 @@ class CapacityTest:
         for node in np.flatnonzero(unsure).tolist():
             # What is stuck there because of other nodes was stuck before.
             unsure[node] = node in changed or any(
-                resident.guest.drbd and resident.secondary in changed
+                resident.demand.drbd and resident.secondary in changed
                 for resident in state.residents.get(node, ())
             )
         sources, rests = [], []
@@ -115,24 +115,24 @@ class CapacityTest:
 
 
 def _rest_of(state: State, node: int, residents: tuple[Resident, ...]) -> _Rest | None:
-    guests = [resident.guest for resident in residents if not resident.guest.drbd]
-    if not guests:
+    demands = [resident.demand for resident in residents if not resident.demand.drbd]
+    if not demands:
         return None
-    local = [guest.disk for guest in guests if guest.instance.local]
+    local = [demand.disk for demand in demands if demand.instance.local]
     mates = state.frame.group == state.frame.group[node]
     plain = not state.frame.exclusive[mates].any()
     return _Rest(
-        use=max(guest.use for guest in guests),
-        use_sum=sum(guest.use for guest in guests),
+        use=max(demand.use for demand in demands),
+        use_sum=sum(demand.use for demand in demands),
         disk=max(local, default=-1),
         disk_sum=sum(local) if local else -1,
-        plain=plain and not any(_against_policy(state, guest, node) for guest in guests),
+        plain=plain and not any(_against_policy(state, demand, node) for demand in demands),
     )
 
 
-def _against_policy(state: State, guest: Guest, node: int) -> bool:
-    recreated = guest.instance.template not in MOVABLE
-    return recreated and bool(policy_check(state.frame, guest).failing[node])
+def _against_policy(state: State, demand: Demand, node: int) -> bool:
+    recreated = demand.instance.template not in MOVABLE
+    return recreated and bool(policy_check(state.frame, demand).failing[node])
 
 
 def _certain_failovers(state: State) -> Mask:
@@ -197,16 +197,18 @@ def evacuate(state: State, node: int) -> frozenset[Stuck]:
     # Where none can be stopped nobody has to ask the rules.
     over = _swapped if _certain_failovers(state)[node] else _failed_over
     for resident in residents:
-        if resident.guest.drbd:
+        if resident.demand.drbd:
             work = _try(over(work, resident), resident, work, stuck)
     for resident in residents:
-        if resident.guest.instance.template in MOVABLE:
+        if resident.demand.instance.template in MOVABLE:
             work = _try(_moved(work, resident), resident, work, stuck)
-    fixed = [r for r in residents if not r.guest.drbd and r.guest.instance.template not in MOVABLE]
-    for resident in sorted(fixed, key=lambda r: -r.guest.memory):
+    fixed = [
+        r for r in residents if not r.demand.drbd and r.demand.instance.template not in MOVABLE
+    ]
+    for resident in sorted(fixed, key=lambda r: -r.demand.memory):
         work = _try(_recreated(work, resident), resident, work, stuck)
     name = cluster.nodes[node].name
-    return frozenset(Stuck(resident.guest.instance.name, name) for resident in stuck)
+    return frozenset(Stuck(resident.demand.instance.name, name) for resident in stuck)
 
 
 def _try(moved: State | None, resident: Resident, before: State, stuck: list[Resident]) -> State:
@@ -217,32 +219,32 @@ def _try(moved: State | None, resident: Resident, before: State, stuck: list[Res
 
 
 def _failed_over(state: State, resident: Resident) -> State | None:
-    guest, source, target = resident
+    demand, source, target = resident
     if not state.frame.accepts(source)[target]:
         return None
     left = state.removed(resident)
     size = state.frame.size
-    checks = primary_checks(left, guest, left.after_primary(guest))
+    checks = primary_checks(left, demand, left.after_primary(demand))
     if first_failing(checks, size, forced=True)[target]:
         return None
-    after = left.after_secondary(guest, left.peers.row(target))
-    checks = secondary_checks(left, guest, after, ignore_disk=not state.frame.usable[source])
+    after = left.after_secondary(demand, left.peers.row(target))
+    checks = secondary_checks(left, demand, after, ignore_disk=not state.frame.usable[source])
     if first_failing(checks, size, forced=True)[source]:
         return None
-    return left.placed(guest, target, source)
+    return left.placed(demand, target, source)
 
 
 def _swapped(state: State, resident: Resident) -> State:
-    guest, source, target = resident
-    return state.removed(resident).placed(guest, target, source)
+    demand, source, target = resident
+    return state.removed(resident).placed(demand, target, source)
 
 
 def _moved(state: State, resident: Resident) -> State | None:
     left = state.removed(resident)
-    after = left.after_primary(resident.guest)
+    after = left.after_primary(resident.demand)
     checks = [
         migration_check(state, resident.primary),
-        *primary_checks(left, resident.guest, after),
+        *primary_checks(left, resident.demand, after),
     ]
     mates = state.frame.group == state.frame.group[resident.primary]
     fits = first_failing(checks, state.frame.size, forced=True) == 0
@@ -251,10 +253,10 @@ def _moved(state: State, resident: Resident) -> State | None:
 
 
 def _recreated(state: State, resident: Resident) -> State | None:
-    after = state.after_primary(resident.guest)
+    after = state.after_primary(resident.demand)
     checks = [
-        policy_check(state.frame, resident.guest),
-        *primary_checks(state, resident.guest, after),
+        policy_check(state.frame, resident.demand),
+        *primary_checks(state, resident.demand, after),
     ]
     mates = state.frame.group == state.frame.group[resident.primary]
     fits = first_failing(checks, state.frame.size, forced=True) == 0
@@ -269,10 +271,10 @@ def _on_best(
     nodes = np.flatnonzero(fits)
     if not len(nodes):
         return None
-    extra: Floats = scorer.location_pairs(resident.guest)[nodes]
+    extra: Floats = scorer.location_pairs(resident.demand)[nodes]
     scores = scorer.one(nodes, after[:, nodes], extra)
     best = nodes[len(scores) - 1 - int(scores[::-1].argmin())]
-    return state.placed(resident.guest, int(best))
+    return state.placed(resident.demand, int(best))
 
 
 class PlaceFilter:
@@ -282,8 +284,8 @@ class PlaceFilter:
     passed over without a test.
     """
 
-    def __init__(self, test: CapacityTest, state: State, guest: Guest) -> None:
-        self._test, self._state, self._guest = test, state, guest
+    def __init__(self, test: CapacityTest, state: State, demand: Demand) -> None:
+        self._test, self._state, self._demand = test, state, demand
         self._bad: set[tuple[int, bool]] = set()
         self.refused = 0
         """places that failed or were passed over"""
@@ -292,12 +294,12 @@ class PlaceFilter:
         self.blamed = ""
         """the role in which its node alone makes things worse; empty when it takes both"""
 
-    def passes(self, place: Place) -> State | None:
+    def passes(self, place: RankedPlace) -> State | None:
         """The state after taking the place, None when it fails the test."""
         if (place.primary, True) in self._bad or (place.secondary, False) in self._bad:
             self.refused += 1
             return None
-        after = self._state.placed(self._guest, place.primary, place.secondary)
+        after = self._state.placed(self._demand, place.primary, place.secondary)
         stuck = self._test.newly_stuck(after, (place.primary, place.secondary))
         if not stuck:
             return after
@@ -308,10 +310,10 @@ class PlaceFilter:
             self._blame(place)
         return None
 
-    def _blame(self, place: Place) -> None:
+    def _blame(self, place: RankedPlace) -> None:
         for node, first, after in (
-            (place.primary, True, self._state.after_primary(self._guest)),
-            (place.secondary, False, self._state.after_secondary(self._guest, 0)),
+            (place.primary, True, self._state.after_primary(self._demand)),
+            (place.secondary, False, self._state.after_secondary(self._demand, 0)),
         ):
             if self._test.newly_stuck(self._state.touched(node, after), (node,)):
                 self._bad.add((node, first))

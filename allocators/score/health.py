@@ -27,9 +27,9 @@ def group_health(state: State, nodes: Mask, *, capacity: bool = True) -> GroupHe
 
     unusable = nodes & ~frame.usable
     residents = [resident for mine in state.residents.values() for resident in mine]
-    primaries = sorted(r.guest.instance.name for r in residents if unusable[r.primary])
+    primaries = sorted(r.demand.instance.name for r in residents if unusable[r.primary])
     secondaries = sorted(
-        r.guest.instance.name for r in residents if r.secondary >= 0 and unusable[r.secondary]
+        r.demand.instance.name for r in residents if r.secondary >= 0 and unusable[r.secondary]
     )
     return GroupHealth(
         n1_nodes=named(frame.usable & (now[st.FAILS] > 0)),

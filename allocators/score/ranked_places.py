@@ -12,13 +12,13 @@ from ganeti_steward.allocators.score.score import LOCATION_WEIGHT
 from ganeti_steward.allocators.state import state as st
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.rules.candidates import Judged, Terms
+    from ganeti_steward.allocators.rules.candidates import Terms, Verdicts
     from ganeti_steward.allocators.score.score import Scorer
-    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Floats, Ints, Mask
 
 
-class Place(NamedTuple):
+class RankedPlace(NamedTuple):
     """One legal place; ``secondary`` is -1 where none is needed."""
 
     score: float
@@ -32,23 +32,23 @@ class SinglePlaces:
     """All legal places on one node."""
 
     def __init__(
-        self, scorer: Scorer, guest: Guest, judged: Judged, members: Mask, terms: Terms
+        self, scorer: Scorer, demand: Demand, verdicts: Verdicts, members: Mask, terms: Terms
     ) -> None:
         self._scorer, self._terms = scorer, terms
-        self._nodes = np.flatnonzero(judged.fits & members)
-        extra = _extra(scorer, guest, judged, terms)
-        self._scores = scorer.one(self._nodes, judged.after[:, self._nodes], extra[self._nodes])
+        self._nodes = np.flatnonzero(verdicts.fits & members)
+        extra = _extra(scorer, demand, verdicts, terms)
+        self._scores = scorer.one(self._nodes, verdicts.after[:, self._nodes], extra[self._nodes])
 
     @property
     def count(self) -> int:
         """How many there are."""
         return len(self._nodes)
 
-    def best_first(self) -> Iterator[Place]:
+    def best_first(self) -> Iterator[RankedPlace]:
         """By score; among equals the last node by name first."""
         order = np.lexsort((-self._nodes, self._scores))
         for at in order.tolist():
-            yield Place(float(self._scores[at]), int(self._nodes[at]))
+            yield RankedPlace(float(self._scores[at]), int(self._nodes[at]))
 
 
 class PairPlaces:
@@ -57,13 +57,13 @@ class PairPlaces:
     def __init__(
         self,
         scorer: Scorer,
-        guest: Guest,
-        judged: tuple[Judged, Judged],
+        demand: Demand,
+        verdicts: tuple[Verdicts, Verdicts],
         members: Mask,
         terms: Terms,
     ) -> None:
-        first, second = judged
-        self._scorer, self._guest, self._terms = scorer, guest, terms
+        first, second = verdicts
+        self._scorer, self._demand, self._terms = scorer, demand, terms
         self._forced = second.forced
         self._first = np.flatnonzero(first.fits & members)
         self._second = np.flatnonzero(second.fits & members)
@@ -73,7 +73,7 @@ class PairPlaces:
             self._second,
             second.after[:, self._second],
         )
-        extra = _extra(scorer, guest, first, terms)
+        extra = _extra(scorer, demand, first, terms)
         self._scores.first += extra[self._first]
         self._scores.second += terms.costs[second.role][self._second]
         self._kept_pairs()
@@ -96,10 +96,10 @@ class PairPlaces:
         primary, secondary = peers.key[kept] % size, peers.key[kept] // size
         at_first, at_second = _positions(self._first, size), _positions(self._second, size)
         mine = (at_first[primary] >= 0) & (at_second[secondary] >= 0)
-        if self._guest.instance.forthcoming:
+        if self._demand.instance.forthcoming:
             mine[:] = False
         primary, secondary = primary[mine], secondary[mine]
-        after, refused = self._keeping_more(secondary, peers.reserved[kept][mine])
+        after, refused = self._n1_pair_columns(secondary, peers.reserved[kept][mine])
         column = at_second[secondary]
         correction = self._scores.second_part(secondary, after) - self._scores.plain[column]
         if not self._forced:
@@ -109,10 +109,10 @@ class PairPlaces:
         self._kept_column = column[order]
         self._kept_correction = correction[order]
 
-    def _keeping_more(self, secondary: Ints, kept: Ints) -> tuple[Ints, Mask]:
+    def _n1_pair_columns(self, secondary: Ints, kept: Ints) -> tuple[Ints, Mask]:
         """The columns of secondaries that keep memory already, and which that rules out."""
         state = self._scorer.state
-        after = state.after_secondary(self._guest, kept, secondary)
+        after = state.after_secondary(self._demand, kept, secondary)
         return after, (after[st.FAILS] > 0) & (state.now[st.FAILS, secondary] == 0)
 
     def _rows(self, start: int, stop: int) -> Floats:
@@ -141,12 +141,12 @@ class PairPlaces:
                 counts[start : start + step] = np.isfinite(rows).sum(axis=1)
         return best, counts
 
-    def best_first(self) -> Iterator[Place]:
+    def best_first(self) -> Iterator[RankedPlace]:
         """By score; among equals the last primary, then the last secondary by name.
 
         A primary's secondaries are only put in order when its best one is due.
         """
-        heap: list[tuple[float, int, float, Iterator[Place] | None]] = [
+        heap: list[tuple[float, int, float, Iterator[RankedPlace] | None]] = [
             (score, -position, -np.inf, None)
             for position, score in enumerate(self._best.tolist())
             if score < np.inf
@@ -157,22 +157,24 @@ class PairPlaces:
             if rest is None:
                 rest = self._row_places(-position)
             else:
-                yield Place(score, int(self._first[-position]), -int(secondary))
+                yield RankedPlace(score, int(self._first[-position]), -int(secondary))
             following = next(rest, None)
             if following is not None:
                 heappush(heap, (following.score, position, -following.secondary, rest))
 
-    def _row_places(self, position: int) -> Iterator[Place]:
+    def _row_places(self, position: int) -> Iterator[RankedPlace]:
         row = self._rows(position, position + 1)[0]
         for at in np.lexsort((-self._second, row)).tolist():
             if row[at] == np.inf:
                 return
-            yield Place(float(row[at]), int(self._first[position]), int(self._second[at]))
+            yield RankedPlace(float(row[at]), int(self._first[position]), int(self._second[at]))
 
 
-def _extra(scorer: Scorer, guest: Guest, judged: Judged, terms: Terms) -> Floats:
-    """What placing the guest on each node adds besides the node's own components."""
-    extra: Floats = terms.costs[judged.role] + scorer.location_pairs(guest) + scorer.paired_tags()
+def _extra(scorer: Scorer, demand: Demand, verdicts: Verdicts, terms: Terms) -> Floats:
+    """What placing the instance on each node adds besides the node's own components."""
+    extra: Floats = (
+        terms.costs[verdicts.role] + scorer.location_pairs(demand) + scorer.paired_tags()
+    )
     return extra
 
 

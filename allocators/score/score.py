@@ -16,7 +16,7 @@ from ganeti_steward.allocators.state import state as st
 from ganeti_steward.allocators.state.demand import LOAD_UNIT
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.state.demand import Guest
+    from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Floats, Frame, Ints, Mask, State
 
 #: Components measured as standard deviation over the online nodes: names, weight.  Memory
@@ -101,7 +101,7 @@ class _Change(NamedTuple):
 
 
 class Scorer:
-    """Scores of one state after placing a guest, for many candidates at once."""
+    """Scores of one state after placing an instance, for many candidates at once."""
 
     def __init__(self, state: State, nodes: Mask) -> None:
         """``nodes``: those in the score (allocation 5, "set of nodes")."""
@@ -162,22 +162,22 @@ class Scorer:
         """Scores of all ordered pairs of usable nodes, primaries first."""
         return PairScores(self, first, after_first, second, after_second)
 
-    def location_pairs(self, guest: Guest) -> Floats:
-        """What the guest's exclusion tags meet on the location tags of each node.
+    def location_pairs(self, demand: Demand) -> Floats:
+        """What the instance's exclusion tags meet on the location tags of each node.
 
         Component 19: for each pair of a location tag and an exclusion tag, the primaries
         in it beyond the first.
         """
         frame = self.state.frame
         met = np.zeros(frame.size)
-        for tag in guest.exclusion if frame.location_names else ():
+        for tag in demand.exclusion if frame.location_names else ():
             met += frame.locations @ (self._tag_places(tag) > 0)
         return met
 
     def paired_tags(self) -> float:
         """Component 19 of the state as it is."""
         total = 0.0
-        for tag in self.state.books.real if self.state.frame.location_names else ():
+        for tag in self.state.tag_counts.real if self.state.frame.location_names else ():
             places = self._tag_places(tag)
             total += float(places.sum() - (places > 0).sum())
         return total
@@ -186,7 +186,7 @@ class Scorer:
         """How many primaries with this exclusion tag each location tag has online."""
         locations = self.state.frame.locations
         places = np.zeros(locations.shape[1], np.int64)
-        for node, count in self.state.books.real.get(tag, {}).items():
+        for node, count in self.state.tag_counts.real.get(tag, {}).items():
             if self._online[node]:
                 places += locations[node] * count
         return places

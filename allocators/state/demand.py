@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 LOAD_UNIT: Final = 10**9
 
 
-class Guest(NamedTuple):
+class Demand(NamedTuple):
     """An instance as the engine sees it: what it takes where (allocation 3.1, 3.5)."""
 
     instance: Instance
@@ -33,8 +33,8 @@ class Guest(NamedTuple):
     """share of the common spindles; 0 unless storage is local"""
     exclusion: tuple[str, ...]
     """its exclusion tags"""
-    wishes: frozenset[str]
-    """location tags it wishes its primary to carry"""
+    desired_locations: frozenset[str]
+    """location tags its primary should carry"""
 
     @property
     def drbd(self) -> bool:
@@ -47,7 +47,7 @@ class TagRules(NamedTuple):
 
     exclusion: tuple[str, ...]
     location: tuple[str, ...]
-    wished: tuple[str, ...]
+    desired: tuple[str, ...]
     migration: tuple[str, ...]
     accepts: tuple[tuple[str, str], ...]
     """(a, b): a node carrying migration tag b also takes instances from nodes with a"""
@@ -59,16 +59,16 @@ class TagRules(NamedTuple):
         return cls(
             exclusion=tuple(p for p in _suffixes(tags, "htools:iextags:") if p),
             location=tuple(p + ":" for p in _suffixes(tags, "htools:nlocation:")),
-            wished=tuple(p for p in _suffixes(tags, "htools:desiredlocation:") if p),
+            desired=tuple(p for p in _suffixes(tags, "htools:desiredlocation:") if p),
             migration=tuple(p + ":" for p in _suffixes(tags, "htools:migration:")),
             accepts=tuple((pair[0], pair[1]) for pair in pairs if len(pair) == 2),
         )
 
-    def guest(self, instance: Instance) -> Guest:
+    def demand(self, instance: Instance) -> Demand:
         """The instance in the engine's figures."""
         local, spindles, tags = instance.local, instance.spindles, instance.tags
         load = instance.cpu_load
-        return Guest(
+        return Demand(
             instance,
             instance.memory,
             instance.memory if instance.uses_memory else 0,
@@ -79,7 +79,7 @@ class TagRules(NamedTuple):
             -1 if spindles is None else spindles,
             instance.spindle_use if local else 0,
             tuple(dict.fromkeys(t for t in tags if t.startswith(self.exclusion))) if tags else (),
-            frozenset(t for t in tags if t.startswith(self.wished)) if tags else frozenset(),
+            frozenset(t for t in tags if t.startswith(self.desired)) if tags else frozenset(),
         )
 
 

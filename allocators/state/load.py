@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from ganeti_steward.allocators.state import state as st
-from ganeti_steward.allocators.state.demand import LOAD_UNIT, Guest, TagRules
+from ganeti_steward.allocators.state.demand import LOAD_UNIT, Demand, TagRules
 from ganeti_steward.core.model.cluster import LOCAL_STORAGE
 
 if TYPE_CHECKING:
@@ -26,29 +26,29 @@ def load(cluster: Cluster, template: str | None, kvm_memory: int) -> st.State:
     ``kvm_memory``: MiB a KVM node's own system takes, 0 to believe the node.
     """
     rules = TagRules.of(cluster.tags)
-    guests = [rules.guest(instance) for instance in cluster.instances]
+    demands = [rules.demand(instance) for instance in cluster.instances]
     index = cluster.node_index
-    primary = _ints(guests, lambda g: index[g.instance.nodes[0]])
+    primary = _ints(demands, lambda g: index[g.instance.nodes[0]])
     secondary = _ints(
-        guests, lambda g: index[g.instance.nodes[1]] if len(g.instance.nodes) > 1 else -1
+        demands, lambda g: index[g.instance.nodes[1]] if len(g.instance.nodes) > 1 else -1
     )
-    known = disk_figures_known(cluster, guests, primary, secondary, template)
+    known = disk_figures_known(cluster, demands, primary, secondary, template)
     frame = _frame(cluster, rules, known)
-    peers = _peers(guests, primary, secondary, frame.size)
+    peers = _peers(demands, primary, secondary, frame.size)
     state = st.State(
         frame=frame,
-        now=_matrix(frame, guests, primary, secondary, peers, kvm_memory),
+        now=_matrix(frame, demands, primary, secondary, peers, kvm_memory),
         peers=peers,
-        books=_books(guests, primary),
-        residents=_residents(guests, primary, secondary),
+        tag_counts=_tag_counts(demands, primary),
+        residents=_residents(demands, primary, secondary),
     )
-    _count_places(state, guests, primary, secondary)
+    _count_places(state, demands, primary, secondary)
     return state
 
 
 def disk_figures_known(
     cluster: Cluster,
-    guests: Sequence[Guest],
+    demands: Sequence[Demand],
     primary: Ints,
     secondary: Ints,
     template: str | None,
@@ -67,7 +67,7 @@ def disk_figures_known(
     if live and not any(nodes[i].total_disk or nodes[i].free_disk for i in live):
         return False
     size = len(nodes)
-    disk = _ints(guests, lambda g: 0 if g.instance.forthcoming else g.disk)
+    disk = _ints(demands, lambda g: 0 if g.instance.forthcoming else g.disk)
     taken = np.bincount(primary, disk, size)
     taken += np.bincount(secondary[secondary >= 0], disk[secondary >= 0], size)
     return all(nodes[i].total_disk - nodes[i].free_disk >= taken[i] for i in live)
@@ -150,11 +150,11 @@ def _mask(values: Iterable[bool]) -> Mask:
     return np.fromiter(values, np.bool_)
 
 
-def _peers(guests: Sequence[Guest], primary: Ints, secondary: Ints, size: int) -> st.Peers:
-    pair = (secondary >= 0) & ~_forthcoming(guests)
+def _peers(demands: Sequence[Demand], primary: Ints, secondary: Ints, size: int) -> st.Peers:
+    pair = (secondary >= 0) & ~_forthcoming(demands)
     key, which = np.unique(secondary[pair] * size + primary[pair], return_inverse=True)
-    reserved = _ints(guests, lambda g: g.reserve)[pair]
-    running = _ints(guests, lambda g: g.use if g.drbd else 0)[pair]
+    reserved = _ints(demands, lambda g: g.reserve)[pair]
+    running = _ints(demands, lambda g: g.use if g.drbd else 0)[pair]
     return st.Peers(
         size,
         key,
@@ -163,20 +163,20 @@ def _peers(guests: Sequence[Guest], primary: Ints, secondary: Ints, size: int) -
     )
 
 
-def _forthcoming(guests: Sequence[Guest]) -> Mask:
-    return _mask(guest.instance.forthcoming for guest in guests)
+def _forthcoming(demands: Sequence[Demand]) -> Mask:
+    return _mask(demand.instance.forthcoming for demand in demands)
 
 
 def _matrix(
     frame: st.Frame,
-    guests: Sequence[Guest],
+    demands: Sequence[Demand],
     primary: Ints,
     secondary: Ints,
     peers: st.Peers,
     kvm_memory: int,
 ) -> Ints:
     nodes, size = frame.cluster.nodes, frame.size
-    real = ~_forthcoming(guests)
+    real = ~_forthcoming(demands)
     both = secondary >= 0
 
     def on_primary(amount: Ints, which: Mask | None = None) -> Ints:
@@ -187,12 +187,12 @@ def _matrix(
         second = np.bincount(secondary[both & which], amount[both & which], size)
         return on_primary(amount, which) + second.astype(np.int64)
 
-    use = _ints(guests, lambda g: g.use)
-    memory = _ints(guests, lambda g: g.memory)
-    vcpus = _ints(guests, lambda g: g.vcpus)
-    disk = _ints(guests, lambda g: g.disk)
-    spindles = _ints(guests, lambda g: g.spindles)
-    share = _ints(guests, lambda g: g.spindle_use)
+    use = _ints(demands, lambda g: g.use)
+    memory = _ints(demands, lambda g: g.memory)
+    vcpus = _ints(demands, lambda g: g.vcpus)
+    disk = _ints(demands, lambda g: g.disk)
+    spindles = _ints(demands, lambda g: g.spindles)
+    share = _ints(demands, lambda g: g.spindle_use)
     used = on_primary(use)
     kvm = kvm_memory > 0 and frame.cluster.hypervisors[:1] == ("kvm",)
     own = np.full(size, kvm_memory) if kvm else _ints(nodes, lambda n: n.reserved_memory)
@@ -211,7 +211,7 @@ def _matrix(
     now[st.PRIMARIES] = on_primary(np.ones_like(use), real)
     now[st.SECONDARIES] = np.bincount(secondary[both & real], minlength=size)
     now[st.CPU_LOAD] = _ints(nodes, lambda n: round(n.own_load * LOAD_UNIT))
-    now[st.CPU_LOAD] += on_primary(_ints(guests, lambda g: g.load), real)
+    now[st.CPU_LOAD] += on_primary(_ints(demands, lambda g: g.load), real)
     now[st.MEMORY_F] = free - on_primary(memory - use)
     now[st.DISK_F] = now[st.DISK] - on_both(disk, ~real)
     known = np.maximum(spindles, 0)
@@ -222,37 +222,39 @@ def _matrix(
     return now
 
 
-def _books(guests: Sequence[Guest], primary: Ints) -> st.TagBooks:
+def _tag_counts(demands: Sequence[Demand], primary: Ints) -> st.TagCounts:
     every: dict[str, dict[int, int]] = {}
     real: dict[str, dict[int, int]] = {}
-    for guest, node in zip(guests, primary.tolist(), strict=True):
-        for tag in guest.exclusion:
-            for counts in (every, real)[: 1 if guest.instance.forthcoming else 2]:
+    for demand, node in zip(demands, primary.tolist(), strict=True):
+        for tag in demand.exclusion:
+            for counts in (every, real)[: 1 if demand.instance.forthcoming else 2]:
                 mine = counts.setdefault(tag, {})
                 mine[node] = mine.get(node, 0) + 1
-    return st.TagBooks(every, every if every == real else real)
+    return st.TagCounts(every, every if every == real else real)
 
 
 def _residents(
-    guests: Sequence[Guest], primary: Ints, secondary: Ints
+    demands: Sequence[Demand], primary: Ints, secondary: Ints
 ) -> dict[int, tuple[st.Resident, ...]]:
     lists: dict[int, list[st.Resident]] = {}
-    for guest, first, second in zip(guests, primary.tolist(), secondary.tolist(), strict=True):
-        if not guest.instance.forthcoming:
-            lists.setdefault(first, []).append(st.Resident(guest, first, second))
+    for demand, first, second in zip(demands, primary.tolist(), secondary.tolist(), strict=True):
+        if not demand.instance.forthcoming:
+            lists.setdefault(first, []).append(st.Resident(demand, first, second))
     return {node: tuple(reversed(mine)) for node, mine in lists.items()}
 
 
-def _count_places(state: st.State, guests: Sequence[Guest], primary: Ints, secondary: Ints) -> None:
+def _count_places(
+    state: st.State, demands: Sequence[Demand], primary: Ints, secondary: Ints
+) -> None:
     """Fill in the rows that depend on tags; they are rare, so they are counted singly."""
-    for counts in state.books.all.values():
+    for counts in state.tag_counts.all.values():
         for node, count in counts.items():
             state.now[st.CLASHES, node] += count - 1
     locations = state.frame.locations
     if locations.shape[1]:
-        mine = ~_forthcoming(guests) & (secondary >= 0)
+        mine = ~_forthcoming(demands) & (secondary >= 0)
         shared = (locations[primary[mine]] * locations[secondary[mine]]).sum(axis=1)
         np.add.at(state.now[st.LOCATION], primary[mine], shared)
-    for guest, node in zip(guests, primary.tolist(), strict=True):
-        if guest.wishes and not guest.instance.forthcoming:
-            state.now[st.LOCATION, node] += state.frame.missed_wishes(guest)[node]
+    for demand, node in zip(demands, primary.tolist(), strict=True):
+        if demand.desired_locations and not demand.instance.forthcoming:
+            state.now[st.LOCATION, node] += state.frame.missing_locations(demand)[node]

@@ -13,7 +13,7 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.json_reader import describe, quoted
 from ganeti_steward.core.model.cluster import Cluster, Instance
 
-#: What the monitoring daemon calls its collectors of CPU load: of a node, of each guest.
+#: What the monitoring daemon calls its collectors of CPU load: of a node, of each instance.
 NODE_COLLECTOR: Final = "cpu-avg-load"
 XEN_COLLECTOR: Final = "xen-cpu-avg-load"
 

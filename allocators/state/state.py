@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ganeti_steward.allocators.state.demand import Guest, TagRules
+from ganeti_steward.allocators.state.demand import Demand, TagRules
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: Free space of a node whose disk figures are not known, MiB.
 UNKNOWN: Final = 2**50
 
-# Rows of the matrix.  The second half are the books that count forthcoming instances.
+# Rows of the matrix.  The second half are the tag_counts that count forthcoming instances.
 UNALLOCATED: Final = 0
 RESERVED: Final = 1
 FAILS: Final = 2  # N+1 fails: 1 or 0
@@ -39,7 +39,7 @@ VCPUS: Final = 6
 PRIMARIES: Final = 7
 SECONDARIES: Final = 8
 CLASHES: Final = 9  # instances beyond the first with the same exclusion tag
-LOCATION: Final = 10  # shared location tags and missed wishes of its primaries
+LOCATION: Final = 10  # shared location tags and missed desired_locations of its primaries
 CPU_LOAD: Final = 11  # in nano-loads
 MEMORY_F: Final = 12
 DISK_F: Final = 13
@@ -50,9 +50,9 @@ ROWS: Final = 17
 
 
 class Resident(NamedTuple):
-    """A guest that lives on the cluster; ``secondary`` is -1 without one."""
+    """An instance that lives on the cluster; ``secondary`` is -1 without one."""
 
-    guest: Guest
+    demand: Demand
     primary: int
     secondary: int
 
@@ -86,20 +86,20 @@ class Peers(NamedTuple):
         np.maximum.at(most, self.key // self.size, self.reserved)
         return most
 
-    def changed(self, secondary: int, primary: int, guest: Guest, sign: int) -> Peers:
-        """With a guest of this pair added or removed."""
+    def changed(self, secondary: int, primary: int, demand: Demand, sign: int) -> Peers:
+        """With an instance of this pair added or removed."""
         key = secondary * self.size + primary
         at = int(np.searchsorted(self.key, key))
         if at < len(self.key) and self.key[at] == key:
             reserved, running = self.reserved.copy(), self.running.copy()
-            reserved[at] += sign * guest.reserve
-            running[at] += sign * (guest.use if guest.drbd else 0)
+            reserved[at] += sign * demand.reserve
+            running[at] += sign * (demand.use if demand.drbd else 0)
             return Peers(self.size, self.key, reserved, running)
         return Peers(
             self.size,
             np.insert(self.key, at, key),
-            np.insert(self.reserved, at, sign * guest.reserve),
-            np.insert(self.running, at, sign * (guest.use if guest.drbd else 0)),
+            np.insert(self.reserved, at, sign * demand.reserve),
+            np.insert(self.running, at, sign * (demand.use if demand.drbd else 0)),
         )
 
 
@@ -151,12 +151,12 @@ class Frame(NamedTuple):
         shared: Ints = self.locations @ self.locations[node]
         return shared
 
-    def missed_wishes(self, guest: Guest) -> Ints:
-        """How many of the guest's wished locations each node lacks."""
-        missed = np.full(self.size, len(guest.wishes), np.int64)
-        if guest.wishes:
+    def missing_locations(self, demand: Demand) -> Ints:
+        """How many of the instance's wished locations each node lacks."""
+        missed = np.full(self.size, len(demand.desired_locations), np.int64)
+        if demand.desired_locations:
             for column, name in enumerate(self.location_names):
-                if name in guest.wishes:
+                if name in demand.desired_locations:
                     missed -= self.locations[:, column]
         return missed
 
@@ -171,27 +171,27 @@ class Frame(NamedTuple):
 _Counts = Mapping[str, Mapping[int, int]]
 
 
-class TagBooks(NamedTuple):
+class TagCounts(NamedTuple):
     """Exclusion tag -> node -> how many of its primaries carry it."""
 
     all: _Counts
     """announced (forthcoming) instances included"""
     real: _Counts
 
-    def counted(self, guest: Guest, node: int, sign: int) -> TagBooks:
-        """With a guest added to or taken off a node."""
-        if not guest.exclusion:
+    def counted(self, demand: Demand, node: int, sign: int) -> TagCounts:
+        """With an instance added to or taken off a node."""
+        if not demand.exclusion:
             return self
-        every = _counted(self.all, guest, node, sign)
-        if self.all is self.real and not guest.instance.forthcoming:
-            return TagBooks(every, every)
-        announced = guest.instance.forthcoming
-        return TagBooks(every, self.real if announced else _counted(self.real, guest, node, sign))
+        every = _counted(self.all, demand, node, sign)
+        if self.all is self.real and not demand.instance.forthcoming:
+            return TagCounts(every, every)
+        announced = demand.instance.forthcoming
+        return TagCounts(every, self.real if announced else _counted(self.real, demand, node, sign))
 
 
-def _counted(counts: _Counts, guest: Guest, node: int, sign: int) -> _Counts:
+def _counted(counts: _Counts, demand: Demand, node: int, sign: int) -> _Counts:
     new = dict(counts)
-    for tag in guest.exclusion:
+    for tag in demand.exclusion:
         mine = dict(new.get(tag, {}))
         mine[node] = mine.get(node, 0) + sign
         if mine[node] <= 0:
@@ -206,130 +206,130 @@ class State(NamedTuple):
     frame: Frame
     now: Ints
     peers: Peers
-    books: TagBooks
+    tag_counts: TagCounts
     residents: Mapping[int, tuple[Resident, ...]]
     """node -> its real primaries, the latest first"""
 
-    def exclusion_tags_taken(self, guest: Guest) -> Ints:
-        """How many exclusion tags of the guest each node's primaries carry already."""
+    def exclusion_tags_taken(self, demand: Demand) -> Ints:
+        """How many exclusion tags of the instance each node's primaries carry already."""
         taken = np.zeros(self.frame.size, np.int64)
-        for tag in guest.exclusion:
-            for node in self.books.all.get(tag, ()):
+        for tag in demand.exclusion:
+            for node in self.tag_counts.all.get(tag, ()):
                 taken[node] += 1
         return taken
 
-    def after_primary(self, guest: Guest) -> Ints:
-        """Every node as if the guest became its primary.
+    def after_primary(self, demand: Demand) -> Ints:
+        """Every node as if the instance became its primary.
 
-        The location row counts missed wishes only: what primary and secondary share
+        The location row counts missed desired_locations only: what primary and secondary share
         depends on the pair and is the caller's to add.
         """
-        after = self._moved(guest, 1)
-        after[MEMORY_F] -= guest.memory
-        after[VCPUS_F] += guest.vcpus
-        after[CLASHES] += self.exclusion_tags_taken(guest)
-        if guest.instance.forthcoming:
+        after = self._moved(demand, 1)
+        after[MEMORY_F] -= demand.memory
+        after[VCPUS_F] += demand.vcpus
+        after[CLASHES] += self.exclusion_tags_taken(demand)
+        if demand.instance.forthcoming:
             return after
-        after[UNALLOCATED] -= guest.use
-        after[VCPUS] += guest.vcpus
+        after[UNALLOCATED] -= demand.use
+        after[VCPUS] += demand.vcpus
         after[PRIMARIES] += 1
-        after[CPU_LOAD] += guest.load
-        after[LOCATION] += self.frame.missed_wishes(guest)
-        return self._judged(after)
+        after[CPU_LOAD] += demand.load
+        after[LOCATION] += self.frame.missing_locations(demand)
+        return self._with_n1_flag(after)
 
-    def after_primary_left(self, guest: Guest) -> Ints:
-        """Every node as if the guest stopped being its primary."""
-        after = self._moved(guest, -1)
-        after[MEMORY_F] += guest.memory
-        after[VCPUS_F] -= guest.vcpus
-        for tag in guest.exclusion:
-            for node, count in self.books.all.get(tag, {}).items():
+    def after_primary_left(self, demand: Demand) -> Ints:
+        """Every node as if the instance stopped being its primary."""
+        after = self._moved(demand, -1)
+        after[MEMORY_F] += demand.memory
+        after[VCPUS_F] -= demand.vcpus
+        for tag in demand.exclusion:
+            for node, count in self.tag_counts.all.get(tag, {}).items():
                 after[CLASHES, node] -= count > 1
-        if guest.instance.forthcoming:
+        if demand.instance.forthcoming:
             return after
-        after[UNALLOCATED] += guest.use
-        after[VCPUS] -= guest.vcpus
+        after[UNALLOCATED] += demand.use
+        after[VCPUS] -= demand.vcpus
         after[PRIMARIES] -= 1
-        after[CPU_LOAD] -= guest.load
-        after[LOCATION] -= self.frame.missed_wishes(guest)
-        return self._judged(after)
+        after[CPU_LOAD] -= demand.load
+        after[LOCATION] -= self.frame.missing_locations(demand)
+        return self._with_n1_flag(after)
 
     def after_secondary(
-        self, guest: Guest, kept: Ints | int, nodes: Ints | slice = slice(None)
+        self, demand: Demand, kept: Ints | int, nodes: Ints | slice = slice(None)
     ) -> Ints:
         """These nodes as if they became secondary; ``kept`` is free there for the primary."""
-        after = self._moved(guest, 1, nodes)
-        if guest.instance.forthcoming:
+        after = self._moved(demand, 1, nodes)
+        if demand.instance.forthcoming:
             return after
         after[SECONDARIES] += 1
-        np.maximum(after[RESERVED], kept + guest.reserve, out=after[RESERVED])
-        return self._judged(after)
+        np.maximum(after[RESERVED], kept + demand.reserve, out=after[RESERVED])
+        return self._with_n1_flag(after)
 
-    def after_secondary_left(self, guest: Guest, reserved: Ints | int) -> Ints:
+    def after_secondary_left(self, demand: Demand, reserved: Ints | int) -> Ints:
         """Every node as if it stopped being secondary, ``reserved`` memory then needed."""
-        after = self._moved(guest, -1)
-        if guest.instance.forthcoming:
+        after = self._moved(demand, -1)
+        if demand.instance.forthcoming:
             return after
         after[SECONDARIES] -= 1
         after[RESERVED] = reserved
-        return self._judged(after)
+        return self._with_n1_flag(after)
 
-    def _moved(self, guest: Guest, sign: int, nodes: Ints | slice = slice(None)) -> Ints:
+    def _moved(self, demand: Demand, sign: int, nodes: Ints | slice = slice(None)) -> Ints:
         """Disk and spindles, which primary and secondary count alike."""
         after = self.now[:, nodes].copy()
-        real = not guest.instance.forthcoming
+        real = not demand.instance.forthcoming
         exclusive = self.frame.exclusive[nodes]
-        if guest.disk:
-            after[DISK_F] -= sign * guest.disk
+        if demand.disk:
+            after[DISK_F] -= sign * demand.disk
             if real:
-                after[DISK] -= sign * guest.disk
-        if guest.spindle_use:
-            shared = sign * guest.spindle_use * ~exclusive
+                after[DISK] -= sign * demand.disk
+        if demand.spindle_use:
+            shared = sign * demand.spindle_use * ~exclusive
             after[SPINDLE_USE_F] += shared
             if real:
                 after[SPINDLE_USE] += shared
         if exclusive.any():
             for row in (SPINDLES, SPINDLES_F) if real else (SPINDLES_F,):
-                if guest.spindles >= 0:
-                    after[row] -= sign * guest.spindles * exclusive
+                if demand.spindles >= 0:
+                    after[row] -= sign * demand.spindles * exclusive
                 elif sign > 0:
                     after[row, exclusive] = -1
         return after
 
     @staticmethod
-    def _judged(after: Ints) -> Ints:
+    def _with_n1_flag(after: Ints) -> Ints:
         """With the N+1 flag set anew (allocation 3.3)."""
         after[FAILS] = after[UNALLOCATED] <= after[RESERVED]
         return after
 
-    def placed(self, guest: Guest, primary: int, secondary: int = -1) -> State:
-        """With the guest added."""
-        state = self.touched(primary, self.after_primary(guest))
-        state = state._replace(books=self.books.counted(guest, primary, 1))
-        announced = guest.instance.forthcoming
+    def placed(self, demand: Demand, primary: int, secondary: int = -1) -> State:
+        """With the instance added."""
+        state = self.touched(primary, self.after_primary(demand))
+        state = state._replace(tag_counts=self.tag_counts.counted(demand, primary, 1))
+        announced = demand.instance.forthcoming
         if secondary >= 0:
             kept = 0 if announced else self.peers.row(primary)
-            state = state.touched(secondary, state.after_secondary(guest, kept))
+            state = state.touched(secondary, state.after_secondary(demand, kept))
         if announced:
             return state
         if secondary >= 0:
             state.now[LOCATION, primary] += self.frame.shared_locations(primary)[secondary]
-            state = state._replace(peers=self.peers.changed(secondary, primary, guest, 1))
+            state = state._replace(peers=self.peers.changed(secondary, primary, demand, 1))
         residents = dict(self.residents)
-        mine = Resident(guest, primary, secondary)
+        mine = Resident(demand, primary, secondary)
         residents[primary] = (mine, *residents.get(primary, ()))
         return state._replace(residents=residents)
 
     def removed(self, resident: Resident) -> State:
-        """With a guest taken off."""
-        guest, primary, secondary = resident
-        state = self.touched(primary, self.after_primary_left(guest))
-        state = state._replace(books=self.books.counted(guest, primary, -1))
-        announced = guest.instance.forthcoming
+        """With an instance taken off."""
+        demand, primary, secondary = resident
+        state = self.touched(primary, self.after_primary_left(demand))
+        state = state._replace(tag_counts=self.tag_counts.counted(demand, primary, -1))
+        announced = demand.instance.forthcoming
         if secondary >= 0:
-            peers = self.peers if announced else self.peers.changed(secondary, primary, guest, -1)
+            peers = self.peers if announced else self.peers.changed(secondary, primary, demand, -1)
             most = peers.most(secondary)
-            state = state.touched(secondary, state.after_secondary_left(guest, most))
+            state = state.touched(secondary, state.after_secondary_left(demand, most))
             state = state._replace(peers=peers)
         if announced:
             return state
@@ -351,8 +351,8 @@ class State(NamedTuple):
         instance = cluster.instances[cluster.instance_index[name]]
         nodes = [cluster.node_index[node] for node in instance.nodes]
         for resident in self.residents.get(nodes[0], ()):
-            if resident.guest.instance is instance:
+            if resident.demand.instance is instance:
                 return resident
         # Announced instances live nowhere yet.
-        guest = self.frame.tag_rules.guest(instance)
-        return Resident(guest, nodes[0], nodes[1] if len(nodes) > 1 else -1)
+        demand = self.frame.tag_rules.demand(instance)
+        return Resident(demand, nodes[0], nodes[1] if len(nodes) > 1 else -1)

@@ -48,9 +48,9 @@ def test_hail_takes_the_same_nodes(tmp_path: Path, kind: str, seed: int) -> None
     nodes = answer.result
     assert isinstance(nodes, list)
     options = ["--no-capacity-checks", f"--restrict-allocation-to={','.join(map(str, nodes))}"]
-    judged = hail(message, tmp_path, *options)
-    assert judged["success"], judged["info"]
-    assert sorted(judged["result"]) == sorted(map(str, nodes))
+    verdicts = hail(message, tmp_path, *options)
+    assert verdicts["success"], verdicts["info"]
+    assert sorted(verdicts["result"]) == sorted(map(str, nodes))
 
 
 def _grown(message: Message, name: str, nodes: list[str]) -> Message:

@@ -1,4 +1,4 @@
-"""Boards: their numbers are those of states, their rules those with sentences."""
+"""Group models: their numbers are those of states, their rules those with sentences."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import pytest
 from clusters import generate
 
 from ganeti_steward.allocators.balancing.balance import movable
-from ganeti_steward.allocators.balancing.group_model import Board
-from ganeti_steward.allocators.balancing.legality import FAILOVER, Leave
-from ganeti_steward.allocators.balancing.single_moves import Moves
+from ganeti_steward.allocators.balancing.group_model import GroupModel
+from ganeti_steward.allocators.balancing.legality import FAILOVER, AllowedMoves
+from ganeti_steward.allocators.balancing.single_moves import SingleMoves
 from ganeti_steward.allocators.balancing.swap_pairs import PairFinder
 from ganeti_steward.allocators.balancing.swaps import Swaps
 from ganeti_steward.allocators.rules import move_kinds as ways
 from ganeti_steward.allocators.rules.candidates import terms_of
 from ganeti_steward.allocators.rules.move_kinds import Mover
-from ganeti_steward.allocators.rules.move_rules import Departure
+from ganeti_steward.allocators.rules.move_rules import MoveRules
 from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.allocators.state.state import State
@@ -55,7 +55,7 @@ MIXES: Final = ("drbd=1", "drbd=7,plain=2,ext=1", "drbd=5,ext=5")
 
 
 class Case:
-    """One group of a generated cluster, as a state and as a board."""
+    """One group of a generated cluster, as a state and as a model."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -74,8 +74,8 @@ class Case:
         self.members = self.state.frame.group == 0
         self.nodes = np.flatnonzero(self.members)
         self.residents = movable(self.state, self.members, Balance())
-        self.board = Board(self.state, self.nodes, self.residents)
-        self.moves = Moves(self.board, Leave(), {})
+        self.model = GroupModel(self.state, self.nodes, self.residents)
+        self.moves = SingleMoves(self.model, AllowedMoves(), {})
 
     def score(self, state: State) -> float:
         return Scorer(state, self.members).score
@@ -87,49 +87,50 @@ class Case:
 @pytest.mark.parametrize("seed", range(60))
 def test_moves_gain_what_they_say(seed: int) -> None:
     case = Case(seed)
-    before = case.board.score
+    before = case.model.score
     assert before == pytest.approx(case.score(case.state), abs=1e-8)
     found = case.moves.best(np.arange(len(case.residents)))
-    for guest in np.argsort(-found.gain)[:6].tolist():
-        if found.gain[guest] == -np.inf:
+    for instance in np.argsort(-found.gain)[:6].tolist():
+        if found.gain[instance] == -np.inf:
             continue
-        place = int(found.primary[guest]), int(found.secondary[guest])
-        home = int(case.board.primary[guest]), int(case.board.secondary[guest])
-        resident = case.residents[guest]
-        there = case.state.removed(resident).placed(resident.guest, *case.cluster_nodes(*place))
+        place = int(found.primary[instance]), int(found.secondary[instance])
+        home = int(case.model.primary[instance]), int(case.model.secondary[instance])
+        resident = case.residents[instance]
+        there = case.state.removed(resident).placed(resident.demand, *case.cluster_nodes(*place))
         score = case.score(there)
-        assert before - found.gain[guest] == pytest.approx(score, abs=1e-8)
-        case.board.move(guest, *place)
-        assert case.board.score == pytest.approx(score, abs=1e-8)
-        case.board.move(guest, *home)
-        assert case.board.score == pytest.approx(before, abs=1e-8)
+        assert before - found.gain[instance] == pytest.approx(score, abs=1e-8)
+        case.model.move(instance, *place)
+        assert case.model.score == pytest.approx(score, abs=1e-8)
+        case.model.move(instance, *home)
+        assert case.model.score == pytest.approx(before, abs=1e-8)
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_what_a_board_allows_the_rules_allow(seed: int) -> None:
-    """And the other way round, but for what a board sees more narrowly."""
+    """And the other way round, but for what a model sees more narrowly."""
     case = Case(seed)
     usable = case.members & case.state.frame.usable
     allowed = refused = 0
-    paired = np.flatnonzero(case.board.figures.drbd)
-    for guest in case.rng.sample(paired.tolist(), min(8, len(paired))):
-        resident = case.residents[guest]
-        terms = terms_of(case.state.frame, resident.guest.instance, NoSite())
-        mover = Mover(resident.guest, resident.primary, resident.secondary, terms)
-        departure = Departure(case.state.removed(resident), mover, usable)
+    paired = np.flatnonzero(case.model.figures.drbd)
+    for instance in case.rng.sample(paired.tolist(), min(8, len(paired))):
+        resident = case.residents[instance]
+        terms = terms_of(case.state.frame, resident.demand.instance, NoSite())
+        mover = Mover(resident.demand, resident.primary, resident.secondary, terms)
+        rules = MoveRules(case.state.removed(resident), mover, usable)
         everywhere = np.arange(len(case.nodes))
         for kind, way in enumerate(WAYS):
-            targets = everywhere if kind != FAILOVER else case.board.secondary[[guest]]
+            targets = everywhere if kind != FAILOVER else case.model.secondary[[instance]]
             legal = np.broadcast_to(
-                case.moves.rules.drbd(kind, np.full(len(targets), guest), targets), len(targets)
+                case.moves.legality.drbd(kind, np.full(len(targets), instance), targets),
+                len(targets),
             )
-            judgement = departure.judge(way)
+            verdicts = rules.check(way)
             for target, mine in zip(targets.tolist(), legal.tolist(), strict=True):
                 node = int(case.nodes[target])
                 new = 1 if way in (ways.REPLACE, ways.FAIL_OVER_REPLACE) else 0
-                fits = not judgement.gate and bool(judgement.judged[new].fits[node])
+                fits = not verdicts.blocked and bool(verdicts.roles[new].fits[node])
                 if mine:
-                    assert fits, (way, judgement.gate)
+                    assert fits, (way, verdicts.blocked)
                     allowed += 1
                 else:
                     refused += not fits
@@ -139,23 +140,23 @@ def test_what_a_board_allows_the_rules_allow(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_exchanges_gain_what_they_say(seed: int) -> None:
     case = Case(seed)
-    if case.board.tags.carried:
-        # Two guests that carry the same exclusion tag are judged when they are exchanged.
+    if case.model.tags.carried:
+        # Two instances that carry the same exclusion tag are judged when they are exchanged.
         return
-    swaps, before = Swaps(case.moves), case.board.score
+    swaps, before = Swaps(case.moves), case.model.score
     everyone = np.arange(len(case.residents))
     for kind in swaps.kinds():
-        for guest in case.rng.sample(everyone.tolist(), min(4, len(everyone))):
-            gains = swaps.gains(kind, np.full(len(everyone), guest), everyone)
+        for instance in case.rng.sample(everyone.tolist(), min(4, len(everyone))):
+            gains = swaps.gains(kind, np.full(len(everyone), instance), everyone)
             possible = np.flatnonzero(np.isfinite(gains)).tolist()
             for other in case.rng.sample(possible, min(4, len(possible))):
-                pair = (guest, other)
-                home = [(int(case.board.primary[g]), int(case.board.secondary[g])) for g in pair]
-                for one, place in zip(pair, swaps.places(kind, guest, other), strict=True):
-                    case.board.move(one, *place)
-                assert case.board.score == pytest.approx(before - gains[other], abs=1e-8)
+                pair = (instance, other)
+                home = [(int(case.model.primary[g]), int(case.model.secondary[g])) for g in pair]
+                for one, place in zip(pair, swaps.places(kind, instance, other), strict=True):
+                    case.model.move(one, *place)
+                assert case.model.score == pytest.approx(before - gains[other], abs=1e-8)
                 for one, place in zip(pair, home, strict=True):
-                    case.board.move(one, *place)
+                    case.model.move(one, *place)
 
 
 def test_estimates_find_good_exchanges() -> None:
@@ -163,7 +164,7 @@ def test_estimates_find_good_exchanges() -> None:
     tried = hits = 0
     for seed in range(14, 75, 15):
         case = Case(seed)
-        swaps, finder = Swaps(case.moves), PairFinder(case.board)
+        swaps, finder = Swaps(case.moves), PairFinder(case.model)
         everyone = np.arange(len(case.residents))
         for kind in swaps.kinds():
             first, second = (axis.ravel() for axis in np.meshgrid(everyone, everyone))
@@ -171,7 +172,7 @@ def test_estimates_find_good_exchanges() -> None:
             if gains.max() <= 0:
                 continue
             found = finder.best(kind, 64, everyone, everyone)
-            best = swaps.gains(kind, found.guests, found.others).max()
+            best = swaps.gains(kind, found.instances, found.others).max()
             assert best > 0
             tried += 1
             hits += best >= gains.max() - 1e-9

@@ -15,11 +15,11 @@ from cluster_text import to_text
 from clusters import generate
 
 from ganeti_steward.allocators.capacity.added_instances import copies_of, with_instances
-from ganeti_steward.allocators.capacity.headroom import Copies
-from ganeti_steward.allocators.capacity.headroom_score import CopyScore
-from ganeti_steward.allocators.capacity.headroom_search import greedy, most_copies
+from ganeti_steward.allocators.capacity.headroom import Headroom
+from ganeti_steward.allocators.capacity.headroom_score import HeadroomScore
+from ganeti_steward.allocators.capacity.headroom_search import greedy, most_placements
 from ganeti_steward.allocators.placement.placing import Placer
-from ganeti_steward.allocators.rules.candidates import judge_primary, judge_secondary
+from ganeti_steward.allocators.rules.candidates import primary_verdicts, secondary_verdicts
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.iallocator.message import read_message
@@ -146,13 +146,13 @@ def test_every_copy_is_legal_and_no_other_fits(case: str) -> None:
     for step, nodes in enumerate(places):
         grown = with_instances(snapshot, copies_of(item.instance, places[:step], 1))
         state = load(grown, template, 4096)
-        guest = state.frame.tag_rules.guest(item.instance)
+        demand = state.frame.tag_rules.demand(item.instance)
         primary, *secondary = (snapshot.node_index[name] for name in nodes)
-        assert judge_primary(state, guest, terms).fits[primary], step
+        assert primary_verdicts(state, demand, terms).fits[primary], step
         for node in secondary:
             kept = state.peers.row(primary)
             assert state.frame.group[node] == state.frame.group[primary]
-            assert judge_secondary(state, guest, terms, kept).fits[node], step
+            assert secondary_verdicts(state, demand, terms, kept).fits[node], step
     full = with_instances(snapshot, copies_of(item.instance, places, 1))
     before, after = load(snapshot, template, 4096), load(full, template, 4096)
     last = Placer(before, context).place(after, item, None, terms)
@@ -176,9 +176,9 @@ def test_greedy_follows_the_score() -> None:
             assert found.chosen is not None
             assert found.chosen.best is not None
             assert found.chosen.after is not None
-            copies = Copies(state, found.guest, terms, paired=True)
-            costs = CopyScore(state, found.guest, terms, copies, found.scope)
-            ((primary, secondary),) = greedy(copies, costs, 1)
+            headroom = Headroom(state, found.demand, terms, paired=True)
+            costs = HeadroomScore(state, found.demand, terms, headroom, found.scope)
+            ((primary, secondary),) = greedy(headroom, costs, 1)
             places = found.chosen.places
             assert places is not None
             scores = {(p.primary, p.secondary): p.score for p in places.best_first()}
@@ -193,21 +193,24 @@ def test_costs_follow_the_copies() -> None:
     snapshot, item, context = read(message, with_test=False)
     state = load(snapshot, "drbd", 4096)
     terms = Placer(state, context).terms(item)
-    guest = state.frame.tag_rules.guest(item.instance)
+    demand = state.frame.tag_rules.demand(item.instance)
     everywhere = np.ones(state.frame.size, np.bool_)
-    copies = Copies(state, guest, terms, paired=True)
-    costs = CopyScore(state, guest, terms, copies, everywhere)
-    for primary, secondary in greedy(copies, costs, 20):
-        state = state.placed(guest, primary, secondary)
-    again = Copies(state, guest, terms, paired=True)
-    anew = CopyScore(state, guest, terms, again, everywhere)
-    for left, right in ((costs.firsts(), anew.firsts()), (costs.seconds(), anew.seconds())):
+    headroom = Headroom(state, demand, terms, paired=True)
+    costs = HeadroomScore(state, demand, terms, headroom, everywhere)
+    for primary, secondary in greedy(headroom, costs, 20):
+        state = state.placed(demand, primary, secondary)
+    again = Headroom(state, demand, terms, paired=True)
+    anew = HeadroomScore(state, demand, terms, again, everywhere)
+    for left, right in (
+        (costs.as_primary(), anew.as_primary()),
+        (costs.as_secondary(), anew.as_secondary()),
+    ):
         # The reserve's spread is no part of them: only differences between nodes matter.
         assert left - left[0] == pytest.approx(right - right[0], abs=1e-9)
-    assert (copies.firsts() == again.firsts()).all()
-    assert (copies.seconds() == again.seconds()).all()
-    assert (copies.heads_left() == again.heads_left()).all()
-    assert (copies.reserved == again.reserved).all()
+    assert (headroom.as_primary() == again.as_primary()).all()
+    assert (headroom.as_secondary() == again.as_secondary()).all()
+    assert (headroom.primaries_left() == again.primaries_left()).all()
+    assert (headroom.reserved == again.reserved).all()
 
 
 def test_bound() -> None:
@@ -218,11 +221,11 @@ def test_bound() -> None:
         snapshot, item, context = read(message, with_test=False)
         state = load(snapshot, "drbd", 4096)
         terms = Placer(state, context).terms(item)
-        guest = state.frame.tag_rules.guest(item.instance)
-        copies = Copies(state, guest, terms, paired=True)
-        bound = copies.bound()
-        costs = CopyScore(state, guest, terms, copies, np.ones(state.frame.size, np.bool_))
-        _, placed = most_copies(copies, costs)
+        demand = state.frame.tag_rules.demand(item.instance)
+        headroom = Headroom(state, demand, terms, paired=True)
+        bound = headroom.bound()
+        costs = HeadroomScore(state, demand, terms, headroom, np.ones(state.frame.size, np.bool_))
+        _, placed = most_placements(headroom, costs)
         assert len(placed) <= bound
         reached += len(placed) == bound
     assert reached
@@ -360,15 +363,15 @@ def test_counted_anew(case: str) -> None:
     snapshot, item, context = read(message, with_test=False)
     state = load(snapshot, template, 4096)
     terms = Placer(state, context).terms(item)
-    guest = state.frame.tag_rules.guest(item.instance)
-    copies = Copies(state, guest, terms, paired=template == "drbd")
+    demand = state.frame.tag_rules.demand(item.instance)
+    headroom = Headroom(state, demand, terms, paired=template == "drbd")
     everywhere = np.ones(state.frame.size, np.bool_)
-    placed = greedy(copies, CopyScore(state, guest, terms, copies, everywhere), 15)
+    placed = greedy(headroom, HeadroomScore(state, demand, terms, headroom, everywhere), 15)
     assert placed
     names = [node.name for node in snapshot.nodes]
     nodes = [tuple(names[node] for node in pair if node >= 0) for pair in placed]
     for pair in placed:
-        state = state.placed(guest, *pair)
+        state = state.placed(demand, *pair)
     anew = load(with_instances(snapshot, copies_of(item.instance, nodes, 1)), template, 4096)
     assert (anew.now == state.now).all()
     assert (anew.peers.reserved == state.peers.reserved).all()

@@ -212,7 +212,7 @@ def _moved(before: Cluster, after: Cluster) -> st.State:
             continue
         resident = state.resident(old.name)
         nodes = [before.node_index[name] for name in new.nodes]
-        state = state.removed(resident).placed(resident.guest, *nodes)
+        state = state.removed(resident).placed(resident.demand, *nodes)
     return state
 
 
@@ -242,7 +242,7 @@ def test_moving_a_measured_instance_there_and_back_changes_nothing(seed: int) ->
     for mine in before.residents.values():
         away = before.removed(mine[0])
         load_row = before.now[st.CPU_LOAD] - away.now[st.CPU_LOAD]
-        assert load_row.sum() == load_row[mine[0].primary] == mine[0].guest.load
+        assert load_row.sum() == load_row[mine[0].primary] == mine[0].demand.load
         back = away.placed(*mine[0])
         assert (back.now[st.CPU_LOAD] == before.now[st.CPU_LOAD]).all()
 

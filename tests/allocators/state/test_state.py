@@ -9,7 +9,11 @@ import orjson
 import pytest
 from clusters import cluster, generate
 
-from ganeti_steward.allocators.rules.candidates import judge_primary, judge_secondary, terms_of
+from ganeti_steward.allocators.rules.candidates import (
+    primary_verdicts,
+    secondary_verdicts,
+    terms_of,
+)
 from ganeti_steward.allocators.score import global_n1 as capacity_check
 from ganeti_steward.allocators.score.global_n1 import CapacityTest, evacuate
 from ganeti_steward.allocators.score.ranked_places import PairPlaces, SinglePlaces
@@ -57,10 +61,10 @@ def _with(snapshot: Cluster, request: Allocate, nodes: tuple[str, ...]) -> Clust
 @pytest.mark.parametrize("seed", SEEDS)
 def test_placing_equals_reading_the_cluster_afterwards(seed: int) -> None:
     snapshot, request, before = _asked(seed, "allocate-pair")
-    guest = before.frame.tag_rules.guest(request.instance)
+    demand = before.frame.tag_rules.demand(request.instance)
     usable = np.flatnonzero(before.frame.usable)
     primary, secondary = int(usable[seed % len(usable)]), int(usable[(seed + 1) % len(usable)])
-    placed = before.placed(guest, primary, secondary)
+    placed = before.placed(demand, primary, secondary)
     names = (snapshot.nodes[primary].name, snapshot.nodes[secondary].name)
     read = load(_with(snapshot, request, names), "drbd", KVM)
     rows = [row for row in range(st.ROWS) if row not in (st.FAILS, st.UNALLOCATED)]
@@ -75,41 +79,41 @@ def test_placing_equals_reading_the_cluster_afterwards(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_taking_off_what_was_placed_changes_nothing(seed: int) -> None:
     _, request, before = _asked(seed, "allocate-pair")
-    guest = before.frame.tag_rules.guest(request.instance)
+    demand = before.frame.tag_rules.demand(request.instance)
     usable = np.flatnonzero(before.frame.usable).tolist()
-    placed = before.placed(guest, usable[0], usable[1])
+    placed = before.placed(demand, usable[0], usable[1])
     resident = placed.residents[usable[0]][0]
     again = placed.removed(resident)
     rows = [row for row in range(st.ROWS) if row != st.FAILS]
     assert (again.now[rows] == before.now[rows]).all()
-    assert again.books == before.books or _drop_empty(again) == _drop_empty(before)
+    assert again.tag_counts == before.tag_counts or _drop_empty(again) == _drop_empty(before)
     assert again.residents == before.residents
 
 
 def _drop_empty(state: st.State) -> dict[str, dict[int, int]]:
-    return {tag: dict(nodes) for tag, nodes in state.books.all.items() if nodes}
+    return {tag: dict(nodes) for tag, nodes in state.tag_counts.all.items() if nodes}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_scores_of_pairs_equal_those_counted_from_scratch(seed: int) -> None:
     _, request, state = _asked(seed, "allocate-pair")
     frame = state.frame
-    guest = frame.tag_rules.guest(request.instance)
+    demand = frame.tag_rules.demand(request.instance)
     terms = terms_of(frame, request.instance, NoSite())
-    judged = (judge_primary(state, guest, terms), judge_secondary(state, guest, terms, 0))
+    verdicts = (primary_verdicts(state, demand, terms), secondary_verdicts(state, demand, terms, 0))
     everywhere = np.ones(frame.size, np.bool_)
     scorer = Scorer(state, everywhere)
     members = frame.group == frame.group[np.flatnonzero(frame.usable)[0]]
-    places = PairPlaces(scorer, guest, judged, members, terms)
+    places = PairPlaces(scorer, demand, verdicts, members, terms)
     found = list(islice(places.best_first(), 60))
     assert [place.score for place in found] == sorted(place.score for place in found)
     for place in found:
-        after = state.placed(guest, place.primary, place.secondary)
+        after = state.placed(demand, place.primary, place.secondary)
         assert place.score == pytest.approx(Scorer(after, everywhere).score, abs=1e-9)
     legal = 0
-    for primary in np.flatnonzero(judged[0].fits & members).tolist():
+    for primary in np.flatnonzero(verdicts[0].fits & members).tolist():
         kept = state.peers.row(primary)
-        second = judge_secondary(state, guest, terms, kept)
+        second = secondary_verdicts(state, demand, terms, kept)
         legal += int((second.fits & members).sum() - (second.fits & members)[primary])
     assert places.count == legal
 
@@ -118,13 +122,13 @@ def test_scores_of_pairs_equal_those_counted_from_scratch(seed: int) -> None:
 def test_scores_of_single_places_equal_those_counted_from_scratch(seed: int) -> None:
     _, request, state = _asked(seed, "allocate-one")
     frame = state.frame
-    guest = frame.tag_rules.guest(request.instance)
+    demand = frame.tag_rules.demand(request.instance)
     terms = terms_of(frame, request.instance, NoSite())
     everywhere = np.ones(frame.size, np.bool_)
     scorer = Scorer(state, everywhere)
-    judged = judge_primary(state, guest, terms)
-    for place in SinglePlaces(scorer, guest, judged, everywhere, terms).best_first():
-        after = Scorer(state.placed(guest, place.primary), everywhere)
+    verdicts = primary_verdicts(state, demand, terms)
+    for place in SinglePlaces(scorer, demand, verdicts, everywhere, terms).best_first():
+        after = Scorer(state.placed(demand, place.primary), everywhere)
         assert place.score == pytest.approx(after.score, abs=1e-9)
         assert sum(after.components().values()) == pytest.approx(after.score, abs=1e-9)
 

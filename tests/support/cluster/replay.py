@@ -13,7 +13,7 @@ from ganeti_steward.allocators.rules.checks import (
     primary_checks,
     secondary_checks,
 )
-from ganeti_steward.allocators.score.final_score import Settled
+from ganeti_steward.allocators.score.final_score import FinalScore
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.allocators.state.state import Resident, State
 from ganeti_steward.core.iallocator.message import read_message
@@ -53,7 +53,7 @@ class Replay:
 
     def score(self, groups: set[int] | None = None) -> float:
         """The sum of the scores of these groups (None: all), as they will be read."""
-        settled, group = Settled(self.start), self.state.frame.group
+        settled, group = FinalScore(self.start), self.state.frame.group
         numbers = set(group.tolist()) if groups is None else groups
         return sum(settled.score(self.state, group == number) for number in sorted(numbers))
 
@@ -62,7 +62,7 @@ class Replay:
         if known is None:
             return self.start.resident(name)
         for resident in self.state.residents.get(known.primary, ()):
-            if resident.guest is known.guest:
+            if resident.demand is known.demand:
                 return resident
         return known
 
@@ -71,43 +71,43 @@ class Replay:
         left = self.state.removed(resident)
         if operation["OP_ID"] == "OP_INSTANCE_REPLACE_DISKS":
             primary, secondary = self._replace(left, resident, operation["remote_node"])
-        elif resident.guest.drbd:
+        elif resident.demand.drbd:
             primary, secondary = self._fail_over(left, resident)
         else:
             primary, secondary = self._move(left, resident, operation["target_node"])
-        self.state = left.placed(resident.guest, primary, secondary)
-        self._moved[operation["instance_name"]] = Resident(resident.guest, primary, secondary)
+        self.state = left.placed(resident.demand, primary, secondary)
+        self._moved[operation["instance_name"]] = Resident(resident.demand, primary, secondary)
 
     def _fail_over(self, left: State, resident: Resident) -> tuple[int, int]:
-        guest, source, target = resident
+        demand, source, target = resident
         usable = bool(left.frame.usable[source])
         forced = self._forced or not usable
         self._receives(left, source, target)
-        self._judge(primary_checks(left, guest, left.after_primary(guest)), target, forced)
-        after = left.after_secondary(guest, left.peers.row(target))
-        checks = secondary_checks(left, guest, after, ignore_disk=not usable)
+        self._judge(primary_checks(left, demand, left.after_primary(demand)), target, forced)
+        after = left.after_secondary(demand, left.peers.row(target))
+        checks = secondary_checks(left, demand, after, ignore_disk=not usable)
         self._judge(checks, source, forced)
         return target, source
 
     def _move(self, left: State, resident: Resident, name: str) -> tuple[int, int]:
-        guest, source, _ = resident
+        demand, source, _ = resident
         target = self._index[name]
-        if guest.instance.template in ("plain", "file") or target == source:
-            raise IllegalStepError(f"{guest.instance.name} cannot move to {name}")
+        if demand.instance.template in ("plain", "file") or target == source:
+            raise IllegalStepError(f"{demand.instance.name} cannot move to {name}")
         self._receives(left, source, target)
         forced = self._forced or not left.frame.usable[source]
-        self._judge(primary_checks(left, guest, left.after_primary(guest)), target, forced)
+        self._judge(primary_checks(left, demand, left.after_primary(demand)), target, forced)
         return target, -1
 
     def _replace(self, left: State, resident: Resident, name: str) -> tuple[int, int]:
-        guest, primary, secondary = resident
+        demand, primary, secondary = resident
         target = self._index[name]
         if target in (primary, secondary) or not left.frame.usable[target]:
-            raise IllegalStepError(f"{guest.instance.name}: {name} cannot take a copy")
-        after = left.after_secondary(guest, left.peers.row(primary))
+            raise IllegalStepError(f"{demand.instance.name}: {name} cannot take a copy")
+        after = left.after_secondary(demand, left.peers.row(primary))
         forced = self._forced or not left.frame.usable[secondary]
-        self._judge(secondary_checks(left, guest, after), target, forced)
-        self._judge(primary_checks(left, guest, left.after_primary(guest)), primary, forced=True)
+        self._judge(secondary_checks(left, demand, after), target, forced)
+        self._judge(primary_checks(left, demand, left.after_primary(demand)), primary, forced=True)
         self.copies += 1
         return primary, target
 
