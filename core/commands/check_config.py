@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ganeti_steward.core import builtins
 from ganeti_steward.core.config.load import config_path, load_config
+from ganeti_steward.core.config.reference import reference_page
 from ganeti_steward.core.config.sample import sample_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import (
@@ -27,12 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sample", action="store_true", help="print a complete configuration with all defaults"
     )
+    parser.add_argument(
+        "--reference", action="store_true", help="print the reference of all keys, in Markdown"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Print one line per fault; status 1 when there is any."""
-    if options.sample:
-        sys.stdout.write(sample_config())
+    if options.sample or options.reference:
+        sys.stdout.write(sample_config() if options.sample else reference_page())
         return EXIT_OK
     path = options.file or config_path()
     try:

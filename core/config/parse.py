@@ -19,7 +19,7 @@ from ganeti_steward.core.errors import BadConfig
 from ganeti_steward.core.json_reader import describe
 
 #: Weight of a plugin's costs.
-WEIGHT: Final = number(0, 1e6)
+WEIGHT: Final = number(0, 1_000_000)
 
 
 def parse_config(path: str, raw: bytes) -> Config:

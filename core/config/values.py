@@ -46,7 +46,7 @@ class Allocators(NamedTuple):
         float,
         number(1, 890),
         "Seconds an allocator may take, its constraints included. All of a chain have 890 "
-        "together, of which each may take an equal share of what is left.",
+        "together; each may take an equal share of what is left.",
     ] = 600
 
 
@@ -56,7 +56,7 @@ class Plugins(NamedTuple):
     load: Annotated[
         tuple[str, ...],
         NAMES,
-        "Plugins besides the built-in ones: a module path (mysite.rules) or the name of an "
+        "Plugins to load besides the built-in ones: a module path (mysite.rules) or the name of an "
         "entry point of the group ganeti_steward.",
     ] = ()
     time_limit: Annotated[
@@ -69,8 +69,10 @@ class Plugins(NamedTuple):
 class History(NamedTuple):
     """[history]: the last requests and answers, for explain --last and replay."""
 
-    keep: Annotated[int, whole(0, 10000), "How many are kept; 0 keeps none."] = 20
-    directory: Annotated[str, PATH, "Where; made readable for root only."] = (
+    keep: Annotated[
+        int, whole(0, 10000), "How many requests are kept, each with its answer; 0 keeps none."
+    ] = 20
+    directory: Annotated[str, PATH, "Where they are kept; only root can read it."] = (
         "/var/lib/ganeti-steward/history"
     )
 
@@ -84,7 +86,7 @@ class Log(NamedTuple):
     level: Annotated[
         str,
         one_of("debug", "info", "warning", "error"),
-        "Least level written: debug, info, warning, error.",
+        "The lowest level that is written.",
     ] = "info"
 
 

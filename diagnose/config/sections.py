@@ -22,7 +22,6 @@ from ganeti_steward.diagnose.config.source_names import COLLECTORS, PLUGINS, sou
 #: Stands for every other command of the whitelist directory, by name.
 EVERY: Final = "*"
 
-_COMMANDS: Final = list_of(COMMAND, EVERY)
 _NAGIOS_STATUS: Final = one_of(*STATUSES, "unknown")
 
 
@@ -42,14 +41,14 @@ class Diagnose(NamedTuple):
     ] = ()
     commands: Annotated[
         tuple[str, ...],
-        _COMMANDS,
+        list_of(COMMAND, EVERY),
         "Executables of /etc/ganeti/node-diagnose-commands that are called, in this order; "
         "* stands for all others, by name.",
     ] = (EVERY,)
     pool_user: Annotated[
         tuple[str, ...],
-        _COMMANDS,
-        "Those of them that run under a user id of Ganeti's uid pool.",
+        list_of(COMMAND),
+        "Those of these commands that run under a user id of Ganeti's uid pool.",
     ] = ()
     time_limit: Annotated[float, number(0.1, 3600), "Seconds each source may take."] = 60
     output_limit: Annotated[int, whole(1, 2**30), "Bytes a command may print."] = 1048576
@@ -69,9 +68,9 @@ class Diagnose(NamedTuple):
         one_of(*STATUSES[1:]),
         "The status where findings ask for different repair commands.",
     ] = "live-repair"
-    directory: Annotated[str, PATH, "Where the state between runs and the last report are."] = (
-        "/var/lib/ganeti-steward/diagnose"
-    )
+    directory: Annotated[
+        str, PATH, "Where the state between runs and the last report are kept."
+    ] = "/var/lib/ganeti-steward/diagnose"
 
 
 class Agent(NamedTuple):
@@ -102,10 +101,10 @@ class Nagios(NamedTuple):
     command: Annotated[
         tuple[str, ...], COMMAND_LINE, "The check: its absolute path, then its arguments."
     ]
-    ok: Annotated[str, _NAGIOS_STATUS, "Status at exit 0."] = "Ok"
-    warning: Annotated[str, _NAGIOS_STATUS, "Status at exit 1."] = "Ok"
-    critical: Annotated[str, _NAGIOS_STATUS, "Status at exit 2."] = "live-repair"
-    unknown: Annotated[str, _NAGIOS_STATUS, "Status at exit 3."] = "unknown"
+    ok: Annotated[str, _NAGIOS_STATUS, "The status when it exits with 0."] = "Ok"
+    warning: Annotated[str, _NAGIOS_STATUS, "The status when it exits with 1."] = "Ok"
+    critical: Annotated[str, _NAGIOS_STATUS, "The status when it exits with 2."] = "live-repair"
+    unknown: Annotated[str, _NAGIOS_STATUS, "The status when it exits with 3."] = "unknown"
     repair: Annotated[str, COMMAND, "The repair command to request with live-repair."] = ""
     text: Annotated[
         bool,

@@ -29,20 +29,20 @@ class Aggregates(NamedTuple):
     required_prefixes: Annotated[
         tuple[str, ...],
         NAMES,
-        "A tag of an instance that begins so asks for the aggregate of that name.",
+        "A tag of an instance that begins with one of these requests the aggregate of that name.",
     ] = ()
-    unclaimable: Annotated[tuple[str, ...], NAMES, "Aggregates no instance may ask for."] = ()
+    unclaimable: Annotated[tuple[str, ...], NAMES, "Aggregates that no instance may request."] = ()
     combine: Annotated[
         str,
         one_of("union", "placement"),
-        "With union a node has its group's aggregates too; with placement one of both must "
-        "be in all that is asked for.",
+        "With union a node also has the aggregates of its group; with placement the node or its "
+        "group must have all requested aggregates by itself.",
     ] = "union"
     on_evacuation: Annotated[
         str,
         one_of("strict", "prefer"),
-        "Where no node complies: with strict an evacuation fails, with prefer it takes the "
-        "best other one.",
+        "Where no node complies: with strict an evacuation fails, with prefer it takes the best "
+        "other node.",
     ] = "strict"
     groups: Annotated[
         _Lists, _LISTS, 'Node groups: a list of aggregates for each, "rack1" = ["room1"].'
@@ -55,6 +55,6 @@ class Aggregates(NamedTuple):
     """node -> unit -> its aggregates"""
     pools: Annotated[_Lists, _LISTS, "The same for storage pools."] = _NOTHING
     instances: Annotated[
-        _Lists, _LISTS, 'What instances ask: "web1" = ["!in:a,b", "member_of_primary=c"].'
+        _Lists, _LISTS, 'What instances request: "web1" = ["!in:a,b", "member_of_primary=c"].'
     ] = _NOTHING
-    """instance -> what it asks"""
+    """instance -> what it requests"""

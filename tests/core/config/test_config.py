@@ -138,6 +138,7 @@ _BAD = [
     ("[aggregates.units.n1]\nu = 1", "aggregates.units: n1: u: a list of names is expected"),
     ("[diagnose]\ncollectors = ['smrat']", "diagnose.collectors: smrat is not one of smart, md, "),
     ("[diagnose]\ncommands = ['a.b']", "diagnose.commands: 'a.b' is no name of a command"),
+    ("[diagnose]\npool-user = ['*']", "diagnose.pool-user: '*' is no name of a command"),
     ("[diagnose]\nseveral-command = '../x'", "'../x' is no name of a command (letters, digits"),
     ("[diagnose]\nseveral-status = 'Ok'", "one of live-repair, evacuate, evacuate-failover is"),
     ("[diagnose]\nappear-after = 0", "diagnose.appear-after: 0 is not between 1 and 1000"),
@@ -155,7 +156,7 @@ _BAD = [
         "nagios.raid.warning: one of Ok, live-repair, evacuate, evacuate-failover, unknown is ",
     ),
     ("[collector]\nsmart = 1", "collector.smart: a section is expected, found the number 1"),
-    ("[weigh]\nx = -1", "weigh.x: -1 is not between 0 and 1e+06"),
+    ("[weigh]\nx = -1", "weigh.x: -1 is not between 0 and 1000000"),
     ("[weigh]\nx = 'y'", "weigh.x: a number is expected, found the text 'y'"),
 ]
 

@@ -1,0 +1,68 @@
+"""The reference page of the configuration, made from the declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from ganeti_steward.core import builtins
+from ganeti_steward.core.config.declaration import REQUIRED, Key, keys
+from ganeti_steward.core.config.parse import WEIGHT
+from ganeti_steward.core.config.sample import toml
+
+_TOP = """\
+# Configuration reference
+
+Every section and key of `/etc/ganeti/steward.toml`. This page is the output of
+`gnt-steward check-config --reference`. The file is TOML; a section or key that is missing has its
+default.
+"""
+
+_WEIGH = f"""
+## [weigh]
+
+Weights of the costs of plugins: the plugin's name as key, a {WEIGHT.text} as value. A plugin
+without weight has 1.
+"""
+
+_PLUGIN = """
+## [plugin.NAME]
+
+The settings of a plugin, by the name it is loaded with. The plugin says which keys there are;
+`gnt-steward check-config` checks them if it declares them.
+"""
+
+
+def reference_page() -> str:
+    """The page in Markdown."""
+    return "".join([_TOP, *_sections(), _WEIGH, _PLUGIN])
+
+
+def _sections() -> Iterator[str]:
+    for name in builtins.SECTIONS:
+        yield _section(f"[{name}]", builtins.declaration(name))
+    for kind in builtins.NAMED_SECTIONS:
+        yield _section(f"[{kind}.NAME]", builtins.declaration(kind))
+
+
+def _section(title: str, declaration: Any) -> str:
+    """One section: what it is for, and a table of its keys."""
+    text = (
+        " ".join(declaration.__doc__.partition("\n\n")[0].split())
+        .partition(": ")[2]
+        .replace("``", "`")
+    )
+    rows = groupby(keys(declaration), lambda key: (key.field, key.kind.text, key.text))
+    lines = ["", f"## {title}", "", text[:1].upper() + text[1:], ""]
+    lines += ["| key | default | value | meaning |", "|---|---|---|---|"]
+    return "\n".join([*lines, *(_row(list(alike)) for _, alike in rows)]) + "\n"
+
+
+def _row(alike: list[Key]) -> str:
+    """The row of one key, or of several that differ in their names only."""
+    key = alike[0]
+    default = "(required)" if key.default is REQUIRED else f"`{toml(key.default)}`"
+    names = ", ".join(f"`{one.name}`" for one in alike)
+    cells = (names, default, key.kind.text, key.text)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
