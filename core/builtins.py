@@ -1,36 +1,91 @@
-"""The modules of other rooms that the core imports by name, each only when it is needed.
+"""The built-in plugins, and the other modules of other rooms that the core imports by name.
 
-This is the only module of the core that names another room.
+This is the only module of the core that names another room.  Everything is imported only when
+it is needed.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-#: Name -> module of the built-in allocators.
-ALLOCATORS: Final[Mapping[str, str]] = {
-    "balanced": "ganeti_steward.allocators.balanced",
-    "dedicated": "ganeti_steward.allocators.dedicated_storage",
-    "packed": "ganeti_steward.allocators.packed",
-}
+from ganeti_steward.core.needed import Needed
 
-#: Name -> module of the built-in rules; their ``plugin`` makes the plugin.
-#: They are only loaded where a tag below ``steward:`` or their section requires it.
-RULES: Final[Mapping[str, str]] = {
-    "aggregates": "ganeti_steward.plugins.aggregates.constraint",
-}
+
+class BuiltIn(NamedTuple):
+    """A plugin that comes with the program; it is registered and called like any other."""
+
+    name: str
+    """what the configuration calls it"""
+    target: str
+    """``module`` or ``module:object``, as in an entry point"""
+    section: str = ""
+    """the section of the configuration it is configured with; empty: ``plugin.NAME``"""
+    needed: Needed | None = None
+    """when its site rules count; None: it has none, or a list of plugins has to name it"""
+    hooks: tuple[str, ...] = ()
+    """hooks that it is loaded for whenever they are called"""
+    key: str = ""
+    """the key of the configuration that has to name it; empty: none has to"""
+
+
+#: The collectors, in the order in which they run.
+COLLECTORS: Final = (
+    "smart",
+    "md",
+    "lvm",
+    "drbd",
+    "filesystems",
+    "edac",
+    "network",
+    "sensors",
+    "ipmi",
+    "kernel",
+)
+
+ALLOCATORS: Final = (
+    BuiltIn("balanced", "ganeti_steward.allocators.balanced"),
+    BuiltIn("dedicated", "ganeti_steward.allocators.dedicated_storage"),
+    BuiltIn("packed", "ganeti_steward.allocators.packed"),
+)
+
+BUILT_INS: Final = (
+    *ALLOCATORS,
+    BuiltIn(
+        "aggregates",
+        "ganeti_steward.plugins.aggregates.constraint:Constraint",
+        section="aggregates",
+        needed=Needed(tags=("steward:",), section=True),
+        hooks=("steward_check_config",),
+    ),
+    *(
+        BuiltIn(
+            name,
+            f"ganeti_steward.diagnose.collectors.{name}:Collector",
+            section=f"collector.{name}",
+            key="diagnose.collectors",
+        )
+        for name in COLLECTORS
+    ),
+    BuiltIn(
+        "diagnose.check_config",
+        "ganeti_steward.diagnose.run.node_check",
+        hooks=("steward_check_config",),
+    ),
+)
+
+#: Keys of the configuration that name plugins to be loaded -> the hook each must implement.
+PLUGIN_KEYS: Final[Mapping[str, str]] = {"plugins.load": "", "diagnose.load": "steward_diagnose"}
+
+_BY_NAME: Final = {one.name: one for one in BUILT_INS}
 
 #: Members ``command:PATH`` of a chain.
 EXTERNAL_PROGRAM: Final = "ganeti_steward.allocators.external_program"
 #: CPU load from the monitoring daemons.
 MEASURED_LOAD: Final = "ganeti_steward.allocators.state.measured_load"
-#: Allocators that are asked for comparison.
+#: Allocators that are called for comparison.
 SHADOWS: Final = "ganeti_steward.plugins.shadow.shadows"
-#: Checks of the node side's configuration, and its collectors.
-COLLECTORS: Final = "ganeti_steward.diagnose.run.collectors"
-NODE_CHECK: Final = "ganeti_steward.diagnose.run.node_check"
 
 _CORE_SECTIONS: Final = "ganeti_steward.core.config.values"
 _DIAGNOSE_SECTIONS: Final = "ganeti_steward.diagnose.config.sections"
@@ -88,3 +143,8 @@ def declaration(section: str) -> Any:
 def command_module(command: str) -> Any:
     """The module of a command of ``gnt-steward``."""
     return module(f"{COMMANDS[command]}.{command.replace('-', '_')}")
+
+
+def built_in(name: str) -> BuiltIn | None:
+    """The built-in plugin of a name; None when there is none."""
+    return _BY_NAME.get(name)

@@ -54,6 +54,18 @@ class PluginError(StewardError):
         super().__init__(f"{kind}{plugin}: {fault}")
 
 
+class BadSettings(PluginError):
+    """Settings that a plugin cannot use: what its ``configure`` raises, naming every fault.
+
+    Each fault begins with the path of its key: ``plugin.rack.height: ...``.
+    """
+
+    def __init__(self, plugin: str, faults: Sequence[str]) -> None:
+        super().__init__(plugin, "")
+        self.faults = tuple(faults)
+        self.args = (join_faults(self.faults),)
+
+
 def reason_of(err: Exception) -> str:
     """What an error of the system says, without the file it is about."""
     return getattr(err, "strerror", None) or str(err)

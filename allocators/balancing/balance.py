@@ -137,7 +137,7 @@ class _Balancer:
         residents = movable(state, self._members, request)
         self._terms: dict[str, Terms] = {
             resident.demand.instance.name: terms_of(
-                state.frame, resident.demand.instance, context.site
+                state.frame, resident.demand.instance, context.site_rules
             )
             for resident in residents
         }

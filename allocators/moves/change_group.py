@@ -60,7 +60,7 @@ def _task(
     frame = state.frame
     demand, primary, secondary = resident
     forced = context.options.ignore_soft_errors
-    terms = terms_of(frame, demand.instance, context.site, forced=forced)
+    terms = terms_of(frame, demand.instance, context.site_rules, forced=forced)
     twice = (moves.TWO_COPIES, moves.TWO_COPIES_FIRST_OVER)
     template = demand.instance.template
     fault = f"Instances of type {template} cannot be relocated" if template in NOT_MIRRORED else ""

@@ -67,7 +67,7 @@ def _task(
     frame = state.frame
     demand, primary, secondary = resident
     forced = context.options.ignore_soft_errors
-    terms = terms_of(frame, demand.instance, context.site, forced=forced)
+    terms = terms_of(frame, demand.instance, context.site_rules, forced=forced)
     group = int(frame.group[primary])
     targets: Mask = frame.group == group
     targets[[primary, *left]] = False

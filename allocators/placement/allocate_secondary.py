@@ -35,7 +35,7 @@ def allocate_secondary(
         return Refusal(f"Instance already has a secondary: {request.name} on {instance.nodes[1]}")
     state = load(cluster, None, context.options.kvm_memory)
     resident = state.resident(request.name)
-    terms = terms_of(state.frame, instance, context.site)
+    terms = terms_of(state.frame, instance, context.site_rules)
     if terms.fault:
         return Refusal(terms.fault)
     primary, left = resident.primary, state.removed(resident)

@@ -109,7 +109,7 @@ class Placer:
         return terms_of(
             self._before.frame,
             item.instance,
-            self._context.site,
+            self._context.site_rules,
             options.restrict_to if options.restrict_to is not None else item.restrict_to,
             forced=options.ignore_soft_errors,
         )

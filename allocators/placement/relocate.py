@@ -36,7 +36,7 @@ def relocate(
     if fault:
         return Refusal(fault)
     forced = context.options.ignore_soft_errors
-    terms = terms_of(state.frame, instance, context.site, forced=forced)
+    terms = terms_of(state.frame, instance, context.site_rules, forced=forced)
     if terms.fault:
         return Refusal(terms.fault)
     leave = _leave_secondary if resident.demand.drbd else _leave_primary

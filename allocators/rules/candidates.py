@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Floats, Frame, Ints, Mask, State
     from ganeti_steward.core.model.cluster import Instance
-    from ganeti_steward.core.model.site_rules import Site
+    from ganeti_steward.core.model.site_rules import SiteRules
 
 
 class Terms(NamedTuple):
     """What holds for one instance whatever the state: site rules, restrictions."""
 
     bans: Mapping[str, list[Check]]
-    """role -> the site's checks"""
+    """role -> the checks of the site rules"""
     costs: Mapping[str, Floats]
     """role -> what each node costs in it"""
     restricted: Check | None = None
@@ -69,17 +69,17 @@ class Verdicts(NamedTuple):
 def terms_of(
     frame: Frame,
     instance: Instance,
-    site: Site,
+    site_rules: SiteRules,
     restrict_to: tuple[str, ...] | None = None,
     *,
     forced: bool = False,
 ) -> Terms:
-    """Ask the site's plugins once for all nodes; raises PluginError."""
+    """Collect the site rules for all nodes once; raises PluginError."""
     cluster = frame.cluster
     bans: dict[str, list[Check]] = {role: [] for role in ROLES}
     by_rule: dict[tuple[str, str], dict[int, str]] = {}
     faults: list[str] = []
-    for ban in site.bans(cluster, instance):
+    for ban in site_rules.bans(cluster, instance):
         if isinstance(ban, NoPlace):
             faults.append(ban.reason)
             continue
@@ -92,7 +92,7 @@ def terms_of(
     for (role, rule), reasons in by_rule.items():
         bans[role].append(_told_check(rule, "FailTags", reasons, frame.size))
     costs = {role: np.zeros(frame.size) for role in ROLES}
-    for (name, role), cost in site.costs(cluster, instance).items():
+    for (name, role), cost in site_rules.costs(cluster, instance).items():
         costs[role][cluster.node_index[name]] += cost
     return Terms(bans, costs, _restriction(frame, restrict_to), forced, fault)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core import builtins
 from ganeti_steward.core.config.load import config_path, load_config
@@ -16,10 +17,19 @@ from ganeti_steward.core.errors import (
     EXIT_FAILURE,
     EXIT_OK,
     BadConfig,
+    BadSettings,
     PluginError,
 )
-from ganeti_steward.core.hooks.manager import Plugins, rule_faults
+from ganeti_steward.core.hooks.calls import call
+from ganeti_steward.core.hooks.checks import check_list, check_text
+from ganeti_steward.core.hooks.manager import Plugins
+from ganeti_steward.core.hooks.settings import named_plugins
 from ganeti_steward.core.model.requests import HOOKS
+
+if TYPE_CHECKING:
+    from pluggy import HookImpl
+
+_HOOK: Final = "steward_check_config"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,16 +50,9 @@ def run(options: argparse.Namespace) -> int:
         return EXIT_OK
     path = options.file or config_path()
     try:
-        config = load_config(path)
+        faults: Sequence[str] = list(config_faults(load_config(path)))
     except BadConfig as err:
-        for fault in err.faults:
-            print(f"{path}: {fault}")
-        return EXIT_FAILURE
-    faults = [
-        *rule_faults(config),
-        *plugin_faults(config),
-        *builtins.module(builtins.NODE_CHECK).node_faults(config),
-    ]
+        faults = err.faults
     for fault in faults:
         print(f"{path}: {fault}")
     if not faults:
@@ -57,59 +60,83 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_FAILURE if faults else EXIT_OK
 
 
-def plugin_faults(config: Config) -> list[str]:
-    """What is wrong with the plugins a configuration names, with the key naming them."""
-    found = _load_faults(config)
-    faults = [f"plugins.load: {err}" for err in found]
-    broken = {err.plugin for err in found}
-    good = [name for name in config.plugins.load if name not in broken]
+def config_faults(config: Config) -> Iterator[str]:
+    """What is wrong with the plugins and programs named, and what the plugins find wrong."""
+    loading = list(_load_faults(config))
+    yield from (fault for _, fault in loading)
+    broken = {name for name, _ in loading}
+    good = tuple(name for name in config.plugins.load if name not in broken)
     try:
-        plugins = Plugins(_loading(config, good))
+        plugins = Plugins(config, good)
     except PluginError as err:
         # Two names of one plugin, each good by itself.
-        return [*faults, f"plugins.load: {err}"]
+        yield f"plugins.load: {err}"
+        plugins = Plugins(config, ())
+    else:
+        yield from _chain_faults(config, plugins, broken)
+        yield from _unknown_names(config)
+    yield from _found(config, plugins.implementations(_HOOK))
+    for one in named_plugins(config):
+        if one.name not in (*broken, *good) and _HOOK in (
+            plugins := Plugins(config, (one.name,))
+        ).hooks(one.name):
+            yield from _found(config, [plugins.implementation(one.name, _HOOK)])
+
+
+def _load_faults(config: Config) -> Iterator[tuple[str, str]]:
+    """Each plugin that cannot be loaded or lacks the hook it is named for, with the fault."""
+    for one in named_plugins(config):
+        try:
+            plugins = Plugins(config, (one.name,))
+            if one.hook:
+                plugins.implementation(one.name, one.hook)
+        except BadSettings as err:
+            yield from ((one.name, fault) for fault in err.faults)
+        except PluginError as err:
+            yield one.name, f"{one.key}: {err}"
+
+
+def _chain_faults(config: Config, plugins: Plugins, broken: Collection[str]) -> Iterator[str]:
+    """What is wrong with the members of the chains and the shadows."""
     for section, members in (("allocators", config.chain), ("shadow", config.shadows)):
         for kind, hook in HOOKS.items():
-            asked = [name for name in members(kind) if name not in broken]
-            faults += [f"{section}.{kind}: {err}" for err in _member_faults(plugins, asked, hook)]
-    loaded = config.plugins.load
-    diagnose = config.section(builtins.declaration("diagnose"))
+            for name in members(kind):
+                fault = "" if name in broken else _member_fault(plugins, name, hook)
+                if fault:
+                    yield f"{section}.{kind}: {fault}"
+
+
+def _member_fault(plugins: Plugins, name: str, hook: str) -> str:
+    """What is wrong with one member; empty when nothing is."""
+    try:
+        if name.startswith(COMMAND_PREFIX):
+            builtins.module(builtins.EXTERNAL_PROGRAM).command_of(name)
+        else:
+            plugins.implementation(name, hook)
+    except PluginError as err:
+        return str(err)
+    return ""
+
+
+def _unknown_names(config: Config) -> Iterator[str]:
+    """Weights and sections of plugins that nothing loads."""
+    loaded = [one.name for one in named_plugins(config)]
     for section, names, known in (
-        ("weigh", config.weigh, loaded),
-        ("plugin", config.plugin, (*loaded, *diagnose.load)),
+        ("weigh", config.weigh, config.plugins.load),
+        ("plugin", config.plugin, loaded),
     ):
-        faults += [
-            f"{section}.{name}: no plugin of this name is loaded"
-            for name in names
-            if name not in known
-        ]
-    return faults
+        for name in names:
+            if name not in known:
+                yield f"{section}.{name}: no plugin of this name is loaded"
 
 
-def _member_faults(plugins: Plugins, names: Sequence[str], hook: str) -> list[PluginError]:
-    """What is wrong with the members of one chain."""
-    faults = []
-    for name in names:
+def _found(config: Config, implementations: Iterable[HookImpl]) -> Iterator[str]:
+    """The faults that plugins find, each plugin by its name and within its time limit."""
+    for one in implementations:
+        name = one.plugin_name
         try:
-            if name.startswith(COMMAND_PREFIX):
-                builtins.module(builtins.EXTERNAL_PROGRAM).command_of(name)
-            else:
-                plugins.allocator(name, hook)
+            faults = call(one, config.plugins.time_limit, config=config) or ()
+            check_list(name, _HOOK, faults)
+            yield from [check_text(name, "a fault", fault) for fault in faults]
         except PluginError as err:
-            faults.append(err)
-    return faults
-
-
-def _load_faults(config: Config) -> list[PluginError]:
-    """The fault of each plugin that cannot be loaded."""
-    faults = []
-    for name in config.plugins.load:
-        try:
-            Plugins(_loading(config, [name]))
-        except PluginError as err:
-            faults.append(err)
-    return faults
-
-
-def _loading(config: Config, names: Sequence[str]) -> Config:
-    return config._replace(plugins=config.plugins._replace(load=tuple(names)))
+            yield str(err)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 from ganeti_steward.core import builtins
 from ganeti_steward.core.commands.tables import add_table_options, table
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import COMMAND_PREFIX, EXIT_FAILURE, EXIT_OK, PluginError
-from ganeti_steward.core.hooks.manager import Plugins, entry_points
+from ganeti_steward.core.hooks.loading import entry_points
+from ganeti_steward.core.hooks.manager import Plugins
+from ganeti_steward.core.hooks.settings import is_used, named_plugins
 from ganeti_steward.core.model.requests import HOOKS
 
 
@@ -46,21 +47,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _named(config: Config) -> Iterator[tuple[str, str, bool]]:
-    """Name and origin of each plugin and collector, and whether it is loaded."""
-    own = (*builtins.ALLOCATORS, *builtins.RULES)
-    diagnose = _diagnose(config)
-    loaded = (*own, *config.plugins.load, *diagnose.load)
+    """Name and origin of each plugin, and whether it takes part."""
+    named = [one.name for one in named_plugins(config)]
+    for one in builtins.BUILT_INS:
+        yield one.name, "built-in", is_used(config, one) or one.name in named
     installed = {point.name for point in entry_points()}
-    for name in dict.fromkeys([*loaded, *sorted(installed)]):
-        origin = "entry point" if name in installed else "module"
-        yield name, "built-in" if name in own else origin, name in loaded
-    for name in builtins.module(builtins.COLLECTORS).COLLECTORS:
-        yield name, "built-in", name in diagnose.collectors
-
-
-def _diagnose(config: Config) -> Any:
-    """The section of the node side, which has its own plugins and collectors."""
-    return config.section(builtins.declaration("diagnose"))
+    for name in dict.fromkeys([*named, *sorted(installed)]):
+        if builtins.built_in(name) is None:
+            yield name, "entry point" if name in installed else "module", name in named
 
 
 def _commands(config: Config) -> dict[str, list[str]]:
@@ -75,14 +69,8 @@ def _commands(config: Config) -> dict[str, list[str]]:
 
 def _hooks(name: str, config: Config) -> list[str]:
     """The hooks of one plugin, loaded by itself so that each has its own fault."""
-    collectors = builtins.module(builtins.COLLECTORS)
-    if name in collectors.COLLECTORS:
-        fault = collectors.collector_fault(name, config.collector.get(name, {}))
-        if fault:
-            raise PluginError(name, str(fault))
-        return [collectors.HOOK]
-    if name in _diagnose(config).load:
-        hooks: list[str] = builtins.module(builtins.NODE_CHECK).diagnose_hooks(name, config)
-        return hooks
-    alone = config.plugins._replace(load=(name,))
-    return Plugins(config._replace(plugins=alone)).hooks(name)
+    plugins = Plugins(config, (name,))
+    for one in named_plugins(config):
+        if one.name == name and one.hook:
+            plugins.implementation(name, one.hook)
+    return plugins.hooks(name)

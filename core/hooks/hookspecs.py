@@ -10,6 +10,7 @@ import pluggy
 from ganeti_steward.core import PROJECT
 
 if TYPE_CHECKING:
+    from ganeti_steward.core.config.values import Config
     from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster, Instance
     from ganeti_steward.core.model.context import Context
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
         MultiAllocate,
         NodeEvacuate,
         Relocate,
+        Request,
     )
-    from ganeti_steward.core.model.site_rules import Ban, Cost
+    from ganeti_steward.core.model.site_rules import Ban, Cost, NoPlace
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 
@@ -36,7 +38,7 @@ def steward_allocate(request: Allocate, cluster: Cluster, context: Context) -> O
 
     :param request: the instance wanted, the number of nodes, group and node restrictions
     :param cluster: the cluster as it is
-    :param context: options of the call and the site's own rules
+    :param context: options of the call and the site rules
     :return: an answer with node names (primary first), a refusal, or None ("not mine")
     """
 
@@ -49,7 +51,7 @@ def steward_multi_allocate(
 
     :param request: the batch
     :param cluster: the cluster as it is
-    :param context: options of the call and the site's own rules
+    :param context: options of the call and the site rules
     :return: an answer ``[[[name, nodes], ...], [failed names]]``, a refusal, or None
     """
 
@@ -60,7 +62,7 @@ def steward_relocate(request: Relocate, cluster: Cluster, context: Context) -> O
 
     :param request: the instance and the node it leaves
     :param cluster: the cluster as it is
-    :param context: options of the call and the site's own rules
+    :param context: options of the call and the site rules
     :return: an answer with one node name, a refusal, or None
     """
 
@@ -73,7 +75,7 @@ def steward_allocate_secondary(
 
     :param request: the instance
     :param cluster: the cluster as it is
-    :param context: options of the call and the site's own rules
+    :param context: options of the call and the site rules
     :return: an answer that is one node name (a string), a refusal, or None
     """
 
@@ -86,7 +88,7 @@ def steward_node_evacuate(
 
     :param request: the instances and the mode
     :param cluster: the cluster as it is
-    :param context: options of the call and the site's own rules
+    :param context: options of the call and the site rules
     :return: an answer ``[moved, failed, jobs]`` (`ganeti_steward.core.model.opcodes`), a
         refusal, or None
     """
@@ -100,7 +102,7 @@ def steward_change_group(
 
     :param request: the instances and the groups they may go to
     :param cluster: the cluster as it is
-    :param context: options of the call and the site's own rules
+    :param context: options of the call and the site rules
     :return: an answer ``[moved, failed, jobs]``, a refusal, or None
     """
 
@@ -111,7 +113,7 @@ def steward_balance(request: Balance, cluster: Cluster, context: Context) -> Out
 
     :param request: how many moves at most, and what may be moved
     :param cluster: the cluster as it is
-    :param context: options of the call and the site's own rules
+    :param context: options of the call and the site rules
     :return: an answer ``[moved, [], jobs]``, jobs in the order in which they must be done,
         a refusal, or None
     """
@@ -123,16 +125,19 @@ def steward_capacity(request: Capacity, cluster: Cluster, context: Context) -> O
 
     :param request: the instance
     :param cluster: the cluster as it is
-    :param context: options of the call and the site's own rules
+    :param context: options of the call and the site rules
     :return: an answer ``{"count": N, "placements": [[node, ...], ...], "limited_by": text}``,
         a refusal, or None
     """
 
 
 @hookspec
-def steward_constrain(cluster: Cluster, instance: Instance) -> Iterable[Ban] | None:
-    """Say which nodes may not serve an instance, in which role, and why.
+def steward_constrain(
+    request: Request, cluster: Cluster, instance: Instance
+) -> Iterable[Ban | NoPlace] | None:
+    """Return which nodes may not serve an instance, in which role, and why.
 
+    :param request: the request that is answered, all instances of a batch included
     :param cluster: the cluster as it is
     :param instance: the instance to be placed or moved
     :return: any number of bans; a failure of the plugin refuses the request
@@ -140,13 +145,35 @@ def steward_constrain(cluster: Cluster, instance: Instance) -> Iterable[Ban] | N
 
 
 @hookspec
-def steward_weigh(cluster: Cluster, instance: Instance) -> Iterable[Cost] | None:
-    """Say what having an instance on a node costs; lower is better.
+def steward_weigh(request: Request, cluster: Cluster, instance: Instance) -> Iterable[Cost] | None:
+    """Return what having an instance on a node costs; lower is better.
 
+    :param request: the request that is answered, all instances of a batch included
     :param cluster: the cluster as it is
     :param instance: the instance to be placed or moved
     :return: any number of costs; each is multiplied by the plugin's configured weight and
         added to the cluster score
+    """
+
+
+@hookspec
+def steward_annotate(request: Request, cluster: Cluster, outcome: Outcome) -> Iterable[str] | None:
+    """Return notes on an answer, for the administrator.
+
+    :param request: the request that was answered
+    :param cluster: the cluster as it was then
+    :param outcome: the answer or the refusal
+    :return: any number of short texts, which follow the answer's info in brackets; a failure of
+        the plugin is logged and changes nothing
+    """
+
+
+@hookspec
+def steward_check_config(config: Config) -> Iterable[str] | None:
+    """Return what is wrong with the configuration, for ``gnt-steward check-config``.
+
+    :param config: the whole configuration, which can be read and has values of the right types
+    :return: any number of faults, each with the path of its key first: ``plugin.rack.height: ...``
     """
 
 

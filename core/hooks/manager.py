@@ -1,67 +1,61 @@
-"""Loading plugins and asking them, each by its name and under its own guard.
+"""The plugins of one run: loaded by name, registered with pluggy, configured.
 
-Built-in plugins are dotted names, imported when a request needs them.  Others are loaded
-when the configuration names them; all installed entry points are only looked through by
-``gnt-steward plugins`` and ``check-config``, because that costs more than an allocation.
+A built-in plugin is loaded when a request needs it, every other one when the configuration
+names it.  Calling them is `ganeti_steward.core.hooks.calls`.
 """
 
 from __future__ import annotations
 
-import importlib
-import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from numbers import Real
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Final
 
 import pluggy
 
 from ganeti_steward.core import PROJECT
-from ganeti_steward.core.builtins import ALLOCATORS, RULES
+from ganeti_steward.core.builtins import ALLOCATORS, BUILT_INS, built_in
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks import hookspecs
 from ganeti_steward.core.hooks import timed_call as guard
-from ganeti_steward.core.json_reader import LIMIT
-from ganeti_steward.core.model.site_rules import ROLES, TAG_PREFIX, Ban, Cost, NoPlace
+from ganeti_steward.core.hooks.loading import load_plugin
+from ganeti_steward.core.hooks.settings import is_configured, settings_of
+from ganeti_steward.core.needed import Needed
 
 if TYPE_CHECKING:
     from ganeti_steward.core.config.values import Config
-    from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster, Instance
-    from ganeti_steward.core.model.requests import Request
 
 #: Every hook there is.
 HOOK_NAMES: Final = tuple(name for name in vars(hookspecs) if name.startswith("steward_"))
-
-_log = logging.getLogger(__name__)
 
 
 class Plugins:
     """The plugins of one run."""
 
-    def __init__(self, config: Config, request: Request | None = None) -> None:
-        """Load what the configuration names; raises PluginError naming the plugin.
-
-        ``request``: what the plugins are loaded for; None where nothing is to be answered.
-        """
-        self._config, self._request = config, request
-        self._speaking: tuple[Cluster, bool] | None = None
-        self._checked: dict[str, tuple[Cluster, tuple[Any, ...]]] = {}
-        """plugin -> the last bans that were looked at, and for which cluster"""
+    def __init__(self, config: Config, load: Sequence[str] | None = None) -> None:
+        """Load what the configuration names, or ``load``; raises PluginError."""
+        self._config = config
+        self._waiting = {one.name: one.needed for one in BUILT_INS if one.needed}
+        """plugins whose site rules count once they are needed -> when that is"""
+        self._known: Cluster | None = None
+        """the cluster by whose tags those needed were chosen"""
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(hookspecs)
-        for name in config.plugins.load:
+        self._named = tuple(config.plugins.load if load is None else load)
+        for name in self._named:
             self._load(name)
+            if built_in(name):
+                self._waiting.pop(name, None)
+
+    # -- loading
 
     def _load(self, name: str) -> object:
         limit = self._config.plugins.time_limit
         plugin = guard.call(name, limit, load_plugin, name=name)
-        if name in RULES:
-            make = getattr(plugin, "plugin")  # noqa: B009 - only these modules have it
-            plugin = make(self._config, self._request)
         guard.call(name, limit, self._register, name=name, plugin=plugin)
         configure = getattr(plugin, "configure", None)
         if configure is not None:
-            settings = self._config.plugin.get(name, {})
+            settings = settings_of(self._config, name)
             guard.call(name, limit, configure, settings=settings)
         return plugin
 
@@ -72,11 +66,50 @@ class Plugins:
         except (pluggy.PluginValidationError, ValueError) as err:
             text = " ".join(str(err).split())
             raise PluginError(name, f"cannot be registered: {text}") from None
-        _check_heard(name, plugin, self.hooks(name))
+        _check_marked(name, plugin, self.hooks(name))
         for caller in self._manager.get_hookcallers(plugin) or ():
             mine = [one for one in caller.get_hookimpls() if one.plugin is plugin]
             if any(one.wrapper or one.hookwrapper for one in mine):
                 raise PluginError(name, f"{caller.name} is a wrapper, which is never called")
+        self._wait(name, getattr(plugin, "NEEDED", None))
+
+    def _wait(self, name: str, needed: object) -> None:
+        if isinstance(needed, Needed):
+            self._waiting[name] = needed
+        elif needed is not None:
+            raise PluginError(name, f"NEEDED is {guard.shown(needed)}, not a Needed")
+
+    def _plugin(self, name: str) -> object:
+        plugin = self._manager.get_plugin(name)
+        if plugin is None and built_in(name):
+            plugin = self._load(name)
+        if plugin is None:
+            names = [one.name for one in ALLOCATORS]
+            known = ", ".join(dict.fromkeys([*names, *self._named]))
+            raise PluginError(name, f"is no allocator that is loaded (loaded: {known})")
+        return plugin
+
+    # -- those that are only needed now and then
+
+    def wake(self, cluster: Cluster, instance: Instance | None = None) -> None:
+        """Have the plugins take part that this cluster or instance needs; raises PluginError."""
+        if not self._waiting:
+            return
+        if self._known is not cluster:
+            self._wake(tuple(_tags(cluster)), configured=True)
+            self._known = cluster
+        if instance is not None and instance.tags:
+            self._wake(instance.tags)
+
+    def _wake(self, tags: Collection[str], *, configured: bool = False) -> None:
+        for name, needed in tuple(self._waiting.items()):
+            if needed.by(tags) or (
+                configured and needed.section and is_configured(self._config, name)
+            ):
+                self._plugin(name)
+                del self._waiting[name]
+
+    # -- looking up
 
     def hooks(self, name: str) -> list[str]:
         """The hooks a plugin implements, a built-in one loaded now; raises PluginError."""
@@ -84,103 +117,46 @@ class Plugins:
         found = {caller.name for caller in callers}
         return [hook for hook in HOOK_NAMES if hook in found]
 
-    def _plugin(self, name: str) -> object:
-        plugin = self._manager.get_plugin(name)
-        if plugin is None and (name in ALLOCATORS or name in RULES):
-            plugin = self._load(name)
-        if plugin is None:
-            known = ", ".join(dict.fromkeys([*ALLOCATORS, *self._config.plugins.load]))
-            raise PluginError(name, f"is no allocator that is loaded (loaded: {known})")
-        return plugin
-
-    def allocator(self, name: str, hook: str) -> pluggy.HookImpl:
-        """The allocator's implementation of a hook; raises PluginError when there is none."""
+    def implementation(self, name: str, hook: str) -> pluggy.HookImpl:
+        """A plugin's implementation of a hook; raises PluginError when there is none."""
         plugin = self._plugin(name)
-        for implementation in self.implementations(hook):
-            if implementation.plugin is plugin:
-                return implementation
+        for found in self._implementations(hook):
+            if found.plugin is plugin:
+                return found
         raise PluginError(name, f"does not implement {hook}")
 
     def implementations(self, hook: str) -> Iterator[pluggy.HookImpl]:
-        """All loaded implementations of a hook, in the order of the configuration."""
+        """All implementations of a hook that take part, in the order of the configuration.
+
+        Raises PluginError for a built-in plugin that cannot be loaded.
+        """
+        for name in _WITH_HOOK.get(hook, ()):
+            self._plugin(name)
+        for found in self._implementations(hook):
+            if found.plugin_name not in self._waiting or hook in _ALWAYS:
+                yield found
+
+    def _implementations(self, hook: str) -> Iterable[pluggy.HookImpl]:
         caller: pluggy.HookCaller = getattr(self._manager.hook, hook)
-        yield from caller.get_hookimpls()
-
-    def call(self, implementation: pluggy.HookImpl, limit: float, **arguments: object) -> Any:
-        """Call one implementation under its guard; raises PluginError."""
-        wanted = {name: arguments[name] for name in implementation.argnames}
-        _log.debug("plugin=%s hook=%s called", implementation.plugin_name, _hook(implementation))
-        result = guard.call(implementation.plugin_name, limit, _collected(implementation), **wanted)
-        _log.debug("plugin=%s hook=%s done", implementation.plugin_name, _hook(implementation))
-        return result
-
-    def bans(self, cluster: Cluster, instance: Instance) -> tuple[Ban | NoPlace, ...]:
-        """What the constrain hooks say; raises PluginError, also for unusable answers."""
-        found: tuple[Ban | NoPlace, ...] = ()
-        for name, given in self._ask("steward_constrain", cluster, instance):
-            # The same value again, as for instances that ask the same, needs no other look.
-            bans, last = tuple(given), self._checked.get(name)
-            if last is None or last[0] is not cluster or last[1] is not bans:
-                for ban in bans:
-                    _check_ban(name, ban, cluster)
-                self._checked[name] = cluster, bans
-            found = (*found, *bans) if found else bans
-        return found
-
-    def costs(self, cluster: Cluster, instance: Instance) -> Mapping[tuple[str, str], float]:
-        """What the weigh hooks say, weighted and added up; raises PluginError."""
-        total: dict[tuple[str, str], float] = {}
-        for name, given in self._ask("steward_weigh", cluster, instance):
-            weight = self._config.weigh.get(name, 1.0)
-            for cost in given:
-                if not isinstance(cost, Cost):
-                    fault = f"steward_weigh must give costs, not {guard.shown(cost)}"
-                    raise PluginError(name, fault)
-                _check_place(name, cost.node, cost.role, cluster)
-                place = (cost.node, cost.role)
-                total[place] = total.get(place, 0.0) + weight * _checked_cost(name, cost)
-        return total
-
-    def notes(self, cluster: Cluster, outcome: Outcome) -> list[str]:
-        """What the program's own rules say of an answer besides; raises PluginError."""
-        self._engage(cluster)
-        found: list[str] = []
-        for name in RULES:
-            rule: Any = self._manager.get_plugin(name)
-            if rule is not None:
-                limit = self._config.plugins.time_limit
-                found += guard.call(name, limit, rule.notes, cluster=cluster, outcome=outcome)
-        return found
-
-    def _engage(self, cluster: Cluster, instance: Instance | None = None) -> None:
-        """Load the program's own rules where something speaks of them."""
-        for name in RULES:
-            if self._manager.get_plugin(name) is None and self._spoken_of(cluster, instance):
-                self._load(name)
-
-    def _spoken_of(self, cluster: Cluster, instance: Instance | None) -> bool:
-        """Whether the configuration or a tag that matters says anything."""
-        if self._speaking is None or self._speaking[0] is not cluster:
-            self._speaking = cluster, _configured(self._config) or _tagged(cluster)
-        return self._speaking[1] or (instance is not None and _ours(instance.tags))
-
-    def _ask(
-        self, hook: str, cluster: Cluster, instance: Instance
-    ) -> Iterator[tuple[str, Sequence[Any]]]:
-        limit = self._config.plugins.time_limit
-        self._engage(cluster, instance)
-        for implementation in self.implementations(hook):
-            name = implementation.plugin_name
-            given = self.call(implementation, limit, cluster=cluster, instance=instance)
-            if given is None:
-                continue
-            if type(given) not in (list, tuple):
-                raise PluginError(name, f"{hook} must give a list, not {guard.shown(given)}")
-            yield name, given
+        return caller.get_hookimpls()
 
 
-def _check_heard(name: str, plugin: object, hooks: Collection[str]) -> None:
-    """A rule that is never asked must not pass for one that has nothing to say."""
+#: Hook -> the built-in plugins that are loaded whenever it is called.
+_WITH_HOOK: Final = {
+    hook: tuple(one.name for one in BUILT_INS if hook in one.hooks)
+    for hook in dict.fromkeys(chain.from_iterable(one.hooks for one in BUILT_INS))
+}
+
+#: Hooks that are called whether or not their plugin is needed for a request.
+_ALWAYS: Final = frozenset(HOOK_NAMES) - {
+    "steward_constrain",
+    "steward_weigh",
+    "steward_annotate",
+}
+
+
+def _check_marked(name: str, plugin: object, hooks: Collection[str]) -> None:
+    """A hook that is never called must not pass for one that returns nothing."""
     for hook in HOOK_NAMES:
         if callable(getattr(plugin, hook, None)) and hook not in hooks:
             raise PluginError(name, f"{hook} is not marked with @hookimpl")
@@ -188,102 +164,10 @@ def _check_heard(name: str, plugin: object, hooks: Collection[str]) -> None:
         raise PluginError(name, "implements no hook")
 
 
-def _configured(config: Config) -> bool:
-    """Whether the configuration says anything about the program's own rules."""
-    return any(name in config.sections for name in RULES)
-
-
-def _tagged(cluster: Cluster) -> bool:
-    """Whether the cluster, a group or a node has a tag of the program's own."""
-    if _ours(cluster.tags) or any(_ours(group.tags) for group in cluster.groups):
-        return True
-    return any(_ours(node.tags) for node in cluster.nodes)
-
-
-def _ours(tags: tuple[str, ...]) -> bool:
-    return any(tag.startswith(TAG_PREFIX) for tag in tags)
-
-
-def _hook(implementation: pluggy.HookImpl) -> str:
-    return implementation.function.__name__
-
-
-def _collected(implementation: pluggy.HookImpl) -> Any:
-    """The function, running a generator to its end inside the guard."""
-
-    def function(**arguments: object) -> object:
-        result: Any = implementation.function(**arguments)
-        return list(result) if isinstance(result, Iterator) else result
-
-    return function
-
-
-def _check_ban(name: str, ban: object, cluster: Cluster) -> None:
-    if isinstance(ban, NoPlace):
-        _check_text(name, "the reason for no place", ban.reason)
-        return
-    if not isinstance(ban, Ban):
-        raise PluginError(name, f"steward_constrain must give bans, not {guard.shown(ban)}")
-    _check_place(name, ban.node, ban.role, cluster)
-    _check_text(name, f"the rule for {ban.node}", ban.rule)
-    _check_text(name, f"the reason for {ban.node}", ban.reason)
-
-
-def _check_place(name: str, node: object, role: object, cluster: Cluster) -> None:
-    if not isinstance(node, str) or node not in cluster.node_index:
-        raise PluginError(
-            name, f"names the node {guard.shown(node)}, which the cluster does not have"
-        )
-    if role not in ROLES:
-        raise PluginError(name, f"names the role {guard.shown(role)} (known: {', '.join(ROLES)})")
-
-
-def _check_text(name: str, what: str, text: object) -> None:
-    if not isinstance(text, str) or not text:
-        raise PluginError(name, f"{what} is {guard.shown(text)}, not a text")
-
-
-def _checked_cost(name: str, cost: Cost) -> float:
-    # Real rather than float: whoever computes with numpy gives its numbers.
-    if not isinstance(cost.cost, Real) or not -LIMIT <= cost.cost <= LIMIT:
-        fault = f"the cost of {cost.node} is {guard.shown(cost.cost)}, not a number up to {LIMIT:g}"
-        raise PluginError(name, fault)
-    return float(cost.cost)
-
-
-def rule_faults(config: Config) -> list[str]:
-    """What the program's own rules find wrong with their section; raises PluginError."""
-    found: list[str] = []
-    for name in RULES if _configured(config) else ():
-        rule: Any = load_plugin(name)
-        found += rule.faults(config)
-    return found
-
-
-def load_plugin(name: str) -> object:
-    """Import a plugin by module path or entry point; raises PluginError."""
-    try:
-        try:
-            return importlib.import_module(ALLOCATORS.get(name) or RULES.get(name, name))
-        except ModuleNotFoundError as err:
-            if err.name is None or not (name == err.name or name.startswith(err.name + ".")):
-                raise
-            return _entry_point(name)
-    except PluginError:
-        raise
-    except Exception as err:
-        raise PluginError(name, f"cannot be loaded: {guard.sentence(err)}") from err
-
-
-def _entry_point(name: str) -> object:
-    for point in entry_points():
-        if point.name == name:
-            return point.load()
-    raise PluginError(name, f"is neither a module nor an entry point of the group {PROJECT}")
-
-
-def entry_points() -> list[Any]:
-    """All installed entry points of the program's group; slow, off the allocator's path."""
-    from importlib.metadata import entry_points as installed
-
-    return list(installed(group=PROJECT))
+def _tags(cluster: Cluster) -> Iterator[str]:
+    """The tags of the cluster, its groups and its nodes."""
+    yield from cluster.tags
+    for group in cluster.groups:
+        yield from group.tags
+    for node in cluster.nodes:
+        yield from node.tags

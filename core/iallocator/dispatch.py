@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ganeti_steward.core import builtins
 from ganeti_steward.core.config.values import CHAIN_LIMIT
 from ganeti_steward.core.errors import COMMAND_PREFIX, PluginError
 from ganeti_steward.core.hooks import timed_call as guard
+from ganeti_steward.core.hooks.calls import PluginRules, call, log_failure
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.iallocator.results import is_result
@@ -65,23 +67,19 @@ def dispatch(
         measured_load = builtins.module(builtins.MEASURED_LOAD)
         cluster, note = measured_load.measured(cluster, options)
     try:
-        plugins = Plugins(config, request)
+        plugins = Plugins(config)
     except PluginError as err:
         outcome: Outcome = _failed(err)
     else:
-        context = Context(options, plugins, explain)
+        rules = PluginRules(plugins, config, request)
+        context = Context(options, rules, explain)
         outcome = _ask_chain(Question(request, cluster, context, plugins, raw), config, started)
-        outcome = _noted(outcome, plugins, cluster)
+        outcome = _noted(outcome, rules.notes(cluster, outcome))
     return outcome._replace(info=f"{outcome.info} ({note})") if note else outcome
 
 
-def _noted(outcome: Outcome, plugins: Plugins, cluster: Cluster) -> Outcome:
-    """With what the program's own rules have to say besides; that never spoils an answer."""
-    try:
-        notes = plugins.notes(cluster, outcome)
-    except PluginError as err:
-        _log.error("%s", err, exc_info=err.__cause__)
-        return outcome
+def _noted(outcome: Outcome, notes: Sequence[str]) -> Outcome:
+    """The outcome with the notes of the plugins."""
     return outcome._replace(info=f"{outcome.info} ({'; '.join(notes)})") if notes else outcome
 
 
@@ -152,7 +150,7 @@ def _left_behind(answer: Answer, request: Request) -> int:
 
 def _failed(err: PluginError) -> Refusal:
     # The cause goes to the log with its traceback, the sentence to the user.
-    _log.error("%s", err, exc_info=err.__cause__)
+    log_failure(err)
     return Refusal(str(err))
 
 
@@ -164,9 +162,9 @@ def ask_member(name: str, question: Question, limit: float) -> Outcome | None:
         external = builtins.module(builtins.EXTERNAL_PROGRAM)
         outcome = external.ask_program(name, raw, context.options, request, limit)
     else:
-        implementation = plugins.allocator(name, HOOKS[TYPE_NAMES[type(request)]])
+        implementation = plugins.implementation(name, HOOKS[TYPE_NAMES[type(request)]])
         arguments = {"request": request, "cluster": cluster, "context": context}
-        outcome = plugins.call(implementation, limit, **arguments)
+        outcome = call(implementation, limit, **arguments)
     if outcome is None:
         return None
     fault = _fault(outcome, request, cluster)

@@ -1,17 +1,17 @@
-"""What an allocator is given besides the request and the cluster."""
+"""What an allocator gets besides the request and the cluster."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from ganeti_steward.core.model.options import Options
-from ganeti_steward.core.model.site_rules import NoSite, Site
+from ganeti_steward.core.model.site_rules import NoSiteRules, SiteRules
 
 
 class Context(NamedTuple):
-    """Options of the call, the site's own rules, and whether somebody wants to know why."""
+    """Options of the call, the site rules, and whether the answer is to be explained."""
 
     options: Options = Options()
-    site: Site = NoSite()
+    site_rules: SiteRules = NoSiteRules()
     explain: bool = False
     """fill in `Answer.explanations` and `Refusal.explanations`"""

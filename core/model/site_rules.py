@@ -1,4 +1,4 @@
-"""A site's own rules: what the hooks ``steward_constrain`` and ``steward_weigh`` say."""
+"""Site rules: what the hooks ``steward_constrain`` and ``steward_weigh`` return."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Cost(NamedTuple):
     cost: float
 
 
-class Site(Protocol):
-    """How an allocator asks for a site's rules; see `ganeti_steward.core.hooks.manager`."""
+class SiteRules(Protocol):
+    """The rules of all plugins for one request, as an allocator reads them."""
 
     def bans(self, cluster: Cluster, instance: Instance) -> tuple[Ban | NoPlace, ...]:
         """Nodes that may not serve; raises PluginError."""
@@ -53,8 +53,8 @@ class Site(Protocol):
         """(node, role) -> weighted cost to add to the score; raises PluginError."""
 
 
-class NoSite:
-    """A site without rules of its own."""
+class NoSiteRules:
+    """No rules: every node may serve, at no cost."""
 
     def bans(self, cluster: Cluster, instance: Instance) -> tuple[Ban | NoPlace, ...]:
         """None."""

@@ -52,8 +52,9 @@ class Collector(Configured[Settings]):
 
     name, kind = NAME, Settings
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        super().__init__(given)
+    def configure(self, settings: Mapping[str, Any]) -> None:
+        """``settings``: the section of the configuration; raises BadSettings."""
+        super().configure(settings)
         self._speeds = read_limits(NAME, "speeds", self._settings.speeds)
 
     @hookimpl

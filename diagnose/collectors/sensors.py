@@ -66,8 +66,9 @@ class Collector(Configured[Settings]):
 
     name, kind = NAME, Settings
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        super().__init__(given)
+    def configure(self, settings: Mapping[str, Any]) -> None:
+        """``settings``: the section of the configuration; raises BadSettings."""
+        super().configure(settings)
         self._limits: Limits = read_limits(NAME, "limits", self._settings.limits)
 
     @hookimpl

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, NamedTuple
 
+from ganeti_steward.core.builtins import COLLECTORS
 from ganeti_steward.core.config.finding_kinds import COMMAND
 from ganeti_steward.core.config.kinds import (
     COMMAND_LINE,
@@ -17,7 +18,7 @@ from ganeti_steward.core.config.kinds import (
     whole,
 )
 from ganeti_steward.core.model.finding import STATUSES
-from ganeti_steward.diagnose.config.source_names import COLLECTORS, PLUGINS, source_fault
+from ganeti_steward.diagnose.config.source_names import PLUGINS, source_fault
 
 #: Stands for every other command of the whitelist directory, by name.
 EVERY: Final = "*"

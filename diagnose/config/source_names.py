@@ -5,22 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from ganeti_steward.core.builtins import COLLECTORS
 from ganeti_steward.core.config.kinds import NAMES, Kind, shown
 from ganeti_steward.core.json_reader import quoted
-
-#: The collectors that come with the program, in the order in which they are called.
-COLLECTORS: Final = (
-    "smart",
-    "md",
-    "lvm",
-    "drbd",
-    "filesystems",
-    "edac",
-    "network",
-    "sensors",
-    "ipmi",
-    "kernel",
-)
 
 #: Other sources: the whitelisted commands, the checks of Nagios, and the diagnosis itself.
 _RESERVED: Final = ("command", "nagios", "diagnose")

@@ -11,18 +11,20 @@ import importlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.errors import PluginError, StewardError
+from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.model.finding import Said, Unknown
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.config.sections import Diagnose, Nagios
-from ganeti_steward.diagnose.run.collectors import HOOK, make_collector
 from ganeti_steward.diagnose.sources import isolated, nagios
 from ganeti_steward.diagnose.sources.commands import SOURCE, find_commands, run_command
 from ganeti_steward.diagnose.sources.uid_pool import Pool
 from ganeti_steward.diagnose.sources.whitelist import DIAGNOSE_DIRECTORY
+
+#: The hook of the collectors and of every plugin of ``[diagnose] load``.
+HOOK: Final = "steward_diagnose"
 
 #: Gives the node to look at, for so many seconds.
 MakeMachine = Callable[[float], Machine]
@@ -51,12 +53,12 @@ def sources(
     """All sources: collectors, plugins, commands of the whitelist, checks of Nagios."""
     settings = config.section(Diagnose)
     limit = settings.time_limit
-    for name in settings.collectors:
-        yield _isolated(name, limit, partial(_collector, name, config, machine))
-    if settings.load:
-        # Ours: once here rather than in each child.
+    plugins = (*settings.collectors, *settings.load)
+    if plugins:
+        # What is our own is imported once here rather than in each child.
+        importlib.import_module("ganeti_steward.core.hooks.calls")
         importlib.import_module("ganeti_steward.core.hooks.manager")
-    for name in settings.load:
+    for name in plugins:
         yield _isolated(name, limit, partial(_plugin, name, config, machine))
     found, said = find_commands(settings.commands, commands)
     if said:
@@ -79,28 +81,14 @@ def _isolated(name: str, limit: float, source: isolated.Source) -> Source:
     return Source(name, partial(isolated.run, name, limit, source))
 
 
-def _collector(name: str, config: Config, machine: MakeMachine) -> Iterable[Said]:
-    """What a built-in collector says."""
-    try:
-        collector = make_collector(name, config.collector.get(name, {}))
-    except StewardError as err:
-        return [Unknown(name, str(err))]
-    said: Iterable[Said] = collector.steward_diagnose(machine(config.section(Diagnose).time_limit))
-    return said
-
-
 def _plugin(name: str, config: Config, machine: MakeMachine) -> Iterable[Said] | None:
-    """What a plugin says; pluggy and the plugin are loaded now."""
+    """What a collector or another plugin says; pluggy and the plugin are loaded now."""
+    from ganeti_steward.core.hooks.calls import invoke
     from ganeti_steward.core.hooks.manager import Plugins
 
-    alone = config.plugins._replace(load=(name,))
     try:
-        plugins = Plugins(config._replace(plugins=alone))
-        hooks = list(plugins.implementations(HOOK))
+        implementation = Plugins(config, (name,)).implementation(name, HOOK)
     except PluginError as err:
         return [Unknown(name, str(err))]
-    if not hooks:
-        return [Unknown(name, f"plugin {name}: does not implement {HOOK}")]
-    (hook,) = hooks
-    arguments = (machine(config.section(Diagnose).time_limit),) if hook.argnames else ()
-    return cast("Iterable[Said] | None", hook.function(*arguments))
+    said = invoke(implementation, machine=machine(config.section(Diagnose).time_limit))
+    return cast("Iterable[Said] | None", said)

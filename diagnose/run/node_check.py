@@ -1,30 +1,24 @@
-"""What is wrong with the sections of the node side: collectors, plugins, commands, checks."""
+"""What is wrong with the sections of the node side: collectors, commands, checks of Nagios."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
-from typing import Any, Final
 
+from ganeti_steward.core import hookimpl
+from ganeti_steward.core.builtins import COLLECTORS
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.errors import PluginError, StewardError
+from ganeti_steward.core.errors import BadSettings, PluginError, StewardError
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.process import program_fault
 from ganeti_steward.diagnose.config.sections import EVERY, Diagnose, Nagios
-from ganeti_steward.diagnose.run.collectors import HOOK, collector_faults
-
-#: Judges commands; no room may be imported from here, so it is known by its name only.
-_WHITELIST: Final = "ganeti_steward.diagnose.sources.whitelist"
+from ganeti_steward.diagnose.sources import whitelist
 
 
-def node_faults(config: Config) -> Iterator[str]:
+@hookimpl
+def steward_check_config(config: Config) -> Iterator[str]:
     """Each fault with the path of the key it is about."""
-    yield from collector_faults(config)
-    for name in config.section(Diagnose).load:
-        try:
-            diagnose_hooks(name, config)
-        except PluginError as err:
-            yield f"diagnose.load: {err}"
+    for name in config.collector:
+        yield from _collector_faults(name, config)
     for key, names in (
         ("commands", config.section(Diagnose).commands),
         ("pool-user", config.section(Diagnose).pool_user),
@@ -39,19 +33,22 @@ def node_faults(config: Config) -> Iterator[str]:
             yield f"nagios.{name}.command: {check.command[0]} {fault}"
 
 
-def diagnose_hooks(name: str, config: Config) -> list[str]:
-    """The hooks of a plugin of ``[diagnose] load``, loaded by itself; raises PluginError."""
-    alone = config.plugins._replace(load=(name,))
-    plugins = Plugins(config._replace(plugins=alone))
-    hooks = plugins.hooks(name)
-    if HOOK not in hooks:
-        raise PluginError(name, f"does not implement {HOOK}")
-    return hooks
+def _collector_faults(name: str, config: Config) -> Iterator[str]:
+    """What is wrong with the section ``[collector.NAME]``."""
+    if name not in COLLECTORS:
+        known = ", ".join(COLLECTORS)
+        yield f"collector.{name}: no collector has this name (known: {known})"
+        return
+    try:
+        Plugins(config, (name,))
+    except BadSettings as err:
+        yield from err.faults
+    except PluginError as err:
+        yield f"collector.{name}: {err}"
 
 
 def _command_fault(name: str) -> str:
     """Why a command of the whitelist would not be run; empty when it would."""
-    whitelist: Any = importlib.import_module(_WHITELIST)
     try:
         with whitelist.opened(name, whitelist.DIAGNOSE_DIRECTORY):
             return ""

@@ -25,6 +25,7 @@ from ganeti_steward.core import log
 from ganeti_steward.core.config.load import config_path
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import PluginError
+from ganeti_steward.core.hooks.calls import PluginRules
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.iallocator.comparison import (
     names,
@@ -114,8 +115,9 @@ def compare(config: Config, raw: bytes, options: Options, answer: bytes) -> Iter
         from ganeti_steward.allocators.state.measured_load import measured
 
         cluster, _ = measured(cluster, options)
-    plugins = Plugins(config, request)
-    question = Question(request, cluster, Context(options, plugins), plugins, raw)
+    plugins = Plugins(config)
+    rules = PluginRules(plugins, config, request)
+    question = Question(request, cluster, Context(options, rules), plugins, raw)
     ours = _read_answer(answer)
     for name in config.shadows(request_type(request)):
         yield _compared(name, question, ours, config.section(Shadow).time_limit)

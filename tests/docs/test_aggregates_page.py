@@ -13,9 +13,11 @@ import clusters
 import pytest
 from paths import CAPTURES, ROOT
 
+from ganeti_steward.core.commands.check_config import config_faults
 from ganeti_steward.core.config.parse import parse_config
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.hooks.manager import Plugins, rule_faults
+from ganeti_steward.core.hooks.calls import PluginRules
+from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.iallocator.dispatch import dispatch
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.answer import Answer
@@ -104,7 +106,7 @@ def allowed(message: Message) -> dict[str, set[str]]:
     """Where the program lets it go."""
     cluster, request = read_message(json.dumps(message).encode())
     assert isinstance(request, Allocate)
-    bans = Plugins(Config(), request).bans(cluster, request.instance)
+    bans = PluginRules(Plugins(Config()), Config(), request).bans(cluster, request.instance)
     everywhere = {node.name for node in cluster.nodes}
     if any(isinstance(ban, NoPlace) for ban in bans):
         return {role: set() for role in ROLES}
@@ -140,10 +142,10 @@ def test_examples_are_there() -> None:
 def test_the_configuration_shown() -> None:
     (text,) = blocks("toml")
     config = parse_config("steward.toml", text.encode())
-    assert rule_faults(config) == []
+    assert list(config_faults(config)) == []
     assert config.section(Aggregates).nodes["node2.lab"] == ["reservation:r1", "ssd"]
     broken = text.replace('"!reservation:r2"', '"in:a,!b"')
-    (fault,) = rule_faults(parse_config("steward.toml", broken.encode()))
+    (fault,) = config_faults(parse_config("steward.toml", broken.encode()))
     assert fault.startswith("aggregates.instances.web1.lab: 'in:a,!b': ")
 
 

@@ -14,13 +14,13 @@ import pytest
 from paths import ROOT
 from programs import program
 
+from ganeti_steward.core.builtins import COLLECTORS
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.commands import main as cli
 from ganeti_steward.core.config.parse import parse_config
 from ganeti_steward.core.model.finding import STATUSES, Finding
 from ganeti_steward.diagnose.cli.diagnose import EXIT_BUSY
 from ganeti_steward.diagnose.config.sections import Nagios
-from ganeti_steward.diagnose.config.source_names import COLLECTORS
 from ganeti_steward.diagnose.model.merge import consolidate
 
 PAGE: Final = (ROOT / "docs" / "reference" / "diagnose.md").read_text()

@@ -14,8 +14,10 @@ from typing import Any, Final
 import pytest
 from paths import CAPTURES, ROOT
 
+from ganeti_steward.core.commands.check_config import config_faults
 from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.hooks import hookspecs
+from ganeti_steward.core.hooks.calls import call
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.iallocator.dispatch import answer_message
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
@@ -149,6 +151,28 @@ def test_steward_weigh(example: tuple[Ask, Ask]) -> None:
         assert result(ask(message))[0] == node
     message["nodes"]["node6.lab"]["drained"] = True
     assert result(ask(message)) == result(plain(message))
+
+
+def test_steward_annotate(example: tuple[Ask, Ask]) -> None:
+    """The note names the memory that is left; where there is enough there is none."""
+    ask, plain = example
+    message = capture("allocate-diskless")
+    assert ask(message) == plain(message)
+    for node in message["nodes"].values():
+        node["free_memory"] = node["total_memory"] // 20 + message["request"]["memory"]
+    before, after = plain(message), ask(message)
+    (name,) = result(before)
+    left = message["nodes"][name]["total_memory"] // 20
+    note = f" ({name} has {left} MiB of memory free then)"
+    assert after == before._replace(info=before.info + note)
+
+
+def test_steward_check_config(example: tuple[Ask, Ask], tmp_path: Path) -> None:
+    """The limit that no rack has is the only fault; allocations go on."""
+    ask, plain = example
+    found = list(config_faults(load_config(str(tmp_path / "steward.toml"))))
+    assert found == ["plugin.rack_limits.limits.r2: a rack has 48 units, not 400"]
+    assert ask(capture("allocate-drbd")) == plain(capture("allocate-drbd"))
 
 
 def test_steward_allocate(example: tuple[Ask, Ask]) -> None:
@@ -295,7 +319,7 @@ def test_steward_diagnose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
     def said(**recorded: Any) -> list[Said]:
         machine = RecordedMachine(tmp_path, **recorded)
-        return list(plugins.call(implementation, 10, machine=machine))
+        return list(call(implementation, 10, machine=machine))
 
     good, worn = (
         {"id": number, "state": state, "serial": f"BBU-{number}"}

@@ -151,8 +151,8 @@ def test_other_plugins_rules_are_at_hand(site: Site, capture: Capture) -> None:
         site,
         "mine",
         "allocate",
-        "Refusal(f'{context.site.bans(cluster, request.instance)[0].reason},"
-        " {sum(context.site.costs(cluster, request.instance).values())}')",
+        "Refusal(f'{context.site_rules.bans(cluster, request.instance)[0].reason},"
+        " {sum(context.site_rules.costs(cluster, request.instance).values())}')",
     )
     site.plugin(
         "rules",

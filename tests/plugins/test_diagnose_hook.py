@@ -8,6 +8,7 @@ import pytest
 
 from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.errors import PluginError
+from ganeti_steward.core.hooks.calls import call
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.model.finding import Finding
 from ganeti_steward.diagnose.testing import RecordedMachine
@@ -21,7 +22,7 @@ def said(site: Site, name: str) -> Any:
     plugins = Plugins(load_config(str(site.config_file)))
     assert plugins.hooks(name) == ["steward_diagnose"]
     (implementation,) = plugins.implementations("steward_diagnose")
-    return plugins.call(implementation, 10, machine=RecordedMachine(site.path))
+    return call(implementation, 10, machine=RecordedMachine(site.path))
 
 
 def test_findings(site: Site) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from ganeti_steward.core.errors import PluginError
-from ganeti_steward.core.hooks import manager as plugins
+from ganeti_steward.core.hooks import loading as plugins
 
 if TYPE_CHECKING:
     from sites import Capture, Site

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ganeti_steward.core.errors import BadSettings
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.diagnose.collectors.shared.results import matches
-from ganeti_steward.diagnose.collectors.shared.thresholds import BadSettings
 
 Limits = Sequence[tuple[str, float]]
 
@@ -24,9 +24,11 @@ def read_limits(name: str, key: str, given: Sequence[str]) -> Limits:
         if pattern and equals and 0 <= limit < math.inf:
             limits.append((pattern, limit))
         else:
-            faults.append(f"{key}: {quoted(text)} is not of the form PATTERN=NUMBER")
+            faults.append(
+                f"collector.{name}.{key}: {quoted(text)} is not of the form PATTERN=NUMBER"
+            )
     if faults:
-        raise BadSettings(name, faults)
+        raise BadSettings(name, [f"collector.{name}.{key}: {fault}" for fault in faults])
     return limits
 
 

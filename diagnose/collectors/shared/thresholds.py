@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
-from ganeti_steward.core.errors import StewardError, join_faults
+from ganeti_steward.core.errors import BadSettings
 from ganeti_steward.core.json_reader import describe, quoted
 from ganeti_steward.core.model.finding import STATUSES, is_name
 
@@ -18,14 +19,6 @@ _STATUS: Final = "status"
 _REPAIR: Final = "repair"
 
 
-class BadSettings(StewardError):
-    """Thresholds that cannot be used; names every fault."""
-
-    def __init__(self, name: str, faults: list[str]) -> None:
-        self.faults = tuple(f"collector.{name}.{fault}" for fault in faults)
-        super().__init__(join_faults(self.faults))
-
-
 class Configured(Generic[_Settings]):
     """A collector that has thresholds of its own."""
 
@@ -33,9 +26,12 @@ class Configured(Generic[_Settings]):
     kind: type[_Settings]
     """of the thresholds"""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        """``given``: the section of the configuration; raises BadSettings."""
-        self._settings = read_settings(self.kind, self.name, given)
+    def __init__(self, settings: Mapping[str, Any] = MappingProxyType({})) -> None:
+        self.configure(settings)
+
+    def configure(self, settings: Mapping[str, Any]) -> None:
+        """``settings``: the section of the configuration; raises BadSettings."""
+        self._settings = read_settings(self.kind, self.name, settings)
 
 
 def read_settings(kind: type[_Settings], name: str, given: Mapping[str, Any]) -> _Settings:
@@ -59,7 +55,7 @@ def read_settings(kind: type[_Settings], name: str, given: Mapping[str, Any]) ->
         else:
             values[field] = tuple(value) if isinstance(value, list) else value
     if faults:
-        raise BadSettings(name, faults)
+        raise BadSettings(name, [f"collector.{name}.{fault}" for fault in faults])
     return kind(**values)
 
 

@@ -25,7 +25,7 @@ from ganeti_steward.allocators.state.load import load
 from ganeti_steward.allocators.state.state import State
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.requests import Balance
-from ganeti_steward.core.model.site_rules import NoSite
+from ganeti_steward.core.model.site_rules import NoSiteRules
 
 WAYS: Final = (
     ways.REPLACE,
@@ -114,7 +114,7 @@ def test_what_a_board_allows_the_rules_allow(seed: int) -> None:
     paired = np.flatnonzero(case.model.figures.drbd)
     for instance in case.rng.sample(paired.tolist(), min(8, len(paired))):
         resident = case.residents[instance]
-        terms = terms_of(case.state.frame, resident.demand.instance, NoSite())
+        terms = terms_of(case.state.frame, resident.demand.instance, NoSiteRules())
         mover = Mover(resident.demand, resident.primary, resident.secondary, terms)
         rules = MoveRules(case.state.removed(resident), mover, usable)
         everywhere = np.arange(len(case.nodes))

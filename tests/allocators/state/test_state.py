@@ -23,7 +23,7 @@ from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.requests import Allocate
-from ganeti_steward.core.model.site_rules import NoSite
+from ganeti_steward.core.model.site_rules import NoSiteRules
 
 SEEDS = range(40)
 KVM = 4096
@@ -99,7 +99,7 @@ def test_scores_of_pairs_equal_those_counted_from_scratch(seed: int) -> None:
     _, request, state = _asked(seed, "allocate-pair")
     frame = state.frame
     demand = frame.tag_rules.demand(request.instance)
-    terms = terms_of(frame, request.instance, NoSite())
+    terms = terms_of(frame, request.instance, NoSiteRules())
     verdicts = (primary_verdicts(state, demand, terms), secondary_verdicts(state, demand, terms, 0))
     everywhere = np.ones(frame.size, np.bool_)
     scorer = Scorer(state, everywhere)
@@ -123,7 +123,7 @@ def test_scores_of_single_places_equal_those_counted_from_scratch(seed: int) -> 
     _, request, state = _asked(seed, "allocate-one")
     frame = state.frame
     demand = frame.tag_rules.demand(request.instance)
-    terms = terms_of(frame, request.instance, NoSite())
+    terms = terms_of(frame, request.instance, NoSiteRules())
     everywhere = np.ones(frame.size, np.bool_)
     scorer = Scorer(state, everywhere)
     verdicts = primary_verdicts(state, demand, terms)

@@ -49,7 +49,7 @@ def test_table(front: Front) -> None:
     assert (done.status, done.err) == (0, "")
     headings, balanced = done.out.splitlines()[:2]
     assert headings.split() == ["Plugin", "Source", "Loaded", "Hooks"]
-    assert balanced == f"balanced    built-in yes    {BALANCED}"
+    assert balanced.split() == ["balanced", "built-in", "yes", BALANCED]
     assert headings.index("Hooks") == balanced.index("steward_allocate")
 
 
@@ -83,7 +83,8 @@ def test_entry_points(front: Front) -> None:
     fault = "error: plugin bad: cannot be loaded: ValueError: no such rack"
     assert found["bad"] == ["entry point", "no", fault]
     assert found["lost"][2].startswith("error: plugin lost: cannot be loaded: AttributeError: ")
-    assert list(found)[:5] == ["balanced", "dedicated", "packed", "aggregates", "good"]
+    assert list(found)[:4] == ["balanced", "dedicated", "packed", "aggregates"]
+    assert list(found)[-3:] == ["good", "bad", "lost"]
     assert front("plugins").status == 1
 
 
@@ -145,7 +146,7 @@ def test_collectors(front: Front) -> None:
     found = {row[0]: row[1:] for row in rows(front)}
     assert found["smart"] == ["built-in", "yes", "steward_diagnose"]
     assert found["edac"] == ["built-in", "no", "steward_diagnose"]
-    assert found["md"][2].startswith("error: plugin md: collector.md.colour: no such key (known: ")
+    assert found["md"][2].startswith("error: collector.md.colour: no such key (known: ")
     assert found["acme"] == ["module", "yes", "steward_diagnose"]
     assert found["rules"][2] == "error: plugin rules: does not implement steward_diagnose"
     assert front("plugins").status == 1

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from collected import collect, faults, fine, recorded, survives, unknown
 
+from ganeti_steward.core.errors import BadSettings
 from ganeti_steward.core.model.finding import EVACUATE, Finding, NotApplicable, Unknown
-from ganeti_steward.diagnose.collectors.shared.thresholds import BadSettings
 
 MD0 = "/sys/block/md0/md"
 

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ganeti_steward.diagnose.collectors.shared.thresholds import BadSettings, read_settings
+from ganeti_steward.core.errors import BadSettings
+from ganeti_steward.diagnose.collectors.shared.thresholds import read_settings
 
 
 class Kind(NamedTuple):

@@ -216,7 +216,7 @@ def test_many_plugins_in_any_order(site: Site) -> None:
 
 def test_a_real_machine(site: Site) -> None:
     """This one, by everything that is built in; each says something, whatever it is."""
-    from ganeti_steward.diagnose.config.source_names import COLLECTORS
+    from ganeti_steward.core.builtins import COLLECTORS
     from ganeti_steward.diagnose.run.loading import this_machine
 
     site.machine = this_machine

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from message_tags import RACK2, ask_for, put
 
+from ganeti_steward.core.commands.check_config import config_faults
 from ganeti_steward.core.config.load import load_config
-from ganeti_steward.core.hooks.manager import rule_faults
 
 if TYPE_CHECKING:
     from sites import Capture, Site
@@ -68,7 +68,8 @@ def test_a_role_there_is_not_closes_everything(site: Site, capture: Capture) -> 
         "configuration aggregates.instances.strict.lab: 'member_of_prim=reservation:r2': "
         "unknown role 'prim' (known: primary, secondary, storage, unit)"
     )
-    assert rule_faults(load_config(str(site.config_file))) == [refusal.partition(" ")[2]]
+    config = load_config(str(site.config_file))
+    assert list(config_faults(config)) == [refusal.partition(" ")[2]]
 
 
 def test_what_nobody_may_ask_for_is_told_where_it_is_said(site: Site, capture: Capture) -> None:

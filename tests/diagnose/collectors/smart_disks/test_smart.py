@@ -17,8 +17,8 @@ from smart_answers import (
     sorted_by_source,
 )
 
+from ganeti_steward.core.errors import BadSettings
 from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
-from ganeti_steward.diagnose.collectors.shared.thresholds import BadSettings
 from ganeti_steward.diagnose.model.hysteresis import Holding, State, settle
 from ganeti_steward.diagnose.testing import RecordedMachine
 

@@ -1,0 +1,57 @@
+"""Importing plugins by name: a built-in one, a module, or an installed entry point.
+
+All installed entry points are only looked through where a name is no module, and by
+``gnt-steward plugins``, because that costs more than an allocation.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from ganeti_steward.core import PROJECT
+from ganeti_steward.core.builtins import built_in
+from ganeti_steward.core.errors import PluginError
+from ganeti_steward.core.hooks import timed_call as guard
+
+
+def load_plugin(name: str) -> object:
+    """Import a plugin; a class is made into an object.  Raises PluginError."""
+    try:
+        known = built_in(name)
+        found = _target(known.target) if known else _foreign(name)
+        return found() if isinstance(found, type) else found
+    except PluginError:
+        raise
+    except Exception as err:
+        raise PluginError(name, f"cannot be loaded: {guard.sentence(err)}") from err
+
+
+def _target(target: str) -> object:
+    """What ``module`` or ``module:object`` names."""
+    module, _, attribute = target.partition(":")
+    found = importlib.import_module(module)
+    return getattr(found, attribute) if attribute else found
+
+
+def _foreign(name: str) -> object:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as err:
+        if err.name is None or not (name == err.name or name.startswith(err.name + ".")):
+            raise
+        return _entry_point(name)
+
+
+def _entry_point(name: str) -> object:
+    for point in entry_points():
+        if point.name == name:
+            return point.load()
+    raise PluginError(name, f"is neither a module nor an entry point of the group {PROJECT}")
+
+
+def entry_points() -> list[Any]:
+    """All installed entry points of the program's group."""
+    from importlib.metadata import entry_points as installed
+
+    return list(installed(group=PROJECT))

@@ -1,0 +1,95 @@
+"""Notes on an answer: faulty tags, and places the rules would not choose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from ganeti_steward.core.errors import join_faults
+from ganeti_steward.core.model.answer import Answer
+from ganeti_steward.core.model.requests import (
+    Allocate,
+    AllocateSecondary,
+    Balance,
+    ChangeGroup,
+    MultiAllocate,
+    NodeEvacuate,
+    Relocate,
+)
+from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
+from ganeti_steward.plugins.aggregates.evaluator import Judge
+from ganeti_steward.plugins.aggregates.membership import Rules
+from ganeti_steward.plugins.aggregates.requirements import read_wishes
+from ganeti_steward.plugins.aggregates.roles import STORAGE
+from ganeti_steward.plugins.aggregates.tags import GROUP, NODE
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.model.answer import Outcome
+    from ganeti_steward.core.model.cluster import Cluster, Instance, Node
+    from ganeti_steward.core.model.requests import Request
+
+_ROLES: Final = (PRIMARY, SECONDARY)
+
+
+def notes(
+    request: Request, cluster: Cluster, outcome: Outcome, rules: Rules, judge: Judge
+) -> Iterator[str]:
+    """What an administrator should know besides the answer."""
+    closed = [fault.sentence for fault in rules.faults if fault.kind in (GROUP, NODE)]
+    if closed:
+        yield f"closed: {join_faults(closed)}"
+    yield from rules.notes
+    if not isinstance(outcome, Answer):
+        return
+    placed = list(_placed(request, outcome.result, cluster))
+    if placed and (closing := rules.closing()):
+        # Only an allocator that does not know the rules answers so.
+        text = join_faults([fault.sentence for fault in closing])
+        yield f"placed against the rules, which place nothing: {text}"
+    for instance, names in placed:
+        yield from _notes_on(cluster, instance, names, rules, judge)
+
+
+def _notes_on(
+    cluster: Cluster, instance: Instance, names: list[str], rules: Rules, judge: Judge
+) -> Iterator[str]:
+    """Roles it does not have, and nodes the rules would not give it."""
+    asked = read_wishes(rules, instance)
+    for fault in asked.faults:
+        yield f"{instance.name} is placed against the rules: {fault.sentence}"
+    wishes = asked.wishes
+    for role, _ in wishes.roles:
+        if (role == SECONDARY and len(names) < 2) or (
+            role == STORAGE and instance.template == "diskless"
+        ):
+            yield f"{instance.name} has no {role}; what its tags ask of one is ignored"
+    for name, role in zip(names, _ROLES, strict=False):
+        node = cluster.nodes[cluster.node_index[name]]
+        reason = judge.node(wishes, instance.template, node, role)
+        if reason is not None:
+            yield _against(instance, node, role, reason.text)
+
+
+def _against(instance: Instance, node: Node, role: str, text: str) -> str:
+    """A node that does not comply; it was not chosen now where the instance is there."""
+    verb = "stays" if node.name in instance.nodes else "is placed"
+    return f"{instance.name} {verb} on {node.name} as {role}, against the rules: {text}"
+
+
+def _placed(
+    request: Request, result: Any, cluster: Cluster
+) -> Iterator[tuple[Instance, list[str]]]:
+    """The instances of an answer with their nodes then, primary first."""
+    if isinstance(request, Allocate):
+        yield request.instance, list(result)
+    elif isinstance(request, MultiAllocate):
+        wanted = {item.instance.name: item.instance for item in request.items}
+        yield from ((wanted[name], list(nodes)) for name, nodes in result[0])
+    elif isinstance(request, Relocate | AllocateSecondary):
+        instance = cluster.instances[cluster.instance_index[request.name]]
+        new = [result] if isinstance(result, str) else list(result)
+        stays = isinstance(request, AllocateSecondary) or len(instance.nodes) > 1
+        yield instance, [*instance.nodes[:1], *new] if stays else new
+    elif isinstance(request, NodeEvacuate | ChangeGroup | Balance):
+        for name, _, nodes in result[0]:
+            yield cluster.instances[cluster.instance_index[name]], list(nodes)
