@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.model.finding import Said
+from ganeti_steward.core.model.finding import CheckResult
 from ganeti_steward.core.model.machine import Machine, Reading, Space
 from ganeti_steward.core.process import Ended
 from ganeti_steward.diagnose.config.sections import Diagnose
@@ -27,12 +27,12 @@ from ganeti_steward.diagnose.run.loading import sources
 
 
 class RecordedMachine:
-    """Implements `core.machine.Machine`; everything asked is kept in ``asked``."""
+    """Implements `core.machine.Machine`; ``requests`` holds all that was read or run."""
 
     def __init__(self, directory: Path, **changed: Any) -> None:
         """``changed``: members of machine.json that are to be other ones."""
         self.directory = directory
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         file = directory / "machine.json"
         self.recorded: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
         self.recorded |= changed
@@ -47,7 +47,7 @@ class RecordedMachine:
 
     def read(self, path: str) -> bytes:
         """A recorded file's content; raises OSError."""
-        self.asked.append(path)
+        self.requests.append(path)
         file = self._file(path)
         if path in self.recorded.get("files", {}):
             return str(self.recorded["files"][path]).encode(errors="surrogateescape")
@@ -78,7 +78,7 @@ class RecordedMachine:
         Raises LookupError for a command line of the program that was not recorded.
         """
         line = " ".join(command)
-        self.asked.append(line)
+        self.requests.append(line)
         if not self.has(command[0]):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
         if line not in self.recorded["commands"]:
@@ -115,14 +115,16 @@ class RecordedMachine:
         return [Reading(**one) for one in self.recorded.get("fans", [])]
 
 
-def said_by(plugin: str, machine: Machine, settings: Mapping[str, Any] | None = None) -> list[Said]:
-    """All that ``gnt-steward diagnose`` would hear of a plugin on such a machine.
+def results_of(
+    plugin: str, machine: Machine, settings: Mapping[str, Any] | None = None
+) -> list[CheckResult]:
+    """All that ``gnt-steward diagnose`` would get from a plugin on such a machine.
 
     The plugin is loaded by the name it has in ``[diagnose] load``, gets ``settings`` as its
-    section ``[plugin.NAME]``, and is asked in a process of its own.  What it must not say is
+    section ``[plugin.NAME]``, and runs in a process of its own.  What it must not report is
     an Unknown, as it is then.
     """
     alone = Diagnose(collectors=(), load=(plugin,), commands=())
     config = Config(sections={"diagnose": alone}, plugin={plugin: settings or {}})
     (source,) = sources(config, lambda _: machine)
-    return source.ask()
+    return source.run()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster, Instance
     from ganeti_steward.core.model.context import Context
-    from ganeti_steward.core.model.finding import Said
+    from ganeti_steward.core.model.finding import CheckResult
     from ganeti_steward.core.model.machine import Machine
     from ganeti_steward.core.model.requests import (
         Allocate,
@@ -178,7 +178,7 @@ def steward_check_config(config: Config) -> Iterable[str] | None:
 
 
 @hookspec
-def steward_diagnose(machine: Machine) -> Iterable[Said] | None:
+def steward_diagnose(machine: Machine) -> Iterable[CheckResult] | None:
     """Say what is known about this node's hardware.
 
     :param machine: the node; it is asked for files, programs' outputs and sensors

@@ -55,7 +55,7 @@ class NotApplicable(NamedTuple):
     """one sentence"""
 
 
-Said = Finding | Unknown | NotApplicable
+CheckResult = Finding | Unknown | NotApplicable
 
 
 def severity(status: str) -> int:

@@ -12,7 +12,7 @@ from typing import Final
 PAUSE: Final = 60.0
 
 
-class Seldom:
+class RateLimitedLog:
     """Warns of one thing; may be asked by several threads."""
 
     def __init__(self, log: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:

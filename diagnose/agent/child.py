@@ -16,9 +16,9 @@ from ganeti_steward.core.hooks.timed_call import sentence
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.process import run_program
 
-#: Exit statuses of ``gnt-steward diagnose``: the object is told; nothing is known, and the
-#: report says why; another run is under way.
-_TOLD: Final = (0, 1)
+#: Exit statuses of ``gnt-steward diagnose``: the object is printed; nothing is known, and the
+#: report has the reason; another run is under way.
+_USABLE: Final = (0, 1)
 _BUSY: Final = 75
 
 _log = logging.getLogger(__name__)
@@ -67,9 +67,9 @@ class Diagnosing(threading.Thread):
             return f"it cannot be started: {reason_of(err)}"
         if ended.status == _BUSY and not ended.fault:
             return ""
-        if ended.fault or ended.status not in _TOLD or not ended.output:
+        if ended.fault or ended.status not in _USABLE or not ended.output:
             complaint = quoted(" ".join(ended.errors.decode(errors="replace").split()))
-            return f"{ended.fault or f'status {ended.status}'}; it said {complaint}"
+            return f"{ended.fault or f'status {ended.status}'}; it printed {complaint}"
         try:
             self._take(ended.output)
         except StewardError as err:

@@ -12,8 +12,8 @@ from ganeti_steward.diagnose.sources import whitelist
 #: Bytes a command may print before it is stopped.
 OUTPUT_LIMIT: Final = 2**20
 
-#: Characters of it that are told, the last ones.
-OUTPUT_TOLD: Final = 2**16
+#: Characters of it that are returned, the last ones.
+OUTPUT_RETURNED: Final = 2**16
 
 
 def executor(directory: str, limit: float) -> Callable[[RepairRequest], Outcome]:
@@ -43,4 +43,4 @@ def _outcome(ended: Ended) -> Outcome:
     """What it printed, then what it complained about, as Ganeti tells it (diagnose 4)."""
     text = (ended.output + ended.errors).decode(errors="replace")
     status = None if ended.fault else ended.status
-    return Outcome(status, text[-OUTPUT_TOLD:], ended.fault)
+    return Outcome(status, text[-OUTPUT_RETURNED:], ended.fault)

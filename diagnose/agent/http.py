@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.signing import is_salt, sign
-from ganeti_steward.core.service.rate_limited_log import Seldom
+from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Repairs
 from ganeti_steward.diagnose.agent.reports import COLLECTOR, Reports
 
@@ -60,7 +60,7 @@ class Application:
     def __init__(self, reports: Reports, key: KeyFile, repairs: Repairs | None) -> None:
         """``repairs`` is None where repair commands are not run at all."""
         self._reports, self._key, self._repairs = reports, key, repairs
-        self._unsigned = Seldom(_log)
+        self._unsigned = RateLimitedLog(_log)
         self._reading: Final[Mapping[str, Callable[[str], Answer]]] = {
             "/": lambda _: _json([1]),
             "/1": lambda _: _json(None),

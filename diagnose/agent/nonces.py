@@ -22,7 +22,7 @@ class _Given(NamedTuple):
 
 
 class Nonces:
-    """The nonces that are outstanding; may be asked by several threads."""
+    """The nonces that are outstanding; may be called by several threads."""
 
     def __init__(self, secret: Callable[[], str], clock: Callable[[], float], life: float) -> None:
         """``secret``: gives a text nobody can guess; ``clock`` and ``life``: seconds."""

@@ -28,7 +28,7 @@ class _Penalty(NamedTuple):
 
 
 class Penalties:
-    """Who is not listened to; may be asked by several threads."""
+    """Who is not listened to; may be called by several threads."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """``clock``: seconds."""

@@ -1,6 +1,6 @@
 """Who may have a repair command run, and that each accepted request runs it once.
 
-The caller is told nothing but "refused"; the reason is in the log.
+The caller only gets "refused"; the reason is in the log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ganeti_steward.core.node_agent.protocol import (
     answer_text,
     read_request,
 )
-from ganeti_steward.core.service.rate_limited_log import Seldom
+from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.diagnose.agent.callers import caller
 from ganeti_steward.diagnose.agent.nonces import Nonces
 from ganeti_steward.diagnose.agent.penalties import Penalties
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class Refused(StewardError):
-    """All that a caller is told."""
+    """All that a caller learns."""
 
 
 class _Fault(StewardError):
@@ -63,7 +63,7 @@ class Repairs:
         self._key, self._is_this_node, self._execute = key, is_this_node, execute
         self._nonces, self._penalties = nonces, penalties
         self._running = threading.Lock()
-        self._keyless = Seldom(_log)
+        self._keyless = RateLimitedLog(_log)
 
     def nonce(self, address: str) -> str:
         """What a request from this address has to be signed with; raises Refused."""
@@ -114,7 +114,7 @@ class Repairs:
         if not self._running.acquire(blocking=False):
             raise _Fault("another repair command is running", guess=False)
         try:
-            _log.info("repair asked caller=%s command=%s", address, request.command)
+            _log.info("repair requested caller=%s command=%s", address, request.command)
             outcome = self._execute(request)
         except Forbidden as err:
             raise _Fault(str(err), guess=True) from None

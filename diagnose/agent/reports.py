@@ -1,8 +1,8 @@
-"""The last report of the self-diagnosis, as it may be told at this moment.
+"""The last report of the self-diagnosis, as it may be returned at this moment.
 
 It is what ``gnt-steward diagnose`` has left in a file or, where the agent has started that
 itself, has printed: the file may lie on a disk that takes no more writing.  The last good one
-is kept in memory and can still be told when nothing can be read any more.
+is kept in memory and can still be returned when nothing can be read any more.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_nesting import check_nesting
 from ganeti_steward.core.service.disk_timeout import Ask, at_once
-from ganeti_steward.core.service.rate_limited_log import Seldom
+from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.core.version import VERSION
 from ganeti_steward.diagnose.model.diagnosis import ITSELF
 from ganeti_steward.diagnose.run.report import FORMAT, PURPOSE
@@ -57,10 +57,10 @@ def read_report(raw: bytes) -> dict[str, Any]:
     return report
 
 
-def told(report: dict[str, Any] | None, now: int, max_age: float) -> dict[str, Any]:
-    """What may be said of a report (None: there never was one) at ``now``, ns since the epoch.
+def current(report: dict[str, Any] | None, now: int, max_age: float) -> dict[str, Any]:
+    """What may be returned of a report (None: there is none yet) at ``now``, ns since the epoch.
 
-    One that is older than ``max_age`` seconds says nothing about the node any more: neither
+    One that is older than ``max_age`` seconds no longer describes the node: neither
     that it is fine nor that it is not.
     """
     if report is None:
@@ -93,7 +93,7 @@ def _never() -> dict[str, Any]:
 
 
 class Reports:
-    """The last report; may be asked by several threads."""
+    """The last report; may be called by several threads."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Reports:
         self._path, self._max_age, self._clock = path, max_age, clock
         self._is_this_node, self._ask = is_this_node, ask
         self._lock = threading.Lock()
-        self._unreadable = Seldom(_log)
+        self._unreadable = RateLimitedLog(_log)
         self._seen: tuple[int, int, int] | None = None
         self._report: dict[str, Any] | None = None
 
@@ -118,7 +118,7 @@ class Reports:
         """The report as JSON."""
         with self._lock:
             self._look()
-            return canonical(told(self._report, self._clock(), self._max_age)).decode()
+            return canonical(current(self._report, self._clock(), self._max_age)).decode()
 
     def take(self, raw: bytes) -> None:
         """A report that has just been made; raises BadReport."""

@@ -30,7 +30,7 @@ _SCRIPT: Final = b"#!"
 _PAUSE: Final = 1.1
 
 
-class Judged(NamedTuple):
+class Inspection(NamedTuple):
     """What was found out; every text is one line."""
 
     faults: list[str]
@@ -40,40 +40,40 @@ class Judged(NamedTuple):
 
 def check(what: str, settings: Diagnose) -> int:
     """Print what is wrong; status 1 when anything is."""
-    judged = judge(what, settings)
-    for note in judged.notes:
+    found = inspect(what, settings)
+    for note in found.notes:
         print(f"{what}: note: {note}")
-    for fault in judged.faults:
+    for fault in found.faults:
         print(f"{what}: {fault}")
-    if not judged.faults:
+    if not found.faults:
         print(f"{what}: OK")
-    return EXIT_FAILURE if judged.faults else EXIT_OK
+    return EXIT_FAILURE if found.faults else EXIT_OK
 
 
-def judge(what: str, settings: Diagnose) -> Judged:
+def inspect(what: str, settings: Diagnose) -> Inspection:
     """Look at a file with an object, standard input (``-``), or a command."""
     if what == "-":
-        return judge_object(sys.stdin.buffer.read())
+        return inspect_object(sys.stdin.buffer.read())
     try:
         mode = os.stat(what).st_mode
         if stat.S_ISREG(mode) and mode & 0o111:
-            return judge_command(os.path.abspath(what), settings)
+            return inspect_command(os.path.abspath(what), settings)
         with open(what, "rb") as file:
             raw = file.read(settings.output_limit + 1)
     except OSError as err:
         raise StewardError(f"{what}: {reason_of(err)}") from None
     if raw.startswith(_SCRIPT):
-        return Judged(["it is a program, but not executable"], [])
-    return judge_object(raw)
+        return Inspection(["it is a program, but not executable"], [])
+    return inspect_object(raw)
 
 
-def judge_object(raw: bytes) -> Judged:
+def inspect_object(raw: bytes) -> Inspection:
     """Look at the text of an object."""
     faults = object_faults(raw)
-    return Judged(faults, [] if faults else object_remarks(raw))
+    return Inspection(faults, [] if faults else object_remarks(raw))
 
 
-def judge_command(path: str, settings: Diagnose) -> Judged:
+def inspect_command(path: str, settings: Diagnose) -> Inspection:
     """Run a command twice; ``path`` is absolute."""
     faults, notes = [], []
     directory, name = os.path.split(path)
@@ -88,14 +88,14 @@ def judge_command(path: str, settings: Diagnose) -> Judged:
         try:
             ended = _run(path, settings)
         except OSError as err:
-            return Judged([*faults, f"cannot be run: {reason_of(err)}"], notes)
+            return Inspection([*faults, f"cannot be run: {reason_of(err)}"], notes)
         seconds = time.monotonic() - started
         notes.append(f"run {number + 1} took {seconds:.2f} s of {settings.time_limit:g} s")
         runs.append(ended)
     faults += _once(fault for ended in runs for fault in _run_faults(ended))
     notes += _once(note for ended in runs for note in _run_notes(ended))
     faults += _differences(*runs)
-    return Judged(faults, notes)
+    return Inspection(faults, notes)
 
 
 def _run(path: str, settings: Diagnose) -> Ended:

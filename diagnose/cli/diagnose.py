@@ -29,7 +29,7 @@ from ganeti_steward.diagnose.cli.formats import (
     nagios_line,
     nagios_text,
     table_rows,
-    told,
+    verbose_lines,
 )
 from ganeti_steward.diagnose.config.sections import Agent, Diagnose
 from ganeti_steward.diagnose.run.files import Busy, write_file
@@ -46,8 +46,8 @@ _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 _BY_SIGNAL: Final = 128
 
 _EPILOG: Final = """\
-exit status: 0 the object was told; 1 nothing is known about the node, or it could not be
-asked; 2 the command line is unusable; 75 another run is under way.  With --format nagios: 0 OK,
+exit status: 0 the object was printed; 1 nothing is known about the node, or no run was
+possible; 2 the command line is unusable; 75 another run is under way.  With --format nagios: 0 OK,
 1 WARNING (live-repair), 2 CRITICAL (evacuate, evacuate-failover), 3 UNKNOWN.  With --check: 1
 for an output that is no good."""
 
@@ -71,17 +71,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only what is seen now: nothing is read from earlier runs or kept for later ones",
     )
-    add("-v", "--verbose", action="store_true", help="tell the rest on standard error")
+    add("-v", "--verbose", action="store_true", help="print the rest on standard error")
     add(
         "--check",
         metavar="FILE|COMMAND",
-        help="tell everything that is wrong with an object, or with a command that prints one",
+        help="print everything that is wrong with an object, or with a command that prints one",
     )
     add_table_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Tell the object, in the way that is wanted."""
+    """Print the object, in the requested form."""
     if options.format == "nagios":
         return _as_nagios(options)
     _check_options(options)
@@ -107,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
 def _check_options(options: argparse.Namespace) -> None:
     whole = options.report or options.sign is not None
     if whole and options.format != "json":
-        raise StewardError(f"a report is not told as {options.format}")
+        raise StewardError(f"a report cannot be printed as {options.format}")
     if options.check is not None and (whole or options.format != "json" or options.output):
         raise StewardError("--check stands by itself")
 
@@ -117,7 +117,7 @@ def _diagnosed(options: argparse.Namespace, config: Config) -> Run:
     with _stoppable():
         done = diagnose_node(config.section(Diagnose), sources(config), keep=not options.no_state)
     if options.verbose:
-        for line in told(done):
+        for line in verbose_lines(done):
             print(line, file=sys.stderr)
     return done
 
@@ -130,8 +130,8 @@ def _stoppable() -> Iterator[None]:
         raise SystemExit(_BY_SIGNAL + number)
 
     # What is ignored, as with nohup, stays so.
-    heard = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, stop) for number in heard}
+    handled = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in handled}
     try:
         yield
     finally:
@@ -140,7 +140,7 @@ def _stoppable() -> Iterator[None]:
 
 
 def _text(options: argparse.Namespace, config: Config, done: Run) -> str:
-    """What is told; empty for nothing."""
+    """What is printed; empty for nothing."""
     if options.format == "table":
         rows = table_rows(done.diagnosis)
         style: dict[str, Any] = {

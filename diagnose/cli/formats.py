@@ -82,12 +82,12 @@ def _listed(texts: list[str]) -> str:
     return ", ".join(texts[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def told(run: Run) -> Iterator[str]:
+def verbose_lines(run: Run) -> Iterator[str]:
     """What ``--verbose`` adds: all that is no part of the object, a line for each."""
-    yield from map(printable, _told(run))
+    yield from map(printable, _verbose(run))
 
 
-def _told(run: Run) -> Iterator[str]:
+def _verbose(run: Run) -> Iterator[str]:
     found = run.diagnosis
     for one in found.unknown:
         yield f"unknown: {one.source}: {one.reason}"
@@ -96,5 +96,5 @@ def _told(run: Run) -> Iterator[str]:
     for waiting in found.waiting:
         what = ", ".join(finding.status for finding in waiting.result) or OK
         yield f"waiting: {waiting.source}: {what}, {_runs(waiting)}"
-    for asked in run.asked:
-        yield f"asked: {asked.source}: {asked.seconds:.2f} s"
+    for source in run.sources:
+        yield f"ran: {source.source}: {source.seconds:.2f} s"

@@ -10,20 +10,20 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.drbd_devices import (
     Device,
     devices_of_8,
     devices_of_9,
 )
-from ganeti_steward.diagnose.collectors.shared.program_output import Untold, doubting
-from ganeti_steward.diagnose.collectors.shared.results import Fault, reason_of, told
+from ganeti_steward.diagnose.collectors.shared.program_output import MissingData, noting_unknowns
+from ganeti_steward.diagnose.collectors.shared.results import Fault, check_results, reason_of
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
 
 NAME: Final = "drbd"
 
-#: The module's own file; version 9 tells only its version there.
+#: The module's own file; version 9 reports only its version there.
 STATUS_FILE: Final = "/proc/drbd"
 
 #: After an I/O error a disk goes through these, and ends without a disk.
@@ -45,16 +45,16 @@ class Settings(NamedTuple):
     standalone_status: str = OK
     """a device does not talk to its peer, and does not try"""
     repair: str = ""
-    """the repair command to ask for with live-repair"""
+    """the repair command requested with live-repair"""
 
 
 class Collector(Configured[Settings]):
-    """Looks at all devices and says one thing about them."""
+    """Looks at all devices and reports on all of them together."""
 
     name, kind = NAME, Settings
 
     @hookimpl
-    def steward_diagnose(self, machine: Machine) -> Iterator[Said]:
+    def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What is known about the DRBD devices."""
         try:
             text = machine.read(STATUS_FILE).decode(errors="replace")
@@ -65,14 +65,14 @@ class Collector(Configured[Settings]):
             yield Unknown(NAME, reason_of(err))
             return
         faults: list[Fault] = []
-        doubts: list[str] = []
-        for device in _devices(machine, text, doubts):
-            with doubting(doubts):
+        unknowns: list[str] = []
+        for device in _devices(machine, text, unknowns):
+            with noting_unknowns(unknowns):
                 faults += self._faults(device)
-        yield from told(NAME, faults, doubts, self._settings.repair)
+        yield from check_results(NAME, faults, unknowns, self._settings.repair)
 
     def _faults(self, device: Device) -> Iterator[Fault]:
-        """What is wrong with one device; raises Untold.
+        """What is wrong with one device; raises MissingData.
 
         Its number is left out: devices become fewer while instances are moved away, and the
         node is as broken as before.
@@ -85,17 +85,17 @@ class Collector(Configured[Settings]):
             if device.helped and not device.copying:
                 yield Fault(self._settings.inconsistent_status, "inconsistent, nothing is copied")
         elif device.disk not in _FINE:
-            raise Untold(f"the disk state {device.disk!r} is not known")
+            raise MissingData(f"the disk state {device.disk!r} is not known")
         if device.standalone:
             yield Fault(self._settings.standalone_status, "stands alone")
 
 
-def _devices(machine: Machine, text: str, doubts: list[str]) -> Iterable[Device]:
+def _devices(machine: Machine, text: str, unknowns: list[str]) -> Iterable[Device]:
     """The devices of whichever version is loaded."""
     version = _VERSION.match(text)
     if version is not None and version[1] == "8":
-        return devices_of_8(text, doubts)
+        return devices_of_8(text, unknowns)
     if version is not None and version[1] == "9":
-        return devices_of_9(machine, doubts)
-    doubts.append(f"{STATUS_FILE} does not begin with a version that is known")
+        return devices_of_9(machine, unknowns)
+    unknowns.append(f"{STATUS_FILE} does not begin with a version that is known")
     return ()

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.model.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     above,
+    check_results,
     number_of,
     printable,
     reason_of,
     text_of,
-    told,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
 
@@ -39,9 +39,9 @@ class Settings(NamedTuple):
     corrected_per_day: float = 1000.0
     """corrected errors of one module a day, on average since they are counted"""
     margin: float = 20.0
-    """percent of that below it where nothing new is said"""
+    """percent of that below it where nothing new is reported"""
     repair: str = ""
-    """the repair command to ask for with live-repair"""
+    """the repair command requested with live-repair"""
 
 
 class _Counts(NamedTuple):
@@ -58,7 +58,7 @@ class Collector(Configured[Settings]):
     name, kind = NAME, Settings
 
     @hookimpl
-    def steward_diagnose(self, machine: Machine) -> Iterator[Said]:
+    def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What is known about the node's memory."""
         try:
             names = [name for name in machine.listing(_CONTROLLERS) if _CONTROLLER.fullmatch(name)]
@@ -70,20 +70,20 @@ class Collector(Configured[Settings]):
         if not names:
             yield NotApplicable(NAME, "the kernel counts no memory errors here")
         for name in sorted(names):
-            yield from self._told(machine, name)
+            yield from self._check(machine, name)
 
-    def _told(self, machine: Machine, name: str) -> Iterator[Said]:
+    def _check(self, machine: Machine, name: str) -> Iterator[CheckResult]:
         faults: list[Fault] = []
-        doubts: list[str] = []
+        unknowns: list[str] = []
         directory = f"{_CONTROLLERS}/{name}"
-        counts = list(_read(machine, directory, doubts))
+        counts = list(_read(machine, directory, unknowns))
         faults += self._uncorrected(counts)
         try:
             seconds = _count(machine, f"{directory}/seconds_since_reset")
-            faults += self._corrected(counts, max(seconds / 86400, _SHORTEST), doubts)
+            faults += self._corrected(counts, max(seconds / 86400, _SHORTEST), unknowns)
         except (OSError, ValueError) as err:
-            doubts.append(reason_of(err))
-        yield from told(f"{NAME}:{name}", faults, doubts, self._settings.repair)
+            unknowns.append(reason_of(err))
+        yield from check_results(f"{NAME}:{name}", faults, unknowns, self._settings.repair)
 
     def _uncorrected(self, counts: Sequence[_Counts]) -> Iterator[Fault]:
         found = [one.what for one in counts if one.uncorrected > 0]
@@ -92,7 +92,7 @@ class Collector(Configured[Settings]):
             yield Fault(self._settings.uncorrected_status, _text("uncorrected errors", what))
 
     def _corrected(
-        self, counts: Sequence[_Counts], days: float, doubts: list[str]
+        self, counts: Sequence[_Counts], days: float, unknowns: list[str]
     ) -> Iterator[Fault]:
         limit = self._settings.corrected_per_day
         for one in _by_module(counts):
@@ -102,11 +102,11 @@ class Collector(Configured[Settings]):
                     self._settings.corrected_status, _text("many corrected errors", one.what)
                 )
             elif many is None:
-                doubts.append(_text("too near to the limit of corrected errors to tell", one.what))
+                unknowns.append(_text("corrected errors too near to the limit to decide", one.what))
 
 
 def _by_module(counts: Sequence[_Counts]) -> list[_Counts]:
-    """The modules, and together all errors of which the driver cannot tell the module."""
+    """The modules, and together all errors whose module the driver does not know."""
     modules = [one for one in counts if one.what]
     known = sum(one.corrected for one in modules)
     whole = [one._replace(corrected=one.corrected - known) for one in counts if not one.what]
@@ -117,16 +117,16 @@ def _text(what: str, module: str) -> str:
     return f"{what}: {module}" if module else what
 
 
-def _read(machine: Machine, directory: str, doubts: list[str]) -> Iterator[_Counts]:
-    """The controller's counts, and those of its modules; adds doubts."""
-    for place, prefix in [(directory, ""), *_modules(machine, directory, doubts)]:
+def _read(machine: Machine, directory: str, unknowns: list[str]) -> Iterator[_Counts]:
+    """The controller's counts, and those of its modules; adds to ``unknowns``."""
+    for place, prefix in [(directory, ""), *_modules(machine, directory, unknowns)]:
         try:
             uncorrected = _count(machine, f"{place}/{prefix}ue_count")
             corrected = _count(machine, f"{place}/{prefix}ce_count")
             what = _label(machine, place) if prefix else ""
             yield _Counts(what, uncorrected, corrected)
         except (OSError, ValueError) as err:
-            doubts.append(reason_of(err))
+            unknowns.append(reason_of(err))
 
 
 def _count(machine: Machine, path: str) -> int:
@@ -137,11 +137,11 @@ def _count(machine: Machine, path: str) -> int:
     return number
 
 
-def _modules(machine: Machine, directory: str, doubts: list[str]) -> list[tuple[str, str]]:
+def _modules(machine: Machine, directory: str, unknowns: list[str]) -> list[tuple[str, str]]:
     try:
         names = [name for name in machine.listing(directory) if _MODULE.fullmatch(name)]
     except OSError as err:
-        doubts.append(reason_of(err))
+        unknowns.append(reason_of(err))
         return []
     return [(f"{directory}/{name}", "dimm_") for name in sorted(names)]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.model.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.mounts import (
     Mount,
@@ -17,11 +17,11 @@ from ganeti_steward.diagnose.collectors.shared.mounts import (
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     above,
+    check_results,
     matches,
     number_of,
     printable,
     reason_of,
-    told,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
 
@@ -36,7 +36,7 @@ _KINDS: Final = frozenset(
     )
 )
 
-#: How the kernel says that a filesystem takes no more writing; ext4 has words of its own
+#: How the kernel marks a filesystem that takes no more writing; ext4 has words of its own
 #: for what it did after an error, and leaves ``rw`` where it was.
 _NOT_WRITABLE: Final = frozenset(("ro", "emergency_ro", "shutdown"))
 
@@ -49,14 +49,14 @@ class Settings(NamedTuple):
     inodes_full: float = 98.0
     """percent of the inodes in use"""
     margin: float = 1.0
-    """percent below these where nothing new is said"""
+    """percent below these where nothing new is reported"""
     ignore: tuple[str, ...] = ()
     """patterns of mount points"""
     read_only_status: str = LIVE_REPAIR
     errors_status: str = LIVE_REPAIR
     full_status: str = LIVE_REPAIR
     repair: str = ""
-    """the repair command to ask for with live-repair"""
+    """the repair command requested with live-repair"""
 
 
 class Collector(Configured[Settings]):
@@ -65,7 +65,7 @@ class Collector(Configured[Settings]):
     name, kind = NAME, Settings
 
     @hookimpl
-    def steward_diagnose(self, machine: Machine) -> Iterator[Said]:
+    def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What is known about the local filesystems."""
         try:
             text = machine.read("/proc/self/mountinfo").decode(errors="surrogateescape")
@@ -82,31 +82,31 @@ class Collector(Configured[Settings]):
             yield NotApplicable(NAME, "no local filesystem is mounted")
             return
         for mounts in sorted(local, key=lambda mounts: mounts[0].point):
-            yield from self._said(machine, mounts)
+            yield from self._check(machine, mounts)
 
-    def _said(self, machine: Machine, mounts: Sequence[Mount]) -> Iterator[Said]:
+    def _check(self, machine: Machine, mounts: Sequence[Mount]) -> Iterator[CheckResult]:
         point = mounts[0].point
         source = f"{NAME}:{printable(point)}"
         faults: list[Fault] = []
-        doubts: list[str] = []
+        unknowns: list[str] = []
         try:
             if _recorded_errors(machine, mounts[0]):
                 faults.append(Fault(self._settings.errors_status, "errors recorded"))
         except (OSError, ValueError) as err:
-            doubts.append(reason_of(err))
+            unknowns.append(reason_of(err))
         try:
             if any(mount.filesystem_options & _NOT_WRITABLE for mount in mounts):
                 if _meant_writable(machine, mounts):
                     faults.append(Fault(self._settings.read_only_status, "read-only"))
             else:
                 # What cannot be written to is in no need of room.
-                faults += self._full(machine, point, doubts)
+                faults += self._full(machine, point, unknowns)
         except OSError as err:
-            doubts.append(reason_of(err))
-        yield from told(source, faults, doubts, self._settings.repair)
+            unknowns.append(reason_of(err))
+        yield from check_results(source, faults, unknowns, self._settings.repair)
 
-    def _full(self, machine: Machine, point: str, doubts: list[str]) -> Iterator[Fault]:
-        """Faults of room; adds a doubt where it is too close to tell."""
+    def _full(self, machine: Machine, point: str, unknowns: list[str]) -> Iterator[Fault]:
+        """Faults of a full filesystem; adds to ``unknowns`` where it is too close to decide."""
         settings = self._settings
         space = machine.space(point)
         amounts = (
@@ -118,17 +118,17 @@ class Collector(Configured[Settings]):
             if all_of_them <= 0 and what == "inodes":
                 continue
             if not 0 <= free <= all_of_them or all_of_them == 0:
-                doubts.append(f"the number of {what} is not plausible")
+                unknowns.append(f"the number of {what} is not plausible")
                 continue
             full = above(100 - 100 * free / all_of_them, limit, settings.margin)
             if full:
                 yield Fault(settings.full_status, f"full: {what}")
             elif full is None:
-                doubts.append(f"too near to the limit of {what} to tell")
+                unknowns.append(f"too near to the limit of {what} to decide")
 
 
 def _meant_writable(machine: Machine, mounts: Sequence[Mount]) -> bool:
-    """Whether somebody asked for a filesystem that can be written to; raises OSError.
+    """Whether the filesystem is meant to be writable; raises OSError.
 
     A mount that is still ``rw`` did.  So did fstab, when not even the mount is: then the root
     filesystem was never made writable, or mount(8) gave in to a read-only disk.

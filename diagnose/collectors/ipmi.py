@@ -1,4 +1,4 @@
-"""What the board's management controller says: states of its sensors, and its event log."""
+"""What the board's management controller reports: states of its sensors, and its event log."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.model.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.ipmi_output import Answer, read_events, read_sensors
-from ganeti_steward.diagnose.collectors.shared.program_output import Untold, ended, succeeded
+from ganeti_steward.diagnose.collectors.shared.program_output import MissingData, ended, succeeded
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
+    check_results,
     matches,
     printable,
     reason_of,
-    told,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
 
@@ -34,16 +34,16 @@ class Settings(NamedTuple):
     sensor_status: str = LIVE_REPAIR
     event_status: str = LIVE_REPAIR
     repair: str = ""
-    """the repair command to ask for with live-repair"""
+    """the repair command requested with live-repair"""
 
 
 class Collector(Configured[Settings]):
-    """Asks the management controller twice: for its sensors and for its event log."""
+    """Queries the management controller twice: its sensors and its event log."""
 
     name, kind = NAME, Settings
 
     @hookimpl
-    def steward_diagnose(self, machine: Machine) -> Iterator[Said]:
+    def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What the management controller knows."""
         try:
             devices = machine.listing(_DEVICES)
@@ -58,16 +58,16 @@ class Collector(Configured[Settings]):
             yield NotApplicable(NAME, f"there is no {_PROGRAM}")
         else:
             settings = self._settings
-            yield from self._told(machine, "sensors", _sensors, settings.sensor_status)
-            yield from self._told(machine, "events", _events, settings.event_status)
+            yield from self._check(machine, "sensors", _sensors, settings.sensor_status)
+            yield from self._check(machine, "events", _events, settings.event_status)
 
-    def _told(
-        self, machine: Machine, what: str, ask: Callable[[Machine], Answer], status: str
-    ) -> Iterator[Said]:
+    def _check(
+        self, machine: Machine, what: str, read: Callable[[Machine], Answer], status: str
+    ) -> Iterator[CheckResult]:
         source, settings = f"{NAME}:{what}", self._settings
         try:
-            answer = ask(machine)
-        except Untold as err:
+            answer = read(machine)
+        except MissingData as err:
             yield Unknown(source, printable(str(err)))
             return
         faults = [
@@ -75,11 +75,11 @@ class Collector(Configured[Settings]):
             for one in answer.broken
             if not matches(one.sensor, settings.ignore)
         ]
-        yield from told(source, faults, answer.doubts, settings.repair)
+        yield from check_results(source, faults, answer.unknowns, settings.repair)
 
 
 def _sensors(machine: Machine) -> Answer:
-    """The sensors, those too that are listed beside one that cannot be read; raises Untold.
+    """The sensors, those too that are listed beside one that cannot be read; raises MissingData.
 
     ``elist`` reads the sensors' names as ``list`` does.
     """
@@ -87,13 +87,15 @@ def _sensors(machine: Machine) -> Answer:
     answer = read_sensors(done.output.decode(errors="replace"))
     if not done.status:
         return answer
-    return answer._replace(doubts=(*answer.doubts, f"{_PROGRAM} ended with status {done.status}"))
+    return answer._replace(
+        unknowns=(*answer.unknowns, f"{_PROGRAM} ended with status {done.status}")
+    )
 
 
 def _events(machine: Machine) -> Answer:
-    """The event log, all of it: what is over is told further down; raises Untold.
+    """The event log, all of it: what is over is reported further down; raises MissingData.
 
-    It is asked for without the sensors' names: where they cannot be read, its lines would have
+    It is requested without the sensors' names: where they cannot be read, its lines would have
     other words from run to run.
     """
     done = succeeded(machine, _PROGRAM, "-c", "sel", "list")

@@ -8,16 +8,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, Finding, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.finding import (
+    LIVE_REPAIR,
+    OK,
+    CheckResult,
+    Finding,
+    NotApplicable,
+    Unknown,
+)
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.kernel_messages import Sign, read_record, sign_in
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
+    check_results,
     matches,
     printable,
     reason_of,
     text_of,
-    told,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
 
@@ -45,7 +52,7 @@ class Settings(NamedTuple):
     hung_status: str = OK
     lockup_status: str = OK
     repair: str = ""
-    """the repair command to ask for with live-repair"""
+    """the repair command requested with live-repair"""
 
 
 class Collector(Configured[Settings]):
@@ -54,8 +61,8 @@ class Collector(Configured[Settings]):
     name, kind = NAME, Settings
 
     @hookimpl
-    def steward_diagnose(self, machine: Machine) -> Iterator[Said]:
-        """What the kernel said lately."""
+    def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
+        """What the kernel logged lately."""
         try:
             records = machine.kernel_log()
         except FileNotFoundError:
@@ -65,15 +72,17 @@ class Collector(Configured[Settings]):
             yield Unknown(NAME, reason_of(err))
             return
         try:
-            signs, doubts = _signs(records, self._since(machine))
+            signs, unknowns = _signs(records, self._since(machine))
         except (OSError, ValueError) as err:
             yield Unknown(NAME, reason_of(err))
             return
         found = self._found(signs)
         for about, (faults, unsure) in sorted(found.items()):
-            yield from told(f"{NAME}:{printable(about)}", faults, unsure, self._settings.repair)
-        if doubts:
-            yield Unknown(NAME, "; ".join(doubts))
+            yield from check_results(
+                f"{NAME}:{printable(about)}", faults, unsure, self._settings.repair
+            )
+        if unknowns:
+            yield Unknown(NAME, "; ".join(unknowns))
         elif not any(faults for faults, _ in found.values()):
             yield Finding(NAME, OK)
 
@@ -87,7 +96,7 @@ class Collector(Configured[Settings]):
         return (float(found[1]) - self._settings.window * 3600) * 1e6
 
     def _found(self, signs: Mapping[Sign, int]) -> dict[str, tuple[list[Fault], list[str]]]:
-        """Faults and doubts by what is broken, without those nothing is to be done about."""
+        """Faults and unknowns by what is broken, without those that need no action."""
         settings = self._settings
         statuses = {
             "machine check": settings.machine_check_status,
@@ -114,16 +123,16 @@ class Collector(Configured[Settings]):
 
 
 def _signs(records: Sequence[str], since: float) -> tuple[Counter[Sign], list[str]]:
-    """What the messages mean, each with how many meant it, and doubts."""
+    """What the messages mean, each with the number of messages, and unknowns."""
     signs: Counter[Sign] = Counter()
-    doubts: list[str] = [] if records else ["the log of the kernel is empty"]
+    unknowns: list[str] = [] if records else ["the log of the kernel is empty"]
     for record in records:
         try:
             message = read_record(record)
         except ValueError as err:
-            doubts = [str(err)]
+            unknowns = [str(err)]
             continue
         sign = sign_in(message.text) if message and message.microseconds >= since else None
         if sign:
             signs[sign] += 1
-    return signs, doubts
+    return signs, unknowns

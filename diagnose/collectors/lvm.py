@@ -1,7 +1,7 @@
 """LVM: volume groups whose physical volumes are gone.
 
 One report of everything, read-only: it takes no lock, so it neither waits for a command that
-hangs nor makes one wait, and asks nothing of the device mapper.
+hangs nor makes one wait, and does not use the device mapper.
 """
 
 from __future__ import annotations
@@ -10,21 +10,26 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.program_output import (
-    Untold,
-    doubting,
+    MissingData,
     member,
+    noting_unknowns,
     parsed,
     succeeded,
 )
-from ganeti_steward.diagnose.collectors.shared.results import Fault, matches, printable, told
+from ganeti_steward.diagnose.collectors.shared.results import (
+    Fault,
+    check_results,
+    matches,
+    printable,
+)
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
 
 NAME: Final = "lvm"
 
-#: ``--binary`` and ``--reportformat`` because lvm.conf may change what is said without them.
+#: ``--binary`` and ``--reportformat`` because lvm.conf may change what is printed without them.
 COMMAND: Final = (
     *("lvm", "fullreport", "--readonly", "--binary", "--reportformat", "json"),
     *("--configreport", "vg", "-o", "vg_name,vg_missing_pv_count"),
@@ -48,7 +53,7 @@ class Settings(NamedTuple):
     partial_status: str = OK
     """the same, when a logical volume lies on it"""
     repair: str = ""
-    """the repair command to ask for with live-repair"""
+    """the repair command requested with live-repair"""
 
 
 class Collector(Configured[Settings]):
@@ -57,14 +62,14 @@ class Collector(Configured[Settings]):
     name, kind = NAME, Settings
 
     @hookimpl
-    def steward_diagnose(self, machine: Machine) -> Iterator[Said]:
+    def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What is known about the volume groups."""
         if not machine.has(COMMAND[0]):
             yield NotApplicable(NAME, "lvm is not installed")
             return
         try:
             groups = _groups(parsed(succeeded(machine, *COMMAND), COMMAND[0]))
-        except Untold as err:
+        except MissingData as err:
             yield Unknown(NAME, str(err))
             return
         required = set(self._settings.required)
@@ -73,21 +78,23 @@ class Collector(Configured[Settings]):
         if not names:
             yield NotApplicable(NAME, "there is no volume group")
         for name in names:
-            yield from self._told(name, groups.get(name, []))
+            yield from self._check(name, groups.get(name, []))
 
-    def _told(self, name: str, reports: list[Any]) -> Iterator[Said]:
-        """What is said of one group; two groups may have the same name."""
+    def _check(self, name: str, reports: list[Any]) -> Iterator[CheckResult]:
+        """The results of one group; two groups may have the same name."""
         faults: list[Fault] = []
-        doubts: list[str] = []
+        unknowns: list[str] = []
         if not reports:
             faults.append(Fault(self._settings.missing_status, "volume group missing"))
         for report in reports:
-            with doubting(doubts):
+            with noting_unknowns(unknowns):
                 faults += self._faults(report)
-        yield from told(f"{NAME}:{printable(name)}", faults, doubts, self._settings.repair)
+        yield from check_results(
+            f"{NAME}:{printable(name)}", faults, unknowns, self._settings.repair
+        )
 
     def _faults(self, report: Any) -> Iterator[Fault]:
-        """What is wrong with one group; raises Untold.
+        """What is wrong with one group; raises MissingData.
 
         Which logical volumes are concerned is left out: they become fewer while the instances
         are moved away, and the group is as broken as before.
@@ -102,7 +109,7 @@ class Collector(Configured[Settings]):
 
 
 def _groups(answer: Any) -> dict[str, list[Any]]:
-    """The reports by the name of their volume group; raises Untold."""
+    """The reports by the name of their volume group; raises MissingData."""
     found: dict[str, list[Any]] = {}
     for report in member(answer, list, "report"):
         # Physical volumes without a group come last, in a report that has no group.
@@ -111,7 +118,7 @@ def _groups(answer: Any) -> dict[str, list[Any]]:
             continue
         groups = member(report, list, "vg")
         if len(groups) > 1 or (len(report) > 1 and not groups):
-            raise Untold("a report is not that of one volume group")
+            raise MissingData("a report is not that of one volume group")
         for group in groups:
             found.setdefault(member(group, str, "vg_name"), []).append(report)
     return found
@@ -120,14 +127,14 @@ def _groups(answer: Any) -> dict[str, list[Any]]:
 def _count(group: Any) -> int:
     text = member(group, str, "vg_missing_pv_count")
     if not (text.isascii() and text.isdecimal()):
-        raise Untold("vg_missing_pv_count is no number")
+        raise MissingData("vg_missing_pv_count is no number")
     return int(text)
 
 
 def _is_missing(volume: Any) -> bool:
     text = member(volume, str, "pv_missing")
     if text not in ("0", "1"):
-        raise Untold("pv_missing is neither 0 nor 1")
+        raise MissingData("pv_missing is neither 0 nor 1")
     return text == "1"
 
 

@@ -9,16 +9,20 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.model.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
-from ganeti_steward.diagnose.collectors.shared.program_output import Untold, doubting, listed
+from ganeti_steward.diagnose.collectors.shared.program_output import (
+    MissingData,
+    listed,
+    noting_unknowns,
+)
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
+    check_results,
     number_of,
     printable,
     reason_of,
     text_of,
-    told,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
 
@@ -48,7 +52,7 @@ class Settings(NamedTuple):
     broken_status: str = LIVE_REPAIR
     """an array without redundancy lost a member"""
     repair: str = ""
-    """the repair command to ask for with live-repair"""
+    """the repair command requested with live-repair"""
 
 
 class Collector(Configured[Settings]):
@@ -57,12 +61,12 @@ class Collector(Configured[Settings]):
     name, kind = NAME, Settings
 
     @hookimpl
-    def steward_diagnose(self, machine: Machine) -> Iterator[Said]:
+    def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What is known about the md arrays."""
         try:
             names = [name for name in listed(machine, "/sys/block") if name.startswith("md")]
-            found = [said for name in names for said in self._told(machine, name)]
-        except Untold as err:
+            found = [result for name in names for result in self._check(machine, name)]
+        except MissingData as err:
             yield Unknown(NAME, str(err))
             return
         if found:
@@ -70,12 +74,12 @@ class Collector(Configured[Settings]):
         else:
             yield NotApplicable(NAME, "there is no md array")
 
-    def _told(self, machine: Machine, name: str) -> Iterator[Said]:
-        """What is said of one array; nothing of what is none (any more)."""
+    def _check(self, machine: Machine, name: str) -> Iterator[CheckResult]:
+        """The results of one array; none where there is no array (any more)."""
         source, directory = f"{NAME}:{printable(name)}", f"/sys/block/{name}/md"
         faults: list[Fault] = []
-        doubts: list[str] = []
-        with doubting(doubts):
+        unknowns: list[str] = []
+        with noting_unknowns(unknowns):
             if "md" not in listed(machine, f"/sys/block/{name}"):
                 return
             state = _text(machine, f"{directory}/array_state")
@@ -83,10 +87,10 @@ class Collector(Configured[Settings]):
             if state == "clear" or _is_container(machine, directory):
                 return
             faults += self._faults(machine, directory, state)
-        yield from told(source, faults, doubts, self._settings.repair)
+        yield from check_results(source, faults, unknowns, self._settings.repair)
 
     def _faults(self, machine: Machine, directory: str, state: str) -> Iterator[Fault]:
-        """What is wrong with an array; raises Untold."""
+        """What is wrong with an array; raises MissingData."""
         if state == "inactive":
             yield Fault(self._settings.inactive_status, "inactive")
             return
@@ -94,10 +98,10 @@ class Collector(Configured[Settings]):
             yield Fault(self._settings.broken_status, "broken")
             return
         if state not in _SERVING:
-            raise Untold(f"the state {state!r} is not known")
+            raise MissingData(f"the state {state!r} is not known")
         level = _text(machine, f"{directory}/level")
         if level not in _REDUNDANT | _PLAIN:
-            raise Untold(f"the level {level!r} is not known")
+            raise MissingData(f"the level {level!r} is not known")
         missing = _number(machine, f"{directory}/degraded") if level in _REDUNDANT else 0
         if missing:
             yield self._degraded(machine, directory, missing)
@@ -108,15 +112,15 @@ class Collector(Configured[Settings]):
                 yield Fault(self._settings.broken_status, "broken")
 
     def _degraded(self, machine: Machine, directory: str, missing: int) -> Fault:
-        """The fault of an array with members missing; raises Untold.
+        """The fault of an array with members missing; raises MissingData.
 
-        Its words do not tell whether it recovers: the array is the same until it is whole.
+        Its text does not depend on whether it recovers: the array is the same until it is whole.
         A failed member is one of the missing and stays so when it is taken out.
         """
         # While an array grows, this holds the old number in brackets as well.
         members = _text(machine, f"{directory}/raid_disks").partition(" ")[0]
         if not (members.isascii() and members.isdecimal()) or not 0 < missing <= int(members):
-            raise Untold(f"{missing} missing of {members!r} members is not plausible")
+            raise MissingData(f"{missing} missing of {members!r} members is not plausible")
         action = _text(machine, f"{directory}/sync_action")
         settings = self._settings
         status = settings.recovering_status if action == "recover" else settings.degraded_status
@@ -126,7 +130,7 @@ class Collector(Configured[Settings]):
 def _is_container(machine: Machine, directory: str) -> bool:
     """Whether it holds the members of arrays whose metadata the kernel does not know.
 
-    It is never active.  The arrays in it say ``external:/md127/0`` (``-`` when read-only).
+    It is never active.  The arrays in it have ``external:/md127/0`` (``-`` when read-only).
     """
     kind, _, rest = _text(machine, f"{directory}/metadata_version").partition(":")
     return kind == "external" and not rest.startswith(("/", "-"))
@@ -135,7 +139,7 @@ def _is_container(machine: Machine, directory: str) -> bool:
 def _has_failed_member(machine: Machine, directory: str) -> bool:
     members = [name for name in listed(machine, directory) if name.startswith("dev-")]
     if not members:
-        raise Untold("no member of the array is listed")
+        raise MissingData("no member of the array is listed")
     states = [_text(machine, f"{directory}/{name}/state").split(",") for name in members]
     return any("faulty" in state for state in states)
 
@@ -144,9 +148,9 @@ def _text(machine: Machine, path: str) -> str:
     try:
         text = text_of(machine, path)
     except OSError as err:
-        raise Untold(reason_of(err)) from err
+        raise MissingData(reason_of(err)) from err
     if not text:
-        raise Untold(f"{path} is empty")
+        raise MissingData(f"{path} is empty")
     return text
 
 
@@ -154,4 +158,4 @@ def _number(machine: Machine, path: str) -> int:
     try:
         return number_of(machine, path)
     except (OSError, ValueError) as err:
-        raise Untold(reason_of(err)) from err
+        raise MissingData(reason_of(err)) from err

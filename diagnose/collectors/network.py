@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.model.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.interfaces import (
     Interface,
@@ -17,10 +17,10 @@ from ganeti_steward.diagnose.collectors.shared.interfaces import (
 from ganeti_steward.diagnose.collectors.shared.limits import limit_of, read_limits
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
+    check_results,
     matches,
     printable,
     reason_of,
-    told,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
 
@@ -44,7 +44,7 @@ class Settings(NamedTuple):
     bond_status: str = LIVE_REPAIR
     speed_status: str = LIVE_REPAIR
     repair: str = ""
-    """the repair command to ask for with live-repair"""
+    """the repair command requested with live-repair"""
 
 
 class Collector(Configured[Settings]):
@@ -58,68 +58,72 @@ class Collector(Configured[Settings]):
         self._speeds = read_limits(NAME, "speeds", self._settings.speeds)
 
     @hookimpl
-    def steward_diagnose(self, machine: Machine) -> Iterator[Said]:
+    def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What is known about the node's links."""
         try:
             interfaces, unread = read_interfaces(machine)
         except OSError as err:
             yield Unknown(NAME, reason_of(err))
             return
-        said = [*self._missing(interfaces, unread), *self._unread(unread)]
+        results = [*self._missing(interfaces, unread), *self._unread(unread)]
         bonds = {one.name for one in interfaces if one.is_bond and one.up}
         for one in interfaces:
             # A port of a bond counts even when it is down: the bond wants it.
             wanted = one.bond in bonds if one.bond else one.up and (one.is_bond or one.is_hardware)
             if wanted and not matches(one.name, self._settings.ignore):
-                said += self._told(machine, one)
-        yield from said or [NotApplicable(NAME, "no interface of hardware is up")]
+                results += self._check(machine, one)
+        yield from results or [NotApplicable(NAME, "no interface of hardware is up")]
 
     def _missing(
         self, interfaces: Sequence[Interface], unread: Mapping[str, str]
-    ) -> Iterator[Said]:
-        """What is said of required interfaces that are not up."""
+    ) -> Iterator[CheckResult]:
+        """The results of required interfaces that are not up."""
         up = {one.name: one.up for one in interfaces}
         for name in dict.fromkeys(self._settings.required):
             if name not in unread and not up.get(name):
                 text = "down" if name in up else "missing"
                 yield from self._result(name, [Fault(self._settings.no_link_status, text)], [])
 
-    def _unread(self, unread: Mapping[str, str]) -> Iterator[Said]:
+    def _unread(self, unread: Mapping[str, str]) -> Iterator[CheckResult]:
         for name, reason in unread.items():
             if not matches(name, self._settings.ignore):
                 yield from self._result(name, [], [reason])
 
-    def _told(self, machine: Machine, one: Interface) -> Iterator[Said]:
-        doubts: list[str] = []
-        judge = self._bond if one.is_bond else self._link
-        faults = list(judge(machine, one, doubts))
-        yield from self._result(one.name, faults, doubts)
+    def _check(self, machine: Machine, one: Interface) -> Iterator[CheckResult]:
+        unknowns: list[str] = []
+        check = self._bond if one.is_bond else self._link
+        faults = list(check(machine, one, unknowns))
+        yield from self._result(one.name, faults, unknowns)
 
-    def _result(self, name: str, faults: Sequence[Fault], doubts: Sequence[str]) -> Iterator[Said]:
-        yield from told(f"{NAME}:{printable(name)}", faults, doubts, self._settings.repair)
+    def _result(
+        self, name: str, faults: Sequence[Fault], unknowns: Sequence[str]
+    ) -> Iterator[CheckResult]:
+        yield from check_results(
+            f"{NAME}:{printable(name)}", faults, unknowns, self._settings.repair
+        )
 
-    def _bond(self, machine: Machine, one: Interface, doubts: list[str]) -> Iterator[Fault]:
-        """Faults of a bond itself; its ports speak for themselves."""
+    def _bond(self, machine: Machine, one: Interface, unknowns: list[str]) -> Iterator[Fault]:
+        """Faults of a bond itself; its ports are checked by themselves."""
         settings = self._settings
         try:
             bond = read_bond(machine, one.name)
         except (OSError, ValueError) as err:
-            doubts.append(reason_of(err))
+            unknowns.append(reason_of(err))
             return
         if len(bond.ports) < settings.least_ports:
             yield Fault(settings.bond_status, f"fewer than {settings.least_ports} ports")
         if not bond.has_link:
             yield Fault(settings.no_link_status, "no link")
 
-    def _link(self, machine: Machine, one: Interface, doubts: list[str]) -> Iterator[Fault]:
+    def _link(self, machine: Machine, one: Interface, unknowns: list[str]) -> Iterator[Fault]:
         settings = self._settings
         try:
             link = read_link(machine, one)
         except (OSError, ValueError) as err:
-            doubts.append(reason_of(err))
+            unknowns.append(reason_of(err))
             return
         if link.changing:
-            doubts.append("its link is just changing")
+            unknowns.append("its link is just changing")
             return
         if not link.carrier:
             yield Fault(settings.no_link_status, "no link")
@@ -131,6 +135,6 @@ class Collector(Configured[Settings]):
         least = limit_of(self._speeds, one.name)
         least = settings.least_speed if least is None else least
         if least and link.speed is None:
-            doubts.append("its speed is not known")
+            unknowns.append("its speed is not known")
         elif least and link.speed is not None and link.speed < least:
             yield Fault(settings.speed_status, "too slow")

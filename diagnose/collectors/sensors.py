@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.model.finding import LIVE_REPAIR, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine, Reading
 from ganeti_steward.diagnose.collectors.shared.limits import Limits, limit_of, read_limits
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     above,
+    check_results,
     matches,
     printable,
     reason_of,
-    told,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
 
@@ -41,7 +41,7 @@ class Settings(NamedTuple):
     limits: tuple[str, ...] = ()
     """degrees instead of the chip's own: ``chip=degrees`` or ``chip:label=degrees``, patterns"""
     margin: float = 3.0
-    """degrees below a limit where nothing new is said"""
+    """degrees below a limit where nothing new is reported"""
     single_limit_chips: tuple[str, ...] = ("coretemp", "drivetemp", "nvme")
     """patterns of chips that are believed when they know one limit only"""
     ignore: tuple[str, ...] = ()
@@ -51,18 +51,18 @@ class Settings(NamedTuple):
     hot_status: str = LIVE_REPAIR
     fan_status: str = LIVE_REPAIR
     repair: str = ""
-    """the repair command to ask for with live-repair"""
+    """the repair command requested with live-repair"""
 
 
 class _Chip(NamedTuple):
-    """What was seen of the chips of one name; the kernel does not tell them apart."""
+    """What was seen of the chips of one name; the kernel does not distinguish them."""
 
     faults: list[Fault]
-    doubts: list[str]
+    unknowns: list[str]
 
 
 class Collector(Configured[Settings]):
-    """Judges temperatures by the limits of their chips, and the fans it was told of."""
+    """Compares temperatures with the limits of their chips, and checks the configured fans."""
 
     name, kind = NAME, Settings
 
@@ -72,7 +72,7 @@ class Collector(Configured[Settings]):
         self._limits: Limits = read_limits(NAME, "limits", self._settings.limits)
 
     @hookimpl
-    def steward_diagnose(self, machine: Machine) -> Iterator[Said]:
+    def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What is known about temperatures and fans."""
         try:
             temperatures, fans = list(machine.temperatures()), list(machine.fans())
@@ -87,25 +87,25 @@ class Collector(Configured[Settings]):
             yield NotApplicable(NAME, reason)
         for name, chip in sorted(chips.items()):
             source = f"{NAME}:{printable(name)}"
-            yield from told(source, chip.faults, chip.doubts, self._settings.repair)
+            yield from check_results(source, chip.faults, chip.unknowns, self._settings.repair)
 
     def _judge_temperatures(self, readings: Sequence[Reading], chips: dict[str, _Chip]) -> None:
-        judged: dict[str, list[bool | None]] = {}
+        compared: dict[str, list[bool | None]] = {}
         for one in readings:
             limit = self._limit(one)
             if limit is not None and not _ignored(one, self._settings.ignore):
-                hot = judged.setdefault(one.chip, [])
+                hot = compared.setdefault(one.chip, [])
                 if _is_plausible(one.current):
                     hot.append(above(one.current, limit, self._settings.margin))
-        for name, hot in judged.items():
+        for name, hot in compared.items():
             chip = chips.setdefault(name, _Chip([], []))
             # Which of its cores is over the limit changes all the time: that one is, stays.
             if True in hot:
                 chip.faults.append(Fault(self._settings.hot_status, "too hot"))
             elif None in hot:
-                chip.doubts.append("too near to the limit to tell")
+                chip.unknowns.append("too near to the limit to decide")
             elif not hot:
-                chip.doubts.append("no temperature is plausible")
+                chip.unknowns.append("no temperature is plausible")
 
     def _limit(self, one: Reading) -> float | None:
         """Degrees; None where nobody knows when this is too hot."""
@@ -126,7 +126,7 @@ class Collector(Configured[Settings]):
         for pattern in patterns:
             if not any(matches(_full_name(one), (pattern,)) for one in readings):
                 chip = chips.setdefault(pattern.partition(":")[0], _Chip([], []))
-                chip.doubts.append(f"there is no fan {printable(pattern)}")
+                chip.unknowns.append(f"there is no fan {printable(pattern)}")
         for one in readings:
             if not matches(_full_name(one), patterns):
                 continue
@@ -135,7 +135,7 @@ class Collector(Configured[Settings]):
             if one.current == 0:
                 chip.faults.append(Fault(self._settings.fan_status, f"{label} stands still"))
             elif not 0 < one.current <= _FASTEST:
-                chip.doubts.append(f"the speed of {label} is not plausible")
+                chip.unknowns.append(f"the speed of {label} is not plausible")
 
 
 def _full_name(one: Reading) -> str:

@@ -1,23 +1,24 @@
-"""What is believed of each source, from run to run: a result counts when it has held.
+"""What is in effect for each source, from run to run: a new result has to last some runs.
 
-What a source said in one run, its result, is the set of its findings other than ``Ok``.
+What a source reported in one run, its result, is the set of its findings other than ``Ok``.
 
-* Another result than the confirmed one counts when it has held for ``appear_after`` runs in a
-  row.  One that is less bad, or only lacks something, has to hold for ``clear_after`` runs,
-  and for ``appear_after`` too if anything in it is new.  Until then the confirmed one stays.
-* Results that differ from run to run, all of them worse than the confirmed one, are a streak
-  too; what is nearest to the confirmed one among them counts at its end.  So neither can a
-  source hide a defect by wording it anew each time, nor can one odd run escalate.
-* Unknown changes nothing: what was confirmed stays, and so does the place in a streak.
-  It speaks for its source and for every ``source:object`` that says nothing itself.
-* NotApplicable, of a source that tells nothing known in that run, is the same: a tool that is
-  being upgraded has not repaired a disk.  Its findings go when it is not asked any more.
-* A source that says nothing at all, though nothing unknown speaks for it, has nothing wrong:
+* A result other than the confirmed one takes effect after ``appear_after`` consecutive runs.
+  One that is less bad, or only lacks something, takes effect after ``clear_after`` consecutive
+  runs, and not before ``appear_after`` if anything in it is new.  Until then the confirmed one
+  stays in effect.
+* Consecutive results that differ, all of them worse than the confirmed one, count together; the
+  one nearest to the confirmed result takes effect.  So a source cannot hide a defect by wording
+  it anew in each run, and one odd run does not escalate.
+* Unknown changes nothing: the confirmed result stays, and so does the number of runs counted.
+  It applies to its source and to every ``source:object`` that reports nothing itself.
+* NotApplicable, of a source without any finding in that run, has the same effect: a tool that is
+  being upgraded has not repaired a disk.  Its findings end when it is no longer configured.
+* A source that reports nothing at all, and to which no Unknown applies, has nothing wrong:
   the disk was taken out, or its collector out of the configuration.
-* Without a state, as in the very first run, it is not known what was told before.  A finding
-  that still has to hold could have been told, so nothing may be told without it: it waits.
-* A state that is lost may have held findings of sources that are unknown now.  It is not all
-  right until each of them has said something known.
+* Without a state, as in the very first run, earlier reports are not known.  A finding that still
+  has to last could have been reported, so nothing may be reported without it: it waits.
+* A state that is lost may have held findings of sources that are unknown now.  The node is not
+  Ok until each of them has reported a finding.
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.model.finding import OK, Finding, NotApplicable, Said, Unknown, severity
+from ganeti_steward.core.model.finding import (
+    OK,
+    CheckResult,
+    Finding,
+    NotApplicable,
+    Unknown,
+    severity,
+)
 
 #: All that is wrong with a source, sorted; empty for nothing.
 Result = tuple[Finding, ...]
@@ -35,52 +43,56 @@ Result = tuple[Finding, ...]
 EVERYTHING: Final = "*"
 
 
-class Held(NamedTuple):
+class SourceState(NamedTuple):
     """What is known about one source."""
 
     confirmed: Result | None = ()
-    """what counts; None where it is not known what counted before"""
+    """what is in effect; None where it is not known what was in effect before"""
     pending: Result = ()
-    """what would count if it held"""
+    """what takes effect if it lasts"""
     runs: int = 0
-    """so many in a row it did; 0 for nothing pending"""
+    """consecutive runs it has lasted; 0 for nothing pending"""
 
 
 class State(NamedTuple):
     """What one run leaves to the next.  The default is that of the very first run."""
 
-    held: Mapping[str, Held] = {}
+    held: Mapping[str, SourceState] = {}
     """sources about which there is anything to be kept"""
-    unheard: tuple[str, ...] = (EVERYTHING,)
-    """sources that have not said anything known since there is a state"""
+    unreported: tuple[str, ...] = (EVERYTHING,)
+    """sources without any finding, Ok included, since there is a state"""
     lost: bool = False
     """whether there was one before that is lost, and those sources may have been in it"""
 
 
-class Holding(NamedTuple):
-    """Runs in a row that a result must hold before it counts."""
+class RunCounts(NamedTuple):
+    """Consecutive runs after which a result takes effect."""
 
     appear_after: int = 1
+    """runs in which a new finding has to be seen"""
     clear_after: int = 1
+    """runs in which a confirmed finding has to be gone"""
 
 
 class Waiting(NamedTuple):
-    """A result that does not count yet."""
+    """A result that is not in effect yet."""
 
     source: str
     result: Result
     runs: int
+    """consecutive runs it has lasted"""
     needed: int
+    """consecutive runs after which it takes effect"""
     first: bool
-    """whether it is not known what counted before"""
+    """whether it is not known what was in effect before"""
 
 
-class Settled(NamedTuple):
-    """What is believed after a run."""
+class Update(NamedTuple):
+    """What is in effect after a run."""
 
     state: State
     findings: tuple[Finding, ...]
-    """what counts, none of it Ok"""
+    """what is in effect, none of it Ok"""
     kept: tuple[Unknown, ...]
     """sources whose findings stay although they do not apply any more"""
     waiting: tuple[Waiting, ...]
@@ -91,71 +103,75 @@ def covers(source: str, other: str) -> bool:
     return source in (EVERYTHING, other) or other.startswith(f"{source}:")
 
 
-def settle(state: State, said: Iterable[Said], holding: Holding) -> Settled:
-    """Believe, or not yet believe, what was said in one run."""
-    said = tuple(said)
-    run = _Run(state, said, holding)
-    held: dict[str, Held] = {}
+def update(state: State, results: Iterable[CheckResult], run_counts: RunCounts) -> Update:
+    """The state after one more run, and what is in effect now."""
+    results = tuple(results)
+    run = _Run(state, results, run_counts)
+    held: dict[str, SourceState] = {}
     waiting: list[Waiting] = []
     for source in sorted({*run.results, *state.held}):
-        found, needed = run.judge(source)
+        found, needed = run.evaluate(source)
         if found.runs:
             first = found.confirmed is None
             waiting.append(Waiting(source, found.pending, found.runs, needed, first))
-        if found != Held():
+        if found != SourceState():
             held[source] = found
-    unheard = {one.source for one in said if isinstance(one, Unknown) and run.is_unheard(one)}
+    unreported = {
+        one.source for one in results if isinstance(one, Unknown) and run.is_unreported(one)
+    }
     findings = [finding for one in held.values() for finding in one.confirmed or ()]
-    left = State(held, tuple(sorted(unheard)), state.lost and bool(unheard))
-    return Settled(left, tuple(findings), run.kept(held), tuple(waiting))
+    left = State(held, tuple(sorted(unreported)), state.lost and bool(unreported))
+    return Update(left, tuple(findings), run.kept(held), tuple(waiting))
 
 
 class _Run:
-    """What was said in one run, and what was believed before."""
+    """The results of one run, and the state before it."""
 
-    def __init__(self, state: State, said: Sequence[Said], holding: Holding) -> None:
-        self._state, self._holding = state, holding
+    def __init__(self, state: State, results: Sequence[CheckResult], run_counts: RunCounts) -> None:
+        self._state, self._run_counts = state, run_counts
         self.results: dict[str, Result] = {}
-        for one in said:
+        for one in results:
             if isinstance(one, Finding):
                 wrong = () if one.status == OK else (one,)
                 self.results[one.source] = _sorted((*self.results.get(one.source, ()), *wrong))
-        # What tells of some of its objects knows of the others that they are not there.
+        # A source with findings about some of its objects knows that the others are not there.
         self._absent = [
             one
-            for one in said
+            for one in results
             if isinstance(one, NotApplicable)
             and not any(covers(one.source, known) for known in self.results)
         ]
-        self._silent = [one.source for one in said if isinstance(one, Unknown)]
+        self._silent = [one.source for one in results if isinstance(one, Unknown)]
         self._silent += [one.source for one in self._absent]
 
-    def judge(self, source: str) -> tuple[Held, int]:
-        """What is believed of a source now, and how many runs a pending result needs."""
+    def evaluate(self, source: str) -> tuple[SourceState, int]:
+        """The new state of a source, and how many runs a pending result needs."""
         before = self._before(source)
         result = self.results.get(source)
         if result is None and any(covers(one, source) for one in self._silent):
-            return before, _needed(before.confirmed or (), before.pending, self._holding)
+            return before, _needed(before.confirmed or (), before.pending, self._run_counts)
         result = result or ()
         if source in self._silent:
-            # It knows something, but not all: that may be more than before, not less.
+            # It reports something, but not all: that may add to what was confirmed, not end it.
             result = _sorted((*result, *(before.confirmed or ())))
-        return _step(before, result, self._holding)
+        return _step(before, result, self._run_counts)
 
-    def _before(self, source: str) -> Held:
+    def _before(self, source: str) -> SourceState:
         known = self._state.held.get(source)
         if known is not None:
             return known
-        return Held(None if any(covers(one, source) for one in self._state.unheard) else ())
+        return SourceState(
+            None if any(covers(one, source) for one in self._state.unreported) else ()
+        )
 
-    def is_unheard(self, unknown: Unknown) -> bool:
-        """Whether its source has never said anything known."""
-        return any(covers(one, unknown.source) for one in self._state.unheard)
+    def is_unreported(self, unknown: Unknown) -> bool:
+        """Whether its source has never reported a finding, Ok included."""
+        return any(covers(one, unknown.source) for one in self._state.unreported)
 
-    def kept(self, held: Mapping[str, Held]) -> tuple[Unknown, ...]:
-        """Sources whose findings are only kept because they do not apply any more."""
+    def kept(self, held: Mapping[str, SourceState]) -> tuple[Unknown, ...]:
+        """Sources whose findings only stay because they do not apply any more."""
         return tuple(
-            Unknown(source, f"what was found before stays: {one.reason}")
+            Unknown(source, f"earlier findings stay: {one.reason}")
             for source, found in held.items()
             if found.confirmed and source not in self.results
             for one in self._absent
@@ -163,25 +179,25 @@ class _Run:
         )
 
 
-def _step(before: Held, result: Result, holding: Holding) -> tuple[Held, int]:
-    """What one known result makes of what was believed."""
+def _step(before: SourceState, result: Result, run_counts: RunCounts) -> tuple[SourceState, int]:
+    """The new state of a source after one known result."""
     confirmed = before.confirmed or ()
     if _texts(result) == _texts(confirmed):
-        return Held(result), 0
-    needed, count = _needed(confirmed, result, holding), 1
+        return SourceState(result), 0
+    needed, count = _needed(confirmed, result, run_counts), 1
     better = _is_better(confirmed, result)
     if before.runs and _is_better(confirmed, before.pending) == better and needed > 1:
         result, count = _nearer(confirmed, before.pending, result), before.runs + 1
-        needed = _needed(confirmed, result, holding)
+        needed = _needed(confirmed, result, run_counts)
     if count >= needed:
-        return Held(result), 0
-    return Held(before.confirmed, result, count), needed
+        return SourceState(result), 0
+    return SourceState(before.confirmed, result, count), needed
 
 
-def _needed(confirmed: Result, result: Result, holding: Holding) -> int:
-    """Runs in a row that a result must hold to take the place of the confirmed one."""
-    new = holding.appear_after if _texts(result) - _texts(confirmed) else 1
-    return max(new, holding.clear_after) if _is_better(confirmed, result) else new
+def _needed(confirmed: Result, result: Result, run_counts: RunCounts) -> int:
+    """Consecutive runs after which a result takes the place of the confirmed one."""
+    new = run_counts.appear_after if _texts(result) - _texts(confirmed) else 1
+    return max(new, run_counts.clear_after) if _is_better(confirmed, result) else new
 
 
 def _is_better(confirmed: Result, result: Result) -> bool:

@@ -14,10 +14,10 @@ from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, Finding, severity
 
 
 class Several(NamedTuple):
-    """What to do where findings ask for different repair commands."""
+    """What to do where findings request different repair commands."""
 
     command: str = ""
-    """the command that is asked for instead; it reads all findings.  Empty for none"""
+    """the command that is requested instead; it reads all findings.  Empty for none"""
     status: str = LIVE_REPAIR
     """the status then; any other needs no command"""
 
@@ -29,7 +29,7 @@ NO_WRAPPER: Final = Several()
 def consolidate(findings: Iterable[Finding], several: Several = NO_WRAPPER) -> dict[str, Any]:
     """The diagnose object: the worst status, one action, and why.
 
-    What is Ok is left out; a finding said twice is there once.
+    Ok findings are left out; a finding reported twice is there once.
     """
     ill = [_entry(finding) for finding in findings if finding.status != OK]
     if not ill:

@@ -1,6 +1,6 @@
 """The diagnose object as a command prints it (diagnose 1): what is wrong with one, and all of it.
 
-It is the vendors' contract, so every fault is told and not only the first.  Beyond the rules
+It is the vendors' contract, so every fault is reported and not only the first.  Beyond the rules
 of the object it has to be JSON that every reader understands in the same way: no key twice,
 no number outside 64 bits, no nesting without end.
 """

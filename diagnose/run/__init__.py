@@ -1,1 +1,1 @@
-"""One run of the self-diagnosis: all sources are asked, their results merged and kept."""
+"""One run of the self-diagnosis: all sources are run, their results merged and stored."""

@@ -11,18 +11,18 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.model.finding import Said, Unknown
+from ganeti_steward.core.model.finding import CheckResult, Unknown
 from ganeti_steward.diagnose.run.loading import Source
 from ganeti_steward.diagnose.run.stuck import Process, stuck_children
 
 _NOTHING: Final[frozenset[Process]] = frozenset()
 
 
-class Asked(NamedTuple):
+class SourceRun(NamedTuple):
     """One source's part of a run."""
 
     source: str
-    said: tuple[Said, ...]
+    results: tuple[CheckResult, ...]
     """never empty"""
     seconds: float
     stuck: frozenset[Process] = _NOTHING
@@ -33,22 +33,22 @@ def gather(
     sources: Iterable[Source],
     left: Mapping[str, frozenset[Process]] | None = None,
     clock: Callable[[], float] = time.monotonic,
-) -> list[Asked]:
+) -> list[SourceRun]:
     """What every source says.  One that says nothing is unknown: it did not say it is fine.
 
-    ``left``: what earlier runs have left behind; such a source is not asked.
+    ``left``: what earlier runs have left behind; such a source is not run.
     """
-    asked: list[Asked] = []
+    source_runs: list[SourceRun] = []
     for source in sources:
         there = (left or {}).get(source.name, _NOTHING)
         if there:
             numbers = ", ".join(str(process.pid) for process in sorted(there))
-            fault = f"not asked: a process of an earlier run cannot be killed ({numbers})"
-            asked.append(Asked(source.name, (Unknown(source.name, fault),), 0, there))
+            fault = f"not run: a process of an earlier run cannot be killed ({numbers})"
+            source_runs.append(SourceRun(source.name, (Unknown(source.name, fault),), 0, there))
             continue
         before = stuck_children()
         started = clock()
-        said = tuple(source.ask()) or (Unknown(source.name, "said nothing"),)
+        results = tuple(source.run()) or (Unknown(source.name, "reported nothing"),)
         took = clock() - started
-        asked.append(Asked(source.name, said, took, stuck_children() - before))
-    return asked
+        source_runs.append(SourceRun(source.name, results, took, stuck_children() - before))
+    return source_runs

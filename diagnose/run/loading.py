@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, cast
 
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import PluginError
-from ganeti_steward.core.model.finding import Said, Unknown
+from ganeti_steward.core.model.finding import CheckResult, Unknown
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.config.sections import Diagnose, Nagios
 from ganeti_steward.diagnose.sources import isolated, nagios
@@ -31,10 +31,10 @@ MakeMachine = Callable[[float], Machine]
 
 
 class Source(NamedTuple):
-    """Something that can be asked about this node."""
+    """Something that reports about this node."""
 
     name: str
-    ask: Callable[[], list[Said]]
+    run: Callable[[], list[CheckResult]]
     """never raises, and never takes much longer than its limit"""
 
 
@@ -60,9 +60,9 @@ def sources(
         importlib.import_module("ganeti_steward.core.hooks.manager")
     for name in plugins:
         yield _isolated(name, limit, partial(_plugin, name, config, machine))
-    found, said = find_commands(settings.commands, commands)
-    if said:
-        yield Source(SOURCE, lambda: said)
+    found, results = find_commands(settings.commands, commands)
+    if results:
+        yield Source(SOURCE, lambda: results)
     for name in found:
         ask = partial(
             run_command,
@@ -74,15 +74,15 @@ def sources(
         )
         yield Source(f"{SOURCE}:{name}", ask)
     for name, check in config.named(Nagios).items():
-        yield Source(nagios.source(name), partial(nagios.ask, name, check))
+        yield Source(nagios.source(name), partial(nagios.run_check, name, check))
 
 
 def _isolated(name: str, limit: float, source: isolated.Source) -> Source:
     return Source(name, partial(isolated.run, name, limit, source))
 
 
-def _plugin(name: str, config: Config, machine: MakeMachine) -> Iterable[Said] | None:
-    """What a collector or another plugin says; pluggy and the plugin are loaded now."""
+def _plugin(name: str, config: Config, machine: MakeMachine) -> Iterable[CheckResult] | None:
+    """The results of a collector or another plugin; pluggy and the plugin are loaded now."""
     from ganeti_steward.core.hooks.calls import invoke
     from ganeti_steward.core.hooks.manager import Plugins
 
@@ -90,5 +90,5 @@ def _plugin(name: str, config: Config, machine: MakeMachine) -> Iterable[Said] |
         implementation = Plugins(config, (name,)).implementation(name, HOOK)
     except PluginError as err:
         return [Unknown(name, str(err))]
-    said = invoke(implementation, machine=machine(config.section(Diagnose).time_limit))
-    return cast("Iterable[Said] | None", said)
+    results = invoke(implementation, machine=machine(config.section(Diagnose).time_limit))
+    return cast("Iterable[CheckResult] | None", results)

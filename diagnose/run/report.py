@@ -15,17 +15,17 @@ from ganeti_steward.diagnose.run.files import REPORT, write_file
 #: Of the report's data.
 FORMAT: Final = 1
 
-#: A collector that tells a status.
+#: A collector that reports a status.
 _STATUS: Final = 1
 
-#: What a signed report says it is for.
+#: The purpose in a signed report.
 PURPOSE: Final = "report"
 
 
 def report(diagnosis: Diagnosis, node: ThisNode, now: int) -> dict[str, Any]:
     """The report; ``now`` is in ns since the epoch.
 
-    Its data is the diagnose object, or null where nothing can be told; so ``data.status`` is a
+    Its data is the diagnose object, or null where nothing can be reported; so ``data.status`` is a
     text, as the maintenance daemon reads it.
     """
     unknown = [one._asdict() for one in diagnosis.unknown]

@@ -1,4 +1,4 @@
-"""One run on this node: everything asked, believed or not yet, kept for the next run."""
+"""One run on this node: all sources, hysteresis, and the files left for the next run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.this_node import ThisNode, this_node
 from ganeti_steward.core.json_reader import printable
-from ganeti_steward.core.model.finding import Said, Unknown
+from ganeti_steward.core.model.finding import CheckResult, Unknown
 from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.model.diagnosis import ITSELF, Diagnosis, diagnosis
-from ganeti_steward.diagnose.model.hysteresis import Holding, Settled, State, settle
+from ganeti_steward.diagnose.model.hysteresis import RunCounts, State, Update, update
 from ganeti_steward.diagnose.model.merge import Several
 from ganeti_steward.diagnose.run.files import Busy, locked, prepare_directory
-from ganeti_steward.diagnose.run.gathering import Asked, gather
+from ganeti_steward.diagnose.run.gathering import SourceRun, gather
 from ganeti_steward.diagnose.run.loading import Source
 from ganeti_steward.diagnose.run.report import report, write_report
 from ganeti_steward.diagnose.run.state_file import Kept, read_state, write_state
@@ -32,7 +32,7 @@ class Run(NamedTuple):
 
     diagnosis: Diagnosis
     report: dict[str, Any]
-    asked: list[Asked]
+    sources: list[SourceRun]
 
 
 def diagnose_node(
@@ -53,19 +53,19 @@ def diagnose_node(
         usable, notes = trusted and not note, [note]
         kept = read_state(settings.directory) if trusted else Kept(State(lost=keep))
         held.enter_context(adopting_orphans())
-        asked = gather(sources, read_stuck(settings.directory) if trusted else {})
-        said = [one for source in asked for one in source.said]
-        settled, note = _settle(settings, kept, said, usable=usable)
+        source_runs = gather(sources, read_stuck(settings.directory) if trusted else {})
+        results = [one for source in source_runs for one in source.results]
+        outcome, note = _in_effect(settings, kept, results, usable=usable)
         notes += [kept.note, note]
         several = Several(settings.several_command, settings.several_status)
-        found = _with_notes(diagnosis(said, settled, several), notes)
+        found = _with_notes(diagnosis(results, outcome, several), notes)
         content = report(found, node(), now())
         if usable:
             _keep(partial(write_report, settings.directory, content))
-            left = {one.source: one.stuck for one in asked}
+            left = {one.source: one.stuck for one in source_runs}
             _keep(partial(write_stuck, settings.directory, left))
-    _log_run(found, asked)
-    return Run(found, content, asked)
+    _log_run(found, source_runs)
+    return Run(found, content, source_runs)
 
 
 def _occupy(held: ExitStack, directory: str) -> tuple[bool, str]:
@@ -86,9 +86,9 @@ def _occupy(held: ExitStack, directory: str) -> tuple[bool, str]:
     return trusted, ""
 
 
-def _settle(
-    settings: Diagnose, kept: Kept, said: list[Said], *, usable: bool
-) -> tuple[Settled, str]:
+def _in_effect(
+    settings: Diagnose, kept: Kept, results: list[CheckResult], *, usable: bool
+) -> tuple[Update, str]:
     """What is believed, and what prevented that it is kept.
 
     Where runs cannot be counted a finding counts at once, and what has to be gone for several
@@ -96,14 +96,16 @@ def _settle(
     """
     note = ""
     if usable:
-        settled = settle(kept.state, said, Holding(settings.appear_after, settings.clear_after))
+        outcome = update(
+            kept.state, results, RunCounts(settings.appear_after, settings.clear_after)
+        )
         try:
-            write_state(settings.directory, kept, settled.state)
+            write_state(settings.directory, kept, outcome.state)
         except StewardError as err:
             note = f"nothing is kept from run to run: {err}"
         else:
-            return settled, ""
-    return settle(kept.state, said, Holding(1, settings.clear_after)), note
+            return outcome, ""
+    return update(kept.state, results, RunCounts(1, settings.clear_after)), note
 
 
 def _with_notes(found: Diagnosis, notes: Iterable[str]) -> Diagnosis:
@@ -119,7 +121,7 @@ def _keep(write: Callable[[], None]) -> None:
         _log.warning("diagnose: not kept: %s", err)
 
 
-def _log_run(found: Diagnosis, asked: Iterable[Asked]) -> None:
+def _log_run(found: Diagnosis, source_runs: Iterable[SourceRun]) -> None:
     for one in found.unknown:
         _log.warning("diagnose: unknown: %s", printable(f"{one.source}: {one.reason}"))
     _log.info(
@@ -127,5 +129,5 @@ def _log_run(found: Diagnosis, asked: Iterable[Asked]) -> None:
         found.object["status"] if found.object else "-",
         len(found.unknown),
         len(found.waiting),
-        1000 * sum(one.seconds for one in asked),
+        1000 * sum(one.seconds for one in source_runs),
     )

@@ -12,7 +12,7 @@ from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.finding import STATUSES, Finding
-from ganeti_steward.diagnose.model.hysteresis import Held, Result, State
+from ganeti_steward.diagnose.model.hysteresis import Result, SourceState, State
 from ganeti_steward.diagnose.run.files import STATE, write_file
 
 #: Of the file's form; another one is not understood.
@@ -66,14 +66,14 @@ def state_bytes(state: State) -> bytes:
     """A state as a file."""
     held = {
         source: {
-            "confirmed": None if one.confirmed is None else _told(one.confirmed),
-            "pending": _told(one.pending),
+            "confirmed": None if one.confirmed is None else _to_json(one.confirmed),
+            "pending": _to_json(one.pending),
             "runs": one.runs,
         }
         for source, one in state.held.items()
     }
-    told = {"form": FORM, "host": _host(), "held": held, "unheard": state.unheard}
-    return canonical(told | {"lost": state.lost}) + b"\n"
+    content = {"form": FORM, "host": _host(), "held": held, "unheard": state.unreported}
+    return canonical(content | {"lost": state.lost}) + b"\n"
 
 
 def _host() -> str:
@@ -94,29 +94,29 @@ def parse_state(raw: bytes) -> State:
         raise StewardError(f"its form is not {FORM}")
     try:
         held = {source: _held(source, one) for source, one in given["held"].items()}
-        unheard, lost = tuple(map(_text, given["unheard"])), _flag(given["lost"])
+        unreported, lost = tuple(map(_text, given["unheard"])), _flag(given["lost"])
         host = _text(given["host"])
     except (KeyError, TypeError, ValueError, AttributeError):
         raise StewardError("something in it is of another kind than expected") from None
     if host != _host():
         raise StewardError(f"it is of the machine {quoted(host)}")
-    return State(held, unheard, lost)
+    return State(held, unreported, lost)
 
 
 def _no_number(text: str) -> None:
     raise ValueError(text)
 
 
-def _told(result: Result) -> list[list[Any]]:
+def _to_json(result: Result) -> list[list[Any]]:
     return [list(finding[1:]) for finding in result]
 
 
-def _held(source: str, given: Any) -> Held:
+def _held(source: str, given: Any) -> SourceState:
     confirmed = given["confirmed"]
     runs: object = given["runs"]
     if type(runs) is not int or runs < 0:
         raise ValueError
-    return Held(
+    return SourceState(
         None if confirmed is None else _result(source, confirmed),
         _result(source, given["pending"]),
         runs,

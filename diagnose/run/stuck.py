@@ -1,6 +1,6 @@
 """Processes of earlier runs that cannot be killed: they wait for a disk that does not answer.
 
-A source that has left one is not asked again while it is there.  Otherwise each run on such a node
+A source that has left one is not run again while it is there.  Otherwise each run on such a node
 would leave one more, until nothing can be started there any more.
 """
 
@@ -29,7 +29,7 @@ _ENDED: Final = "ZX"
 
 
 class Process(NamedTuple):
-    """A process, told from others that had its id."""
+    """A process, distinguished from others that had its id."""
 
     pid: int
     started: int

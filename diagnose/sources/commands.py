@@ -1,4 +1,4 @@
-"""Whitelisted commands as sources: run, judged by the protocol, said (diagnose 1).
+"""Whitelisted commands as sources: run, and their output checked (diagnose 1).
 
 Each runs in a process of its own besides its own one, since already to look at a file or
 to start it can hang where the file lies on a dead disk.  A command's source is
@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final
 
 from ganeti_steward.core.json_reader import quoted
-from ganeti_steward.core.model.finding import NotApplicable, Said, Unknown, is_name
+from ganeti_steward.core.model.finding import CheckResult, NotApplicable, Unknown, is_name
 from ganeti_steward.core.process import Ended, Ladder
 from ganeti_steward.diagnose.config.sections import EVERY
 from ganeti_steward.diagnose.model.object import BadObject, read_finding
@@ -44,21 +44,21 @@ _ESCAPED: Final = 6
 
 def find_commands(
     wanted: Sequence[str], directory: str = DIAGNOSE_DIRECTORY
-) -> tuple[list[str], list[Said]]:
-    """The commands to run, in order, and what is to say about the whitelist itself.
+) -> tuple[list[str], list[CheckResult]]:
+    """The commands to run, in order, and the results about the whitelist itself.
 
     ``*`` in ``wanted`` stands for every command that is not named.  What lies in the
     whitelist under a name that is none of a command (``raid.dpkg-old``) is left out.
     """
     if EVERY not in wanted:
         return list(dict.fromkeys(wanted)), []
-    found, said = _listed(directory)
+    found, results = _listed(directory)
     others = [name for name in found if name not in wanted]
     names = [name for one in wanted for name in (others if one == EVERY else [one])]
-    return list(dict.fromkeys(names)), said
+    return list(dict.fromkeys(names)), results
 
 
-def _listed(directory: str) -> tuple[list[str], list[Said]]:
+def _listed(directory: str) -> tuple[list[str], list[CheckResult]]:
     if not os.path.lexists(directory):
         return [], [NotApplicable(SOURCE, f"there is no {directory}")]
     try:
@@ -66,11 +66,11 @@ def _listed(directory: str) -> tuple[list[str], list[Said]]:
     except (Forbidden, OSError) as err:
         return [], [Unknown(SOURCE, f"no command is run: {err}")]
     left_out = [name for name in found if not is_name(name)]
-    said: list[Said] = []
+    results: list[CheckResult] = []
     if left_out:
         names = ", ".join(map(quoted, left_out))
-        said.append(NotApplicable(SOURCE, f"no names of commands, so not run: {names}"))
-    return [name for name in found if name not in left_out], said
+        results.append(NotApplicable(SOURCE, f"no names of commands, so not run: {names}"))
+    return [name for name in found if name not in left_out], results
 
 
 def run_command(
@@ -80,7 +80,7 @@ def run_command(
     *,
     directory: str = DIAGNOSE_DIRECTORY,
     pool: Pool | None = None,
-) -> list[Said]:
+) -> list[CheckResult]:
     """What a command says about the node; takes less than 1 s more than ``limit`` seconds.
 
     ``output_limit`` is in bytes.  With ``pool`` it runs under a user id of Ganeti's pool
@@ -93,13 +93,13 @@ def run_command(
     return isolated.run(
         source,
         limit,
-        lambda: [_asked(source, command, pool)],
+        lambda: [_result(source, command, pool)],
         output_limit=_ESCAPED * output_limit + isolated.OUTPUT_LIMIT,
         around=_AROUND,
     )
 
 
-def _asked(source: str, command: Callable[..., Ended], pool: Pool | None) -> Said:
+def _result(source: str, command: Callable[..., Ended], pool: Pool | None) -> CheckResult:
     try:
         with ExitStack() as held:
             user = None
@@ -117,4 +117,4 @@ def _asked(source: str, command: Callable[..., Ended], pool: Pool | None) -> Sai
     try:
         return read_finding(source, ended.output)
     except BadObject as err:
-        return Unknown(source, f"gave no diagnose object: {err}")
+        return Unknown(source, f"printed no diagnose object: {err}")

@@ -24,9 +24,9 @@ from ganeti_steward.core.hooks.timed_call import sentence, shown
 from ganeti_steward.core.json_reader import printable, quoted
 from ganeti_steward.core.model.finding import (
     STATUSES,
+    CheckResult,
     Finding,
     NotApplicable,
-    Said,
     Unknown,
     is_name,
 )
@@ -34,7 +34,7 @@ from ganeti_steward.core.process import Ended, Ladder, follow
 from ganeti_steward.diagnose.model.object import BadObject, parse
 
 #: What a source is: called without arguments, it says what it knows.
-Source = Callable[[], Iterable[Said] | None]
+Source = Callable[[], Iterable[CheckResult] | None]
 
 #: Bytes that all a source says may take.
 OUTPUT_LIMIT: Final = 4 * 2**20
@@ -74,7 +74,7 @@ def run(
     *,
     output_limit: int = OUTPUT_LIMIT,
     around: float = 0,
-) -> list[Said]:
+) -> list[CheckResult]:
     """What a source says within ``limit`` seconds; takes hardly more and never raises.
 
     It may speak for itself (``name``) and its objects (``name:object``).  What is wrong with
@@ -118,11 +118,11 @@ def _fault(ended: Ended, *, done: bool) -> str:
     return ending(ended.status) + ("" if ended.status < 0 else " before it was done")
 
 
-def _heard(name: str, line: bytes) -> Said:
+def _heard(name: str, line: bytes) -> CheckResult:
     """One thing the child said, which was checked there already."""
     try:
         kind, fields = parse(line)
-        said: Said = _KINDS[kind](*fields)
+        said: CheckResult = _KINDS[kind](*fields)
         _check(name, said)
     except (BadObject, _BadSaid, ValueError, KeyError, TypeError):
         # The source found the child's pipe and wrote into it.

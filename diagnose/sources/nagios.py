@@ -1,8 +1,8 @@
 """Checks that speak the plugin protocol of Nagios, as sources ``nagios:NAME``.
 
-Such a check says how it is by its exit status (0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN) and
-prints a line of text, ``|``, and figures.  What each status means for the node is for the
-configuration to say.
+Such a check reports by its exit status (0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN) and
+prints a line of text, ``|``, and figures.  What each status means for the node is set in the
+configuration.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from ganeti_steward.core.json_reader import printable
-from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, Finding, Said, Unknown
+from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, Finding, Unknown
 from ganeti_steward.core.process import Ended, program_fault, run_program
 from ganeti_steward.diagnose.config.sections import Nagios
 from ganeti_steward.diagnose.sources import isolated
@@ -22,7 +22,7 @@ SOURCE: Final = "nagios"
 #: Stands for no status at all.
 UNKNOWN: Final = "unknown"
 
-#: By exit status: what it is called, and the key that says what it means.
+#: By exit status: its name, and the key that holds its meaning.
 _STATES: Final = ("ok", "warning", "critical", "unknown")
 
 #: Seconds besides its limit for looking at the check and for ending it.
@@ -40,13 +40,13 @@ def source(name: str) -> str:
     return f"{SOURCE}:{name}"
 
 
-def ask(name: str, check: Nagios) -> list[Said]:
-    """What a check says; never takes much longer than its limit."""
+def run_check(name: str, check: Nagios) -> list[CheckResult]:
+    """The result of a check; never takes much longer than its limit."""
     limit = check.time_limit
-    return isolated.run(source(name), limit, lambda: [_asked(name, check)], around=_AROUND)
+    return isolated.run(source(name), limit, lambda: [_result(name, check)], around=_AROUND)
 
 
-def _asked(name: str, check: Nagios) -> Said:
+def _result(name: str, check: Nagios) -> CheckResult:
     fault = program_fault(check.command[0])
     if fault:
         return Unknown(source(name), f"not run: {check.command[0]} {fault}")
@@ -57,18 +57,18 @@ def _asked(name: str, check: Nagios) -> Said:
     except OSError as err:
         return Unknown(source(name), f"cannot be run: {err.strerror}")
     isolated.log_errors(source(name), ended)
-    return judged(name, check, ended)
+    return interpret(name, check, ended)
 
 
-def judged(name: str, check: Nagios, ended: Ended) -> Said:
-    """What a check means by what it did."""
+def interpret(name: str, check: Nagios, ended: Ended) -> CheckResult:
+    """The result that an exit status and output mean."""
     if ended.fault or not 0 <= ended.status < len(_STATES):
         return Unknown(source(name), ended.fault or isolated.ending(ended.status))
     state = _STATES[ended.status]
     meaning: str = getattr(check, state)
     line = _first_line(ended.output)
     if meaning == UNKNOWN:
-        return Unknown(source(name), f"says {state.upper()}{': ' if line else ''}{line}")
+        return Unknown(source(name), f"reports {state.upper()}{': ' if line else ''}{line}")
     if meaning == OK:
         return Finding(source(name), OK)
     details = {"state": state.upper()} | ({"text": line} if check.text and line else {})

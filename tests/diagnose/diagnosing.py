@@ -12,7 +12,7 @@ from typing import Final
 from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.ganeti.this_node import ThisNode
-from ganeti_steward.core.model.finding import Said
+from ganeti_steward.core.model.finding import CheckResult
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.run.gathering import gather
@@ -89,9 +89,9 @@ class Site:
     def sources(self, commands: str = "/nonexistent") -> list[Source]:
         return list(sources(self.config, self.machine, commands))
 
-    def said(self, commands: str = "/nonexistent") -> list[Said]:
-        """What all sources say, in their order."""
-        return [one for asked in gather(self.sources(commands)) for one in asked.said]
+    def results(self, commands: str = "/nonexistent") -> list[CheckResult]:
+        """The results of all sources, in their order."""
+        return [one for source in gather(self.sources(commands)) for one in source.results]
 
     def run(self, *, keep: bool = True, commands: str = "/nonexistent") -> Run:
         """One run in this process."""

@@ -8,7 +8,7 @@ import pytest
 
 from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
 from ganeti_steward.core.process import Ended
-from ganeti_steward.diagnose.testing import RecordedMachine, said_by
+from ganeti_steward.diagnose.testing import RecordedMachine, results_of
 
 if TYPE_CHECKING:
     from diagnosing import Site
@@ -32,12 +32,12 @@ PLUGIN = """
 
 def test_what_a_plugin_says(site: Site) -> None:
     site.plugin("acme", PLUGIN)
-    assert said_by("acme", RecordedMachine(site.path)) == [
+    assert results_of("acme", RecordedMachine(site.path)) == [
         NotApplicable("acme", "there is no acmecli")
     ]
     machine = RecordedMachine(site.path, commands={"acmecli show": {"output": "evacuate"}})
     for settings, colour in ((None, "grey"), ({"colour": "red"}, "red")):
-        assert said_by("acme", machine, settings) == [
+        assert results_of("acme", machine, settings) == [
             Finding("acme", "Ok", "", colour),
             Finding("acme", "evacuate"),
         ]
@@ -46,10 +46,10 @@ def test_what_a_plugin_says(site: Site) -> None:
 def test_what_it_must_not_say(site: Site) -> None:
     site.plugin("acme", PLUGIN)
     machine = RecordedMachine(site.path, commands={"acmecli show": {"output": "broken"}})
-    _, said = said_by("acme", machine)
+    _, said = results_of("acme", machine)
     assert isinstance(said, Unknown)
     assert "'broken' (known: Ok, live-repair, " in said.reason
-    (said,) = said_by("nosuch", machine)
+    (said,) = results_of("nosuch", machine)
     assert "neither a module nor an entry point" in said.reason
 
 

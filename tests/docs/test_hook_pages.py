@@ -21,7 +21,7 @@ from ganeti_steward.core.hooks.calls import call
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.iallocator.dispatch import answer_message
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
-from ganeti_steward.core.model.finding import Finding, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.finding import CheckResult, Finding, NotApplicable, Unknown
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.testing import RecordedMachine
@@ -317,7 +317,7 @@ def test_steward_diagnose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert plugins.hooks("acme_raid") == ["steward_diagnose"]
     (implementation,) = plugins.implementations("steward_diagnose")
 
-    def said(**recorded: Any) -> list[Said]:
+    def said(**recorded: Any) -> list[CheckResult]:
         machine = RecordedMachine(tmp_path, **recorded)
         return list(call(implementation, 10, machine=machine))
 

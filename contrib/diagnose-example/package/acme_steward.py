@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.model.finding import STATUSES, Finding, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.finding import STATUSES, CheckResult, Finding, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
 
 #: The name of the entry point; every source begins with it.
@@ -50,7 +50,7 @@ class AcmeRaid:
         self.settings = DEFAULTS | dict(settings)
 
     @hookimpl
-    def steward_diagnose(self, machine: Machine) -> Iterator[Said]:
+    def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """Say how everything is that acmecli shows."""
         if not machine.has(PROGRAM):
             yield NotApplicable(NAME, f"there is no {PROGRAM}")
@@ -65,7 +65,7 @@ class AcmeRaid:
         for line in lines:
             yield self._told(line)
 
-    def _told(self, line: str) -> Said:
+    def _told(self, line: str) -> CheckResult:
         """How one part is: kind, number, name, state, and what changes by itself."""
         kind, number, name, state, *_ = [*line.split(), "", "", "", ""]
         if kind not in FINE or not number.isdigit() or not state:

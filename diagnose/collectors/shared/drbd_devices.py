@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.program_output import (
-    Untold,
-    doubting,
+    MissingData,
     member,
+    noting_unknowns,
     optional,
     parsed,
     succeeded,
@@ -61,13 +61,13 @@ class Device(NamedTuple):
     """whether it was set up without a disk"""
 
 
-def devices_of_8(text: str, doubts: list[str]) -> Iterator[Device]:
-    """The devices in ``/proc/drbd`` of version 8; what cannot be read is a doubt."""
+def devices_of_8(text: str, unknowns: list[str]) -> Iterator[Device]:
+    """The devices in ``/proc/drbd`` of version 8; what cannot be read is added to ``unknowns``."""
     for line in text.splitlines():
         if not _LIKE_A_LINE.match(line) or _UNCONFIGURED.fullmatch(line):
             continue
         device = None
-        with doubting(doubts):
+        with noting_unknowns(unknowns):
             device = _device_of_8(line)
         if device is not None:
             yield device
@@ -76,23 +76,23 @@ def devices_of_8(text: str, doubts: list[str]) -> Iterator[Device]:
 def _device_of_8(line: str) -> Device:
     found = _LINE.fullmatch(line)
     if found is None:
-        raise Untold("a device's line in /proc/drbd cannot be read")
+        raise MissingData("a device's line in /proc/drbd cannot be read")
     connection, disk, peer_disk = found.groups()
     # One word for the connection and for what it does.
     if connection not in _AWAY | _COPYING | {"Connected"}:
-        raise Untold(f"the connection state {connection!r} is not known")
+        raise MissingData(f"the connection state {connection!r} is not known")
     helped = connection not in _AWAY and peer_disk == "UpToDate"
     return Device(disk, helped, connection in _COPYING, connection == "StandAlone")
 
 
-def devices_of_9(machine: Machine, doubts: list[str]) -> Iterator[Device]:
-    """The devices ``drbdsetup`` tells; what cannot be read is a doubt."""
+def devices_of_9(machine: Machine, unknowns: list[str]) -> Iterator[Device]:
+    """The devices ``drbdsetup`` lists; what cannot be read is added to ``unknowns``."""
     resources: list[Any] = []
-    with doubting(doubts):
+    with noting_unknowns(unknowns):
         resources = member(parsed(succeeded(machine, *_DRBDSETUP), _DRBDSETUP[0]), list)
     for resource in resources:
         devices: list[Device] = []
-        with doubting(doubts):
+        with noting_unknowns(unknowns):
             for device in member(resource, list, "devices"):
                 devices.append(_device_of_9(device, member(resource, list, "connections")))
         yield from devices
@@ -104,12 +104,12 @@ def _device_of_9(device: Any, connections: list[Any]) -> Device:
     for connection in connections:
         state = member(connection, str, "connection-state")
         if state not in _AWAY | {"Connected"}:
-            raise Untold(f"the connection state {state!r} is not known")
+            raise MissingData(f"the connection state {state!r} is not known")
         standalone |= state == "StandAlone"
         for peer in member(connection, list, "peer_devices"):
             replication = member(peer, str, "replication-state")
             if replication not in _COPYING | {"Off", "Established"}:
-                raise Untold(f"the replication state {replication!r} is not known")
+                raise MissingData(f"the replication state {replication!r} is not known")
             if member(peer, int, "volume") == volume:
                 copying |= replication in _COPYING
                 usable = member(peer, str, "peer-disk-state") == "UpToDate"

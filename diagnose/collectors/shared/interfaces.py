@@ -1,4 +1,4 @@
-"""Network interfaces as ``/sys/class/net`` tells them."""
+"""Network interfaces as ``/sys/class/net`` lists them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FLAGS: Final = re.compile(r"0x[0-9a-f]+")
 _IS_UP: Final = 1
 
 #: How a driver refuses what it does not know; also of an interface that is down.
-_NOT_TOLD: Final = (errno.EINVAL, errno.EOPNOTSUPP)
+_NOT_REPORTED: Final = (errno.EINVAL, errno.EOPNOTSUPP)
 
 
 class Interface(NamedTuple):
@@ -57,7 +57,7 @@ class Link(NamedTuple):
     changing: bool
     """the bond still waits whether the link stays as it is"""
     speed: int | None
-    """Mbit/s; None where the driver does not tell"""
+    """Mbit/s; None where the driver does not report it"""
     half_duplex: bool
     in_use: bool
     """whether the bond it is a port of uses it or would; true without a bond"""
@@ -124,7 +124,7 @@ def read_bond(machine: Machine, name: str) -> Bond:
 def read_link(machine: Machine, one: Interface) -> Link:
     """The link of an interface that is up, or of a bond's port; raises OSError, ValueError."""
     directory = f"{_INTERFACES}/{one.name}"
-    # What the bond thinks of its port counts too: it may ask its neighbours, not the driver.
+    # What the bond thinks of its port counts too: it may probe its neighbours, not the driver.
     seen = _state(machine, f"{directory}/bonding_slave/mii_status") if one.bond else "up"
     carrier = seen != "down" and _flag(machine, f"{directory}/carrier")
     if not carrier or seen != "up":
@@ -133,7 +133,7 @@ def read_link(machine: Machine, one: Interface) -> Link:
         carrier,
         changing=False,
         speed=_speed(machine, f"{directory}/speed"),
-        half_duplex=_told(machine, f"{directory}/duplex") == "half",
+        half_duplex=_reported(machine, f"{directory}/duplex") == "half",
         in_use=_is_in_use(machine, one),
     )
 
@@ -164,8 +164,8 @@ def _is_in_use(machine: Machine, one: Interface) -> bool:
 
 
 def _speed(machine: Machine, path: str) -> int | None:
-    """Mbit/s; drivers that do not know it say -1, or 2**32 - 1, or refuse."""
-    text = _told(machine, path)
+    """Mbit/s; drivers that do not know it report -1, or 2**32 - 1, or refuse."""
+    text = _reported(machine, path)
     if text is None:
         return None
     if not re.fullmatch(r"-?[0-9]{1,10}", text):
@@ -173,11 +173,11 @@ def _speed(machine: Machine, path: str) -> int | None:
     return int(text) if 0 < int(text) < 2**32 - 1 else None
 
 
-def _told(machine: Machine, path: str) -> str | None:
-    """What a driver tells, None where it refuses; raises OSError for other failures."""
+def _reported(machine: Machine, path: str) -> str | None:
+    """What a driver reports, None where it refuses; raises OSError for other failures."""
     try:
         return text_of(machine, path)
     except OSError as err:
-        if err.errno in _NOT_TOLD:
+        if err.errno in _NOT_REPORTED:
             return None
         raise

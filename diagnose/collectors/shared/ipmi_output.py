@@ -62,16 +62,16 @@ class Broken(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a listing tells."""
+    """What a listing reports."""
 
     broken: tuple[Broken, ...]
-    doubts: tuple[str, ...]
+    unknowns: tuple[str, ...]
 
 
 def read_sensors(text: str) -> Answer:
     """The sensors of ``sdr elist`` that are beyond a limit or in a bad state, now."""
     broken: list[Broken] = []
-    lines, doubts = _lines(text)
+    lines, unknowns = _lines(text)
     for line in lines:
         discrete, threshold = _DISCRETE.fullmatch(line), _THRESHOLD.fullmatch(line)
         if discrete:
@@ -81,15 +81,15 @@ def read_sensors(text: str) -> Answer:
             if _SEVERE.fullmatch(threshold["state"]):
                 broken.append(Broken(threshold["name"], "critical"))
         else:
-            doubts.append("a line about a sensor is not understood")
+            unknowns.append("a line about a sensor is not understood")
     if not lines:
-        doubts.append("no sensor is listed")
-    return Answer(tuple(broken), tuple(doubts))
+        unknowns.append("no sensor is listed")
+    return Answer(tuple(broken), tuple(unknowns))
 
 
 def read_events(text: str) -> Answer:
-    """The bad events of ``sel list`` of which no later one says that they are over."""
-    lines, doubts = _lines(text)
+    """The bad events of ``sel list`` that no later one ends."""
+    lines, unknowns = _lines(text)
     open_events: dict[Broken, bool] = {}
     for line in lines:
         found = _EVENT.fullmatch(line)
@@ -101,12 +101,14 @@ def read_events(text: str) -> Answer:
             if _is_broken(what):
                 open_events[Broken(found["sensor"], what)] = not over
         elif not _OTHER_RECORD.fullmatch(line):
-            doubts.append("a line of the event log is not understood")
-    return Answer(tuple(event for event, is_open in open_events.items() if is_open), tuple(doubts))
+            unknowns.append("a line of the event log is not understood")
+    return Answer(
+        tuple(event for event, is_open in open_events.items() if is_open), tuple(unknowns)
+    )
 
 
 def _lines(text: str) -> tuple[list[str], list[str]]:
-    """The lines that are not empty; a doubt when the last one is not complete."""
+    """The lines that are not empty; an unknown when the last one is not complete."""
     cut = bool(text) and not text.endswith("\n")
     lines = [line.rstrip() for line in text.split("\n") if line.strip()]
     return lines, ["the last line is cut off"] if cut else []

@@ -1,4 +1,4 @@
-"""Mounted filesystems as ``/proc/self/mountinfo`` tells them, and what ``/etc/fstab`` asks for."""
+"""Mounted filesystems as ``/proc/self/mountinfo`` lists them, and what ``/etc/fstab`` requires."""
 
 from __future__ import annotations
 

@@ -12,74 +12,74 @@ from ganeti_steward.core.process import Ended
 _Kind = TypeVar("_Kind")
 
 
-class Untold(Exception):
-    """Something a collector has to know was not told; the text is a sentence's end."""
+class MissingData(Exception):
+    """Something a collector has to know is missing; the text is the end of a sentence."""
 
 
 @contextmanager
-def doubting(doubts: list[str]) -> Iterator[None]:
-    """Go on after what was not told, and note it among the doubts."""
+def noting_unknowns(unknowns: list[str]) -> Iterator[None]:
+    """Continue after missing data, and add the reason to the unknowns."""
     try:
         yield
-    except Untold as err:
-        doubts.append(str(err))
+    except MissingData as err:
+        unknowns.append(str(err))
 
 
 def ended(machine: Machine, *command: str) -> Ended:
-    """Run a program that ends by itself; raises Untold when it does not."""
+    """Run a program that ends by itself; raises MissingData when it does not."""
     try:
         done = machine.run(*command)
     except OSError as err:
-        raise Untold(f"{command[0]} cannot be run: {err.strerror or err}") from err
+        raise MissingData(f"{command[0]} cannot be run: {err.strerror or err}") from err
     if done.fault:
-        raise Untold(f"{command[0]} was stopped: {done.fault}")
+        raise MissingData(f"{command[0]} was stopped: {done.fault}")
     if done.status < 0:
-        raise Untold(f"{command[0]} was ended by signal {-done.status}")
+        raise MissingData(f"{command[0]} was ended by signal {-done.status}")
     return done
 
 
 def succeeded(machine: Machine, *command: str) -> Ended:
-    """Run a program that ends with status 0; raises Untold when it does not."""
+    """Run a program that ends with status 0; raises MissingData when it does not."""
     done = ended(machine, *command)
     if done.status:
-        raise Untold(f"{command[0]} ended with status {done.status}")
+        raise MissingData(f"{command[0]} ended with status {done.status}")
     return done
 
 
 def parsed(done: Ended, program: str) -> Any:
-    """The JSON a program printed; raises Untold."""
+    """The JSON a program printed; raises MissingData."""
     import orjson
 
     try:
         return orjson.loads(done.output)
     except orjson.JSONDecodeError as err:
-        raise Untold(f"{program} did not print JSON") from err
+        raise MissingData(f"{program} did not print JSON") from err
 
 
 def member(data: Any, kind: type[_Kind], *path: str) -> _Kind:
-    """What lies at a path of nested objects; raises Untold when that is no ``kind``.
+    """What lies at a path of nested objects; raises MissingData when that is no ``kind``.
 
     A boolean is no number here.
     """
     for number, key in enumerate(path, 1):
         if not isinstance(data, dict) or key not in data:
-            raise Untold(f"{'.'.join(path[:number])} is missing")
+            raise MissingData(f"{'.'.join(path[:number])} is missing")
         data = data[key]
     if type(data) is not kind:
-        raise Untold(f"{'.'.join(path) or 'the answer'} is not what it should be")
+        raise MissingData(f"{'.'.join(path) or 'the answer'} is not what it should be")
     return data
 
 
 def optional(data: Any, kind: type[_Kind], *path: str) -> _Kind | None:
-    """The same, None where the last key is not there at all; raises Untold."""
+    """The same, None where the last key is not there at all; raises MissingData."""
     if path[-1] not in member(data, dict, *path[:-1]):
         return None
     return member(data, kind, *path)
 
 
 def listed(machine: Machine, directory: str) -> tuple[str, ...]:
-    """The names in a directory; raises Untold."""
+    """The names in a directory; raises MissingData."""
     try:
         return tuple(machine.listing(directory))
     except OSError as err:
-        raise Untold(f"{directory} cannot be read: {err.strerror}") from err
+        raise MissingData(f"{directory} cannot be read: {err.strerror}") from err

@@ -1,4 +1,4 @@
-"""From faults and doubts about one thing to what is said of it; small readers beside it."""
+"""From faults and unknowns about one thing to its check results; small readers beside it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, Finding, Said, Unknown
+from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, Finding, Unknown
 from ganeti_steward.core.model.machine import Machine
 
 
@@ -18,20 +18,20 @@ class Fault(NamedTuple):
     """the same words as long as it is the same fault: no figures, no times"""
 
 
-def told(
-    source: str, faults: Iterable[Fault], doubts: Iterable[str] = (), command: str = ""
-) -> Iterator[Said]:
-    """A finding for each fault and one doubt for all doubts; fine when there is neither.
+def check_results(
+    source: str, faults: Iterable[Fault], unknowns: Iterable[str] = (), command: str = ""
+) -> Iterator[CheckResult]:
+    """A finding for each fault and one Unknown for all unknowns; Ok when there is neither.
 
-    Both may be said of one source: what was found stays found, and what was known before of
+    Both may be reported for one source: the findings count, and what was known before of
     the part that could not be seen stays so too.  Faults whose status is Ok are those the
     admin wants nothing done about.
     """
     wrong = sorted({fault for fault in faults if fault.status != OK})
     for fault in wrong:
-        asked = command if fault.status == LIVE_REPAIR else ""
-        yield Finding(source, fault.status, asked, {"faults": [fault.text]})
-    reasons = sorted(set(doubts))
+        repair = command if fault.status == LIVE_REPAIR else ""
+        yield Finding(source, fault.status, repair, {"faults": [fault.text]})
+    reasons = sorted(set(unknowns))
     if reasons:
         yield Unknown(source, "; ".join(reasons))
     elif not wrong:
@@ -39,9 +39,9 @@ def told(
 
 
 def above(value: float, limit: float, margin: float) -> bool | None:
-    """Whether a value has reached a limit; None when it is too close below to tell.
+    """Whether a value has reached a limit; None when it is too close below it to decide.
 
-    What cannot be told leaves standing what was said before.  So a value that swings about
+    An undecided value leaves the earlier finding in effect.  So a value that swings about
     the limit does not make a new finding with each swing.
     """
     if value >= limit:

@@ -1,4 +1,4 @@
-"""What an ATA disk tells: its verdict, its attributes, its wear."""
+"""What an ATA disk reports: its verdict, its attributes, its wear."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ganeti_steward.diagnose.collectors.shared.program_output import (
-    Untold,
-    doubting,
+    MissingData,
     member,
+    noting_unknowns,
     optional,
 )
 from ganeti_steward.diagnose.collectors.shared.results import Fault
@@ -39,24 +39,26 @@ _LIFE_LEFT: Final = frozenset(
     )
 )
 
-#: The device statistic that tells of wear in a standard way, and its page.
+#: The device statistic that holds the wear in a standard way, and its page.
 _WEAR_PAGE: Final = 7
 _WEAR: Final = "Percentage Used Endurance Indicator"
 
 
-def ata_faults(answer: Any, status: Exit, settings: Settings, doubts: list[str]) -> Iterator[Fault]:
-    """What is wrong with an ATA disk; what cannot be told is a doubt."""
-    with doubting(doubts):
+def ata_faults(
+    answer: Any, status: Exit, settings: Settings, unknowns: list[str]
+) -> Iterator[Fault]:
+    """What is wrong with an ATA disk, and what is unknown."""
+    with noting_unknowns(unknowns):
         if not member(answer, bool, "smart_status", "passed") or Exit.FAILING in status:
             yield Fault(settings.failing_status, "failing")
     used: list[int] = []
     prefailure = False
-    with doubting(doubts):
+    with noting_unknowns(unknowns):
         rows = member(answer, list, "ata_smart_attributes", "table")
         if not rows:
-            raise Untold("ata_smart_attributes.table is empty")
+            raise MissingData("ata_smart_attributes.table is empty")
         for row in rows:
-            with doubting(doubts):
+            with noting_unknowns(unknowns):
                 number = member(row, int, "id")
                 when = _when_failed(row)
                 if when == "now" and member(row, bool, "flags", "prefailure"):
@@ -72,7 +74,7 @@ def ata_faults(answer: Any, status: Exit, settings: Settings, doubts: list[str])
                         used.append(100 - left)
     if Exit.PREFAILURE in status and not prefailure:
         yield Fault(settings.failing_status, "an attribute failing")
-    with doubting(doubts):
+    with noting_unknowns(unknowns):
         # What is standard comes first; makers differ in what an attribute counts.
         yield from wear_faults(_standard_wear(answer) or used, settings)
 
@@ -80,27 +82,27 @@ def ata_faults(answer: Any, status: Exit, settings: Settings, doubts: list[str])
 def _when_failed(row: Any) -> str:
     when = member(row, str, "when_failed")
     if when not in ("", "now", "past"):
-        raise Untold("when_failed is a word that is not known")
+        raise MissingData("when_failed is a word that is not known")
     return when
 
 
 def _count_fault(row: Any, number: int, settings: Settings) -> Iterator[Fault]:
-    """The fault of an attribute that counts sectors; raises Untold.
+    """The fault of an attribute that counts sectors; raises MissingData.
 
     Some disks keep other figures in the upper bytes of the raw value.  The text that comes
-    with it has been made as smartctl's database says for this disk: the count, then the rest.
+    with it has been made as smartctl's database defines for this disk: the count, then the rest.
     """
     what, threshold, status = _COUNTS[number]
     count = re.match("[0-9]+", member(row, str, "raw", "string"))
     if count is None:
-        raise Untold(f"the raw value of attribute {number} is no count")
+        raise MissingData(f"the raw value of attribute {number} is no count")
     limit = getattr(settings, threshold)
     if int(count[0]) > limit:
         yield Fault(getattr(settings, status), f"more than {limit} {what}")
 
 
 def _standard_wear(answer: Any) -> list[int]:
-    """Percentages of life used that are told in a standard way; raises Untold."""
+    """Percentages of life used that are reported in a standard way; raises MissingData."""
     found = endurance_used(answer)
     statistics = optional(answer, dict, "ata_device_statistics") or {}
     for page in optional(statistics, list, "pages") or []:

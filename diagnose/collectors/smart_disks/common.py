@@ -1,4 +1,4 @@
-"""What the judges of ATA, NVMe and SCSI disks share: thresholds, exit status, wear."""
+"""What the checks of ATA, NVMe and SCSI disks share: thresholds, exit status, wear."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ganeti_steward.diagnose.collectors.shared.results import Fault
 
 
 class Settings(NamedTuple):
-    """[collector.smart]; what says ``above`` is allowed itself."""
+    """[collector.smart]; a value equal to an ``above`` threshold is still allowed."""
 
     failing_status: str = LIVE_REPAIR
-    """the disk itself says that it fails, or soon will"""
+    """the disk itself reports that it fails, or soon will"""
     past_status: str = OK
-    """it said so of an attribute in the past, or of one that only tells of use"""
+    """it reported so for an attribute in the past, or for one that only counts use"""
     reallocated_above: int = 100
     """sectors an ATA disk replaced by spare ones"""
     reallocated_status: str = LIVE_REPAIR
@@ -40,15 +40,15 @@ class Settings(NamedTuple):
     """percent of the life its maker gave a disk without moving parts"""
     wear_status: str = LIVE_REPAIR
     temperature_status: str = OK
-    """the disk says that it is too hot; the collector ``sensors`` knows more about that"""
+    """the disk reports that it is too hot; the collector ``sensors`` knows more about that"""
     self_test_status: str = LIVE_REPAIR
     """a self-test failed, and no later one succeeded"""
     error_log_status: str = OK
     """the disk's log of errors is not empty; a cable, or a command it does not know, is enough"""
     ignore: tuple[str, ...] = ()
-    """serial numbers of disks that are not judged, as patterns"""
+    """serial numbers of disks that are not checked, as patterns"""
     repair: str = ""
-    """the repair command to ask for with live-repair"""
+    """the repair command requested with live-repair"""
 
 
 class Exit(IntFlag):
@@ -62,13 +62,13 @@ class Exit(IntFlag):
     PREFAILURE = 16
     """a prefailure attribute is at its threshold"""
     PAST = 32
-    """attributes were in the past, or ones are that tell of use"""
+    """attributes were in the past, or ones that count use are now"""
     ERROR_LOG = 64
     SELF_TEST = 128
 
 
 def endurance_used(answer: Any) -> list[int]:
-    """The percentage of life used, where smartctl (7.4) works it out itself; raises Untold."""
+    """The percentage of life used, where smartctl (7.4) works it out itself; raises MissingData."""
     if "endurance_used" not in answer:
         return []
     return [member(answer, int, "endurance_used", "current_percent")]

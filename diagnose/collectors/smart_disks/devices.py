@@ -1,4 +1,4 @@
-"""Which disks there are to be asked, and the names they keep.
+"""Which disks there are to be queried, and the names they keep.
 
 Letters change from boot to boot, so a disk goes by its serial number.  The kernel read it when
 it found the disk and knows it still when the disk sleeps or is dead.
@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.program_output import (
-    Untold,
-    doubting,
+    MissingData,
     listed,
     member,
+    noting_unknowns,
     optional,
     parsed,
     succeeded,
@@ -28,7 +28,7 @@ SMARTCTL: Final = "smartctl"
 _SCSI: Final = re.compile("sd[a-z]+")
 _NVME: Final = re.compile("nvme[0-9]+n[0-9]+")
 
-#: What smartctl says of volumes of MegaRAID and PERC controllers, and how it calls their disks.
+#: What smartctl prints about volumes of MegaRAID and PERC controllers, and its names of disks.
 _BEHIND_MEGARAID: Final = "-d megaraid,N"
 _MEGARAID: Final = re.compile(r"\bmegaraid,[0-9]+")
 
@@ -38,7 +38,7 @@ _HEAD: Final = 4
 
 
 class Device(NamedTuple):
-    """One disk, as smartctl wants to be asked about it."""
+    """One disk, as smartctl has to be called for it."""
 
     path: str
     """``/dev/sda``; behind a raid controller ``/dev/bus/0``, the same for all its disks"""
@@ -50,14 +50,14 @@ class Device(NamedTuple):
     """why smartctl could not open it, in its words; None where it could"""
 
 
-def read_devices(machine: Machine, doubts: list[str]) -> list[Device]:
-    """The disks smartctl finds, those behind raid controllers too; raises Untold."""
+def read_devices(machine: Machine, unknowns: list[str]) -> list[Device]:
+    """The disks smartctl finds, those behind raid controllers too; raises MissingData."""
     answer = parsed(succeeded(machine, SMARTCTL, "--scan-open", "-j"), SMARTCTL)
     member(answer, dict, "smartctl")
     found = []
     # When it finds none, it leaves the list out.
     for row in optional(answer, list, "devices") or []:
-        with doubting(doubts):
+        with noting_unknowns(unknowns):
             found.append(_device(machine, row))
     return found
 
@@ -65,24 +65,24 @@ def read_devices(machine: Machine, doubts: list[str]) -> list[Device]:
 def _device(machine: Machine, row: Any) -> Device:
     path, kind = member(row, str, "name"), member(row, str, "type")
     if not path.startswith("/dev/") or not (path + kind).isprintable():
-        raise Untold("smartctl names a disk that is no device")
+        raise MissingData("smartctl names a disk that is no device")
     return Device(path, kind, _kernel_serial(machine, path), optional(row, str, "open_error"))
 
 
 def is_volume(device: Device, devices: Sequence[Device]) -> bool:
     """Whether it is a volume of a raid controller whose disks are listed by themselves.
 
-    smartctl refuses to open such a volume, and says what to ask instead.
+    smartctl refuses to open such a volume, and names the devices to query instead.
     """
-    is_told = _BEHIND_MEGARAID in (device.open_error or "")
-    return is_told and any(_MEGARAID.search(other.kind) for other in devices)
+    is_named = _BEHIND_MEGARAID in (device.open_error or "")
+    return is_named and any(_MEGARAID.search(other.kind) for other in devices)
 
 
 def unlisted(machine: Machine, devices: Sequence[Device]) -> list[str]:
-    """Disks the kernel has and smartctl does not find, as when they are dead; raises Untold.
+    """Disks the kernel has and smartctl does not find, as when they are dead; raises MissingData.
 
     Those on USB are left out: it knows few of their bridges.  NVMe disks and what smartctl
-    asks, their controllers, need not have the same numbers.
+    queries, their controllers, need not have the same numbers.
     """
     paths = {device.path for device in devices}
     names = listed(machine, "/sys/block")
@@ -99,7 +99,7 @@ def _is_on_usb(machine: Machine, name: str) -> bool:
 
 
 def serial_of(answer: Any) -> str:
-    """The serial number in smartctl's answer about a disk; raises Untold."""
+    """The serial number in smartctl's answer about a disk; raises MissingData."""
     return _one_word(optional(answer, str, "serial_number") or "")
 
 

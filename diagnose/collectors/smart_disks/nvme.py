@@ -1,11 +1,11 @@
-"""What an NVMe disk tells: the warnings it sets, its spare blocks, its wear."""
+"""What an NVMe disk reports: the warnings it sets, its spare blocks, its wear."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ganeti_steward.diagnose.collectors.shared.program_output import doubting, member
+from ganeti_steward.diagnose.collectors.shared.program_output import member, noting_unknowns
 from ganeti_steward.diagnose.collectors.shared.results import Fault
 from ganeti_steward.diagnose.collectors.smart_disks.common import Exit, Settings, wear_faults
 
@@ -23,33 +23,33 @@ _WARNINGS: Final = {
 
 
 def nvme_faults(
-    answer: Any, status: Exit, settings: Settings, doubts: list[str]
+    answer: Any, status: Exit, settings: Settings, unknowns: list[str]
 ) -> Iterator[Fault]:
-    """What is wrong with an NVMe disk; what cannot be told is a doubt."""
+    """What is wrong with an NVMe disk, and what is unknown."""
     warning = 0
-    with doubting(doubts):
+    with noting_unknowns(unknowns):
         warning = member(answer, int, _LOG, "critical_warning")
         yield from _warnings(warning, settings)
-    with doubting(doubts):
+    with noting_unknowns(unknowns):
         passed = member(answer, bool, "smart_status", "passed")
-        # It fails with every warning, be it only the temperature's: the warnings tell more.
+        # It fails with every warning, be it only the temperature's: the warnings are more precise.
         if not warning and (not passed or Exit.FAILING in status):
             yield Fault(settings.failing_status, "failing")
-    with doubting(doubts):
+    with noting_unknowns(unknowns):
         spare = member(answer, int, _LOG, "available_spare")
         low = spare < member(answer, int, _LOG, "available_spare_threshold")
         if low or warning & _SPARE:
             yield Fault(settings.failing_status, "spare blocks below their threshold")
-    with doubting(doubts):
+    with noting_unknowns(unknowns):
         yield from wear_faults([member(answer, int, _LOG, "percentage_used")], settings)
-    with doubting(doubts):
+    with noting_unknowns(unknowns):
         limit = settings.media_errors_above
         if member(answer, int, _LOG, "media_errors") > limit:
             yield Fault(settings.media_errors_status, f"more than {limit} media errors")
 
 
 def _warnings(warning: int, settings: Settings) -> Iterator[Fault]:
-    """The faults of the warning's bits; that of the spare blocks is told with them."""
+    """The faults of the warning's bits; that of the spare blocks is reported with them."""
     if warning & _TEMPERATURE:
         yield Fault(settings.temperature_status, "temperature")
     for bit, text in _WARNINGS.items():

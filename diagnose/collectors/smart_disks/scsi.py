@@ -1,4 +1,4 @@
-"""What a SCSI or SAS disk tells: its verdict, grown defects, uncorrected errors, wear."""
+"""What a SCSI or SAS disk reports: its verdict, grown defects, uncorrected errors, wear."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ganeti_steward.diagnose.collectors.shared.program_output import (
-    Untold,
-    doubting,
+    MissingData,
     member,
+    noting_unknowns,
     optional,
 )
 from ganeti_steward.diagnose.collectors.shared.results import Fault
@@ -21,28 +21,28 @@ from ganeti_steward.diagnose.collectors.smart_disks.common import (
 
 _OPERATIONS: Final = ("read", "write", "verify")
 
-#: The informational exceptions that tell of a temperature beyond a limit: additional sense
-#: codes and their qualifiers.  All others tell of the disk itself.
+#: The informational exceptions that report a temperature beyond a limit: additional sense
+#: codes and their qualifiers.  All others are about the disk itself.
 _TEMPERATURES: Final = ((0x0B, 0x01), (0x0B, 0x0A), (0x0B, 0x0B), (0x0B, 0x0C), (0x0B, 0x0D))
 
 
 def scsi_faults(
-    answer: Any, status: Exit, settings: Settings, doubts: list[str]
+    answer: Any, status: Exit, settings: Settings, unknowns: list[str]
 ) -> Iterator[Fault]:
-    """What is wrong with a SCSI disk; what cannot be told is a doubt."""
-    with doubting(doubts):
+    """What is wrong with a SCSI disk, and what is unknown."""
+    with noting_unknowns(unknowns):
         if not member(answer, bool, "smart_status", "passed") or Exit.FAILING in status:
             yield _exception(answer, settings)
-    with doubting(doubts):
+    with noting_unknowns(unknowns):
         limit = settings.defects_above
         # Not every disk without moving parts keeps a list.
         if (optional(answer, int, "scsi_grown_defect_list") or 0) > limit:
             yield Fault(settings.defects_status, f"more than {limit} grown defects")
-    with doubting(doubts):
+    with noting_unknowns(unknowns):
         log = optional(answer, dict, "scsi_error_counter_log")
         if log is not None:
             yield from _errors(log, settings)
-    with doubting(doubts):
+    with noting_unknowns(unknowns):
         used = optional(answer, int, "scsi_percentage_used_endurance_indicator")
         found = endurance_used(answer)
         yield from wear_faults(found if used is None else [used, *found], settings)
@@ -57,10 +57,10 @@ def _exception(answer: Any, settings: Settings) -> Fault:
 
 
 def _errors(log: Any, settings: Settings) -> Iterator[Fault]:
-    """The faults of errors that were not corrected; raises Untold."""
+    """The faults of errors that were not corrected; raises MissingData."""
     operations = [operation for operation in _OPERATIONS if operation in log]
     if not operations:
-        raise Untold("scsi_error_counter_log is empty")
+        raise MissingData("scsi_error_counter_log is empty")
     limit = settings.errors_above
     for operation in operations:
         if member(log, int, operation, "total_uncorrected_errors") > limit:

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ganeti_steward.core.service.rate_limited_log import Seldom
+from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.diagnose.agent.reports import Reports
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ LOG = "ganeti_steward.diagnose.agent.reports"
 
 def test_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     now = [1000.0]
-    seldom = Seldom(logging.getLogger("callers"), lambda: now[0])
+    seldom = RateLimitedLog(logging.getLogger("callers"), lambda: now[0])
     for _ in range(481):
         seldom.warning(f"at {now[0]:g}")
         now[0] += 0.25
@@ -33,7 +33,7 @@ def test_a_report_nobody_can_look_at(
     (tmp_path / "file").touch()
     reports = Reports(f"{tmp_path}/file/report.json", 900, lambda: 0, lambda _: True)
     # The machine that runs this may itself stand still for a minute.
-    monkeypatch.setattr(reports, "_unreadable", Seldom(logging.getLogger(LOG), lambda: 0.0))
+    monkeypatch.setattr(reports, "_unreadable", RateLimitedLog(logging.getLogger(LOG), lambda: 0.0))
     for _ in range(20):
         assert "no report was made yet" in reports.text()
     # Records, each however many handlers take it.

@@ -300,6 +300,6 @@ def test_after_a_new_start(tmp_path: Path, commands: Path, repair: str) -> None:
 def test_what_is_logged(agent: Agent, repair: str) -> None:
     agent.repaired()
     lines: Any = agent.log.splitlines()[-2:]
-    assert re.search(rf"INFO repair asked caller={MASTER} command={COMMAND}$", lines[0])
+    assert re.search(rf"INFO repair requested caller={MASTER} command={COMMAND}$", lines[0])
     assert re.search(rf"INFO repair ended command={COMMAND} status=0 fault='' output=''$", lines[1])
     assert notes(repair) == "run\n"

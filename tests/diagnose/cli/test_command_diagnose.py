@@ -84,7 +84,7 @@ def test_verbose(disk: Front) -> None:
         "not applicable: disk: there is none",
         "waiting: disk:0: live-repair, 1 of 3 runs",
     ]
-    assert asked.startswith("asked: disk: ")
+    assert asked.startswith("ran: disk: ")
 
 
 def test_report(disk: Front) -> None:

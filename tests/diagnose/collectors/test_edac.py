@@ -33,7 +33,7 @@ def test_broken() -> None:
     assert {one.status for one in said if isinstance(one, Finding)} == {"live-repair"}
     # 900 a day are too near to 1000 to tell.
     assert unknown(said) == {
-        "edac:mc0": "too near to the limit of corrected errors to tell: "
+        "edac:mc0": "corrected errors too near to the limit to decide: "
         "dimm4 CPU_SrcID#0_MC#0_Chan#2_DIMM#0"
     }
 

@@ -9,7 +9,7 @@ import pytest
 from collected import collect, faults, fine, recorded, survives, unknown
 
 from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
-from ganeti_steward.diagnose.model.hysteresis import Holding, State, settle
+from ganeti_steward.diagnose.model.hysteresis import RunCounts, State, update
 from ganeti_steward.diagnose.testing import RecordedMachine
 
 ERROR = "3,1,{},-;I/O error, dev sda, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2\n"
@@ -89,7 +89,7 @@ def test_a_disk_that_fails_now_and_then_is_one_finding() -> None:
     for hours in (96, 99, 102):
         uptime = {"/proc/uptime": f"{hours * 3600}.00 900.00\n"}
         said = collect("kernel", recorded("kernel", "sporadic", files=uptime))
-        settled = settle(state, said, Holding())
+        settled = update(state, said, RunCounts())
         state = settled.state
         told.append([finding.source for finding in settled.findings])
     assert told == [["kernel:sdc"]] * 3

@@ -37,7 +37,7 @@ def test_broken() -> None:
         "sensors:nct6779": ["fan1 stands still"],
     }
     assert unknown(said) == {
-        "sensors:nvme": "too near to the limit to tell",
+        "sensors:nvme": "too near to the limit to decide",
         "sensors:i350bb": "no temperature is plausible",
     }
     assert {one.status for one in said if isinstance(one, Finding)} == {"live-repair"}

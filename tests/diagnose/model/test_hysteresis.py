@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganeti_steward.core.model.finding import Finding, NotApplicable, Said, Unknown, severity
-from ganeti_steward.diagnose.model.hysteresis import Holding, Settled, State, settle
+from ganeti_steward.core.model.finding import CheckResult, Finding, NotApplicable, Unknown, severity
+from ganeti_steward.diagnose.model.hysteresis import RunCounts, State, Update, update
 
 OK = Finding("smart:sda", "Ok")
 LIVE = Finding("smart:sda", "live-repair", "change-disk", {"failed": 1})
@@ -22,24 +22,24 @@ CALM = State({}, ())
 
 
 def runs(
-    history: Sequence[Sequence[Said]], appear: int, clear: int, state: State = CALM
-) -> list[Settled]:
+    history: Sequence[Sequence[CheckResult]], appear: int, clear: int, state: State = CALM
+) -> list[Update]:
     """What is believed after each of some runs."""
     believed = []
     for said in history:
-        believed.append(settle(state, said, Holding(appear, clear)))
+        believed.append(update(state, said, RunCounts(appear, clear)))
         state = believed[-1].state
     return believed
 
 
 def told(
-    history: Sequence[Sequence[Said]], appear: int, clear: int, state: State = CALM
+    history: Sequence[Sequence[CheckResult]], appear: int, clear: int, state: State = CALM
 ) -> list[tuple[Finding, ...]]:
     return [one.findings for one in runs(history, appear, clear, state)]
 
 
 def statuses(
-    history: Sequence[Sequence[Said]], appear: int, clear: int, state: State = CALM
+    history: Sequence[Sequence[CheckResult]], appear: int, clear: int, state: State = CALM
 ) -> list[str]:
     """The worst status after each run; ``-`` for none."""
     names = []
@@ -69,25 +69,25 @@ def test_it_must_be_seen_in_a_row() -> None:
 
 
 def test_it_goes_after_so_many_runs() -> None:
-    history: list[list[Said]] = [[LIVE], [OK], [OK], [LIVE], [OK], [OK], [OK]]
+    history: list[list[CheckResult]] = [[LIVE], [OK], [OK], [LIVE], [OK], [OK], [OK]]
     assert statuses(history, 1, 3) == ["live-repair"] * 6 + ["-"]
 
 
 def test_a_worse_finding_takes_the_place_without_a_gap() -> None:
     """Nothing wrong is never told between the two."""
-    history: list[list[Said]] = [[LIVE], [LIVE], [EVACUATE], [EVACUATE], [OK]]
+    history: list[list[CheckResult]] = [[LIVE], [LIVE], [EVACUATE], [EVACUATE], [OK]]
     assert statuses(history, 2, 1) == ["-", "live-repair", "live-repair", "evacuate", "-"]
     assert statuses(history[1:], 1, 9) == ["live-repair", "evacuate", "evacuate", "evacuate"]
 
 
 def test_a_lesser_finding_has_to_hold_as_if_it_cleared() -> None:
-    history: list[list[Said]] = [[EVACUATE], [LIVE], [EVACUATE], [LIVE], [LIVE], [LIVE]]
+    history: list[list[CheckResult]] = [[EVACUATE], [LIVE], [EVACUATE], [LIVE], [LIVE], [LIVE]]
     assert statuses(history, 1, 3) == ["evacuate"] * 5 + ["live-repair"]
 
 
 def test_one_finding_of_two_goes() -> None:
     other = LIVE._replace(details="another")
-    both: list[Said] = [LIVE, other]
+    both: list[CheckResult] = [LIVE, other]
     assert told([both, [LIVE], both, [LIVE], [LIVE]], 1, 2) == [
         *[(other, LIVE)] * 4,
         (LIVE,),
@@ -115,7 +115,7 @@ def test_in_a_streak_counts_what_was_always_there() -> None:
 
 
 def test_unknown_changes_nothing() -> None:
-    history: list[list[Said]] = [[LIVE], [LOST], [LOST], [OK], [LOST], [OK], [LOST]]
+    history: list[list[CheckResult]] = [[LIVE], [LOST], [LOST], [OK], [LOST], [OK], [LOST]]
     assert statuses(history, 1, 2) == ["live-repair"] * 5 + ["-", "-"]
     # Not even the place in a streak.
     assert statuses([[LIVE], [LOST], [LIVE], [LOST]], 2, 1) == [
@@ -139,7 +139,7 @@ def test_an_object_that_is_known_beside_an_unknown_source() -> None:
 
 
 def test_a_source_that_knows_only_something_takes_nothing_back() -> None:
-    part: list[Said] = [Unknown("smart:sda", "half of it was read"), EVACUATE]
+    part: list[CheckResult] = [Unknown("smart:sda", "half of it was read"), EVACUATE]
     assert told([[LIVE], part], 1, 1)[-1] == (EVACUATE, LIVE)
     assert told([[LIVE], [part[0], OK]], 1, 1)[-1] == (LIVE,)
 
@@ -149,7 +149,7 @@ def test_what_does_not_apply_any_more_stays_and_is_told() -> None:
     gone = NotApplicable("smart", "there is no smartctl")
     believed = runs([[LIVE], [gone], [gone]], 1, 1)
     assert [one.findings for one in believed] == [(LIVE,)] * 3
-    kept = (Unknown("smart:sda", "what was found before stays: there is no smartctl"),)
+    kept = (Unknown("smart:sda", "earlier findings stay: there is no smartctl"),)
     assert [one.kept for one in believed] == [(), kept, kept]
     assert runs([[OK], [gone]], 1, 1)[-1].kept == ()
 
@@ -207,7 +207,7 @@ def test_details_that_only_python_finds_equal() -> None:
     assert [type(f[0].details["n"]) for f in told([[one], [true]], 1, 1)] == [int, bool]
 
 
-SAID: st.SearchStrategy[Said] = st.one_of(
+SAID: st.SearchStrategy[CheckResult] = st.one_of(
     st.builds(
         Finding,
         st.sampled_from(["smart", "smart:sda", "smart:sdb", "md"]),
@@ -223,7 +223,7 @@ HISTORY = st.lists(st.lists(SAID, max_size=4), max_size=8)
 
 @given(HISTORY, st.randoms(use_true_random=False), st.integers(1, 3), st.integers(1, 3))
 def test_the_order_of_what_is_said_makes_no_difference(
-    history: list[list[Said]], chance: random.Random, appear: int, clear: int
+    history: list[list[CheckResult]], chance: random.Random, appear: int, clear: int
 ) -> None:
     other = [chance.sample(said, len(said)) for said in history]
     for one, two in zip(
@@ -234,7 +234,7 @@ def test_the_order_of_what_is_said_makes_no_difference(
 
 @given(HISTORY, st.lists(SAID, max_size=4), st.integers(1, 4), st.integers(1, 4))
 def test_the_same_again_counts_in_the_end(
-    history: list[list[Said]], said: list[Said], appear: int, clear: int
+    history: list[list[CheckResult]], said: list[CheckResult], appear: int, clear: int
 ) -> None:
     """What is said unchanged for long enough is what is believed, and then nothing waits."""
     again = [one for one in said if isinstance(one, Finding)]
@@ -246,7 +246,7 @@ def test_the_same_again_counts_in_the_end(
 
 @given(HISTORY, st.integers(1, 3), st.integers(1, 3))
 def test_nothing_is_believed_that_was_never_said(
-    history: list[list[Said]], appear: int, clear: int
+    history: list[list[CheckResult]], appear: int, clear: int
 ) -> None:
     seen: set[Finding] = set()
     for said, one in zip(history, runs(history, appear, clear), strict=True):
@@ -255,11 +255,11 @@ def test_nothing_is_believed_that_was_never_said(
 
 
 @given(HISTORY)
-def test_unknown_never_heals(history: list[list[Said]]) -> None:
+def test_unknown_never_heals(history: list[list[CheckResult]]) -> None:
     before = runs([*history, []], 1, 1)
     state = before[-2].state if len(before) > 1 else CALM
     held = before[-2].findings if len(before) > 1 else ()
     everything = [Unknown("smart", "why"), Unknown("md", "why")]
-    after = settle(state, everything, Holding(1, 1))
+    after = update(state, everything, RunCounts(1, 1))
     assert after.findings == held
     assert after.state.held == state.held

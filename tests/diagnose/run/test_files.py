@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.model.finding import STATUSES, Finding, Unknown
-from ganeti_steward.diagnose.model.hysteresis import Held, Holding, State, settle
+from ganeti_steward.diagnose.model.hysteresis import RunCounts, SourceState, State, update
 from ganeti_steward.diagnose.run.files import Busy, locked, prepare_directory, write_file
 from ganeti_steward.diagnose.run.state_file import parse_state, read_state, state_bytes, write_state
 
 LIVE = Finding("smart:sda", "live-repair", "change-disk", {"failed": [1, None, "ü"]})
 STATE = State(
     {
-        "smart:sda": Held((LIVE,), (LIVE._replace(status="evacuate"),), 2),
-        "md": Held(None, (Finding("md", "evacuate"),), 1),
-        "odd": Held((Finding("odd", "evacuate"),), (), 3),
+        "smart:sda": SourceState((LIVE,), (LIVE._replace(status="evacuate"),), 2),
+        "md": SourceState(None, (Finding("md", "evacuate"),), 1),
+        "odd": SourceState((Finding("odd", "evacuate"),), (), 3),
     },
     ("ipmi",),
 )
@@ -194,7 +194,7 @@ FINDINGS = st.lists(
 def test_every_state_survives(history: list[list[Finding | Unknown]]) -> None:
     state = State()
     for said in history:
-        state = settle(state, said, Holding(3, 2)).state
+        state = update(state, said, RunCounts(3, 2)).state
         again = parse_state(state_bytes(state))
         assert again == state
         assert state_bytes(again) == state_bytes(state)
@@ -204,7 +204,7 @@ def test_deep_details_survive() -> None:
     details: object = 1
     for _ in range(62):
         details = [details]
-    state = State({"a": Held((Finding("a", "evacuate", "", details),))}, ())
+    state = State({"a": SourceState((Finding("a", "evacuate", "", details),))}, ())
     assert parse_state(state_bytes(state)) == state
 
 

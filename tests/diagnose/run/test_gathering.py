@@ -10,7 +10,7 @@ import pytest
 from programs import program
 from whitelists import needs_root, whitelist
 
-from ganeti_steward.core.model.finding import Finding, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.finding import CheckResult, Finding, NotApplicable, Unknown
 from ganeti_steward.diagnose.run.gathering import gather
 from ganeti_steward.diagnose.run.loading import Source
 from ganeti_steward.diagnose.sources.uid_pool import Pool
@@ -44,10 +44,10 @@ def test_the_order_is_that_of_the_configuration(site: Site) -> None:
 
 def test_a_collector_sees_the_machine_and_its_settings(site: Site) -> None:
     site.configure(collectors=["edac"])
-    (one,) = site.said()
+    (one,) = site.results()
     assert isinstance(one, NotApplicable)
     site.configure(collectors=["edac"], tables='[collector.edac]\ncolour = "red"')
-    (one,) = site.said()
+    (one,) = site.results()
     assert isinstance(one, Unknown)
     assert one.source == "edac"
     assert one.reason.startswith("collector.edac.colour: no such key (known: ")
@@ -56,7 +56,7 @@ def test_a_collector_sees_the_machine_and_its_settings(site: Site) -> None:
 def test_nothing_is_imported_by_the_run_itself(site: Site) -> None:
     site.plugin("good", GOOD)
     site.configure("good")
-    assert site.said() == [Finding("good", "Ok")]
+    assert site.results() == [Finding("good", "Ok")]
     assert "good" not in sys.modules
 
 
@@ -82,9 +82,9 @@ def test_an_entry_point(site: Site) -> None:
         """,
     )
     site.configure("acme-raid", tables="[plugin.acme-raid]\ndisks = 2")
-    assert site.said() == [Finding("acme-raid:0", "Ok"), Finding("acme-raid:1", "Ok")]
+    assert site.results() == [Finding("acme-raid:0", "Ok"), Finding("acme-raid:1", "Ok")]
     site.configure("acme-raid")
-    assert site.said() == [
+    assert site.results() == [
         Unknown("acme-raid", "plugin acme-raid: failed: KeyError: 'disks'"),
     ]
 
@@ -108,7 +108,7 @@ def test_a_plugin_that_cannot_be_used(site: Site, source: str, reason: str) -> N
     site.plugin("broken", source)
     site.plugin("good", GOOD)
     site.configure("broken", "good")
-    assert site.said() == [
+    assert site.results() == [
         Unknown("broken", f"plugin broken: {reason}"),
         Finding("good", "Ok"),
     ]
@@ -116,7 +116,7 @@ def test_a_plugin_that_cannot_be_used(site: Site, source: str, reason: str) -> N
 
 def test_a_plugin_that_is_not_there(site: Site) -> None:
     site.configure("nosuch.module")
-    (one,) = site.said()
+    (one,) = site.results()
     assert one == Unknown(
         "nosuch.module",
         "plugin nosuch.module: is neither a module nor an entry point of the group ganeti_steward",
@@ -132,15 +132,15 @@ def test_a_plugin_that_is_not_there(site: Site) -> None:
         ("raise KeyboardInterrupt", "failed: KeyboardInterrupt: no message"),
         ("return [Finding('other', 'Ok')]", "speaks for 'other', not for itself"),
         ("return [5]", "gave 5, which is nothing a source can say"),
-        ("return None", "said nothing"),
-        ("return []", "said nothing"),
+        ("return None", "reported nothing"),
+        ("return []", "reported nothing"),
     ],
 )
 def test_a_plugin_that_fails(site: Site, source: str, reason: str) -> None:
     site.plugin("broken", f"@hookimpl\ndef steward_diagnose(machine):\n    {source}")
     site.plugin("good", GOOD)
     site.configure("broken", "good")
-    assert site.said() == [Unknown("broken", reason), Finding("good", "Ok")]
+    assert site.results() == [Unknown("broken", reason), Finding("good", "Ok")]
 
 
 @pytest.mark.parametrize("where", ["import", "hook"])
@@ -156,7 +156,7 @@ def test_a_plugin_that_hangs(site: Site, where: str, hanging: str) -> None:
         site.plugin("endless", f"@hookimpl\ndef steward_diagnose(machine):\n    {hanging}")
     site.plugin("good", GOOD)
     site.configure("endless", "good", limit=2)
-    found = site.said()
+    found = site.results()
     assert found[1:] == [Finding("good", "Ok")]
     assert isinstance(found[0], Unknown)
     assert found[0].source == "endless"
@@ -173,7 +173,7 @@ def test_what_was_said_before_a_failure_stays(site: Site) -> None:
         """,
     )
     site.configure("half")
-    assert site.said() == [
+    assert site.results() == [
         Finding("half:a", "evacuate"),
         Unknown("half", "was ended by SIGKILL"),
     ]
@@ -185,15 +185,15 @@ def test_commands(site: Site) -> None:
         program(commands, "raid", """echo '{"status": "live-repair", "command": "fix"}'""")
         program(commands, "bad", "echo oops")
         site.configure(more='commands = ["*", "raid"]')
-        assert site.said(str(commands)) == [
-            Unknown("command:bad", "gave no diagnose object: it is not JSON"),
+        assert site.results(str(commands)) == [
+            Unknown("command:bad", "printed no diagnose object: it is not JSON"),
             Finding("command:raid", "live-repair", "fix"),
         ]
 
 
 def test_no_whitelist(site: Site) -> None:
     site.configure(more='commands = ["*"]')
-    (one,) = site.said("/nonexistent")
+    (one,) = site.results("/nonexistent")
     assert one == NotApplicable("command", "there is no /nonexistent")
 
 
@@ -201,7 +201,7 @@ def test_a_source_that_says_nothing() -> None:
     silent = Source("silent", list)
     moments = iter(range(10))
     (asked,) = gather([silent], clock=lambda: float(next(moments)))
-    assert asked[:3] == ("silent", (Unknown("silent", "said nothing"),), 1.0)
+    assert asked[:3] == ("silent", (Unknown("silent", "reported nothing"),), 1.0)
 
 
 def test_many_plugins_in_any_order(site: Site) -> None:
@@ -210,8 +210,8 @@ def test_many_plugins_in_any_order(site: Site) -> None:
         site.plugin(name, GOOD)
     random.Random(5).shuffle(names)
     site.configure(*names)
-    expected: list[Said] = [Finding(name, "Ok") for name in names]
-    assert site.said() == expected
+    expected: list[CheckResult] = [Finding(name, "Ok") for name in names]
+    assert site.results() == expected
 
 
 def test_a_real_machine(site: Site) -> None:
@@ -223,12 +223,12 @@ def test_a_real_machine(site: Site) -> None:
     site.configure(collectors=COLLECTORS)
     asked = gather(site.sources())
     assert [one.source for one in asked] == list(COLLECTORS)
-    reasons = [one.reason for source in asked for one in source.said if isinstance(one, Unknown)]
+    reasons = [one.reason for source in asked for one in source.results if isinstance(one, Unknown)]
     assert [reason for reason in reasons if reason.startswith("failed: ")] == []
 
 
 def test_commands_under_a_user_id_of_the_pool(site: Site) -> None:
     """Those that are named, and no others."""
     site.configure(more='commands = ["raid", "bmc"]\npool-user = ["bmc"]')
-    pools = [getattr(source.ask, "keywords")["pool"] for source in site.sources()]  # noqa: B009
+    pools = [getattr(source.run, "keywords")["pool"] for source in site.sources()]  # noqa: B009
     assert pools == [None, Pool()]

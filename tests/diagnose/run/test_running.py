@@ -83,7 +83,7 @@ def test_the_first_run(disk: Site) -> None:
         run = disk.run()
         assert run.diagnosis.object is None
         assert run.diagnosis.why == (
-            "findings have to hold before they count, and what was told before is not known: "
+            "findings do not take effect yet, and what was reported before is not known: "
             f"disk:sda ({number} of 3 runs)"
         )
         assert run.report["data"] is None
@@ -134,7 +134,7 @@ def test_what_is_lost_is_not_healed(disk: Site, damage: str) -> None:
         run = disk.run()
         assert status(run) is None
         assert run.diagnosis.why == (
-            "what was told before is lost, and may have been about what is unknown now: disk"
+            "what was reported before is lost, and may have been about what is unknown now: disk"
         )
     says(disk, "Ok")
     assert status(disk.run()) == "Ok"

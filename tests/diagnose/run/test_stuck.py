@@ -59,10 +59,10 @@ def test_one_process_and_no_more(site: Site, by_program: bool) -> None:
         ((pid, started),) = kept["disk"]
         assert state(pid) == "D"
         for _ in range(2):
-            fault = f"not asked: a process of an earlier run cannot be killed ({pid})"
+            fault = f"not run: a process of an earlier run cannot be killed ({pid})"
             told = diagnose(site)
             assert f"unknown: disk: {fault}\n" in told
-            assert "asked: fan: " in told
+            assert "ran: fan: " in told
             assert json.loads((site.directory / "stuck.json").read_text()) == kept
     wait_until(lambda: not is_there(Process(pid, started)), "the end of the process")
     site.plugin("disk", "@hookimpl\ndef steward_diagnose():\n    yield Finding('disk', 'Ok')")
@@ -78,7 +78,7 @@ def test_a_source_that_has_left_something_is_not_asked(site: Site) -> None:
         started = int(Path(f"/proc/{other.pid}/stat").read_text().rpartition(")")[2].split()[19])
         for known, asked in ((started, False), (started + 1, True)):
             write_stuck(str(site.directory), {"disk": frozenset([Process(other.pid, known)])})
-            said = [one for source in site.run().asked for one in source.said]
+            said = [one for source in site.run().sources for one in source.results]
             assert (said == [Finding("disk", "Ok")]) == asked
             assert isinstance(said[0], Unknown) != asked
         other.send_signal(signal.SIGKILL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ganeti_steward.core.model.finding import Finding, Said, Unknown
+from ganeti_steward.core.model.finding import CheckResult, Finding, Unknown
 from ganeti_steward.diagnose.sources.isolated import run
 
 #: Seconds; far more than any source takes that ends by itself.
@@ -26,7 +26,7 @@ def unknown(reason: str) -> Unknown:
     return Unknown("smart", reason)
 
 
-def said(source: Callable[[], Any], limit: float = LIMIT) -> list[Said]:
+def said(source: Callable[[], Any], limit: float = LIMIT) -> list[CheckResult]:
     return run("smart", limit, source)
 
 
@@ -37,8 +37,8 @@ def _raise(err: BaseException) -> Callable[[], Any]:
     return source
 
 
-def _ends(how: Callable[[], object]) -> Callable[[], Iterator[Said]]:
-    def source() -> Iterator[Said]:
+def _ends(how: Callable[[], object]) -> Callable[[], Iterator[CheckResult]]:
+    def source() -> Iterator[CheckResult]:
         yield FINE
         how()
         yield Finding("smart:sda", "evacuate")

@@ -15,7 +15,7 @@ from unkillable import frozen_filesystem, needs_freezing, state
 from whitelists import needs_root, safe_directory
 
 from ganeti_steward.core import process as runner
-from ganeti_steward.core.model.finding import Finding, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.finding import CheckResult, Finding, NotApplicable, Unknown
 from ganeti_steward.diagnose.sources import whitelist as whitelist_module
 from ganeti_steward.diagnose.sources.commands import find_commands, run_command
 
@@ -29,7 +29,9 @@ SHORT = 0.5
 PYTHON = "/usr/bin/python3 -IS"
 
 
-def said(commands: Path, source: str, *, limit: float = LIMIT, shell: str = "/bin/sh") -> Said:
+def said(
+    commands: Path, source: str, *, limit: float = LIMIT, shell: str = "/bin/sh"
+) -> CheckResult:
     """What a script says as the command ``raid``; the processes it notes are ended."""
     path = program(commands, "raid", source, shell=shell)
     with ended_at_last(path):
@@ -49,43 +51,43 @@ def test_finding(commands: Path) -> None:
 
 
 ENDINGS = {
-    "no output": ("true", "gave no diagnose object: it is empty"),
-    "only blanks": ("echo; echo ' '", "gave no diagnose object: it is empty"),
-    "a text": ("echo fine", "gave no diagnose object: it is not JSON"),
-    "binary": ("head -c 5000 /bin/sh", "gave no diagnose object: it is not UTF-8"),
+    "no output": ("true", "printed no diagnose object: it is empty"),
+    "only blanks": ("echo; echo ' '", "printed no diagnose object: it is empty"),
+    "a text": ("echo fine", "printed no diagnose object: it is not JSON"),
+    "binary": ("head -c 5000 /bin/sh", "printed no diagnose object: it is not UTF-8"),
     "invalid utf-8": (
         r"""printf '{"status":"Ok","details":"\377"}'""",
-        "gave no diagnose object: it is not UTF-8",
+        "printed no diagnose object: it is not UTF-8",
     ),
     "several values": (
         f"{FINE}; {FINE}",
-        "gave no diagnose object: something follows the JSON value",
+        "printed no diagnose object: something follows the JSON value",
     ),
     "garbage behind": (
         f"{FINE}; echo done",
-        "gave no diagnose object: something follows the JSON value",
+        "printed no diagnose object: something follows the JSON value",
     ),
     "a key twice": (
         """echo '{"status":"Ok","status":"evacuate"}'""",
-        "gave no diagnose object: the key 'status' is there twice",
+        "printed no diagnose object: the key 'status' is there twice",
     ),
     "no number": (
         """echo '{"status":"Ok","details":NaN}'""",
-        "gave no diagnose object: NaN is not JSON",
+        "printed no diagnose object: NaN is not JSON",
     ),
     "unknown status": (
         """echo '{"status":"broken"}'""",
-        "gave no diagnose object: status: one of Ok, live-repair, evacuate, evacuate-failover "
+        "printed no diagnose object: status: one of Ok, live-repair, evacuate, evacuate-failover "
         "is expected, found the text 'broken'",
     ),
     "bad command": (
         """echo '{"status":"live-repair","command":"../swap"}'""",
-        "gave no diagnose object: command: '../swap' is no name of a command "
+        "printed no diagnose object: command: '../swap' is no name of a command "
         "(letters, digits, _ and - only)",
     ),
     "no object": (
         "echo '[]'",
-        "gave no diagnose object: an object is expected, found a list",
+        "printed no diagnose object: an object is expected, found a list",
     ),
     "exit status": (f"{FINE}; exit 3", "ended with exit status 3"),
     "signal": (f"{FINE}; kill -SEGV $$", "was ended by SIGSEGV"),
@@ -135,7 +137,7 @@ HUGE = {
 @pytest.mark.parametrize(("source", "fault"), HUGE.values(), ids=HUGE)
 def test_huge_values(commands: Path, source: str, fault: str) -> None:
     found = said(commands, source, shell=PYTHON)
-    assert found == unknown(f"gave no diagnose object: {fault}")
+    assert found == unknown(f"printed no diagnose object: {fault}")
 
 
 HANGS = {

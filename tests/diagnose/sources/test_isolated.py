@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from isolating import FINE, LIMIT, said, unknown
 
-from ganeti_steward.core.model.finding import Finding, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.finding import CheckResult, Finding, NotApplicable, Unknown
 from ganeti_steward.diagnose.sources.isolated import run
 
 
@@ -42,7 +42,7 @@ def test_the_same_thing_twice() -> None:
 def test_another_process() -> None:
     """A session of its own, nothing of the caller's standard streams."""
 
-    def source() -> list[Said]:
+    def source() -> list[CheckResult]:
         print("out")
         os.write(1, b"out")
         given = sys.stdin.read()
@@ -56,7 +56,7 @@ def test_another_process() -> None:
 
 
 def test_nothing_of_it_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
-    def source() -> list[Said]:
+    def source() -> list[CheckResult]:
         print("out")
         print("err", file=sys.stderr)
         os.write(1, b"out")
@@ -68,7 +68,7 @@ def test_nothing_of_it_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_it_complains_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    def source() -> list[Said]:
+    def source() -> list[CheckResult]:
         print("one\033", file=sys.stderr)
         os.write(2, b"two\n")
         logging.getLogger("ganeti_steward.plugin").warning("three")
@@ -166,7 +166,7 @@ def test_no_list() -> None:
 
 
 def test_huge_output() -> None:
-    def source() -> Iterator[Said]:
+    def source() -> Iterator[CheckResult]:
         yield FINE
         number = 0
         while True:

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 from isolating import FINE, KILLED, SHORT, _ends, _loop, _raise, said, unknown
 
-from ganeti_steward.core.model.finding import Finding, Said
+from ganeti_steward.core.model.finding import CheckResult, Finding
 
 
 def test_a_child_it_lets_run_on() -> None:
     """A fork in the source must not say everything a second time."""
 
-    def source() -> Iterator[Said]:
+    def source() -> Iterator[CheckResult]:
         yield FINE
         pid = os.fork()
         if pid:
@@ -33,7 +33,7 @@ def test_a_child_it_lets_run_on() -> None:
 
 
 def test_who_writes_into_the_pipe() -> None:
-    def source() -> list[Said]:
+    def source() -> list[CheckResult]:
         for descriptor in map(int, os.listdir("/proc/self/fd")):
             if descriptor > 2:
                 try:
@@ -63,7 +63,7 @@ def test_who_writes_into_the_pipe() -> None:
     ],
 )
 def test_what_is_written_into_the_pipe_is_not_trusted(line: bytes) -> None:
-    def source() -> list[Said]:
+    def source() -> list[CheckResult]:
         for descriptor in map(int, os.listdir("/proc/self/fd")):
             if descriptor > 2:
                 with contextlib.suppress(OSError):
@@ -79,7 +79,7 @@ def test_nothing_of_the_caller_is_held(tmp_path: Path) -> None:
     with open(tmp_path / "lock") as lock, socket.create_server(("127.0.0.1", 0)) as server:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
-        def source() -> list[Said]:
+        def source() -> list[CheckResult]:
             names = {os.readlink(f"/proc/self/fd/{one}") for one in _descriptors()}
             return [Finding("smart", "Ok", "", [name for name in sorted(names) if held(name)])]
 

@@ -17,7 +17,7 @@ from programs import HANGING, ended_at_last, is_running, notes, program, wait_un
 from unkillable import frozen_filesystem, needs_freezing, state
 from whitelists import safe_directory
 
-from ganeti_steward.core.model.finding import Said, Unknown
+from ganeti_steward.core.model.finding import CheckResult, Unknown
 from ganeti_steward.core.process import run_program
 from ganeti_steward.diagnose.sources import isolated
 from ganeti_steward.diagnose.sources.isolated import run
@@ -119,7 +119,7 @@ def test_hangs(how: Callable[[], object]) -> None:
 def test_a_thread_that_stays() -> None:
     """It is not waited for, as a normal end of Python would."""
 
-    def source() -> list[Said]:
+    def source() -> list[CheckResult]:
         threading.Thread(target=time.sleep, args=(3600,)).start()
         return [FINE]
 
@@ -168,7 +168,7 @@ def test_cannot_be_forked(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_time_around_the_limit() -> None:
     """A source that keeps the limit itself has some more for what is around."""
 
-    def source() -> list[Said]:
+    def source() -> list[CheckResult]:
         time.sleep(SHORT)
         return [FINE]
 

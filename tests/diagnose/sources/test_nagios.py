@@ -11,10 +11,10 @@ from programs import HANGING, ended_at_last, is_running, notes, program
 
 from ganeti_steward.core.config.parse import parse_config
 from ganeti_steward.core.errors import BadConfig
-from ganeti_steward.core.model.finding import Finding, Said, Unknown
+from ganeti_steward.core.model.finding import CheckResult, Finding, Unknown
 from ganeti_steward.core.process import Ended
 from ganeti_steward.diagnose.config.sections import Nagios
-from ganeti_steward.diagnose.sources.nagios import ask, judged
+from ganeti_steward.diagnose.sources.nagios import interpret, run_check
 
 LIMIT = 300.0
 
@@ -23,9 +23,9 @@ def check(path: str, *arguments: str, **keys: Any) -> Nagios:
     return Nagios(**{"command": (path, *arguments), "time_limit": LIMIT} | keys)
 
 
-def said(directory: Path, source: str, **keys: Any) -> Said:
+def said(directory: Path, source: str, **keys: Any) -> CheckResult:
     """What a check says that is a shell script."""
-    (one,) = ask("raid", check(program(directory, "check_raid", source), **keys))
+    (one,) = run_check("raid", check(program(directory, "check_raid", source), **keys))
     return one
 
 
@@ -33,7 +33,7 @@ def test_three_lines_of_configuration(tmp_path: Path) -> None:
     path = program(tmp_path, "check_raid", "echo 'RAID CRITICAL - disk 3 failed'; exit 2")
     text = f'[nagios.raid]\ncommand = ["{path}"]\ncritical = "evacuate"'
     config = parse_config("steward.toml", text.encode())
-    assert ask("raid", config.named(Nagios)["raid"]) == [
+    assert run_check("raid", config.named(Nagios)["raid"]) == [
         Finding("nagios:raid", "evacuate", "", {"state": "CRITICAL"})
     ]
 
@@ -44,12 +44,14 @@ def test_three_lines_of_configuration(tmp_path: Path) -> None:
         (0, Finding("nagios:raid", "Ok")),
         (1, Finding("nagios:raid", "Ok")),
         (2, Finding("nagios:raid", "live-repair", "", {"state": "CRITICAL"})),
-        (3, Unknown("nagios:raid", "says UNKNOWN: the line")),
+        (3, Unknown("nagios:raid", "reports UNKNOWN: the line")),
         (4, Unknown("nagios:raid", "ended with exit status 4")),
         (127, Unknown("nagios:raid", "ended with exit status 127")),
     ],
 )
-def test_statuses_where_nothing_is_configured(tmp_path: Path, status: int, found: Said) -> None:
+def test_statuses_where_nothing_is_configured(
+    tmp_path: Path, status: int, found: CheckResult
+) -> None:
     assert said(tmp_path, f"echo 'the line | figures=1'; exit {status}") == found
 
 
@@ -57,9 +59,9 @@ def test_statuses_where_nothing_is_configured(tmp_path: Path, status: int, found
 @pytest.mark.parametrize("meaning", ["Ok", "live-repair", "evacuate-failover", "unknown"])
 def test_a_meaning_for_each_status(status: int, meaning: str) -> None:
     key = ("ok", "warning", "critical", "unknown")[status]
-    one = judged("raid", check("/x", **{key: meaning}, repair="fix"), Ended(status, b"", b""))
+    one = interpret("raid", check("/x", **{key: meaning}, repair="fix"), Ended(status, b"", b""))
     if meaning == "unknown":
-        assert one == Unknown("nagios:raid", f"says {key.upper()}")
+        assert one == Unknown("nagios:raid", f"reports {key.upper()}")
     elif meaning == "Ok":
         assert one == Finding("nagios:raid", "Ok")
     else:
@@ -84,7 +86,7 @@ def test_text(output: bytes, text: str | None) -> None:
     ended = Ended(2, output, b"")
     more = {} if text is None else {"text": text}
     for wanted in (True, False):
-        one = judged("raid", check("/x", text=wanted), ended)
+        one = interpret("raid", check("/x", text=wanted), ended)
         details = {"state": "CRITICAL"} | (more if wanted else {})
         assert one == Finding("nagios:raid", "live-repair", "", details)
 
@@ -96,7 +98,7 @@ def test_ended_by_a_signal(tmp_path: Path) -> None:
 def test_a_check_that_hangs(tmp_path: Path) -> None:
     path = program(tmp_path, "check_raid", HANGING)
     with ended_at_last(path):
-        (one,) = ask("raid", check(path, time_limit=0.5))
+        (one,) = run_check("raid", check(path, time_limit=0.5))
         assert one == Unknown("nagios:raid", "killed after 0.5 s")
         ids = [int(line) for line in notes(path).split()]
         assert len(ids) == 2
@@ -104,7 +106,7 @@ def test_a_check_that_hangs(tmp_path: Path) -> None:
 
 
 def test_a_flood(tmp_path: Path) -> None:
-    (one,) = ask("raid", check(program(tmp_path, "check_raid", "exec yes")))
+    (one,) = run_check("raid", check(program(tmp_path, "check_raid", "exec yes")))
     assert isinstance(one, Unknown)
     assert "printed more than 1048576 bytes" in one.reason
 
@@ -116,17 +118,17 @@ def test_what_it_finds_around_itself(tmp_path: Path) -> None:
         exit 2
     """
     path = program(tmp_path, "check_raid", source)
-    assert ask("raid", check(path, "-w", "10%")) == [Finding("nagios:raid", "Ok")]
+    assert run_check("raid", check(path, "-w", "10%")) == [Finding("nagios:raid", "Ok")]
 
 
 def test_what_must_not_be_run(tmp_path: Path) -> None:
     path = program(tmp_path, "check_raid", "echo ran > NOTES")
     os.chmod(path, 0o777)
     missing = f"{tmp_path}/nosuch"
-    assert ask("raid", check(path)) == [
+    assert run_check("raid", check(path)) == [
         Unknown("nagios:raid", f"not run: {path} can be written to by others than its owner")
     ]
-    assert ask("raid", check(missing)) == [
+    assert run_check("raid", check(missing)) == [
         Unknown("nagios:raid", f"not run: {missing} cannot be used: No such file or directory")
     ]
     assert notes(path) == ""
@@ -136,7 +138,7 @@ def test_no_program_at_all(tmp_path: Path) -> None:
     file = tmp_path / "check_raid"
     file.write_bytes(b"\x7fELF nonsense")
     file.chmod(0o755)
-    assert ask("raid", check(str(file))) == [
+    assert run_check("raid", check(str(file))) == [
         Unknown("nagios:raid", "cannot be run: Exec format error")
     ]
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from paths import DATA
 
-from ganeti_steward.core.model.finding import STATUSES, Finding, NotApplicable, Said, Unknown
+from ganeti_steward.core.model.finding import STATUSES, CheckResult, Finding, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine, Reading, Space
 from ganeti_steward.core.process import Ended
 from ganeti_steward.diagnose.testing import RecordedMachine
@@ -19,7 +19,7 @@ from ganeti_steward.diagnose.testing import RecordedMachine
 RECORDED: Final = DATA / "diagnose"
 
 
-def collect(name: str, machine: Machine, **settings: Any) -> list[Said]:
+def collect(name: str, machine: Machine, **settings: Any) -> list[CheckResult]:
     """All a collector says; settings with underscores for dashes."""
     module = import_module(f"ganeti_steward.diagnose.collectors.{name}")
     given = {key.replace("_", "-"): value for key, value in settings.items()}
@@ -39,7 +39,7 @@ def recorded(name: str, case: str, **changed: Any) -> RecordedMachine:
     return machine
 
 
-def faults(said: Sequence[Said]) -> dict[str, list[str]]:
+def faults(said: Sequence[CheckResult]) -> dict[str, list[str]]:
     """The findings that are not Ok, by source."""
     found: dict[str, list[str]] = {}
     for one in said:
@@ -48,16 +48,16 @@ def faults(said: Sequence[Said]) -> dict[str, list[str]]:
     return found
 
 
-def unknown(said: Sequence[Said]) -> dict[str, str]:
+def unknown(said: Sequence[CheckResult]) -> dict[str, str]:
     return {one.source: one.reason for one in said if isinstance(one, Unknown)}
 
 
-def fine(said: Sequence[Said]) -> list[str]:
+def fine(said: Sequence[CheckResult]) -> list[str]:
     """The sources that are Ok."""
     return [one.source for one in said if isinstance(one, Finding) and one.status == "Ok"]
 
 
-def check(name: str, said: Sequence[Said]) -> None:
+def check(name: str, said: Sequence[CheckResult]) -> None:
     """What holds for all a collector may say."""
     assert said, "nothing was said"
     assert len(set(map(str, said))) == len(said), f"twice: {said}"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
-from ganeti_steward.diagnose.testing import RecordedMachine, said_by
+from ganeti_steward.diagnose.testing import RecordedMachine, results_of
 
 RECORDED = Path(__file__).parent / "recorded"
 SHOW = "acmecli show --parsable"
@@ -17,7 +17,7 @@ SHOW = "acmecli show --parsable"
 def said(case: str, **settings: Any) -> list[Any]:
     """What it says of a recorded case; settings with underscores for dashes."""
     given = {key.replace("_", "-"): value for key, value in settings.items()}
-    return said_by("acme_raid", RecordedMachine(RECORDED / case), given)
+    return results_of("acme_raid", RecordedMachine(RECORDED / case), given)
 
 
 def faults(found: list[Any]) -> list[Finding]:
@@ -68,7 +68,7 @@ def test_what_changes_by_itself_changes_nothing() -> None:
     later = [line.replace(" 31 ", " 44 ").replace("8851", "8852") for line in reversed(lines)]
     machine = RecordedMachine(RECORDED, commands={SHOW: {"output": "\n".join(later)}})
     assert lines != later
-    assert sorted(said_by("acme_raid", machine)) == sorted(said("drive-failed"))
+    assert sorted(results_of("acme_raid", machine)) == sorted(said("drive-failed"))
 
 
 def test_no_answer() -> None:
@@ -86,7 +86,7 @@ def test_no_answer() -> None:
     ],
 )
 def test_what_is_not_understood_is_unknown(output: str, source: str) -> None:
-    (one,) = said_by("acme_raid", RecordedMachine(RECORDED, commands={SHOW: {"output": output}}))
+    (one,) = results_of("acme_raid", RecordedMachine(RECORDED, commands={SHOW: {"output": output}}))
     assert isinstance(one, Unknown)
     assert one.source == source
     assert "shows" in one.reason or "state" in one.reason
@@ -94,7 +94,7 @@ def test_what_is_not_understood_is_unknown(output: str, source: str) -> None:
 
 def test_other_hardware() -> None:
     machine = RecordedMachine(RECORDED)
-    assert said_by("acme_raid", machine) == [NotApplicable("acme_raid", "there is no acmecli")]
+    assert results_of("acme_raid", machine) == [NotApplicable("acme_raid", "there is no acmecli")]
 
 
 @pytest.mark.parametrize("settings", [{"drive_status": "bad"}, {"colour": "red"}])

@@ -9,7 +9,7 @@ from typing import Any
 
 from collected import RECORDED
 
-from ganeti_steward.core.model.finding import Said
+from ganeti_steward.core.model.finding import CheckResult
 from ganeti_steward.diagnose.testing import RecordedMachine
 
 SCAN = "smartctl --scan-open -j"
@@ -38,5 +38,5 @@ def asking(tmp_path: Path, answer: Any, **ended: Any) -> RecordedMachine:
     return RecordedMachine(tmp_path, commands=commands, files={"/sys/block/dm-0/size": "8\n"})
 
 
-def sorted_by_source(said: Sequence[Said]) -> list[Said]:
+def sorted_by_source(said: Sequence[CheckResult]) -> list[CheckResult]:
     return sorted(said, key=str)

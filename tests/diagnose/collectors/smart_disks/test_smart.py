@@ -19,7 +19,7 @@ from smart_answers import (
 
 from ganeti_steward.core.errors import BadSettings
 from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
-from ganeti_steward.diagnose.model.hysteresis import Holding, State, settle
+from ganeti_steward.diagnose.model.hysteresis import RunCounts, State, update
 from ganeti_steward.diagnose.testing import RecordedMachine
 
 
@@ -65,7 +65,7 @@ def test_a_sleeping_disk_is_not_woken() -> None:
     said = collect("smart", machine)
     assert unknown(said) == {f"smart:{HDD}": "/dev/sda (sat): it sleeps and was not woken"}
     assert fine(said) == [f"smart:{SSD}"]
-    questions = [line for line in machine.asked if " -d " in line]
+    questions = [line for line in machine.requests if " -d " in line]
     assert len(questions) == 2
     assert all(" -n standby,3 " in line for line in questions)
 
@@ -177,14 +177,14 @@ def test_ignored(tmp_path: Path) -> None:
     assert {one.source for one in said} == {f"smart:{SAS}"}
     # One whose number only smartctl knows.
     said = collect("smart", asking(tmp_path, document("broken", "sda")), ignore=["ZQ*"])
-    assert said == [NotApplicable("smart", "no disk is judged, as configured")]
+    assert said == [NotApplicable("smart", "every disk is ignored, as configured")]
 
 
 def test_what_was_found_of_a_disk_ends_when_it_is_ignored() -> None:
     machine = recorded("smart", "broken")
-    before = settle(State(), collect("smart", machine), Holding())
+    before = update(State(), collect("smart", machine), RunCounts())
     assert HDD in str(before.findings)
-    now = settle(before.state, collect("smart", machine, ignore=[HDD]), Holding())
+    now = update(before.state, collect("smart", machine, ignore=[HDD]), RunCounts())
     assert HDD not in str(now.findings)
     assert SAS in str(now.findings)
 

@@ -50,7 +50,7 @@ def test_a_volume_that_smartctl_refuses_to_open() -> None:
 
 def test_virtual_disks() -> None:
     (said,) = collect("smart", recorded("smart", "virtual"))
-    assert said == NotApplicable("smart", "there is no disk that could tell SMART data")
+    assert said == NotApplicable("smart", "there is no disk with SMART data")
 
 
 def test_usb() -> None:
@@ -58,7 +58,7 @@ def test_usb() -> None:
     assert fine(said) == [f"smart:{HDD}"]
     # One smartctl reads nothing from, and one it does not even list.
     assert [one for one in said if not isinstance(one, Finding)] == [
-        NotApplicable("smart:sdb", "tells no SMART data")
+        NotApplicable("smart:sdb", "has no SMART data")
     ]
 
 
