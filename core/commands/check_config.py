@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 from ganeti_steward.core import builtins
+from ganeti_steward.core.config.declaration import keys
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.reference import reference_page
 from ganeti_steward.core.config.sample import sample_config
@@ -19,9 +21,12 @@ from ganeti_steward.core.errors import (
     BadConfig,
     BadSettings,
     PluginError,
+    StewardError,
 )
+from ganeti_steward.core.hooks import timed_call as guard
 from ganeti_steward.core.hooks.calls import call
 from ganeti_steward.core.hooks.checks import check_list, check_text
+from ganeti_steward.core.hooks.loading import load_plugin
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.hooks.settings import named_plugins
 from ganeti_steward.core.model.requests import HOOKS
@@ -46,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print one line per fault; status 1 when there is any."""
     if options.sample or options.reference:
-        sys.stdout.write(sample_config() if options.sample else reference_page())
+        sys.stdout.write(sample_config(_declared()) if options.sample else reference_page())
         return EXIT_OK
     path = options.file or config_path()
     try:
@@ -58,6 +63,24 @@ def run(options: argparse.Namespace) -> int:
     if not faults:
         print(f"{path}: OK")
     return EXIT_FAILURE if faults else EXIT_OK
+
+
+def _declared() -> dict[str, Any]:
+    """Plugin -> the declaration of its section, of those that the file in use loads."""
+    with suppress(StewardError):
+        config = load_config(config_path())
+        found = {one.name: _declaration(one.name, config) for one in named_plugins(config)}
+        return {name: declared for name, declared in found.items() if declared}
+    return {}
+
+
+def _declaration(name: str, config: Config) -> Any:
+    """The declaration of a plugin's section; None where it has none or cannot be loaded."""
+    with suppress(StewardError):
+        limit = config.plugins.time_limit
+        declared = getattr(guard.call(name, limit, load_plugin, name=name), "CONFIG", None)
+        return declared if guard.call(name, limit, keys, section=declared) else None
+    return None
 
 
 def config_faults(config: Config) -> Iterator[str]:

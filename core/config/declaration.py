@@ -45,7 +45,7 @@ class Key(NamedTuple):
 def keys(section: type[tuple[Any, ...]]) -> list[Key]:
     """The keys of a declaration in its order; raises TypeError when it cannot be one."""
     if not (isinstance(section, type) and hasattr(section, "_field_defaults")):
-        raise TypeError(f"{section!r} is no NamedTuple class, so it declares no keys")
+        raise TypeError(f"CONFIG must be a NamedTuple class, not {describe(section)}")
     hints = get_type_hints(section, include_extras=True)
     defaults: Mapping[str, Any] = vars(section)["_field_defaults"]
     return [

@@ -18,7 +18,7 @@ from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks import hookspecs
 from ganeti_steward.core.hooks import timed_call as guard
 from ganeti_steward.core.hooks.loading import load_plugin
-from ganeti_steward.core.hooks.settings import is_configured, settings_of
+from ganeti_steward.core.hooks.settings import configure, is_configured
 from ganeti_steward.core.needed import Needed
 
 if TYPE_CHECKING:
@@ -53,10 +53,7 @@ class Plugins:
         limit = self._config.plugins.time_limit
         plugin = guard.call(name, limit, load_plugin, name=name)
         guard.call(name, limit, self._register, name=name, plugin=plugin)
-        configure = getattr(plugin, "configure", None)
-        if configure is not None:
-            settings = settings_of(self._config, name)
-            guard.call(name, limit, configure, settings=settings)
+        guard.call(name, limit, configure, config=self._config, name=name, plugin=plugin)
         return plugin
 
     def _register(self, name: str, plugin: object) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ganeti_steward.core.builtins import PLUGIN_KEYS, BuiltIn, built_in, declaration
+from ganeti_steward.core.errors import BadSettings
 
 if TYPE_CHECKING:
     from ganeti_steward.core.config.values import Config
@@ -32,12 +34,31 @@ def is_used(config: Config, plugin: BuiltIn) -> bool:
     return not plugin.key or plugin.name in _value(config, plugin.key)
 
 
-def settings_of(config: Config, name: str) -> Any:
-    """What a plugin is configured with: the values of its section."""
-    kind, _, key = _section(name).partition(".")
-    if key:
-        return getattr(config, kind).get(key, {})
-    return config.sections[kind] if kind in config.sections else declaration(kind)()
+def configure(config: Config, name: str, plugin: object) -> None:
+    """Pass a plugin its section, checked if its ``CONFIG`` declares one; raises BadSettings."""
+    section, declared = _section(name), getattr(plugin, "CONFIG", None)
+    kind, _, key = section.partition(".")
+    settings: Any
+    if not key:
+        settings = config.section(declaration(kind))
+    else:
+        settings = getattr(config, kind).get(key, {})
+        if declared is not None:
+            settings = _checked(name, section, declared, settings)
+    given_to = getattr(plugin, "configure", None)
+    if given_to is not None:
+        given_to(settings=settings)
+
+
+def _checked(name: str, section: str, declared: Any, given: Mapping[str, Any]) -> Any:
+    """The section by its declaration."""
+    from ganeti_steward.core.config.declaration import read_section  # few plugins need it
+
+    faults: list[str] = []
+    settings = read_section(declared, section, given, faults)
+    if faults:
+        raise BadSettings(name, faults)
+    return settings
 
 
 def is_configured(config: Config, name: str) -> bool:

@@ -34,6 +34,8 @@ RELUCTANCE: Final = 1e5
 class Constraint:
     """The plugin of one run: a cluster's tags are read once, a kind of instance judged once."""
 
+    CONFIG: Final = Aggregates
+
     def __init__(self) -> None:
         self._settings = Aggregates()
         self._read: tuple[Cluster, Rules, Judge] | None = None

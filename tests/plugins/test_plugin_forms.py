@@ -62,6 +62,76 @@ def test_settings_that_it_refuses(site: Site, capture: Capture) -> None:
     assert list(config_faults(load_config(str(site.config_file)))) == faults
 
 
+DECLARING = """
+from typing import Annotated, NamedTuple
+from ganeti_steward.core.config.kinds import whole
+
+class Rack(NamedTuple):
+    row: str
+    height: Annotated[int, whole(1, 48), "Height units of a rack."] = 42
+    doors: tuple[str, ...] = ()
+
+CONFIG = Rack
+
+def configure(settings):
+    global rack
+    rack = settings
+
+@hookimpl
+def steward_constrain(instance):
+    return []
+
+@hookimpl
+def steward_annotate():
+    return [repr(rack)]
+"""
+
+
+def test_declared_settings(site: Site, capture: Capture) -> None:
+    site.plugin("mine", DECLARING)
+    site.configure("mine", more='[plugin.mine]\nrow = "b"\ndoors = ["left"]')
+    info = site.ask(capture("allocate-drbd")).info
+    assert info.endswith(" (Rack(row='b', height=42, doors=('left',)))")
+
+
+def test_faults_of_declared_settings(site: Site, capture: Capture) -> None:
+    site.plugin("mine", DECLARING)
+    site.configure("mine", more='[plugin.mine]\nheight = 49\n"do\\nors" = []\ndoors = 3')
+    faults = [
+        "plugin.mine: has no row",
+        "plugin.mine.height: 49 is not between 1 and 48",
+        r"plugin.mine.'do\nors': no such key (known: row, height, doors)",
+        "plugin.mine.doors: a list of texts is expected, found the number 3",
+    ]
+    assert site.refused(capture("allocate-drbd")) == "; ".join(faults)
+    assert list(config_faults(load_config(str(site.config_file)))) == faults
+
+
+def test_declared_settings_need_not_be_used(site: Site, capture: Capture) -> None:
+    """Unknown keys are faults also of a plugin that has no ``configure``."""
+    site.plugin("mine", DECLARING.replace("def configure", "def other"))
+    site.configure("mine", more='[plugin.mine]\nrow = "b"\ncolour = 1')
+    assert "plugin.mine.colour: no such key" in site.refused(capture("allocate-drbd"))
+
+
+@pytest.mark.parametrize(
+    ("config", "fault"),
+    [
+        ("{'row': 'b'}", "failed: TypeError: CONFIG must be a NamedTuple class, not an object"),
+        ("Rack('b')", "failed: TypeError: CONFIG must be a NamedTuple class, not a Rack"),
+        (
+            "NamedTuple('Odd', [('a', complex)])",
+            "failed: TypeError: Odd.a of type <class 'complex'>",
+        ),
+        ("NamedTuple('Odd', [('a', 'Nowhere')])", "failed: NameError: name 'Nowhere' is not"),
+    ],
+)
+def test_unusable_declarations(site: Site, capture: Capture, config: str, fault: str) -> None:
+    site.plugin("mine", DECLARING.replace("CONFIG = Rack", f"CONFIG = {config}"))
+    site.configure("mine")
+    assert site.refused(capture("allocate-drbd")).startswith(f"plugin mine: {fault}")
+
+
 CHECKING = """
 @hookimpl
 def steward_check_config(config):

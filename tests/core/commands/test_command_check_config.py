@@ -242,6 +242,31 @@ def test_sample_of_plugin_sections(front: Front) -> None:
     assert load_config(str(front.config_file)).named(Nagios).keys() == {"raid"}
 
 
+def test_sample_of_loaded_plugins(front: Front) -> None:
+    """What they declare; those that declare nothing or cannot be loaded are left out."""
+    declaring = """
+from typing import Annotated, NamedTuple
+
+class CONFIG(NamedTuple):
+    row: Annotated[str, "The row of a rack."]
+    height: Annotated[int, "Its height units."] = 42
+
+"""
+    front.plugin("rules", RULES)
+    front.plugin("rack", declaring + RULES)
+    front.plugin("crash", "raise ValueError('no such rack')")
+    front.plugin("odd", RULES + "\n\nCONFIG = 5\n")
+    front.configure('[plugins]\nload = ["rules", "rack", "crash", "odd"]')
+    sample = front("check-config", "--sample").out
+    assert re.findall(r'^\[plugin."(.*)"\]', sample, re.M) == ["rack"]
+    assert sample.split('[plugin."rack"]\n')[1].split("\n\n")[0].splitlines() == [
+        "# The row of a rack. Required.",
+        "#row = ",
+        "# Its height units.",
+        "#height = 42",
+    ]
+
+
 def test_sample_can_be_used(front: Front) -> None:
     front.config_file.write_text(front("check-config", "--sample").out)
     assert front("check-config").status == 0

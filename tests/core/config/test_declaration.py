@@ -92,9 +92,9 @@ class Odd(NamedTuple):
     ("declaration", "text"),
     [
         (Odd, "Odd.when of type <class 'complex'> needs a kind of key"),
-        (dict, "<class 'dict'> is no NamedTuple class"),
-        ("rack", "'rack' is no NamedTuple class"),
-        (tuple, "<class 'tuple'> is no NamedTuple class"),
+        (dict, "must be a NamedTuple class, not a type"),
+        ("rack", "must be a NamedTuple class, not the text 'rack'"),
+        (tuple, "must be a NamedTuple class, not a type"),
     ],
 )
 def test_no_declaration(declaration: Any, text: str) -> None:
