@@ -73,6 +73,15 @@ BUILT_INS: Final = (
         "ganeti_steward.diagnose.run.node_check",
         hooks=("steward_check_config",),
     ),
+    *(
+        BuiltIn(f"{room}.commands", module, hooks=("steward_commands",))
+        for room, module in {
+            "core": "ganeti_steward.core.commands.own_commands",
+            "allocators": "ganeti_steward.allocators.cli.commands",
+            "diagnose": "ganeti_steward.diagnose.cli.commands",
+            "aggregates": "ganeti_steward.plugins.aggregates.cli.commands",
+        }.items()
+    ),
 )
 
 #: Keys of the configuration that name plugins to be loaded -> the hook each must implement.
@@ -105,29 +114,6 @@ SECTIONS: Final[dict[str, str]] = {
 #: Section with sections of any name below it -> the declaration of each of those.
 NAMED_SECTIONS: Final[dict[str, str]] = {"nagios": f"{_DIAGNOSE_SECTIONS}:Nagios"}
 
-_ALLOCATORS: Final = "ganeti_steward.allocators.cli"
-_CORE: Final = "ganeti_steward.core.commands"
-_DIAGNOSE: Final = "ganeti_steward.diagnose.cli"
-_AGGREGATES: Final = "ganeti_steward.plugins.aggregates.cli"
-
-#: Command -> the package that holds its module (dashes as underscores).
-COMMANDS: Final[Mapping[str, str]] = {
-    "agent": _DIAGNOSE,
-    "aggregate": _AGGREGATES,
-    "balance": _ALLOCATORS,
-    "capacity": _ALLOCATORS,
-    "check": _ALLOCATORS,
-    "check-config": _CORE,
-    "diagnose": _DIAGNOSE,
-    "explain": _ALLOCATORS,
-    "group-evacuate": _ALLOCATORS,
-    "install-iallocator": _ALLOCATORS,
-    "place": _ALLOCATORS,
-    "plugins": _CORE,
-    "replay": _ALLOCATORS,
-    "reserve": _AGGREGATES,
-}
-
 
 def module(name: str) -> Any:
     """Import a module by one of the names above."""
@@ -138,11 +124,6 @@ def declaration(section: str) -> Any:
     """The declaration of a section of the configuration file."""
     name, _, attribute = (SECTIONS | NAMED_SECTIONS)[section].partition(":")
     return getattr(module(name), attribute)
-
-
-def command_module(command: str) -> Any:
-    """The module of a command of ``gnt-steward``."""
-    return module(f"{COMMANDS[command]}.{command.replace('-', '_')}")
 
 
 def built_in(name: str) -> BuiltIn | None:

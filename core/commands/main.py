@@ -6,85 +6,93 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Sequence
-from typing import Final, Protocol, cast
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from ganeti_steward.core import builtins
+from ganeti_steward.core.commands.registry import (
+    Registered,
+    built_in_commands,
+    commands_for,
+    load_command,
+    named,
+)
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_USAGE, StewardError
 from ganeti_steward.core.version import VERSION
 
-#: Command -> what it does.
-COMMANDS: Final = {
-    "agent": "serve this node's report and run repair commands, in the foreground",
-    "aggregate": "show who is in which aggregate and who may go where; add and remove members",
-    "balance": "show, or make, the moves that even out each node group",
-    "capacity": "count how many more instances fit, and where",
-    "check": "show what is wrong with a cluster and whether balancing would mend it",
-    "check-config": "check the configuration file and the plugins it names",
-    "diagnose": "tell what is wrong with this node, as one object",
-    "explain": "show why a request is (or was) answered the way it is",
-    "group-evacuate": "move the instances of a node group to other groups",
-    "install-iallocator": "make Ganeti find the allocator under the name steward",
-    "place": "show where a new instance would go, and why",
-    "plugins": "list the plugins, loaded and installed",
-    "replay": "answer a kept request again and compare",
-    "reserve": "reserve nodes of the free pool, release them, list reservations",
-}
+_VERSION: Final = ("-V", "--version")
 
 
-def parser(command: str | None = None) -> argparse.ArgumentParser:
-    """The command line; only ``command`` (or every command) has its options filled in."""
+def parser(
+    command: str | None = None, commands: Mapping[str, Registered] | None = None
+) -> argparse.ArgumentParser:
+    """The command line; only ``command`` (or every command) has its options filled in.
+
+    ``commands``: those there are; default: the program's.  Raises PluginError.
+    """
     top = argparse.ArgumentParser(
         prog="gnt-steward",
         description="Placement and repair for Ganeti clusters.",
-        epilog="gnt-steward COMMAND --help tells the options of a command.",
+        epilog="gnt-steward COMMAND --help prints the options of a command.",
     )
-    top.add_argument("-V", "--version", action="version", version=f"gnt-steward {VERSION}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, text in COMMANDS.items():
-        sub = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    top.add_argument(*_VERSION, action="version", version=f"gnt-steward {VERSION}")
+    subparsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, one in (built_in_commands() if commands is None else commands).items():
+        text = one.command.description
+        sub = subparsers.add_parser(
+            name, help=text.replace("%", "%%"), description=f"{text[0].upper()}{text[1:]}."
+        )
         if command in (None, name):
-            _module(name).add_arguments(sub)
+            with named(one):
+                load_command(one).add_arguments(sub)
     return top
-
-
-class _Command(Protocol):
-    """What the module of a command has."""
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
-
-    def run(self, options: argparse.Namespace) -> int: ...
-
-
-def _module(command: str) -> _Command:
-    module: object = builtins.command_module(command)
-    return cast("_Command", module)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    wanted = next((word for word in given if not word.startswith("-")), "")
-    options = parser(wanted).parse_args(given)
+    word = next((word for word in given if not word.startswith("-")), "")
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name that the terminal cannot show is no reason to stop.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        status = _module(options.command).run(options)
+        status = _run(given, word)
         sys.stdout.flush()
     except StewardError as err:
-        print(f"gnt-steward {options.command}: {err}", file=sys.stderr)
+        _print_error(f"gnt-steward {word}", err)
         return EXIT_FAILURE
     except BrokenPipeError:
-        # The reader went away (| head); there is nobody left to tell.
+        # The reader went away (| head); nobody is left to print for.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILURE
     except KeyboardInterrupt:
-        print(f"gnt-steward {options.command}: interrupted", file=sys.stderr)
+        print(f"gnt-steward {word}: interrupted", file=sys.stderr)
         return EXIT_USAGE
     return status
+
+
+def _run(given: Sequence[str], word: str) -> int:
+    commands, faults = commands_for(word) if word or given[:1] not in _ONLY_VERSION else ({}, [])
+    for fault in faults:
+        _print_error("gnt-steward: without the commands of a plugin", fault)
+    options = parser(word, commands).parse_args(given)
+    chosen = commands[options.command]
+    with named(chosen):
+        return load_command(chosen).run(options)
+
+
+#: A command line that needs no command.
+_ONLY_VERSION: Final = tuple([option] for option in _VERSION)
+
+
+def _print_error(head: str, err: StewardError) -> None:
+    """Print an error, and where a plugin's code raised it."""
+    if err.__cause__ is not None:
+        from traceback import print_exception
+
+        print_exception(err.__cause__)
+    print(f"{head}: {err}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ganeti_steward.core.config.values import Config
     from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster, Instance
+    from ganeti_steward.core.model.command import Command
     from ganeti_steward.core.model.context import Context
     from ganeti_steward.core.model.finding import CheckResult
     from ganeti_steward.core.model.machine import Machine
@@ -165,6 +166,14 @@ def steward_annotate(request: Request, cluster: Cluster, outcome: Outcome) -> It
     :param outcome: the answer or the refusal
     :return: any number of short texts, which follow the answer's info in brackets; a failure of
         the plugin is logged and changes nothing
+    """
+
+
+@hookspec
+def steward_commands() -> Iterable[Command] | None:
+    """Return commands of ``gnt-steward``; their modules are imported when they are called.
+
+    :return: any number of commands; none may have the name of another one
     """
 
 

@@ -8,7 +8,9 @@ from typing import Final
 
 import pytest
 
-from ganeti_steward.core.commands.main import COMMANDS
+from ganeti_steward.core.commands.registry import built_in_commands
+
+COMMANDS: Final = tuple(built_in_commands())
 
 ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"

@@ -15,6 +15,7 @@ import pytest
 from paths import CAPTURES, ROOT
 
 from ganeti_steward.core.commands.check_config import config_faults
+from ganeti_steward.core.commands.main import main as gnt_steward
 from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.hooks import hookspecs
 from ganeti_steward.core.hooks.calls import call
@@ -106,7 +107,7 @@ def test_signature(hook: str) -> None:
     """The page's first block names the arguments the hook really has."""
     (shown,) = re.findall(rf"^```\n{hook}\((.*?)\) -> ", (PAGES / f"{hook}.md").read_text(), re.M)
     code = getattr(hookspecs, hook).__code__
-    assert tuple(shown.split(", ")) == code.co_varnames[: code.co_argcount]
+    assert tuple(filter(None, shown.split(", "))) == code.co_varnames[: code.co_argcount]
 
 
 @pytest.mark.parametrize("hook", HOOKS)
@@ -172,6 +173,21 @@ def test_steward_check_config(example: tuple[Ask, Ask], tmp_path: Path) -> None:
     ask, plain = example
     found = list(config_faults(load_config(str(tmp_path / "steward.toml"))))
     assert found == ["plugin.rack_limits.limits.r2: a rack has 48 units, not 400"]
+    assert ask(capture("allocate-drbd")) == plain(capture("allocate-drbd"))
+
+
+def test_steward_commands(
+    example: tuple[Ask, Ask],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The command and its option; allocations go on."""
+    ask, plain = example
+    monkeypatch.setenv("GNT_STEWARD_CONFIG", str(tmp_path / "steward.toml"))
+    for arguments, printed in ((["racks"], "r1\nr2\n"), (["racks", "--count"], "2\n")):
+        assert gnt_steward(arguments) == 0
+        assert capsys.readouterr() == (printed, "")
     assert ask(capture("allocate-drbd")) == plain(capture("allocate-drbd"))
 
 

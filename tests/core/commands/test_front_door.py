@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 from paths import CAPTURES
 
-from ganeti_steward.core import builtins
 from ganeti_steward.core.commands import main as cli
+from ganeti_steward.core.commands.registry import built_in_commands
 
 if TYPE_CHECKING:
     from front import Front
 
-COMMANDS = list(cli.COMMANDS)
+COMMANDS = {name: one.command for name, one in built_in_commands().items()}
 
 #: What an allocation has no use for; each would cost more than many an allocation.
 LATE = (
@@ -131,11 +131,7 @@ def test_help_does_not_import_the_engine(front: Front, arguments: list[str]) -> 
 
 def commands_of(modules: set[str]) -> set[str]:
     """The commands whose module is among the imported ones."""
-    return {
-        command
-        for command, package in builtins.COMMANDS.items()
-        if f"{package}.{command.replace('-', '_')}" in modules
-    }
+    return {name for name, command in COMMANDS.items() if command.module in modules}
 
 
 def test_help_imports_no_command(front: Front) -> None:
@@ -152,9 +148,9 @@ def test_help(front: Front) -> None:
     done = front("--help")
     assert (done.status, done.err) == (0, "")
     assert done.out.startswith("usage: gnt-steward ")
-    for command, text in cli.COMMANDS.items():
-        assert f"\n    {command}" in done.out
-        assert text.split()[0] in done.out
+    for name, command in COMMANDS.items():
+        assert f"\n    {name}" in done.out
+        assert command.description.split()[0] in done.out
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -163,7 +159,7 @@ def test_help_of_a_command(front: Front, command: str) -> None:
     assert (done.status, done.err) == (0, "")
     assert done.out.startswith(f"usage: gnt-steward {command} ")
     shown = " ".join(done.out.split())
-    assert cli.COMMANDS[command][1:] in shown
+    assert COMMANDS[command].description[1:] in shown
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,135 @@
+"""The commands of ``gnt-steward``: those of the program, then those of configured plugins."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, NamedTuple, Protocol, cast
+
+from ganeti_steward.core.builtins import built_in
+from ganeti_steward.core.config.load import config_path, load_config
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.errors import PluginError, StewardError
+from ganeti_steward.core.hooks.calls import call
+from ganeti_steward.core.hooks.checks import check_list, check_text
+from ganeti_steward.core.hooks.manager import Plugins
+from ganeti_steward.core.hooks.settings import named_plugins
+from ganeti_steward.core.hooks.timed_call import sentence, shown
+from ganeti_steward.core.model.command import Command
+
+_HOOK: Final = "steward_commands"
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]*")
+
+
+class Registered(NamedTuple):
+    """A command and the plugin that offers it."""
+
+    command: Command
+    plugin: str
+
+
+class CommandModule(Protocol):
+    """What the module of a command has."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the options."""
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Do it; returns the exit status, raises StewardError."""
+
+
+def built_in_commands() -> dict[str, Registered]:
+    """The commands of the program, by name; none of their modules is imported."""
+    config = Config()
+    found = _offered(Plugins(config, ()), config, ())
+    return dict(sorted(found.items()))
+
+
+def plugin_commands(known: Collection[str]) -> tuple[dict[str, Registered], list[StewardError]]:
+    """The commands of configured plugins, and what is wrong with any of these plugins.
+
+    ``known``: names that are taken.  A plugin with a fault offers nothing; the others do.
+    """
+    found: dict[str, Registered] = {}
+    faults: list[StewardError] = []
+    try:
+        config = load_config(config_path())
+    except StewardError as err:
+        return found, [err]
+    names = dict.fromkeys(one.name for one in named_plugins(config))
+    for name in names:
+        try:
+            plugins = Plugins(config, (name,))
+            if not built_in(name) and _HOOK in plugins.hooks(name):
+                found |= _offered(plugins, config, (*known, *found), name)
+        except PluginError as err:
+            faults.append(err)
+    return found, faults
+
+
+def _offered(
+    plugins: Plugins, config: Config, known: Collection[str], plugin: str = ""
+) -> dict[str, Registered]:
+    """The commands of one plugin, or of all that are loaded; raises PluginError."""
+    found: dict[str, Registered] = {}
+    for one in plugins.implementations(_HOOK):
+        name = one.plugin_name
+        if plugin and name != plugin:
+            continue
+        commands = call(one, config.plugins.time_limit) or ()
+        check_list(name, _HOOK, commands)
+        for command in commands:
+            _check(name, command, (*known, *found))
+            found[command.name] = Registered(command, name)
+    return found
+
+
+def _check(name: str, command: object, taken: Collection[str]) -> None:
+    """Raise PluginError unless this is a usable command whose name is not taken."""
+    if not isinstance(command, Command):
+        raise PluginError(name, f"steward_commands must give commands, not {shown(command)}")
+    if not isinstance(command.name, str) or not _NAME.fullmatch(command.name):
+        raise PluginError(
+            name, f"{shown(command.name)} is no name of a command (a-z, 0-9 and - only)"
+        )
+    if command.name in taken:
+        raise PluginError(name, f"the command {command.name} exists already")
+    text = check_text(name, f"the description of {command.name}", command.description)
+    if not text.isprintable():
+        raise PluginError(name, f"the description of {command.name} cannot be printed")
+    check_text(name, f"the module of {command.name}", command.module)
+
+
+def load_command(one: Registered) -> CommandModule:
+    """The module of a command; raises PluginError for a plugin's that cannot be loaded."""
+    with named(one):
+        return cast("CommandModule", importlib.import_module(one.command.module))
+
+
+@contextmanager
+def named(one: Registered) -> Iterator[None]:
+    """Make an unexpected error of a plugin's command a PluginError with its name."""
+    try:
+        yield
+    except (StewardError, BrokenPipeError):
+        raise
+    except Exception as err:
+        if built_in(one.plugin):
+            raise
+        raise PluginError(one.plugin, f"command {one.command.name}: {sentence(err)}") from err
+
+
+def commands_for(word: str) -> tuple[Mapping[str, Registered], list[StewardError]]:
+    """All commands, with the faults of plugins; only those of the program where that is enough.
+
+    ``word``: the command that is called; empty where there is none.
+    """
+    commands = built_in_commands()
+    if word in commands:
+        return commands, []
+    more, faults = plugin_commands(commands)
+    return commands | dict(sorted(more.items())), faults
