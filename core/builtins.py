@@ -120,10 +120,15 @@ def module(name: str) -> Any:
     return importlib.import_module(name)
 
 
+def target(name: str) -> Any:
+    """Import what ``module`` or ``module:object`` names."""
+    path, _, attribute = name.partition(":")
+    return getattr(module(path), attribute) if attribute else module(path)
+
+
 def declaration(section: str) -> Any:
     """The declaration of a section of the configuration file."""
-    name, _, attribute = (SECTIONS | NAMED_SECTIONS)[section].partition(":")
-    return getattr(module(name), attribute)
+    return target((SECTIONS | NAMED_SECTIONS)[section])
 
 
 def built_in(name: str) -> BuiltIn | None:

@@ -42,6 +42,9 @@ def reference_page() -> str:
 def _sections() -> Iterator[str]:
     for name in builtins.SECTIONS:
         yield _section(f"[{name}]", builtins.declaration(name))
+    for plugin in builtins.BUILT_INS:
+        if plugin.section.startswith("collector."):
+            yield _section(f"[{plugin.section}]", builtins.target(plugin.target).CONFIG)
     for kind in builtins.NAMED_SECTIONS:
         yield _section(f"[{kind}.NAME]", builtins.declaration(kind))
 

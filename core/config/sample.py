@@ -27,7 +27,7 @@ def sample_config(plugins: Mapping[str, Any] = MappingProxyType({})) -> str:
     lines += ["", "# [weigh]", "# Weight of a plugin's costs, by its name."]
     lines += ['# "mysite.rules" = 1.0', "", '# [plugin."mysite.rules"]']
     lines += ["# A plugin's own settings.", "", "# [collector.smart]"]
-    lines += ["# A collector's thresholds; docs/reference/diagnose.md lists them."]
+    lines += ["# A collector's thresholds; docs/reference/configuration.md lists them."]
     lines += ["", "# [nagios.raid]", "# A check of Nagios as a source of the diagnosis."]
     lines += _example(keys(builtins.declaration("nagios")))
     return "\n".join(lines) + "\n"

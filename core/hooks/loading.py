@@ -10,7 +10,7 @@ import importlib
 from typing import Any
 
 from ganeti_steward.core import PROJECT
-from ganeti_steward.core.builtins import built_in
+from ganeti_steward.core.builtins import built_in, target
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks import timed_call as guard
 
@@ -19,19 +19,12 @@ def load_plugin(name: str) -> object:
     """Import a plugin; a class is made into an object.  Raises PluginError."""
     try:
         known = built_in(name)
-        found = _target(known.target) if known else _foreign(name)
+        found = target(known.target) if known else _foreign(name)
         return found() if isinstance(found, type) else found
     except PluginError:
         raise
     except Exception as err:
         raise PluginError(name, f"cannot be loaded: {guard.sentence(err)}") from err
-
-
-def _target(target: str) -> object:
-    """What ``module`` or ``module:object`` names."""
-    module, _, attribute = target.partition(":")
-    found = importlib.import_module(module)
-    return getattr(found, attribute) if attribute else found
 
 
 def _foreign(name: str) -> object:

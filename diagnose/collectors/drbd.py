@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, NotApplicable, Unknown
@@ -19,7 +19,7 @@ from ganeti_steward.diagnose.collectors.shared.drbd_devices import (
 )
 from ganeti_steward.diagnose.collectors.shared.program_output import MissingData, noting_unknowns
 from ganeti_steward.diagnose.collectors.shared.results import Fault, check_results, reason_of
-from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
+from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Repair, Status
 
 NAME: Final = "drbd"
 
@@ -36,22 +36,26 @@ _VERSION: Final = re.compile(r"version: ([0-9]+)\.")
 
 
 class Settings(NamedTuple):
-    """[collector.drbd]"""
+    """[collector.drbd]: the checks of DRBD devices."""
 
-    disk_lost_status: str = LIVE_REPAIR
-    """a device has no disk on this node any more"""
-    inconsistent_status: str = LIVE_REPAIR
-    """a disk's content is not usable, its peer is there, and nothing is being copied"""
-    standalone_status: str = OK
-    """a device does not talk to its peer, and does not try"""
-    repair: str = ""
-    """the repair command requested with live-repair"""
+    disk_lost_status: Annotated[
+        Status, "The status when a device has no disk on this node any more."
+    ] = LIVE_REPAIR
+    inconsistent_status: Annotated[
+        Status,
+        "The status when the content of a disk is not usable although its peer is connected, and "
+        "nothing is being copied.",
+    ] = LIVE_REPAIR
+    standalone_status: Annotated[
+        Status, "The status when a device is not connected to its peer and does not try to connect."
+    ] = OK
+    repair: Repair = ""
 
 
 class Collector(Configured[Settings]):
     """Looks at all devices and reports on all of them together."""
 
-    name, kind = NAME, Settings
+    CONFIG = Settings
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:

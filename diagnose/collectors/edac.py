@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
@@ -18,7 +18,7 @@ from ganeti_steward.diagnose.collectors.shared.results import (
     reason_of,
     text_of,
 )
-from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
+from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Figure, Repair, Status
 
 NAME: Final = "edac"
 
@@ -32,16 +32,25 @@ _SHORTEST: Final = 1.0
 
 
 class Settings(NamedTuple):
-    """[collector.edac]"""
+    """[collector.edac]: the checks of memory errors."""
 
-    uncorrected_status: str = LIVE_REPAIR
-    corrected_status: str = LIVE_REPAIR
-    corrected_per_day: float = 1000.0
-    """corrected errors of one module a day, on average since they are counted"""
-    margin: float = 20.0
-    """percent of that below it where nothing new is reported"""
-    repair: str = ""
-    """the repair command requested with live-repair"""
+    uncorrected_status: Annotated[Status, "The status after an uncorrected memory error."] = (
+        LIVE_REPAIR
+    )
+    corrected_status: Annotated[
+        Status, "The status when a memory module has many corrected errors."
+    ] = LIVE_REPAIR
+    corrected_per_day: Annotated[
+        Figure,
+        "How many corrected errors of one module are many: errors a day, on average since they "
+        "are counted.",
+    ] = 1000.0
+    margin: Annotated[
+        Figure,
+        "Percent of corrected-per-day; a rate below it by less than that leaves the last finding "
+        "as it is.",
+    ] = 20.0
+    repair: Repair = ""
 
 
 class _Counts(NamedTuple):
@@ -55,7 +64,7 @@ class _Counts(NamedTuple):
 class Collector(Configured[Settings]):
     """Looks at each memory controller."""
 
-    name, kind = NAME, Settings
+    CONFIG = Settings
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
@@ -23,7 +23,7 @@ from ganeti_steward.diagnose.collectors.shared.results import (
     printable,
     reason_of,
 )
-from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
+from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Figure, Repair, Status
 
 NAME: Final = "filesystems"
 
@@ -42,27 +42,34 @@ _NOT_WRITABLE: Final = frozenset(("ro", "emergency_ro", "shutdown"))
 
 
 class Settings(NamedTuple):
-    """[collector.filesystems]"""
+    """[collector.filesystems]: the checks of filesystems."""
 
-    blocks_full: float = 98.0
-    """percent of the blocks that are not free for everybody"""
-    inodes_full: float = 98.0
-    """percent of the inodes in use"""
-    margin: float = 1.0
-    """percent below these where nothing new is reported"""
-    ignore: tuple[str, ...] = ()
-    """patterns of mount points"""
-    read_only_status: str = LIVE_REPAIR
-    errors_status: str = LIVE_REPAIR
-    full_status: str = LIVE_REPAIR
-    repair: str = ""
-    """the repair command requested with live-repair"""
+    blocks_full: Annotated[
+        Figure, "Percent of the blocks in use, or reserved for root, at which a filesystem is full."
+    ] = 98.0
+    inodes_full: Annotated[
+        Figure, "Percent of the inodes in use at which a filesystem is full."
+    ] = 98.0
+    margin: Annotated[
+        Figure,
+        "Percent; a filesystem below these limits by less than that leaves the last finding as it "
+        "is.",
+    ] = 1.0
+    ignore: Annotated[tuple[str, ...], "Mount points that are not checked, as shell patterns."] = ()
+    read_only_status: Annotated[
+        Status, "The status when a filesystem takes no writes although it should."
+    ] = LIVE_REPAIR
+    errors_status: Annotated[Status, "The status when a filesystem has recorded errors."] = (
+        LIVE_REPAIR
+    )
+    full_status: Annotated[Status, "The status when a filesystem is full."] = LIVE_REPAIR
+    repair: Repair = ""
 
 
 class Collector(Configured[Settings]):
     """Looks at each local filesystem once, however often it is mounted."""
 
-    name, kind = NAME, Settings
+    CONFIG = Settings
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
@@ -17,7 +17,7 @@ from ganeti_steward.diagnose.collectors.shared.results import (
     printable,
     reason_of,
 )
-from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
+from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Repair, Status
 
 NAME: Final = "ipmi"
 
@@ -27,20 +27,26 @@ _PROGRAM: Final = "ipmitool"
 
 
 class Settings(NamedTuple):
-    """[collector.ipmi]"""
+    """[collector.ipmi]: the checks of sensors and event log of the management controller."""
 
-    ignore: tuple[str, ...] = ()
-    """patterns of sensors, by name and as the event log calls them"""
-    sensor_status: str = LIVE_REPAIR
-    event_status: str = LIVE_REPAIR
-    repair: str = ""
-    """the repair command requested with live-repair"""
+    ignore: Annotated[
+        tuple[str, ...],
+        "Sensors that are not checked, as shell patterns of their names, also those in the event "
+        "log.",
+    ] = ()
+    sensor_status: Annotated[
+        Status, "The status when a sensor is critical or reports broken hardware."
+    ] = LIVE_REPAIR
+    event_status: Annotated[
+        Status, "The status when the event log has an event of broken hardware that is not over."
+    ] = LIVE_REPAIR
+    repair: Repair = ""
 
 
 class Collector(Configured[Settings]):
     """Queries the management controller twice: its sensors and its event log."""
 
-    name, kind = NAME, Settings
+    CONFIG = Settings
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.model.finding import (
@@ -26,7 +26,13 @@ from ganeti_steward.diagnose.collectors.shared.results import (
     reason_of,
     text_of,
 )
-from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
+from ganeti_steward.diagnose.collectors.shared.thresholds import (
+    Configured,
+    Count,
+    Figure,
+    Repair,
+    Status,
+)
 
 NAME: Final = "kernel"
 
@@ -34,31 +40,38 @@ _UPTIME: Final = re.compile(r"([0-9]{1,12}\.[0-9]+) [0-9.]+")
 
 
 class Settings(NamedTuple):
-    """[collector.kernel]"""
+    """[collector.kernel]: the checks of the log of the kernel."""
 
-    window: float = 48.0
-    """hours after which a message does not count any more; 0 for never"""
-    io_errors: int = 5
-    """messages about I/O errors of one device that are needed; more than half as many are
-    neither a fault nor fine"""
-    ignore: tuple[str, ...] = ("fd*", "sr*", "loop*", "nbd*", "ram*", "zram*")
-    """patterns of devices"""
-    machine_check_status: str = LIVE_REPAIR
-    memory_status: str = LIVE_REPAIR
-    pci_status: str = LIVE_REPAIR
-    nvme_status: str = LIVE_REPAIR
-    io_status: str = LIVE_REPAIR
-    filesystem_status: str = LIVE_REPAIR
-    hung_status: str = OK
-    lockup_status: str = OK
-    repair: str = ""
-    """the repair command requested with live-repair"""
+    window: Annotated[
+        Figure, "Hours after which a message does not count any more; 0 for never."
+    ] = 48.0
+    io_errors: Annotated[
+        Count,
+        "Messages about I/O errors of one device that make a fault; more than half as many are "
+        "neither a fault nor Ok.",
+    ] = 5
+    ignore: Annotated[
+        tuple[str, ...], "Devices whose messages do not count, as shell patterns."
+    ] = ("fd*", "sr*", "loop*", "nbd*", "ram*", "zram*")
+    machine_check_status: Annotated[Status, "The status after an uncorrected machine check."] = (
+        LIVE_REPAIR
+    )
+    memory_status: Annotated[Status, "The status after an uncorrected memory error."] = LIVE_REPAIR
+    pci_status: Annotated[Status, "The status after a fatal PCI Express error."] = LIVE_REPAIR
+    nvme_status: Annotated[Status, "The status after the failure of an NVMe controller."] = (
+        LIVE_REPAIR
+    )
+    io_status: Annotated[Status, "The status after many I/O errors of a device."] = LIVE_REPAIR
+    filesystem_status: Annotated[Status, "The status after errors of a filesystem."] = LIVE_REPAIR
+    hung_status: Annotated[Status, "The status after a hung task."] = OK
+    lockup_status: Annotated[Status, "The status after a soft or hard lockup."] = OK
+    repair: Repair = ""
 
 
 class Collector(Configured[Settings]):
     """Reads the kernel's log, as far back as it goes and as the window allows."""
 
-    name, kind = NAME, Settings
+    CONFIG = Settings
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:

@@ -7,7 +7,7 @@ hangs nor makes one wait, and does not use the device mapper.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, NotApplicable, Unknown
@@ -25,7 +25,7 @@ from ganeti_steward.diagnose.collectors.shared.results import (
     matches,
     printable,
 )
-from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
+from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Repair, Status
 
 NAME: Final = "lvm"
 
@@ -42,24 +42,27 @@ COMMAND: Final = (
 
 
 class Settings(NamedTuple):
-    """[collector.lvm]"""
+    """[collector.lvm]: the checks of volume groups."""
 
-    required: tuple[str, ...] = ()
-    """volume groups that have to be there"""
-    ignore: tuple[str, ...] = ()
-    """patterns of volume groups, such as those of instances that LVM finds in their disks"""
-    missing_status: str = LIVE_REPAIR
-    """a physical volume of a group is missing, or a required group is"""
-    partial_status: str = OK
-    """the same, when a logical volume lies on it"""
-    repair: str = ""
-    """the repair command requested with live-repair"""
+    required: Annotated[tuple[str, ...], "Volume groups that have to exist."] = ()
+    ignore: Annotated[
+        tuple[str, ...],
+        "Volume groups that are not checked, as shell patterns; such as those of instances that "
+        "LVM finds in their disks.",
+    ] = ()
+    missing_status: Annotated[
+        Status, "The status when a physical volume of a group is missing, or a required group is."
+    ] = LIVE_REPAIR
+    partial_status: Annotated[
+        Status, "The status when a logical volume lies on a missing physical volume."
+    ] = OK
+    repair: Repair = ""
 
 
 class Collector(Configured[Settings]):
     """Looks at each volume group."""
 
-    name, kind = NAME, Settings
+    CONFIG = Settings
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:

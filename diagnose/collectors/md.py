@@ -6,7 +6,7 @@ Read from ``/sys/block/md*/md``: ``/proc/mdstat`` is for people.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
@@ -24,7 +24,7 @@ from ganeti_steward.diagnose.collectors.shared.results import (
     reason_of,
     text_of,
 )
-from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
+from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Repair, Status
 
 NAME: Final = "md"
 
@@ -39,26 +39,29 @@ _SERVING: Final = frozenset(
 
 
 class Settings(NamedTuple):
-    """[collector.md]"""
+    """[collector.md]: the checks of md arrays."""
 
-    degraded_status: str = LIVE_REPAIR
-    """an array runs with fewer members than it should"""
-    recovering_status: str = LIVE_REPAIR
-    """the same, while a replacement is being filled"""
-    failed_member_status: str = LIVE_REPAIR
-    """an array is whole again, but a failed member is still among its members"""
-    inactive_status: str = LIVE_REPAIR
-    """an array did not start"""
-    broken_status: str = LIVE_REPAIR
-    """an array without redundancy lost a member"""
-    repair: str = ""
-    """the repair command requested with live-repair"""
+    degraded_status: Annotated[
+        Status, "The status when an array runs with fewer members than it should."
+    ] = LIVE_REPAIR
+    recovering_status: Annotated[
+        Status,
+        "The status when an array runs with fewer members and a replacement is being filled.",
+    ] = LIVE_REPAIR
+    failed_member_status: Annotated[
+        Status, "The status when an array is whole again, but a failed member has not been removed."
+    ] = LIVE_REPAIR
+    inactive_status: Annotated[Status, "The status when an array did not start."] = LIVE_REPAIR
+    broken_status: Annotated[
+        Status, "The status when an array without redundancy lost a member."
+    ] = LIVE_REPAIR
+    repair: Repair = ""
 
 
 class Collector(Configured[Settings]):
     """Looks at each md array."""
 
-    name, kind = NAME, Settings
+    CONFIG = Settings
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
@@ -14,7 +14,7 @@ from ganeti_steward.diagnose.collectors.shared.interfaces import (
     read_interfaces,
     read_link,
 )
-from ganeti_steward.diagnose.collectors.shared.limits import limit_of, read_limits
+from ganeti_steward.diagnose.collectors.shared.limits import LIMITS, limit_of, read_limits
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     check_results,
@@ -22,40 +22,51 @@ from ganeti_steward.diagnose.collectors.shared.results import (
     printable,
     reason_of,
 )
-from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
+from ganeti_steward.diagnose.collectors.shared.thresholds import (
+    Configured,
+    Count,
+    Figure,
+    Repair,
+    Status,
+)
 
 NAME: Final = "network"
 
 
 class Settings(NamedTuple):
-    """[collector.network]"""
+    """[collector.network]: the checks of network links."""
 
-    ignore: tuple[str, ...] = ()
-    """patterns of interfaces"""
-    required: tuple[str, ...] = ()
-    """interfaces that have to be there and up"""
-    least_speed: float = 0.0
-    """Mbit/s; 0 for any"""
-    speeds: tuple[str, ...] = ()
-    """the same for some interfaces: ``pattern=Mbit/s``, the first that fits"""
-    least_ports: int = 1
-    """ports a bond has to have, with a link or without"""
-    no_link_status: str = LIVE_REPAIR
-    bond_status: str = LIVE_REPAIR
-    speed_status: str = LIVE_REPAIR
-    repair: str = ""
-    """the repair command requested with live-repair"""
+    ignore: Annotated[tuple[str, ...], "Interfaces that are not checked, as shell patterns."] = ()
+    required: Annotated[tuple[str, ...], "Interfaces that have to exist and to be up."] = ()
+    least_speed: Annotated[Figure, "The least speed of a link, in Mbit/s; 0 for any."] = 0.0
+    speeds: Annotated[
+        tuple[str, ...],
+        LIMITS,
+        'The least speed of some interfaces, in Mbit/s: "PATTERN=NUMBER"; the first pattern that '
+        "fits counts.",
+    ] = ()
+    least_ports: Annotated[Count, "Ports a bond has to have, with or without a link."] = 1
+    no_link_status: Annotated[
+        Status, "The status when an interface has no link, or a required one is missing or down."
+    ] = LIVE_REPAIR
+    bond_status: Annotated[
+        Status, "The status when a bond has too few ports, or a port carries nothing."
+    ] = LIVE_REPAIR
+    speed_status: Annotated[Status, "The status when a link is too slow or half duplex."] = (
+        LIVE_REPAIR
+    )
+    repair: Repair = ""
 
 
 class Collector(Configured[Settings]):
     """Looks at each interface of hardware and each bond that is up."""
 
-    name, kind = NAME, Settings
+    CONFIG = Settings
 
-    def configure(self, settings: Mapping[str, Any]) -> None:
-        """``settings``: the section of the configuration; raises BadSettings."""
+    def configure(self, settings: Settings) -> None:
+        """``settings``: the section of the configuration."""
         super().configure(settings)
-        self._speeds = read_limits(NAME, "speeds", self._settings.speeds)
+        self._speeds = read_limits(settings.speeds)
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine, Reading
-from ganeti_steward.diagnose.collectors.shared.limits import Limits, limit_of, read_limits
+from ganeti_steward.diagnose.collectors.shared.limits import LIMITS, limit_of, read_limits
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     above,
@@ -18,7 +18,7 @@ from ganeti_steward.diagnose.collectors.shared.results import (
     printable,
     reason_of,
 )
-from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
+from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Figure, Repair, Status
 
 NAME: Final = "sensors"
 
@@ -36,22 +36,35 @@ _FASTEST: Final = 60000.0
 
 
 class Settings(NamedTuple):
-    """[collector.sensors]"""
+    """[collector.sensors]: the checks of temperatures and fans."""
 
-    limits: tuple[str, ...] = ()
-    """degrees instead of the chip's own: ``chip=degrees`` or ``chip:label=degrees``, patterns"""
-    margin: float = 3.0
-    """degrees below a limit where nothing new is reported"""
-    single_limit_chips: tuple[str, ...] = ("coretemp", "drivetemp", "nvme")
-    """patterns of chips that are believed when they know one limit only"""
-    ignore: tuple[str, ...] = ()
-    """patterns of ``chip`` or ``chip:label``"""
-    fans: tuple[str, ...] = ()
-    """patterns of ``chip:label`` of fans that have to turn"""
-    hot_status: str = LIVE_REPAIR
-    fan_status: str = LIVE_REPAIR
-    repair: str = ""
-    """the repair command requested with live-repair"""
+    limits: Annotated[
+        tuple[str, ...],
+        LIMITS,
+        'Critical temperatures instead of those of the chip, in degrees Celsius: "CHIP=DEGREES" '
+        'or "CHIP:LABEL=DEGREES", with shell patterns; the first that fits counts.',
+    ] = ()
+    margin: Annotated[
+        Figure,
+        "Degrees; a temperature below its limit by less than that leaves the last finding as it "
+        "is.",
+    ] = 3.0
+    single_limit_chips: Annotated[
+        tuple[str, ...],
+        "Chips, as shell patterns, whose limit counts even when they report only one.",
+    ] = ("coretemp", "drivetemp", "nvme")
+    ignore: Annotated[
+        tuple[str, ...],
+        "Temperatures that are not checked, as shell patterns of CHIP or CHIP:LABEL.",
+    ] = ()
+    fans: Annotated[
+        tuple[str, ...], "Fans that have to turn, as shell patterns of CHIP:LABEL."
+    ] = ()
+    hot_status: Annotated[
+        Status, "The status when a temperature has reached its critical limit."
+    ] = LIVE_REPAIR
+    fan_status: Annotated[Status, "The status when one of the fans stands still."] = LIVE_REPAIR
+    repair: Repair = ""
 
 
 class _Chip(NamedTuple):
@@ -64,12 +77,12 @@ class _Chip(NamedTuple):
 class Collector(Configured[Settings]):
     """Compares temperatures with the limits of their chips, and checks the configured fans."""
 
-    name, kind = NAME, Settings
+    CONFIG = Settings
 
-    def configure(self, settings: Mapping[str, Any]) -> None:
-        """``settings``: the section of the configuration; raises BadSettings."""
+    def configure(self, settings: Settings) -> None:
+        """``settings``: the section of the configuration."""
         super().configure(settings)
-        self._limits: Limits = read_limits(NAME, "limits", self._settings.limits)
+        self._limits = read_limits(settings.limits)
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:

@@ -58,7 +58,7 @@ _CHECKS: Final[Mapping[str, _Check]] = {
 class Collector(Configured[Settings]):
     """Queries each disk smartctl finds, several at a time."""
 
-    name, kind = NAME, Settings
+    CONFIG = Settings
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any, Final
 
 import pytest
+from collected import made
 from paths import DOCS
 
 from ganeti_steward.core.builtins import COLLECTORS
@@ -57,7 +58,7 @@ def test_statuses(name: str) -> None:
 def test_the_example() -> None:
     (example,) = re.findall(r"```toml\n(.*?)```", PAGE, re.S)
     for name, settings in tomllib.loads(example)["collector"].items():
-        module(name).Collector(settings)
+        made(module(name).Collector(), name, settings)
 
 
 def test_faults_of_the_kernel() -> None:

@@ -4,51 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntFlag
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK
 from ganeti_steward.diagnose.collectors.shared.program_output import member
 from ganeti_steward.diagnose.collectors.shared.results import Fault
+from ganeti_steward.diagnose.collectors.shared.thresholds import Count, Repair, Status
 
 
 class Settings(NamedTuple):
-    """[collector.smart]; a value equal to an ``above`` threshold is still allowed."""
+    """[collector.smart]: the checks of disks with SMART data."""
 
-    failing_status: str = LIVE_REPAIR
-    """the disk itself reports that it fails, or soon will"""
-    past_status: str = OK
-    """it reported so for an attribute in the past, or for one that only counts use"""
-    reallocated_above: int = 100
-    """sectors an ATA disk replaced by spare ones"""
-    reallocated_status: str = LIVE_REPAIR
-    pending_above: int = 10
-    """sectors an ATA disk could not read and has not replaced yet"""
-    pending_status: str = LIVE_REPAIR
-    uncorrectable_above: int = 10
-    """sectors an ATA disk could not read in its own tests"""
-    uncorrectable_status: str = LIVE_REPAIR
-    defects_above: int = 100
-    """blocks on the grown defect list of a SAS disk"""
-    defects_status: str = LIVE_REPAIR
-    errors_above: int = 10
-    """uncorrected errors of a SAS disk, each for reading, writing and verifying"""
-    errors_status: str = LIVE_REPAIR
-    media_errors_above: int = 100
-    """errors of an NVMe disk where data was lost"""
-    media_errors_status: str = LIVE_REPAIR
-    wear_above: int = 98
-    """percent of the life its maker gave a disk without moving parts"""
-    wear_status: str = LIVE_REPAIR
-    temperature_status: str = OK
-    """the disk reports that it is too hot; the collector ``sensors`` knows more about that"""
-    self_test_status: str = LIVE_REPAIR
-    """a self-test failed, and no later one succeeded"""
-    error_log_status: str = OK
-    """the disk's log of errors is not empty; a cable, or a command it does not know, is enough"""
-    ignore: tuple[str, ...] = ()
-    """serial numbers of disks that are not checked, as patterns"""
-    repair: str = ""
-    """the repair command requested with live-repair"""
+    failing_status: Annotated[
+        Status, "The status when the disk reports that it fails or soon will."
+    ] = LIVE_REPAIR
+    past_status: Annotated[
+        Status,
+        "The status when an attribute failed in the past, or one that only counts usage failed.",
+    ] = OK
+    reallocated_above: Annotated[Count, "Sectors an ATA disk may have replaced by spare ones."] = (
+        100
+    )
+    reallocated_status: Annotated[Status, "The status when a disk exceeds reallocated-above."] = (
+        LIVE_REPAIR
+    )
+    pending_above: Annotated[
+        Count, "Sectors an ATA disk may have that it could not read and has not replaced yet."
+    ] = 10
+    pending_status: Annotated[Status, "The status when a disk exceeds pending-above."] = LIVE_REPAIR
+    uncorrectable_above: Annotated[
+        Count, "Sectors an ATA disk may have that it could not read in its own tests."
+    ] = 10
+    uncorrectable_status: Annotated[
+        Status, "The status when a disk exceeds uncorrectable-above."
+    ] = LIVE_REPAIR
+    defects_above: Annotated[Count, "Blocks a SAS disk may have on its list of grown defects."] = (
+        100
+    )
+    defects_status: Annotated[Status, "The status when a disk exceeds defects-above."] = LIVE_REPAIR
+    errors_above: Annotated[
+        Count, "Uncorrected errors a SAS disk may have, each for reading, writing and verifying."
+    ] = 10
+    errors_status: Annotated[Status, "The status when a disk exceeds errors-above."] = LIVE_REPAIR
+    media_errors_above: Annotated[Count, "Errors with loss of data an NVMe disk may have."] = 100
+    media_errors_status: Annotated[Status, "The status when a disk exceeds media-errors-above."] = (
+        LIVE_REPAIR
+    )
+    wear_above: Annotated[Count, "Percent of its rated life an SSD may have used."] = 98
+    wear_status: Annotated[Status, "The status when a disk exceeds wear-above."] = LIVE_REPAIR
+    temperature_status: Annotated[
+        Status,
+        "The status when the disk reports that it is too hot; the collector sensors has limits of "
+        "its own.",
+    ] = OK
+    self_test_status: Annotated[
+        Status, "The status when a self-test failed and no later one succeeded."
+    ] = LIVE_REPAIR
+    error_log_status: Annotated[
+        Status,
+        "The status when the disk's error log is not empty; a bad cable or an unknown command is "
+        "enough.",
+    ] = OK
+    ignore: Annotated[
+        tuple[str, ...], "Disks that are not checked, as shell patterns of their serial numbers."
+    ] = ()
+    repair: Repair = ""
 
 
 class Exit(IntFlag):

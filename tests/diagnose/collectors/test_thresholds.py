@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import pytest
 
-from ganeti_steward.core.errors import BadSettings
-from ganeti_steward.diagnose.collectors.shared.thresholds import read_settings
+from ganeti_steward.core.config.declaration import read_section
+from ganeti_steward.diagnose.collectors.shared.limits import LIMITS, read_limits
+from ganeti_steward.diagnose.collectors.shared.thresholds import Count, Figure, Repair, Status
 
 
 class Kind(NamedTuple):
-    hot_status: str = "live-repair"
-    least_speed: float = 1.5
-    ports: int = 2
-    loud: bool = False
-    ignore: tuple[str, ...] = ()
-    label: str = ""
-    repair: str = ""
+    hot_status: Status = "live-repair"
+    least_speed: Figure = 1.5
+    ports: Count = 2
+    speeds: Annotated[tuple[str, ...], LIMITS] = ()
+    repair: Repair = ""
 
 
-def test_defaults() -> None:
-    assert read_settings(Kind, "some", {}) == Kind()
+def read(given: Any) -> tuple[Kind | None, list[str]]:
+    faults: list[str] = []
+    return read_section(Kind, "collector.some", given, faults), faults
 
 
 def test_values() -> None:
@@ -29,14 +29,13 @@ def test_values() -> None:
         "hot-status": "evacuate",
         "least-speed": 3,
         "ports": 0,
-        "loud": True,
-        "ignore": ["a", "b"],
-        "label": "x",
+        "speeds": ["a=1", "b=c=2.5"],
         "repair": "fix-it_1",
     }
-    assert read_settings(Kind, "some", given) == Kind(
-        "evacuate", 3, 0, True, ("a", "b"), "x", "fix-it_1"
-    )
+    section, faults = read(given)
+    assert (section, faults) == (Kind("evacuate", 3, 0, ("a=1", "b=c=2.5"), "fix-it_1"), [])
+    assert section is not None
+    assert read_limits(section.speeds) == [("a", 1.0), ("b=c", 2.5)]
 
 
 @pytest.mark.parametrize(
@@ -50,24 +49,25 @@ def test_values() -> None:
         ("least-speed", float("nan")),
         ("ports", 1.5),
         ("ports", False),
-        ("loud", 1),
-        ("ignore", "a"),
-        ("ignore", [1]),
-        ("label", 1),
+        ("speeds", "a"),
+        ("speeds", [1]),
+        ("speeds", 1),
         ("repair", "../../bin/sh"),
         ("repair", "fix it"),
         ("repair", 7),
     ],
 )
 def test_a_fault(key: str, value: Any) -> None:
-    with pytest.raises(BadSettings) as told:
-        read_settings(Kind, "some", {key: value})
-    assert str(told.value).startswith(f"collector.some.{key}: ")
-    assert " is expected, found " in str(told.value)
+    section, (fault,) = read({key: value})
+    assert section is None
+    assert fault.startswith(f"collector.some.{key}: ")
 
 
-def test_every_fault_is_named() -> None:
-    with pytest.raises(BadSettings) as told:
-        read_settings(Kind, "some", {"ports": "x", "hot_status": "Ok", "nothing": 1})
-    assert len(told.value.faults) == 3
-    assert "collector.some.hot_status: no such key (known: hot-status, " in str(told.value)
+def test_every_limit_of_another_form_is_named() -> None:
+    faults = read({"speeds": ["a=1", "b", "=2", "c=-1", "d=inf"]})[1]
+    assert faults == [
+        "collector.some.speeds: 'b', '=2', 'c=-1', 'd=inf' are not of the form PATTERN=NUMBER"
+    ]
+    assert read({"speeds": ["b"]})[1] == [
+        "collector.some.speeds: 'b' is not of the form PATTERN=NUMBER"
+    ]

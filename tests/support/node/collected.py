@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from random import Random
 from typing import Any, Final
 
 from paths import DATA
 
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.hooks.settings import configure
 from ganeti_steward.core.model.finding import STATUSES, CheckResult, Finding, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine, Reading, Space
 from ganeti_steward.core.process import Ended
@@ -23,9 +25,15 @@ def collect(name: str, machine: Machine, **settings: Any) -> list[CheckResult]:
     """All a collector says; settings with underscores for dashes."""
     module = import_module(f"ganeti_steward.diagnose.collectors.{name}")
     given = {key.replace("_", "-"): value for key, value in settings.items()}
-    said = list(module.Collector(given).steward_diagnose(machine))
+    said = list(made(module.Collector(), name, given).steward_diagnose(machine))
     check(name, said)
     return said
+
+
+def made(collector: Any, name: str, given: Mapping[str, Any]) -> Any:
+    """A collector with a section ``[collector.NAME]``; raises BadSettings."""
+    configure(Config(collector={name: given}), name, collector)
+    return collector
 
 
 def recorded(name: str, case: str, **changed: Any) -> RecordedMachine:

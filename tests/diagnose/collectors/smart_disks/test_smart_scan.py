@@ -116,7 +116,7 @@ class Hanging(RecordedMachine):
 @pytest.mark.parametrize("disk", ["sda", "sdb", "sdc", "nvme0"])
 def test_a_disk_that_hangs_does_not_hide_the_others(disk: str) -> None:
     machine = Hanging(disk)
-    said = iter(Collector({}).steward_diagnose(machine))
+    said = iter(Collector().steward_diagnose(machine))
     others = [next(said) for _ in range(3)]
     machine.let_go.set()
     assert len(fine(others)) == 3
@@ -126,7 +126,7 @@ def test_a_disk_that_hangs_does_not_hide_the_others(disk: str) -> None:
 
 def test_who_listens_no_more_is_not_held_up() -> None:
     machine = Hanging("sda")
-    said = Collector({}).steward_diagnose(machine)
+    said = Collector().steward_diagnose(machine)
     next(said)
     said.close()
     assert not machine.held_up
@@ -135,7 +135,7 @@ def test_who_listens_no_more_is_not_held_up() -> None:
 
 def test_what_is_left_when_its_time_is_over() -> None:
     """Stopped from outside: the others were told, and the disk that hangs is not fine."""
-    collector, machine = Collector({}), Hanging("sda")
+    collector, machine = Collector(), Hanging("sda")
     said = isolated.run("smart", 2, lambda: collector.steward_diagnose(machine))
     assert sorted(fine(said)) == sorted(f"smart:{serial}" for serial in (SSD, SAS, NVME))
     assert set(unknown(said)) == {"smart"}
