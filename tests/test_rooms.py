@@ -208,6 +208,20 @@ def test_packages_hold_a_docstring_only(room: str) -> None:
 
 
 @pytest.mark.parametrize("room", ARROWS)
+def test_only_commands_read_arguments(room: str) -> None:
+    """Everything else takes values, so that a daemon can call it, too."""
+    faults = [
+        f"{file.relative_to(ROOT)}:{line} imports argparse; parse in commands/ or cli/ and pass a "
+        "value"
+        for file in modules(room)
+        if file.parent.name not in ("commands", "cli")
+        for line, name in imported(ast.parse(file.read_text()), "")
+        if name == "argparse"
+    ]
+    assert faults == []
+
+
+@pytest.mark.parametrize("room", ARROWS)
 def test_rooms_by_their_package_name_only(room: str) -> None:
     """``import core`` would work in a checkout and nowhere else."""
     faults = [

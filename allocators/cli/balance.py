@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import orjson
 
-from ganeti_steward.allocators.cli.balance_options import Plan, add_balance_options, ask
+from ganeti_steward.allocators.balancing.plan_balance import BalancePlan, plan_balance, resolve
+from ganeti_steward.allocators.cli.balance_options import add_balance_options, balance_options
 from ganeti_steward.allocators.cli.plan_text import (
     BALANCED,
     HEADINGS,
@@ -25,12 +26,13 @@ from ganeti_steward.allocators.cli.run_options import (
     run_moves,
     write_script,
 )
+from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.job_sets import counted, job_sets, script, steps
-from ganeti_steward.core.ganeti.sources import add_source_options, read_source
 from ganeti_steward.core.model.opcodes import Job
+from ganeti_steward.core.model.options import parse_options
 
 JobSets = Sequence[Sequence[Job]]
 
@@ -52,7 +54,9 @@ def run(options: argparse.Namespace) -> int:
     source = read_source(options)
     check_can_run(options, source)
     print_notes(source.notes)
-    plan = ask(options, source.cluster, config, max_moves=options.max_length)
+    passed = parse_options(options.option)
+    request, cluster = resolve(balance_options(options), source.cluster)
+    plan = plan_balance(request, cluster, config, passed)
     sets = job_sets(plan.cluster, plan.jobs)
     if options.print_commands == PRINTED:
         sys.stdout.write(script(sets))
@@ -68,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def as_text(plan: Plan, sets: JobSets, options: argparse.Namespace) -> str:
+def as_text(plan: BalancePlan, sets: JobSets, options: argparse.Namespace) -> str:
     """The moves of each group with its scores, and what all come to."""
     if options.separator is not None:
         rows = [row for group in plan.groups for row in move_rows(group.moves, group.group)]
@@ -88,7 +92,7 @@ def as_text(plan: Plan, sets: JobSets, options: argparse.Namespace) -> str:
     return "\n".join(parts)
 
 
-def _unexplained(plan: Plan, sets: JobSets, options: argparse.Namespace) -> str:
+def _unexplained(plan: BalancePlan, sets: JobSets, options: argparse.Namespace) -> str:
     """A plan without scores; what it does is read off its jobs."""
     found = steps(plan.cluster, plan.jobs)
     if not found:
@@ -103,10 +107,10 @@ def _total(moves: int, copied: int, sets: JobSets) -> str:
     return f"{counted(moves, 'move')}, {gib(copied)} GiB to be copied, {number}\n"
 
 
-def as_json(plan: Plan, sets: JobSets) -> bytes:
+def as_json(plan: BalancePlan, sets: JobSets) -> bytes:
     """Everything as one JSON object; disk in MiB."""
     found = steps(plan.cluster, plan.jobs)
-    told = {
+    data = {
         "info": plan.info,
         "moves": len(found),
         "copied": sum(step.copied for step in found),
@@ -114,4 +118,4 @@ def as_json(plan: Plan, sets: JobSets) -> bytes:
         "steps": [step._asdict() for step in found],
         "job_sets": sets,
     }
-    return orjson.dumps(told, option=orjson.OPT_INDENT_2) + b"\n"
+    return orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n"

@@ -18,21 +18,23 @@ from ganeti_steward.allocators.capacity.tiered_specs import (
     usage,
 )
 from ganeti_steward.allocators.cli.allocator_options import add_passed_options
-from ganeti_steward.allocators.cli.place import (
-    NAME,
+from ganeti_steward.allocators.cli.instance_options import (
+    InstanceOptions,
     add_instance_options,
+    instance_options,
     instance_request,
     known_template,
 )
+from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK, StewardError
-from ganeti_steward.core.ganeti.sources import Source, add_source_options, read_source
+from ganeti_steward.core.ganeti.sources import Source
 from ganeti_steward.core.iallocator.dispatch import dispatch
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.answer import Refusal
-from ganeti_steward.core.model.cluster import Cluster, Disk, Group, Instance, Spec
+from ganeti_steward.core.model.cluster import Cluster, Disk, Group, Instance, MinMax, Spec
 from ganeti_steward.core.model.names import group_named
 from ganeti_steward.core.model.options import Options, parse_options
 from ganeti_steward.core.model.requests import Allocate, Capacity
@@ -92,12 +94,13 @@ def run(options: argparse.Namespace) -> int:
     groups = _groups(cluster, options.node_group)
     template = template or _usual_template(groups)
     counter = _Counter(config, arguments)
-    if _own_size(options):
-        options.name = NAME
-        request = instance_request(options, template, source)
+    instance = instance_options(options)
+    if instance.sized:
+        request = instance_request(instance, template, source)
         runs = [Run("asked for", fill(counter.ask, cluster, request))]
     else:
-        runs = _policy_runs(options, template, source, groups, counter)
+        where = _Where(instance, template, source)
+        runs = _policy_runs(_sizes(options), cluster, groups, where, counter)
     if options.json:
         sys.stdout.buffer.write(as_json(cluster, runs))
     else:
@@ -140,40 +143,49 @@ def _usual_template(groups: Sequence[Group]) -> str:
     raise StewardError("the policies allow no disk template in all groups: name one")
 
 
-def _own_size(options: argparse.Namespace) -> bool:
-    given = (options.memory, options.vcpus, options.backend_parameters, options.disk)
-    return any(given) or options.os_size is not None
+class _Sizes(NamedTuple):
+    """Which counts to make, and the user's sizes for them."""
+
+    only: str | None
+    """`STANDARD` or `TIERED`; None: both"""
+    standard: Spec | None
+    """None: the policies' standard sizes"""
+    tiered: Spec | None
+    """None: the policies' largest sizes"""
+
+
+def _sizes(options: argparse.Namespace) -> _Sizes:
+    return _Sizes(options.only, _spec(options.standard_alloc), _spec(options.tiered_alloc))
 
 
 def _policy_runs(
-    options: argparse.Namespace,
-    template: str,
-    source: Source,
-    groups: Sequence[Group],
-    counter: _Counter,
+    sizes: _Sizes, cluster: Cluster, groups: Sequence[Group], where: _Where, counter: _Counter
 ) -> list[Run]:
-    """Tiered, then standard, once for each policy that says something of its own."""
-    cluster, runs = source.cluster, []
-    where = _Where(options, source, template)
-    if options.only != STANDARD:
-        ranges = dict.fromkeys(group.policy.minmax for group in groups)
-        own = _spec(options.tiered_alloc)
-        for minmax in ranges:
-            if not minmax:
-                continue
-            pairs = sorted(minmax, key=lambda pair: pair.max, reverse=True)
-            starts = [own] if own else [pair.max for pair in pairs]
-            sizes = [
-                (where.item(start, max(pair.min.disks, 1)), pair.min)
-                for start, pair in zip(starts, pairs, strict=False)
-            ]
-            runs.append(Run(TIERED, fill_tiered(counter.ask, cluster, sizes)))
-    if options.only != TIERED:
-        own = _spec(options.standard_alloc)
+    """Tiered, then standard, once for each policy that differs from the others."""
+    runs = []
+    if sizes.only != STANDARD:
+        for minmax in dict.fromkeys(group.policy.minmax for group in groups):
+            if minmax:
+                tiers = _tiers(minmax, sizes.tiered, where)
+                runs.append(Run(TIERED, fill_tiered(counter.ask, cluster, tiers)))
+    if sizes.only != TIERED:
+        own = sizes.standard
         for spec in [own] if own else dict.fromkeys(group.policy.std for group in groups):
             item = where.item(spec, max(spec.disks, 1))
             runs.append(Run(STANDARD, fill(counter.ask, cluster, item)))
     return runs
+
+
+def _tiers(
+    minmax: Sequence[MinMax], own: Spec | None, where: _Where
+) -> list[tuple[Allocate, Spec]]:
+    """The sizes to start from, the largest first, each with its minimum."""
+    pairs = sorted(minmax, key=lambda pair: pair.max, reverse=True)
+    starts = [own] if own else [pair.max for pair in pairs]
+    return [
+        (where.item(start, max(pair.min.disks, 1)), pair.min)
+        for start, pair in zip(starts, pairs, strict=False)
+    ]
 
 
 def _spec(text: str | None) -> Spec | None:
@@ -190,11 +202,10 @@ def _spec(text: str | None) -> Spec | None:
 class _Where:
     """Which template and which part of the cluster all sizes of a run are for."""
 
-    def __init__(self, options: argparse.Namespace, source: Source, template: str) -> None:
-        # Group, nodes, networks and tags are read the same way for a size of one's own.
-        options.name = NAME
-        sized = argparse.Namespace(**vars(options) | {"memory": "1", "vcpus": "1"})
-        sized.disk = [] if template == "diskless" else ["0:size=1"]
+    def __init__(self, options: InstanceOptions, template: str, source: Source) -> None:
+        # Each size replaces the 1 MiB and the 1 vcpu; the rest of the request is the same.
+        disks = () if template == "diskless" else ("0:size=1",)
+        sized = options._replace(memory="1", vcpus="1", disks=disks)
         self._item = instance_request(sized, template, source)
 
     def item(self, spec: Spec, disks: int) -> Allocate:
@@ -268,7 +279,7 @@ def _nodes(cluster: Cluster, runs: Sequence[Run]) -> tuple[Sequence[str], Sequen
 
 def as_json(cluster: Cluster, runs: Sequence[Run]) -> bytes:
     """Everything as one JSON object."""
-    told = {
+    data = {
         "usage": usage(cluster)._asdict(),
         "runs": [
             {
@@ -280,7 +291,7 @@ def as_json(cluster: Cluster, runs: Sequence[Run]) -> bytes:
             for run in runs
         ],
     }
-    return orjson.dumps(told, option=orjson.OPT_INDENT_2) + b"\n"
+    return orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n"
 
 
 def _size(step: SizeCount) -> dict[str, object]:

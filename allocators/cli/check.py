@@ -9,15 +9,17 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from ganeti_steward.allocators.cli.balance_options import Plan, add_balance_options, ask
+from ganeti_steward.allocators.balancing.plan_balance import BalancePlan, plan_balance, resolve
+from ganeti_steward.allocators.cli.balance_options import add_balance_options, balance_options
 from ganeti_steward.allocators.cli.plan_text import gib, group_as_data, totals
+from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.tables import print_notes, table
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.job_sets import counted, job_sets
-from ganeti_steward.core.ganeti.sources import add_source_options, read_source
 from ganeti_steward.core.model.cluster import Cluster, Node
 from ganeti_steward.core.model.explanation import GroupBalance, GroupHealth
+from ganeti_steward.core.model.options import parse_options
 
 #: What the names of all shell variables begin with.
 PREFIX: Final = "GNT_STEWARD_CHECK_"
@@ -102,13 +104,12 @@ def run(options: argparse.Namespace) -> int:
     config = load_config(config_path())
     source = read_source(options)
     print_notes(source.notes)
-    plan = ask(
-        options,
-        source.cluster,
-        config,
-        max_moves=0 if options.no_simulation else options.max_length,
-        more=["--no-capacity-checks"] if options.no_capacity_checks else [],
-    )
+    more = ["--no-capacity-checks"] if options.no_capacity_checks else []
+    passed = parse_options([*options.option, *more])
+    request, cluster = resolve(balance_options(options), source.cluster)
+    if options.no_simulation:
+        request = request._replace(max_moves=0)
+    plan = plan_balance(request, cluster, config, passed)
     groups = _checked(plan)
     if options.json:
         sys.stdout.buffer.write(as_json(plan, groups))
@@ -119,18 +120,18 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_OK if all(group.before.well for group in groups) else EXIT_FAILURE
 
 
-def _checked(plan: Plan) -> list[Checked]:
+def _checked(plan: BalancePlan) -> list[Checked]:
     cluster, found = plan.cluster, []
-    for told in plan.groups:
-        before, after = told.health_before, told.health_after
-        named = cluster.groups_named(told.group)
+    for balance in plan.groups:
+        before, after = balance.health_before, balance.health_after
+        named = cluster.groups_named(balance.group)
         if before is None or after is None or not named:
             break
         uuid = cluster.groups[named[0]].uuid
-        found.append(Checked(uuid, told, before, after, _unusable(cluster, uuid)))
+        found.append(Checked(uuid, balance, before, after, _unusable(cluster, uuid)))
     if not plan.groups or len(found) < len(plan.groups):
         raise StewardError(
-            "the allocator that answered the balance request does not tell what is wrong with "
+            "the allocator that answered the balance request does not report what is wrong with "
             "the groups; 'balanced' does ([allocators] balance in the configuration)"
         )
     return found
@@ -140,7 +141,7 @@ def _unusable(cluster: Cluster, group: str) -> tuple[Node, ...]:
     return tuple(node for node in cluster.nodes if node.group == group and not node.usable)
 
 
-def as_text(plan: Plan, groups: Sequence[Checked], options: argparse.Namespace) -> str:
+def as_text(plan: BalancePlan, groups: Sequence[Checked], options: argparse.Namespace) -> str:
     """A verdict, then each group, then all together."""
     parts = [_verdict(groups, simulated=not options.no_simulation) + "\n"]
     parts += [_group(group, options) for group in groups]
@@ -168,7 +169,7 @@ def _verdict(groups: Sequence[Checked], *, simulated: bool) -> str:
     return "Something is wrong that balancing would not mend."
 
 
-def _gain(plan: Plan) -> str:
+def _gain(plan: BalancePlan) -> str:
     moves, copied = totals(plan.groups)
     if not moves:
         return "Balancing would move nothing.\n"
@@ -216,7 +217,7 @@ def _listed(names: Sequence[str], *, all_of_them: bool) -> str:
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-def variables(plan: Plan, groups: Sequence[Checked]) -> Iterator[str]:
+def variables(plan: BalancePlan, groups: Sequence[Checked]) -> Iterator[str]:
     """``NAME=value`` for a shell; the names end as hcheck's do."""
     for at, group in enumerate(groups):
         yield f"GROUP_UUID_{at}='{group.uuid}'"
@@ -241,10 +242,10 @@ def _counted(name: str, counts: Counts) -> Iterable[str]:
     return (f"{name}_{word}={count}" for (_, word), count in zip(_WORDS, counts, strict=True))
 
 
-def as_json(plan: Plan, groups: Sequence[Checked]) -> bytes:
+def as_json(plan: BalancePlan, groups: Sequence[Checked]) -> bytes:
     """Everything as one JSON object; disk in MiB."""
     moves, copied = totals(plan.groups)
-    told = {
+    data = {
         "well": all(group.before.well for group in groups),
         "moves": moves,
         "copied": copied,
@@ -259,4 +260,4 @@ def as_json(plan: Plan, groups: Sequence[Checked]) -> bytes:
             for group in groups
         ],
     }
-    return orjson.dumps(told, option=orjson.OPT_INDENT_2) + b"\n"
+    return orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n"

@@ -15,11 +15,11 @@ from typing import Any
 from ganeti_steward.allocators.cli.allocator_options import add_passed_options
 from ganeti_steward.allocators.cli.plan_text import gib
 from ganeti_steward.allocators.cli.run_options import add_running_options, check_can_run, run_moves
+from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.job_sets import counted, job_sets, script, steps
-from ganeti_steward.core.ganeti.sources import add_source_options, read_source
 from ganeti_steward.core.iallocator.dispatch import dispatch
 from ganeti_steward.core.model.answer import Refusal
 from ganeti_steward.core.model.cluster import Cluster, Group

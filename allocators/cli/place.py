@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Final
 
 from ganeti_steward.allocators.cli.allocator_options import add_passed_options
 from ganeti_steward.allocators.cli.explain import as_json, as_text
+from ganeti_steward.allocators.cli.instance_options import (
+    NAME,
+    add_instance_options,
+    instance_options,
+    instance_request,
+    known_template,
+)
+from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.config.load import config_path, load_config
-from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
-from ganeti_steward.core.ganeti.snapshot import disk_space
-from ganeti_steward.core.ganeti.sources import Source, add_source_options, read_source
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK
 from ganeti_steward.core.iallocator.dispatch import dispatch
-from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.answer import Answer
-from ganeti_steward.core.model.cluster import DISK_TEMPLATES, Cluster, Disk, Instance
-from ganeti_steward.core.model.names import Names, group_named
+from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.options import parse_options
-from ganeti_steward.core.model.requests import Allocate
-from ganeti_steward.core.units import parse_size
-
-NAME: Final = "new.instance"
-_BACKEND: Final = ("memory", "maxmem", "minmem", "vcpus", "spindle_use", "auto_balance")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,47 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_options(parser, short=False, positional=False)
 
 
-def add_instance_options(
-    parser: argparse.ArgumentParser | argparse._ArgumentGroup, *, short: bool = True
-) -> None:
-    """What the instance is like and where it may go; ``short`` False: by long options only."""
-
-    def names(letter: str, name: str) -> tuple[str, ...]:
-        return (letter, name) if short else (name,)
-
-    parser.add_argument(
-        "-B",
-        "--backend-parameters",
-        metavar="KEY=VALUE,...",
-        default="",
-        help="memory (or maxmem), vcpus, spindle_use; what is missing is as the cluster has it",
-    )
-    parser.add_argument(*names("-m", "--memory"), metavar="SIZE", help="the same as -B memory=SIZE")
-    parser.add_argument(
-        *names("-c", "--vcpus"), metavar="NUMBER", help="the same as -B vcpus=NUMBER"
-    )
-    parser.add_argument(
-        "--disk",
-        action="append",
-        default=[],
-        metavar="N:size=SIZE[,spindles=NUMBER]",
-        help="one disk; may be given several times",
-    )
-    parser.add_argument(*names("-s", "--os-size"), metavar="SIZE", help="one disk of this size")
-    parser.add_argument(
-        "--net",
-        action="append",
-        default=[],
-        metavar="N:network=NAME",
-        help="one network interface; may be given several times",
-    )
-    parser.add_argument("-g", "--node-group", metavar="GROUP", help="only in this group")
-    parser.add_argument(
-        "-n", "--nodes", metavar="NODE,...", help="only on these nodes (names may lack the domain)"
-    )
-    parser.add_argument("--tags", metavar="TAG,...", default="", help="the new instance's tags")
-
-
 def run(options: argparse.Namespace) -> int:
     """Show the place and why; status 1 when there is none."""
     config = load_config(config_path())
@@ -87,8 +43,8 @@ def run(options: argparse.Namespace) -> int:
     template = known_template(options.disk_template)
     source = read_source(options, template)
     print_notes(source.notes)
-    request = instance_request(options, template, source)
-    cluster = _as_told_to_allocators(source.cluster)
+    request = instance_request(instance_options(options, options.name), template, source)
+    cluster = _as_sent_by_ganeti(source.cluster)
     outcome = dispatch(request, cluster, config, arguments, explain=True)
     if options.json:
         sys.stdout.buffer.write(as_json(outcome))
@@ -97,8 +53,8 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_OK if isinstance(outcome, Answer) else EXIT_FAILURE
 
 
-def _as_told_to_allocators(cluster: Cluster) -> Cluster:
-    """Without what Ganeti does not tell an allocator, so that both come to the same place."""
+def _as_sent_by_ganeti(cluster: Cluster) -> Cluster:
+    """Without what Ganeti does not send to an allocator, so that both find the same place."""
     return Cluster(
         cluster.groups,
         (node._replace(cpu_speed=1.0) for node in cluster.nodes),
@@ -106,129 +62,3 @@ def _as_told_to_allocators(cluster: Cluster) -> Cluster:
         cluster.tags,
         cluster.hypervisors,
     )
-
-
-def known_template(name: str) -> str:
-    """The name of a disk template; raises StewardError for another."""
-    if name not in DISK_TEMPLATES:
-        known = ", ".join(sorted(DISK_TEMPLATES))
-        raise StewardError(f"unknown disk template {quoted(name)} (known: {known})")
-    return name
-
-
-def instance_request(options: argparse.Namespace, template: str, source: Source) -> Allocate:
-    """The instance that `add_instance_options` describe; ``options.name`` is its name."""
-    cluster = source.cluster
-    if options.name in cluster.instance_index:
-        raise StewardError(f"{source.where} has an instance {options.name} already")
-    if options.node_group is not None:
-        group_named(cluster, options.node_group)
-    nodes = None if options.nodes is None else _nodes(options.nodes, cluster)
-    return Allocate(
-        _instance(options, template, source),
-        required_nodes=2 if template == "drbd" else 1,
-        group_name=options.node_group,
-        restrict_to=nodes,
-    )
-
-
-def _instance(options: argparse.Namespace, template: str, source: Source) -> Instance:
-    backend = {key: str(value) for key, value in source.backend.items()}
-    backend |= _pairs("-B", options.backend_parameters, _BACKEND)
-    memory = options.memory or backend.get("memory") or backend["maxmem"]
-    disks = _disks(options, template)
-    return Instance(
-        name=options.name,
-        memory=parse_size(memory),
-        vcpus=_number("vcpus", options.vcpus or backend["vcpus"]),
-        disk_space=disk_space(template, [disk.size for disk in disks]),
-        disks=disks,
-        template=template,
-        spindle_use=_number("spindle_use", backend["spindle_use"]),
-        tags=tuple(filter(None, options.tags.split(","))),
-        networks=_networks(options.net, source),
-        state="up",
-        forthcoming=False,
-        nodes=(),
-    )
-
-
-def _disks(options: argparse.Namespace, template: str) -> tuple[Disk, ...]:
-    if options.disk and options.os_size is not None:
-        raise StewardError("--disk and -s exclude each other")
-    given = options.disk or ([] if options.os_size is None else [f"0:size={options.os_size}"])
-    if template == "diskless":
-        if given:
-            raise StewardError("a diskless instance has no disks")
-        return ()
-    if not given:
-        raise StewardError(f"a {template} instance needs a disk (--disk 0:size=SIZE)")
-    return tuple(_disk(fields) for fields in _numbered("--disk", given))
-
-
-def _disk(text: str) -> Disk:
-    # Ganeti takes more, e.g. mode, vg or a provider's own; nothing of it bears on the place.
-    fields = _pairs("--disk", text, None)
-    if "size" not in fields:
-        raise StewardError(f"--disk {text}: the size is missing")
-    spindles = fields.get("spindles")
-    return Disk(
-        parse_size(fields["size"]), None if spindles is None else _number("spindles", spindles)
-    )
-
-
-def _networks(given: Sequence[str], source: Source) -> tuple[str, ...]:
-    names = (_pairs("--net", text, None).get("network", "") for text in _numbered("--net", given))
-    return tuple(_network(name, source) for name in names if name not in ("", "none"))
-
-
-def _network(name: str, source: Source) -> str:
-    known = {uuid for group in source.cluster.groups for uuid in group.networks}
-    if name in source.networks:
-        return source.networks[name]
-    if name in known or name in source.networks.values():
-        return name
-    found = ", ".join(sorted(source.networks or known)) or "none"
-    raise StewardError(f"{source.where} has no network {quoted(name)} (known: {found})")
-
-
-def _nodes(given: str, cluster: Cluster) -> tuple[str, ...]:
-    """Full names of nodes."""
-    names = Names(cluster)
-    found = names.nodes([given])
-    names.check()
-    return tuple(sorted(found))
-
-
-def _numbered(option: str, given: Sequence[str]) -> list[str]:
-    """What follows the numbers, in their order; each number from 0 on is there once."""
-    found = {}
-    for text in given:
-        number, _, rest = text.partition(":")
-        if not number.isascii() or not number.isdigit() or int(number) in found:
-            raise StewardError(
-                f"{option} {text}: a number of its own and a colon are expected first"
-            )
-        found[int(number)] = rest
-    if sorted(found) != list(range(len(found))):
-        raise StewardError(f"{option}: the numbers start at 0 and leave nothing out")
-    return [found[number] for number in sorted(found)]
-
-
-def _pairs(option: str, text: str, known: Sequence[str] | None) -> Mapping[str, str]:
-    """``key=value,...``; with ``known`` no other keys."""
-    pairs = {}
-    for part in filter(None, text.split(",")):
-        key, equals, value = part.partition("=")
-        if not equals:
-            raise StewardError(f"{option} {text}: KEY=VALUE is expected, found {quoted(part)}")
-        if known is not None and key not in known:
-            raise StewardError(f"{option}: unknown key {quoted(key)} (known: {', '.join(known)})")
-        pairs[key] = value
-    return pairs
-
-
-def _number(what: str, text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise StewardError(f"{what}: a number is expected, found {quoted(text)}")
-    return int(text)

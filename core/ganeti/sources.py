@@ -1,12 +1,11 @@
-"""Where a command takes its cluster from: luxid, RAPI, a message or htools' text format.
+"""Where a cluster comes from: luxid, RAPI, an iallocator message or htools' text format.
 
-A command calls `add_source_options` on its parser and `read_source` with what was given.
-Everything else (clients, formats) is imported only when it is asked for.
+`open_source` takes a value, `SourceOptions`; commands make it from their arguments
+(`core.commands.cluster_options`).  Clients and formats are imported only when they are used.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Mapping
@@ -22,10 +21,29 @@ if TYPE_CHECKING:
     from ganeti_steward.core.ganeti.rapi import Rapi
     from ganeti_steward.core.model.cluster import Cluster
 
-#: Ganeti's own defaults, for files, which do not tell the cluster's.
+#: Ganeti's own defaults, for files, which do not contain the cluster's.
 BACKEND: Final[Mapping[str, Any]] = MappingProxyType(
     {"maxmem": 128, "minmem": 128, "vcpus": 1, "spindle_use": 1, "auto_balance": True}
 )
+
+
+class SourceOptions(NamedTuple):
+    """Which cluster to read; at most one of the four, and with none of them luxid."""
+
+    luxi_socket: str | None = None
+    """path of luxid's socket, empty for the usual one"""
+    rapi: str | None = None
+    """``HOST`` or ``HOST:PORT`` of a RAPI daemon"""
+    text_file: str | None = None
+    """path of a file in htools' text format, ``-`` for standard input"""
+    message_file: str | None = None
+    """path of an iallocator message, ``-`` for standard input"""
+    rapi_ca: str | None = None
+    """path of the certificates that may vouch for the RAPI daemon"""
+    rapi_insecure: bool = False
+    """accept any certificate of the RAPI daemon"""
+    rapi_credentials: str | None = None
+    """path of a file with user and password; None: from the environment"""
 
 
 class Source(NamedTuple):
@@ -37,97 +55,30 @@ class Source(NamedTuple):
     jobs: Jobs | None = None
     """who runs jobs on this cluster; None for a file"""
     notes: tuple[str, ...] = ()
-    """sentences the user should read, e.g. nodes that did not tell their figures"""
+    """sentences the user should read, e.g. nodes that did not report their figures"""
     backend: Mapping[str, Any] = BACKEND
-    """the backend parameters an instance has unless told otherwise"""
+    """the default backend parameters of an instance; maxmem and minmem in MiB"""
     networks: Mapping[str, str] = MappingProxyType({})
     """name -> uuid of what is known of networks; a file knows uuids only"""
 
 
-def add_source_options(
-    parser: argparse.ArgumentParser, *, short: bool = True, positional: bool = True
-) -> None:
-    """The options that say which cluster is meant.
+def open_source(options: SourceOptions, template: str | None = None) -> Source:
+    """Read the cluster that the options name; raises StewardError.
 
-    ``short`` False leaves ``-t``, ``-m`` and ``-I`` to the command, ``positional`` False
-    its arguments: only the long options name a source then.
+    ``template``: the disk template whose free space a live cluster is to report; None: the
+    one a plan for all instances needs.
     """
-    group = parser.add_argument_group(
-        "cluster", "Without any of these: luxid, which runs on the master only."
-    )
-    group.add_argument(
-        "-L", "--luxi", action="store_true", help="ask luxid, on the master (the default there)"
-    )
-    group.add_argument("--luxi-socket", metavar="SOCKET", help=f"luxid's socket; default: {SOCKET}")
-    group.add_argument(
-        *_names("-m", "--rapi", short),
-        metavar="HOST[:PORT]",
-        help="ask the RAPI daemon there; port 5080 if none is given",
-    )
-    group.add_argument(
-        "--rapi-ca", metavar="FILE", help="certificates that may vouch for the RAPI daemon"
-    )
-    group.add_argument(
-        "--rapi-insecure",
-        action="store_true",
-        help="take whatever certificate the RAPI daemon shows",
-    )
-    group.add_argument(
-        "--rapi-credentials",
-        metavar="FILE",
-        help="a file with one line, user and password (or GNT_STEWARD_RAPI_USER and "
-        "GNT_STEWARD_RAPI_PASSWORD in the environment)",
-    )
-    group.add_argument(
-        *_names("-t", "--text-data", short), metavar="FILE", help="a file in htools' text format"
-    )
-    group.add_argument(
-        *_names("-I", "--file", short),
-        metavar="FILE",
-        help="an iallocator message, '-' for standard input",
-    )
-    if positional:
-        group.add_argument("message", nargs="?", metavar="FILE", help="the same as --file")
-
-
-def _names(letter: str, name: str, short: bool) -> tuple[str, ...]:
-    return (letter, name) if short else (name,)
-
-
-def read_source(options: argparse.Namespace, template: str | None = None) -> Source:
-    """The cluster that was asked for; raises StewardError.
-
-    ``template`` is the disk template the disk figures of a live cluster are wanted for;
-    None: those a plan for all instances needs (see docs/reference/cluster-sources.md).
-    """
-    positional = getattr(options, "message", None)
-    if options.file is not None and positional is not None:
-        raise StewardError(f"two messages are named, {options.file} and {positional}")
-    file = options.file if positional is None else positional
-    luxi = options.luxi or options.luxi_socket is not None
-    given = [
-        name
-        for name, value in (
-            ("--luxi", luxi),
-            ("--rapi", options.rapi is not None),
-            ("--text-data", options.text_data is not None),
-            ("an iallocator message", file is not None),
-        )
-        if value
-    ]
-    if len(given) > 1:
-        raise StewardError(f"one cluster at a time: {' and '.join(given)} were given")
-    if file is not None:
-        return _message(file)
-    if options.text_data is not None:
-        return _text(options.text_data)
+    if options.message_file is not None:
+        return _message(options.message_file)
+    if options.text_file is not None:
+        return _text(options.text_file)
     if options.rapi is not None:
-        return _rapi(options, template)
-    if luxi or os.path.exists(SOCKET):
+        return _rapi(options.rapi, options, template)
+    if options.luxi_socket is not None or os.path.exists(SOCKET):
         return _luxi(options.luxi_socket or SOCKET, template)
     raise StewardError(
         f"no cluster is named, and there is no luxid here ({SOCKET}), which runs on the "
-        "master; name a RAPI daemon or a file (--help tells how)"
+        "master; name a RAPI daemon or a file (see --help)"
     )
 
 
@@ -135,7 +86,7 @@ def _luxi(path: str, template: str | None) -> Source:
     return _live(Luxi(path), template)
 
 
-def _rapi(options: argparse.Namespace, template: str | None) -> Source:
+def _rapi(address: str, options: SourceOptions, template: str | None) -> Source:
     from ganeti_steward.core.ganeti.rapi import Rapi
     from ganeti_steward.core.ganeti.rapi_access import read_credentials
 
@@ -145,7 +96,7 @@ def _rapi(options: argparse.Namespace, template: str | None) -> Source:
     verify: bool | str = not options.rapi_insecure
     if options.rapi_ca is not None:
         verify = options.rapi_ca
-    return _live(Rapi(options.rapi, credentials, verify=verify), template)
+    return _live(Rapi(address, credentials, verify=verify), template)
 
 
 def _live(client: Luxi | Rapi, template: str | None) -> Source:
@@ -153,7 +104,7 @@ def _live(client: Luxi | Rapi, template: str | None) -> Source:
 
     snapshot = read_live(client, template)
     notes = tuple(
-        f"{name} does not tell its figures and counts as unusable" for name in snapshot.silent
+        f"{name} does not report its figures and counts as unusable" for name in snapshot.silent
     )
     return Source(
         snapshot.cluster, client.where, client, notes, snapshot.backend, snapshot.networks

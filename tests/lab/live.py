@@ -19,7 +19,7 @@ STEWARD: Final = shlex.quote(str(BIN / "gnt-steward"))
 #: Reads a cluster with a command's options and leaves it in a file.
 _READ: Final = """\
 import argparse, pickle, sys
-from ganeti_steward.core.ganeti.sources import add_source_options, read_source
+from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 template, path, *rest = sys.argv[1:]
 parser = argparse.ArgumentParser()
 add_source_options(parser)

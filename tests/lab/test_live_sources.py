@@ -147,7 +147,7 @@ def test_a_node_that_does_not_answer(lab: Lab, to: Ways) -> None:
     try:
         for options in (to.luxi, to.rapi):
             done = lab.ok(f"{STEWARD} place -t drbd -m 512 -s 1g -g default {options}")
-            assert "Note: node3.lab does not tell its figures and counts as unusable" in done.text
+            assert "Note: node3.lab does not report its figures and counts as unusable" in done.text
             assert "Chosen: node1.lab/node2.lab\n" in done.text or (
                 "Chosen: node2.lab/node1.lab\n" in done.text
             )

@@ -6,10 +6,10 @@ import argparse
 import sys
 from typing import Final
 
+from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.run_jobs import Interrupts
-from ganeti_steward.core.ganeti.sources import add_source_options
 from ganeti_steward.plugins.aggregates.cli.members import plan
 from ganeti_steward.plugins.aggregates.cli.reading import (
     Site,

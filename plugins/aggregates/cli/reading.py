@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import orjson
 
+from ganeti_steward.core.commands.cluster_options import read_source
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.sources import Source, read_source
+from ganeti_steward.core.ganeti.sources import Source
 from ganeti_steward.plugins.aggregates.config import Aggregates
 from ganeti_steward.plugins.aggregates.membership import Rules, read_rules
 from ganeti_steward.plugins.aggregates.requirements import read_wishes

@@ -7,10 +7,10 @@ import secrets
 from collections.abc import Sequence
 from typing import Final, cast
 
+from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.run_jobs import Interrupts
-from ganeti_steward.core.ganeti.sources import add_source_options
 from ganeti_steward.plugins.aggregates.cli.reading import (
     Site,
     Value,

@@ -236,12 +236,12 @@ def test_variables_are_for_a_shell(front: Front, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("faults", [{"explains": False}, {"health": False}])
-def test_an_allocator_that_does_not_tell(front: Front, faults: dict[str, bool]) -> None:
+def test_an_allocator_that_does_not_report_health(front: Front, faults: dict[str, bool]) -> None:
     install(front, **faults)  # type: ignore[arg-type]
     done = front("check", "-I", front.message(cluster()))
     assert (done.status, done.out) == (1, "")
     assert done.err.startswith(
-        "gnt-steward check: the allocator that answered the balance request does not tell"
+        "gnt-steward check: the allocator that answered the balance request does not report"
     )
 
 

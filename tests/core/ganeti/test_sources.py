@@ -15,9 +15,10 @@ from daemons import luxid, rapi
 from live import Ganeti
 from text_output import write_text
 
+from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti import sources
-from ganeti_steward.core.ganeti.sources import Source, add_source_options, read_source
+from ganeti_steward.core.ganeti.sources import Source
 from ganeti_steward.core.iallocator.message import read_cluster
 
 
@@ -111,7 +112,7 @@ def test_silent_nodes_are_told(tmp_path: Path) -> None:
     name = ganeti.nodes[1]["name"]
     with luxid(tmp_path, ganeti.luxi) as daemon:
         notes = source("--luxi-socket", daemon.path).notes
-    assert notes == (f"{name} does not tell its figures and counts as unusable",)
+    assert notes == (f"{name} does not report its figures and counts as unusable",)
 
 
 def test_disk_figures_for_a_template(tmp_path: Path) -> None:

@@ -1,0 +1,232 @@
+"""A new instance that an allocation asks for: its options, and the request they make."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.snapshot import disk_space
+from ganeti_steward.core.ganeti.sources import Source
+from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.core.model.cluster import DISK_TEMPLATES, Cluster, Disk, Instance
+from ganeti_steward.core.model.names import Names, group_named
+from ganeti_steward.core.model.requests import Allocate
+from ganeti_steward.core.units import parse_size
+
+#: The name of an instance whose name does not matter.
+NAME: Final = "new.instance"
+_BACKEND: Final = ("memory", "maxmem", "minmem", "vcpus", "spindle_use", "auto_balance")
+
+
+class InstanceOptions(NamedTuple):
+    """An instance as a user describes it; sizes with a unit or in MiB, all unchecked."""
+
+    name: str = NAME
+    backend_parameters: str = ""
+    """``KEY=VALUE,...``; what is missing is as the cluster has it"""
+    memory: str | None = None
+    """size"""
+    vcpus: str | None = None
+    """number"""
+    disks: tuple[str, ...] = ()
+    """``N:size=SIZE[,spindles=NUMBER]`` each"""
+    os_size: str | None = None
+    """size of the only disk, instead of ``disks``"""
+    nets: tuple[str, ...] = ()
+    """``N:network=NAME`` each"""
+    group: str | None = None
+    nodes: str | None = None
+    """``NODE,...``: only these"""
+    tags: str = ""
+    """``TAG,...``"""
+
+    @property
+    def sized(self) -> bool:
+        """Whether any size is given."""
+        given = (self.memory, self.vcpus, self.backend_parameters, self.disks)
+        return any(given) or self.os_size is not None
+
+
+def add_instance_options(
+    parser: argparse.ArgumentParser | argparse._ArgumentGroup, *, short: bool = True
+) -> None:
+    """What the instance is like and where it may go; ``short`` False: by long options only."""
+
+    def names(letter: str, name: str) -> tuple[str, ...]:
+        return (letter, name) if short else (name,)
+
+    parser.add_argument(
+        "-B",
+        "--backend-parameters",
+        metavar="KEY=VALUE,...",
+        default="",
+        help="memory (or maxmem), vcpus, spindle_use; what is missing is as the cluster has it",
+    )
+    parser.add_argument(*names("-m", "--memory"), metavar="SIZE", help="the same as -B memory=SIZE")
+    parser.add_argument(
+        *names("-c", "--vcpus"), metavar="NUMBER", help="the same as -B vcpus=NUMBER"
+    )
+    parser.add_argument(
+        "--disk",
+        action="append",
+        default=[],
+        metavar="N:size=SIZE[,spindles=NUMBER]",
+        help="one disk; may be given several times",
+    )
+    parser.add_argument(*names("-s", "--os-size"), metavar="SIZE", help="one disk of this size")
+    parser.add_argument(
+        "--net",
+        action="append",
+        default=[],
+        metavar="N:network=NAME",
+        help="one network interface; may be given several times",
+    )
+    parser.add_argument("-g", "--node-group", metavar="GROUP", help="only in this group")
+    parser.add_argument(
+        "-n", "--nodes", metavar="NODE,...", help="only on these nodes (names may lack the domain)"
+    )
+    parser.add_argument("--tags", metavar="TAG,...", default="", help="the new instance's tags")
+
+
+def instance_options(options: argparse.Namespace, name: str = NAME) -> InstanceOptions:
+    """The parsed options of `add_instance_options` as a value."""
+    return InstanceOptions(
+        name,
+        options.backend_parameters,
+        options.memory,
+        options.vcpus,
+        tuple(options.disk),
+        options.os_size,
+        tuple(options.net),
+        options.node_group,
+        options.nodes,
+        options.tags,
+    )
+
+
+def known_template(name: str) -> str:
+    """The name of a disk template; raises StewardError for another."""
+    if name not in DISK_TEMPLATES:
+        known = ", ".join(sorted(DISK_TEMPLATES))
+        raise StewardError(f"unknown disk template {quoted(name)} (known: {known})")
+    return name
+
+
+def instance_request(options: InstanceOptions, template: str, source: Source) -> Allocate:
+    """The request for the instance described; raises StewardError."""
+    cluster = source.cluster
+    if options.name in cluster.instance_index:
+        raise StewardError(f"{source.where} has an instance {options.name} already")
+    if options.group is not None:
+        group_named(cluster, options.group)
+    nodes = None if options.nodes is None else _nodes(options.nodes, cluster)
+    return Allocate(
+        _instance(options, template, source),
+        required_nodes=2 if template == "drbd" else 1,
+        group_name=options.group,
+        restrict_to=nodes,
+    )
+
+
+def _instance(options: InstanceOptions, template: str, source: Source) -> Instance:
+    backend = {key: str(value) for key, value in source.backend.items()}
+    backend |= _pairs("-B", options.backend_parameters, _BACKEND)
+    memory = options.memory or backend.get("memory") or backend["maxmem"]
+    disks = _disks(options, template)
+    return Instance(
+        name=options.name,
+        memory=parse_size(memory),
+        vcpus=_number("vcpus", options.vcpus or backend["vcpus"]),
+        disk_space=disk_space(template, [disk.size for disk in disks]),
+        disks=disks,
+        template=template,
+        spindle_use=_number("spindle_use", backend["spindle_use"]),
+        tags=tuple(filter(None, options.tags.split(","))),
+        networks=_networks(options.nets, source),
+        state="up",
+        forthcoming=False,
+        nodes=(),
+    )
+
+
+def _disks(options: InstanceOptions, template: str) -> tuple[Disk, ...]:
+    if options.disks and options.os_size is not None:
+        raise StewardError("--disk and -s exclude each other")
+    given = options.disks or ([] if options.os_size is None else [f"0:size={options.os_size}"])
+    if template == "diskless":
+        if given:
+            raise StewardError("a diskless instance has no disks")
+        return ()
+    if not given:
+        raise StewardError(f"a {template} instance needs a disk (--disk 0:size=SIZE)")
+    return tuple(_disk(fields) for fields in _numbered("--disk", given))
+
+
+def _disk(text: str) -> Disk:
+    # Ganeti takes more, e.g. mode, vg or a provider's own; nothing of it bears on the place.
+    fields = _pairs("--disk", text, None)
+    if "size" not in fields:
+        raise StewardError(f"--disk {text}: the size is missing")
+    spindles = fields.get("spindles")
+    return Disk(
+        parse_size(fields["size"]), None if spindles is None else _number("spindles", spindles)
+    )
+
+
+def _networks(given: Sequence[str], source: Source) -> tuple[str, ...]:
+    names = (_pairs("--net", text, None).get("network", "") for text in _numbered("--net", given))
+    return tuple(_network(name, source) for name in names if name not in ("", "none"))
+
+
+def _network(name: str, source: Source) -> str:
+    known = {uuid for group in source.cluster.groups for uuid in group.networks}
+    if name in source.networks:
+        return source.networks[name]
+    if name in known or name in source.networks.values():
+        return name
+    found = ", ".join(sorted(source.networks or known)) or "none"
+    raise StewardError(f"{source.where} has no network {quoted(name)} (known: {found})")
+
+
+def _nodes(given: str, cluster: Cluster) -> tuple[str, ...]:
+    """Full names of nodes."""
+    names = Names(cluster)
+    found = names.nodes([given])
+    names.check()
+    return tuple(sorted(found))
+
+
+def _numbered(option: str, given: Sequence[str]) -> list[str]:
+    """What follows the numbers, in their order; each number from 0 on is there once."""
+    found = {}
+    for text in given:
+        number, _, rest = text.partition(":")
+        if not number.isascii() or not number.isdigit() or int(number) in found:
+            raise StewardError(
+                f"{option} {text}: a number of its own and a colon are expected first"
+            )
+        found[int(number)] = rest
+    if sorted(found) != list(range(len(found))):
+        raise StewardError(f"{option}: the numbers start at 0 and leave nothing out")
+    return [found[number] for number in sorted(found)]
+
+
+def _pairs(option: str, text: str, known: Sequence[str] | None) -> Mapping[str, str]:
+    """``key=value,...``; with ``known`` no other keys."""
+    pairs = {}
+    for part in filter(None, text.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise StewardError(f"{option} {text}: KEY=VALUE is expected, found {quoted(part)}")
+        if known is not None and key not in known:
+            raise StewardError(f"{option}: unknown key {quoted(key)} (known: {', '.join(known)})")
+        pairs[key] = value
+    return pairs
+
+
+def _number(what: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise StewardError(f"{what}: a number is expected, found {quoted(text)}")
+    return int(text)

@@ -1,0 +1,94 @@
+"""The options of a command that name the cluster to read."""
+
+from __future__ import annotations
+
+import argparse
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.luxi import SOCKET
+from ganeti_steward.core.ganeti.sources import Source, SourceOptions, open_source
+
+
+def add_source_options(
+    parser: argparse.ArgumentParser, *, short: bool = True, positional: bool = True
+) -> None:
+    """The options that say which cluster is meant.
+
+    ``short`` False leaves ``-t``, ``-m`` and ``-I`` to the command, ``positional`` False
+    its arguments: only the long options name a source then.
+    """
+    group = parser.add_argument_group(
+        "cluster", "Without any of these: luxid, which runs on the master only."
+    )
+    group.add_argument(
+        "-L", "--luxi", action="store_true", help="ask luxid, on the master (the default there)"
+    )
+    group.add_argument("--luxi-socket", metavar="SOCKET", help=f"luxid's socket; default: {SOCKET}")
+    group.add_argument(
+        *_names("-m", "--rapi", short),
+        metavar="HOST[:PORT]",
+        help="ask the RAPI daemon there; port 5080 if none is given",
+    )
+    group.add_argument(
+        "--rapi-ca", metavar="FILE", help="certificates that may vouch for the RAPI daemon"
+    )
+    group.add_argument(
+        "--rapi-insecure",
+        action="store_true",
+        help="take whatever certificate the RAPI daemon shows",
+    )
+    group.add_argument(
+        "--rapi-credentials",
+        metavar="FILE",
+        help="a file with one line, user and password (or GNT_STEWARD_RAPI_USER and "
+        "GNT_STEWARD_RAPI_PASSWORD in the environment)",
+    )
+    group.add_argument(
+        *_names("-t", "--text-data", short), metavar="FILE", help="a file in htools' text format"
+    )
+    group.add_argument(
+        *_names("-I", "--file", short),
+        metavar="FILE",
+        help="an iallocator message, '-' for standard input",
+    )
+    if positional:
+        group.add_argument("message", nargs="?", metavar="FILE", help="the same as --file")
+
+
+def _names(letter: str, name: str, short: bool) -> tuple[str, ...]:
+    return (letter, name) if short else (name,)
+
+
+def source_options(options: argparse.Namespace) -> SourceOptions:
+    """The parsed options as a value; raises StewardError when they name several clusters."""
+    positional = getattr(options, "message", None)
+    if options.file is not None and positional is not None:
+        raise StewardError(f"two messages are named, {options.file} and {positional}")
+    file = options.file if positional is None else positional
+    luxi = "" if options.luxi and options.luxi_socket is None else options.luxi_socket
+    given = [
+        name
+        for name, value in (
+            ("--luxi", luxi),
+            ("--rapi", options.rapi),
+            ("--text-data", options.text_data),
+            ("an iallocator message", file),
+        )
+        if value is not None
+    ]
+    if len(given) > 1:
+        raise StewardError(f"one cluster at a time: {' and '.join(given)} were given")
+    return SourceOptions(
+        luxi_socket=luxi,
+        rapi=options.rapi,
+        text_file=options.text_data,
+        message_file=file,
+        rapi_ca=options.rapi_ca,
+        rapi_insecure=options.rapi_insecure,
+        rapi_credentials=options.rapi_credentials,
+    )
+
+
+def read_source(options: argparse.Namespace, template: str | None = None) -> Source:
+    """The cluster that parsed options name; see `open_source`.  Raises StewardError."""
+    return open_source(source_options(options), template)
