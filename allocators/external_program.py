@@ -14,12 +14,13 @@ from typing import Any, Final
 
 import orjson
 
-from ganeti_steward.core import process as program
 from ganeti_steward.core.errors import COMMAND_PREFIX, PluginError
 from ganeti_steward.core.json_reader import describe, printable, quoted
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.options import Options, written
 from ganeti_steward.core.model.requests import MultiAllocate, Request
+from ganeti_steward.core.process import Ended, run_program
+from ganeti_steward.core.program_fault import program_fault
 
 #: What write_answer puts before every info, and hail too.
 _GOOD, _BAD = "Request successful: ", "Request failed: "
@@ -36,7 +37,7 @@ def command_of(name: str) -> list[str]:
         raise PluginError(name, f"cannot be read: {err}") from None
     if not words:
         raise PluginError(name, "names no program")
-    fault = program.program_fault(words[0])
+    fault = program_fault(words[0])
     if fault:
         raise PluginError(name, fault)
     return words
@@ -57,7 +58,7 @@ def ask_program(
             file.write(raw)
             file.flush()
             command = [path, file.name, *own, *written(options)]
-            ended = program.run_program(command, limit)
+            ended = run_program(command, limit)
     except OSError as err:
         raise PluginError(name, f"cannot be run: {err.strerror}") from None
     fault = ended.fault or _status_fault(ended)
@@ -66,7 +67,7 @@ def ask_program(
     return _outcome(name, ended, request)
 
 
-def _status_fault(ended: program.Ended) -> str:
+def _status_fault(ended: Ended) -> str:
     if not ended.status:
         return ""
     ending = f"exit status {ended.status}" if ended.status > 0 else f"signal {-ended.status}"
@@ -81,7 +82,7 @@ def _shown(text: str) -> str:
     return printable(text)
 
 
-def _outcome(name: str, ended: program.Ended, request: Request) -> Outcome:
+def _outcome(name: str, ended: Ended, request: Request) -> Outcome:
     """A program's answer, read as Ganeti would read it; raises PluginError."""
     try:
         answer: Any = orjson.loads(ended.output)

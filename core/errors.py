@@ -49,7 +49,7 @@ class PluginError(StewardError):
     """A plugin or program that cannot be loaded, failed, overran its time or gave nonsense."""
 
     def __init__(self, plugin: str, fault: str) -> None:
-        self.plugin = plugin
+        self.plugin, self.fault = plugin, fault
         kind = "" if plugin.startswith(COMMAND_PREFIX) else "plugin "
         super().__init__(f"{kind}{plugin}: {fault}")
 

@@ -1,8 +1,8 @@
 """Running a foreign program so that it can neither hang nor flood nor outlive its caller.
 
 It gets a session and process group of its own, almost no environment, a limit on its time
-and on its output.  When its time is over, the whole group is asked to end, then killed,
-then abandoned: not even what cannot be killed holds the caller up.
+and on its output.  When its time is over, the whole group is terminated, then killed, then
+abandoned: not even a program that cannot be killed keeps the caller waiting.
 """
 
 from __future__ import annotations
@@ -11,12 +11,20 @@ import fcntl
 import os
 import select
 import signal
-import stat
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import Final, NamedTuple
+
+from ganeti_steward.core.process_group import (
+    LADDER,
+    Ladder,
+    end_group,
+    has_ended,
+    reap_abandoned,
+    signal_group,
+)
 
 #: All a program finds; noded gives its allocators hardly more.
 ENVIRONMENT: Final[Mapping[str, str]] = {
@@ -26,10 +34,6 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
 
 #: Bytes of standard output; an answer about 10 000 instances takes a few MB.
 OUTPUT_LIMIT: Final = 32 * 2**20
-
-#: Signals to a program whose time is over, each with the seconds it then has to end.
-Ladder = Sequence[tuple[signal.Signals, float]]
-LADDER: Final[Ladder] = ((signal.SIGTERM, 1.0), (signal.SIGKILL, 1.0))
 
 #: The group of programs that run under a user's id: nogroup, whose number is the same on
 #: every Linux.  It owns nothing.
@@ -41,11 +45,8 @@ _ERRORS_KEPT: Final = 2**16
 #: The number of an executable's descriptor; out of the way of what scripts open themselves.
 _EXECUTABLE: Final = 99
 
-#: Seconds between two looks whether it has ended, when its pipes do not tell.
-_LOOK: Final = 0.05
-
-#: Processes that could not be killed; they are reaped when they are gone at last.
-_abandoned: list[int] = []
+#: Seconds between two checks whether it has ended, when its pipes stay open.
+_CHECK: Final = 0.05
 
 
 class Ended(NamedTuple):
@@ -152,13 +153,13 @@ def follow(
     ``limit`` seconds, and those of ``around`` for what belongs not to its work.  The
     ladder's come on top.
     """
-    _reap_abandoned()
+    reap_abandoned()
     reading = _Reading(pid, output, errors, output_limit)
     deadline = time.monotonic() + limit + around
     try:
         fault = reading.until(deadline, f"killed after {limit:g} s", ladder[-1][1])
     finally:
-        status = _end(pid, ladder)
+        status = end_group(pid, ladder)
     return Ended(status, bytes(reading.output), bytes(reading.errors), fault)
 
 
@@ -175,18 +176,18 @@ class _Reading:
 
     def until(self, deadline: float, overrun: str, grace: float) -> str:
         """Read until the program has ended; gives back why it has to be stopped."""
-        while not _has_ended(self._pid):
+        while not has_ended(self._pid):
             left = deadline - time.monotonic()
             if left <= 0:
                 return overrun
             if self._open:
-                self._read(min(left, _LOOK))
+                self._read(min(left, _CHECK))
             else:
-                time.sleep(min(left, _LOOK / 10))
+                time.sleep(min(left, _CHECK / 10))
             if len(self.output) > self._limit:
                 return f"killed, it printed more than {self._limit} bytes"
         # A child of its own may hold the pipes open for ever: only what is there counts.
-        _signal(self._pid, signal.SIGKILL)
+        signal_group(self._pid, signal.SIGKILL)
         last = time.monotonic() + grace
         while self._open and self._read(0) and time.monotonic() < last:
             if len(self.output) > self._limit:
@@ -206,84 +207,3 @@ class _Reading:
             else:
                 self.errors += chunk[: _ERRORS_KEPT - len(self.errors)]
         return bool(ready)
-
-
-def _has_ended(pid: int) -> bool:
-    """Whether it has; it is not reaped, so its process group is surely still its own."""
-    try:
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:
-        return True
-
-
-def _signal(pid: int, number: signal.Signals) -> bool:
-    """Signal a process group; whether there is one."""
-    try:
-        os.killpg(pid, number)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def _end(pid: int, ladder: Ladder) -> int:
-    """Let the whole group be gone: asked, killed, abandoned; the leader's exit status."""
-    for number, grace in ladder:
-        if not _has_ended(pid):
-            if not _signal(pid, number):
-                # It has not come to make its group yet.
-                os.kill(pid, number)
-            last = time.monotonic() + grace
-            while not _has_ended(pid) and time.monotonic() < last:
-                time.sleep(_LOOK / 10)
-    if not _has_ended(pid):
-        _abandoned.append(pid)
-        return -signal.SIGKILL
-    _signal(pid, signal.SIGKILL)
-    try:
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    except ChildProcessError:
-        # This process has its children reaped unseen; Popen would say the same.
-        return 0
-
-
-def _reap_abandoned() -> None:
-    for pid in _abandoned[:]:
-        if _has_ended(pid):
-            _abandoned.remove(pid)
-            with suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
-
-
-def program_fault(path: str) -> str:
-    """Why a program must not be run with this process's rights; empty when it may.
-
-    Whoever can change it, or put another in its place, would gain them.
-    """
-    if not path.startswith("/") or "\0" in path:
-        return "is no absolute path"
-    try:
-        real = os.path.realpath(path, strict=True)
-        mode = os.stat(real).st_mode
-    except OSError as err:
-        return f"cannot be used: {err.strerror}"
-    if not stat.S_ISREG(mode):
-        return "is no regular file"
-    if not mode & 0o111 or not os.access(real, os.X_OK):
-        return "is not executable"
-    for place in dict.fromkeys((real, os.path.dirname(real), os.path.dirname(path))):
-        fault = _place_fault(place)
-        if fault:
-            return fault if place == real else f"lies in {place}, which {fault}"
-    return ""
-
-
-def _place_fault(path: str) -> str:
-    found = os.stat(path)
-    if found.st_uid not in (0, os.geteuid()):
-        return f"belongs to the user {found.st_uid}, not to root"
-    shared_safely = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
-    if found.st_mode & 0o022 and not shared_safely:
-        return "can be written to by others than its owner"
-    return ""

@@ -16,7 +16,8 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.iallocator import history
 from ganeti_steward.core.iallocator.dispatch import answer_message
-from ganeti_steward.core.iallocator.message import write_answer
+from ganeti_steward.core.iallocator.members import Question
+from ganeti_steward.core.iallocator.message import read_message, write_answer
 from ganeti_steward.core.model.options import parse_options
 
 
@@ -44,9 +45,10 @@ def run(options: argparse.Namespace) -> int:
         new = f"Error: {err}\n".encode()
     sys.stdout.write(new.decode(errors="backslashreplace"))
     if options.shadow and not new.startswith(b"Error: "):
-        for line in builtins.module(builtins.SHADOWS).compare(
-            config, entry.request, parse_options(entry.call.arguments), new
-        ):
+        cluster, request = read_message(entry.request)
+        arguments = parse_options(entry.call.arguments)
+        question = Question(request, cluster, config, arguments, raw=entry.request)
+        for line in builtins.module(builtins.SHADOWS).compare(question, new):
             print(line)
     if new == entry.answer:
         print(f"The answer to {entry.name} is the same as then.", file=sys.stderr)

@@ -6,7 +6,8 @@ import argparse
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import Any, Final
 
 from ganeti_steward.core import builtins
 from ganeti_steward.core.config.declaration import keys
@@ -26,13 +27,11 @@ from ganeti_steward.core.errors import (
 from ganeti_steward.core.hooks import timed_call as guard
 from ganeti_steward.core.hooks.calls import call
 from ganeti_steward.core.hooks.checks import check_list, check_text
+from ganeti_steward.core.hooks.isolation import isolated
 from ganeti_steward.core.hooks.loading import load_plugin
 from ganeti_steward.core.hooks.manager import Plugins
-from ganeti_steward.core.hooks.settings import named_plugins
+from ganeti_steward.core.hooks.settings import Named, named_plugins
 from ganeti_steward.core.model.requests import HOOKS
-
-if TYPE_CHECKING:
-    from pluggy import HookImpl
 
 _HOOK: Final = "steward_check_config"
 
@@ -51,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print one line per fault; status 1 when there is any."""
     if options.sample or options.reference:
-        sys.stdout.write(sample_config(_declared()) if options.sample else reference_page())
+        sys.stdout.write(_sample() if options.sample else reference_page())
         return EXIT_OK
     path = options.file or config_path()
     try:
@@ -65,13 +64,31 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_FAILURE if faults else EXIT_OK
 
 
-def _declared() -> dict[str, Any]:
-    """Plugin -> the declaration of its section, of those that the file in use loads."""
+def _sample() -> str:
+    """The sample with the sections of the plugins that the file in use loads."""
     with suppress(StewardError):
         config = load_config(config_path())
-        found = {one.name: _declaration(one.name, config) for one in named_plugins(config)}
-        return {name: declared for name, declared in found.items() if declared}
-    return {}
+        names = [one.name for one in named_plugins(config) if _is_loaded(one.name, config)]
+        return isolated(names, lambda: sample_config(_declared(names, config)))
+    return sample_config({})
+
+
+def _is_loaded(name: str, config: Config) -> bool:
+    """Whether a plugin can be imported."""
+
+    def load() -> bool:
+        guard.call(name, config.plugins.time_limit, load_plugin, name=name)
+        return True
+
+    with suppress(StewardError):
+        return isolated([name], load)
+    return False
+
+
+def _declared(names: Sequence[str], config: Config) -> dict[str, Any]:
+    """Plugin -> the declaration of its section, of those that have one."""
+    found = {name: _declaration(name, config) for name in names}
+    return {name: declared for name, declared in found.items() if declared}
 
 
 def _declaration(name: str, config: Config) -> Any:
@@ -90,43 +107,45 @@ def config_faults(config: Config) -> Iterator[str]:
     broken = {name for name, _ in loading}
     good = tuple(name for name in config.plugins.load if name not in broken)
     try:
-        plugins = Plugins(config, good)
+        yield from isolated(good, lambda: _chain_faults(config, Plugins(config, good), broken))
     except PluginError as err:
         # Two names of one plugin, each good by itself.
         yield f"plugins.load: {err}"
-        plugins = Plugins(config, ())
     else:
-        yield from _chain_faults(config, plugins, broken)
         yield from _unknown_names(config)
-    yield from _found(config, plugins.implementations(_HOOK))
+    own = [one.name for one in builtins.BUILT_INS if _HOOK in one.hooks]
+    yield from _own_faults(config, dict.fromkeys([*good, *own]))
     for one in named_plugins(config):
-        if one.name not in (*broken, *good) and _HOOK in (
-            plugins := Plugins(config, (one.name,))
-        ).hooks(one.name):
-            yield from _found(config, [plugins.implementation(one.name, _HOOK)])
+        if one.name not in (*broken, *good):
+            yield from _own_faults(config, [one.name])
 
 
 def _load_faults(config: Config) -> Iterator[tuple[str, str]]:
     """Each plugin that cannot be loaded or lacks the hook it is named for, with the fault."""
+
+    def load(one: Named) -> None:
+        plugins = Plugins(config, (one.name,))
+        if one.hook:
+            plugins.implementation(one.name, one.hook)
+
     for one in named_plugins(config):
         try:
-            plugins = Plugins(config, (one.name,))
-            if one.hook:
-                plugins.implementation(one.name, one.hook)
+            isolated([one.name], partial(load, one))
         except BadSettings as err:
             yield from ((one.name, fault) for fault in err.faults)
         except PluginError as err:
             yield one.name, f"{one.key}: {err}"
 
 
-def _chain_faults(config: Config, plugins: Plugins, broken: Collection[str]) -> Iterator[str]:
+def _chain_faults(config: Config, plugins: Plugins, broken: Collection[str]) -> list[str]:
     """What is wrong with the members of the chains and the shadows."""
-    for section, members in (("allocators", config.chain), ("shadow", config.shadows)):
-        for kind, hook in HOOKS.items():
-            for name in members(kind):
-                fault = "" if name in broken else _member_fault(plugins, name, hook)
-                if fault:
-                    yield f"{section}.{kind}: {fault}"
+    return [
+        f"{section}.{kind}: {fault}"
+        for section, members in (("allocators", config.chain), ("shadow", config.shadows))
+        for kind, hook in HOOKS.items()
+        for name in members(kind)
+        if name not in broken and (fault := _member_fault(plugins, name, hook))
+    ]
 
 
 def _member_fault(plugins: Plugins, name: str, hook: str) -> str:
@@ -153,13 +172,22 @@ def _unknown_names(config: Config) -> Iterator[str]:
                 yield f"{section}.{name}: no plugin of this name is loaded"
 
 
-def _found(config: Config, implementations: Iterable[HookImpl]) -> Iterator[str]:
-    """The faults that plugins find, each plugin by its name and within its time limit."""
-    for one in implementations:
-        name = one.plugin_name
+def _own_faults(config: Config, names: Iterable[str]) -> list[str]:
+    """The faults that plugins find, each plugin by itself and within its time limit."""
+    found = []
+    for name in names:
         try:
-            faults = call(one, config.plugins.time_limit, config=config) or ()
-            check_list(name, _HOOK, faults)
-            yield from [check_text(name, "a fault", fault) for fault in faults]
+            found += isolated([name], partial(_found, config, name))
         except PluginError as err:
-            yield str(err)
+            found.append(str(err))
+    return found
+
+
+def _found(config: Config, name: str) -> list[str]:
+    """The faults that one plugin finds; raises PluginError."""
+    plugins = Plugins(config, (name,))
+    if _HOOK not in plugins.hooks(name):
+        return []
+    faults = call(plugins.implementation(name, _HOOK), config.plugins.time_limit, config=config)
+    check_list(name, _HOOK, faults or ())
+    return [check_text(name, "a fault", fault) for fault in faults or ()]

@@ -11,6 +11,7 @@ from ganeti_steward.core.commands.tables import add_table_options, table
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import COMMAND_PREFIX, EXIT_FAILURE, EXIT_OK, PluginError
+from ganeti_steward.core.hooks.isolation import isolated
 from ganeti_steward.core.hooks.loading import entry_points
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.hooks.settings import is_used, named_plugins
@@ -69,8 +70,12 @@ def _commands(config: Config) -> dict[str, list[str]]:
 
 def _hooks(name: str, config: Config) -> list[str]:
     """The hooks of one plugin, loaded by itself so that each has its own fault."""
-    plugins = Plugins(config, (name,))
-    for one in named_plugins(config):
-        if one.name == name and one.hook:
-            plugins.implementation(name, one.hook)
-    return plugins.hooks(name)
+
+    def hooks() -> list[str]:
+        plugins = Plugins(config, (name,))
+        for one in named_plugins(config):
+            if one.name == name and one.hook:
+                plugins.implementation(name, one.hook)
+        return plugins.hooks(name)
+
+    return isolated([name], hooks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks import timed_call as guard
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Cluster, Instance
     from ganeti_steward.core.model.requests import Request
     from ganeti_steward.core.model.site_rules import Ban, NoPlace
+
+_ANNOTATE: Final = "steward_annotate"
 
 _log = logging.getLogger(__name__)
 
@@ -77,28 +79,19 @@ class PluginRules:
                 total[place] = total.get(place, 0.0) + weight * cost
         return total
 
-    def notes(self, cluster: Cluster, outcome: Outcome) -> list[str]:
-        """What the annotate hooks return; a failure is only logged, it never spoils an answer."""
-        found: list[str] = []
-        try:
-            self._plugins.wake(cluster)
-            for one in self._plugins.implementations("steward_annotate"):
-                found += self._notes_of(one, cluster, outcome)
-        except PluginError as err:
-            log_failure(err)
-        return found
+    def annotating(self, cluster: Cluster) -> list[str]:
+        """The plugins that may have notes; raises PluginError."""
+        self._plugins.wake(cluster)
+        return [one.plugin_name for one in self._plugins.implementations(_ANNOTATE)]
 
-    def _notes_of(self, one: HookImpl, cluster: Cluster, outcome: Outcome) -> Sequence[str]:
-        name = one.plugin_name
-        try:
-            given = self._call(one, cluster=cluster, outcome=outcome)
-            if given is None:
-                return ()
-            check_list(name, "steward_annotate", given)
-            return [check_note(name, note) for note in given]
-        except PluginError as err:
-            log_failure(err)
-            return ()
+    def notes(self, name: str, cluster: Cluster, outcome: Outcome) -> list[str]:
+        """The notes of one plugin on an outcome; raises PluginError."""
+        one = self._plugins.implementation(name, _ANNOTATE)
+        given = self._call(one, cluster=cluster, outcome=outcome)
+        if given is None:
+            return []
+        check_list(name, _ANNOTATE, given)
+        return [check_note(name, note) for note in given]
 
     def _results(
         self, hook: str, cluster: Cluster, instance: Instance

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest
-from ganeti_steward.core.process import LADDER, Ended
+from ganeti_steward.core.process import Ended
+from ganeti_steward.core.process_group import LADDER
 from ganeti_steward.diagnose.sources import whitelist
 
 #: Bytes a command may print before it is stopped.

@@ -18,9 +18,10 @@ from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError, reas
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.finding import is_name
 from ganeti_steward.core.process import Ended, run_program
+from ganeti_steward.core.process_group import ending
 from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.model.object import object_faults, object_remarks, parse
-from ganeti_steward.diagnose.sources import isolated, whitelist
+from ganeti_steward.diagnose.sources import whitelist
 from ganeti_steward.diagnose.sources.commands import LADDER
 
 #: What a script begins with.
@@ -127,7 +128,7 @@ def _run_faults(ended: Ended) -> Iterator[str]:
     if ended.fault:
         yield ended.fault
     elif ended.status:
-        yield f"{isolated.ending(ended.status)}: what it printed is not used"
+        yield f"{ending(ended.status)}: what it printed is not used"
     yield from object_faults(ended.output)
 
 

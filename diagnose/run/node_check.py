@@ -9,7 +9,7 @@ from ganeti_steward.core.builtins import COLLECTORS
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import BadSettings, PluginError, StewardError
 from ganeti_steward.core.hooks.manager import Plugins
-from ganeti_steward.core.process import program_fault
+from ganeti_steward.core.program_fault import program_fault
 from ganeti_steward.diagnose.config.sections import EVERY, Diagnose, Nagios
 from ganeti_steward.diagnose.sources import whitelist
 

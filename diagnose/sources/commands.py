@@ -17,7 +17,8 @@ from typing import Final
 
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.finding import CheckResult, NotApplicable, Unknown, is_name
-from ganeti_steward.core.process import Ended, Ladder
+from ganeti_steward.core.process import Ended
+from ganeti_steward.core.process_group import Ladder, ending
 from ganeti_steward.diagnose.config.sections import EVERY
 from ganeti_steward.diagnose.model.object import BadObject, read_finding
 from ganeti_steward.diagnose.sources import isolated, whitelist
@@ -113,7 +114,7 @@ def _result(source: str, command: Callable[..., Ended], pool: Pool | None) -> Ch
         return Unknown(source, f"cannot be run: {err.strerror}")
     isolated.log_errors(source, ended)
     if ended.fault or ended.status:
-        return Unknown(source, ended.fault or isolated.ending(ended.status))
+        return Unknown(source, ended.fault or ending(ended.status))
     try:
         return read_finding(source, ended.output)
     except BadObject as err:

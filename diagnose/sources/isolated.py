@@ -30,7 +30,8 @@ from ganeti_steward.core.model.finding import (
     Unknown,
     is_name,
 )
-from ganeti_steward.core.process import Ended, Ladder, follow
+from ganeti_steward.core.process import Ended, follow
+from ganeti_steward.core.process_group import Ladder, ending
 from ganeti_steward.diagnose.model.object import BadObject, parse
 
 #: What a source is: called without arguments, it says what it knows.
@@ -98,16 +99,6 @@ def log_errors(name: str, ended: Ended) -> None:
     for line in [line[:_LONGEST] for line in lines if line.strip()][:_LINES_LOGGED]:
         # A child's own log comes this way, with the name before each line already.
         _log.warning("%s: %s", name, printable(line).removeprefix(f"{name}: "))
-
-
-def ending(status: int) -> str:
-    """How a process ended, in words; ``status`` as in `Ended`."""
-    if status >= 0:
-        return f"ended with exit status {status}"
-    try:
-        return f"was ended by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"was ended by the signal {-status}"
 
 
 def _fault(ended: Ended, *, done: bool) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ganeti_steward.core.model.machine import Reading, Space
-from ganeti_steward.core.process import ENVIRONMENT, Ended, Ladder, run_program
+from ganeti_steward.core.process import ENVIRONMENT, Ended, run_program
+from ganeti_steward.core.process_group import Ladder
 
 #: Bytes of one file that are read.
 _FILE_LIMIT: Final = 4 * 2**20

@@ -11,7 +11,9 @@ from typing import Final
 
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, Finding, Unknown
-from ganeti_steward.core.process import Ended, program_fault, run_program
+from ganeti_steward.core.process import Ended, run_program
+from ganeti_steward.core.process_group import ending
+from ganeti_steward.core.program_fault import program_fault
 from ganeti_steward.diagnose.config.sections import Nagios
 from ganeti_steward.diagnose.sources import isolated
 from ganeti_steward.diagnose.sources.commands import LADDER
@@ -63,7 +65,7 @@ def _result(name: str, check: Nagios) -> CheckResult:
 def interpret(name: str, check: Nagios, ended: Ended) -> CheckResult:
     """The result that an exit status and output mean."""
     if ended.fault or not 0 <= ended.status < len(_STATES):
-        return Unknown(source(name), ended.fault or isolated.ending(ended.status))
+        return Unknown(source(name), ended.fault or ending(ended.status))
     state = _STATES[ended.status]
     meaning: str = getattr(check, state)
     line = _first_line(ended.output)

@@ -26,7 +26,8 @@ from typing import Final
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.finding import is_name
-from ganeti_steward.core.process import Ended, Ladder, run_program
+from ganeti_steward.core.process import Ended, run_program
+from ganeti_steward.core.process_group import Ladder
 
 #: Commands that find out what is wrong with a node, and those that repair it (diagnose 3).
 DIAGNOSE_DIRECTORY: Final = "/etc/ganeti/node-diagnose-commands"

@@ -1,23 +1,22 @@
-"""Shadows: allocators that are asked besides, only to be compared and logged.
+"""Shadows: further allocators whose answers are only compared with the given one, and logged.
 
 Ganeti waits for the allocator's process to end.  So the shadows run in a process of their
 own, which is started when the answer has been written, shares no descriptor and no session
 with it, and has a low priority.  Only one such process runs at a time on a machine; a
-request that comes meanwhile is not compared.  A comparison is one line of the log:
+request that arrives meanwhile is not compared.  A comparison is one line of the log:
 
     shadow=NAME request=TYPE name=INSTANCE same=no ours=a/b theirs=c/d score=OURS/THEIRS ms=N
 """
 
 from __future__ import annotations
 
-import faulthandler
 import fcntl
 import logging
 import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -25,8 +24,6 @@ from ganeti_steward.core import log
 from ganeti_steward.core.config.load import config_path
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import PluginError
-from ganeti_steward.core.hooks.calls import PluginRules
-from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.iallocator.comparison import (
     names,
     request_type,
@@ -35,16 +32,12 @@ from ganeti_steward.core.iallocator.comparison import (
     short,
     word,
 )
-from ganeti_steward.core.iallocator.dispatch import Question, ask_member
+from ganeti_steward.core.iallocator.members import Members, Question, opened
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
-from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.core.model.requests import Allocate, Relocate
 from ganeti_steward.plugins.shadow.config import Shadow
-
-#: Seconds all shadows of a request may take beyond their limits together.
-_SLACK: Final = 60
 
 _log = logging.getLogger(__name__)
 
@@ -86,53 +79,48 @@ def _detach(config: Config) -> None:
 
 
 def _compare_alone(config: Config, raw: bytes, options: Options, answer: bytes) -> None:
-    """Log what the shadows say, unless another process is about it."""
-    request = read_message(raw)[1]
-    shadows = config.shadows(request_type(request))
-    if not shadows:
+    """Log the comparisons, unless another process is making some."""
+    cluster, request = read_message(raw)
+    if not config.shadows(request_type(request)):
         return
-    with open(config_path(), "rb") as lock, open(os.devnull, "w") as nowhere:
+    with open(config_path(), "rb") as lock:
         try:
-            # Only where there is a configuration there are shadows, so the file is there.
+            # Only where there is a configuration there are shadows, so the file exists.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             _log.info("shadows are not asked, they are busy: name=%s", names(request))
             return
-        # Even a plugin that never comes back to Python must not keep the lock for ever.
-        limit = len(shadows) * config.section(Shadow).time_limit + _SLACK
-        faulthandler.dump_traceback_later(limit, exit=True, file=nowhere)
-        for line in compare(config, raw, options, answer):
+        for line in compare(Question(request, cluster, config, options, raw=raw), answer):
             _log.info("%s", line)
 
 
-def compare(config: Config, raw: bytes, options: Options, answer: bytes) -> Iterator[str]:
-    """Ask each shadow of a message's type: one line for each; raises StewardError.
+def compare(question: Question, answer: bytes) -> Iterator[str]:
+    """Compare each shadow of a request: one line for each; raises StewardError.
 
     ``answer`` is what was answered to the message.
     """
-    cluster, request = read_message(raw)
+    config, options = question.config, question.options
     if options.measured:
         from ganeti_steward.allocators.state.measured_load import measured
 
-        cluster, _ = measured(cluster, options)
-    plugins = Plugins(config)
-    rules = PluginRules(plugins, config, request)
-    question = Question(request, cluster, Context(options, rules), plugins, raw)
+        cluster, _ = measured(question.cluster, options)
+        question = question._replace(cluster=cluster)
     ours = _read_answer(answer)
-    for name in config.shadows(request_type(request)):
-        yield _compared(name, question, ours, config.section(Shadow).time_limit)
+    with opened(question) as members:
+        for name in config.shadows(request_type(question.request)):
+            yield _compared(name, question, members, ours)
 
 
-def _compared(name: str, question: Question, ours: Outcome, limit: float) -> str:
+def _compared(name: str, question: Question, members: Members, ours: Outcome) -> str:
     """One line on one shadow."""
     request, cluster = question.request, question.cluster
     started = time.monotonic()
     theirs: Outcome | None = None
     try:
-        theirs = ask_member(name, question, limit)
-        said, info = short(theirs, request, cluster), theirs.info if theirs else "-"
+        theirs = members.ask(name, question.config.section(Shadow).time_limit)
+        summary, info = short(theirs, request, cluster), theirs.info if theirs else "-"
     except PluginError as err:
-        said, info = "failed", str(err)
+        summary, info = "failed", str(err)
     milliseconds = int((time.monotonic() - started) * 1000)
     fields = {
         "shadow": word(name),
@@ -140,7 +128,7 @@ def _compared(name: str, question: Question, ours: Outcome, limit: float) -> str
         "name": names(request),
         "same": "yes" if same(ours, theirs, request, cluster) else "no",
         "ours": short(ours, request, cluster),
-        "theirs": said,
+        "theirs": summary,
         "score": f"{_score(ours, question)}/{_score(theirs, question)}",
         "ms": milliseconds,
     }
@@ -157,7 +145,7 @@ def _read_answer(raw: bytes) -> Outcome:
 
 
 def _score(outcome: Outcome | None, question: Question) -> str:
-    """The cluster's score after an answer; ``-`` where nobody comes to live anywhere."""
+    """The cluster's score after an answer; ``-`` where it places no instance."""
     request, cluster = question.request, question.cluster
     places = settled(outcome.result, request, cluster) if isinstance(outcome, Answer) else []
     if not places:
@@ -166,5 +154,5 @@ def _score(outcome: Outcome | None, question: Question) -> str:
     template = places[0].instance.template if known else None
     from ganeti_steward.allocators.score.cluster_score import score_after  # imports numpy
 
-    kvm_memory = question.context.options.kvm_memory
+    kvm_memory = question.options.kvm_memory
     return f"{score_after(cluster, places, template, kvm_memory):.8f}"

@@ -14,7 +14,7 @@ from programs import HANGING, ended_at_last, is_running, notes, program, wait_un
 from unkillable import frozen_filesystem, needs_freezing, state
 from whitelists import needs_root, safe_directory
 
-from ganeti_steward.core import process as runner
+from ganeti_steward.core import process_group
 from ganeti_steward.core.model.finding import CheckResult, Finding, NotApplicable, Unknown
 from ganeti_steward.diagnose.sources import whitelist as whitelist_module
 from ganeti_steward.diagnose.sources.commands import find_commands, run_command
@@ -234,7 +234,7 @@ def test_looking_at_it_hangs(commands: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_signals_that_do_nothing(commands: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for what cannot be killed, where no filesystem can be frozen."""
-    monkeypatch.setattr(runner, "_signal", lambda pid, number: True)
+    monkeypatch.setattr(process_group, "signal_group", lambda pid, number: True)
     path = program(commands, "raid", "echo $$ > NOTES; exec sleep 3600")
     with ended_at_last(path):
         assert run_command("raid", SHORT, 1000, directory=str(commands)) == [KILLED]

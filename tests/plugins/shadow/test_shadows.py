@@ -158,31 +158,16 @@ def test_plugins_that_fail(site: Site, capture: Capture) -> None:
 
 
 def test_a_shadow_that_dies(site: Site, capture: Capture) -> None:
-    """It takes the comparing process with it, and nothing else; the next one is made."""
-    site.plugin(
-        "dies",
-        f"""
-        @hookimpl
-        def steward_allocate(request):
-            open({str(site.path / "died")!r}, "w").close()
-            if request.instance.vcpus == 2:
-                os.kill(os.getpid(), 9)
-            return Answer(["node1.lab", "node2.lab"], "mine")
-        """,
+    """It is reported, and the next one is compared."""
+    site.plugin("dies", "@hookimpl\ndef steward_allocate():\n    os.kill(os.getpid(), 9)\n")
+    configure(site, "allocate", "dies", "balanced")
+    found = compared(site, capture("allocate-drbd"), 2)
+    assert [line["shadow"] for line in found] == ["dies", "balanced"]
+    assert (found[0]["theirs"], found[0]["info"]) == (
+        "failed",
+        "plugin dies: its process was ended by SIGKILL",
     )
-    configure(site, "allocate", "dies")
-    message = capture("allocate-drbd")
-    assert message["request"]["vcpus"] == 2
-    assert site.run(message)["success"] is True
-    wait_until((site.path / "died").exists, "the shadow's death")
-    message["request"]["vcpus"] = 1
-
-    def made() -> bool:
-        site.run(message)
-        return bool(lines(site))
-
-    wait_until(made, "a comparison")
-    assert lines(site)[0]["theirs"] == "node1.lab/node2.lab"
+    assert found[1]["same"] == "yes"
 
 
 def test_a_hanging_shadow(site: Site, capture: Capture) -> None:

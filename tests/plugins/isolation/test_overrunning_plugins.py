@@ -1,7 +1,4 @@
-"""A plugin that does not end is stopped after its limit, and named.
-
-Real processes where a plugin resists: should the guard fail, the test fails, and does not hang.
-"""
+"""A plugin that does not end is stopped after its limit, and named."""
 
 from __future__ import annotations
 
@@ -13,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from ganeti_steward.core.errors import PluginError
-from ganeti_steward.core.hooks import timed_call as guard
+from ganeti_steward.core.hooks import timed_call
 
 if TYPE_CHECKING:
     from sites import Capture, Site
 
 #: Seconds; what a test may take is far above, as machines are busy.
 LIMIT: Final = 0.3
-PATIENCE: Final = 60
+ENOUGH: Final = 60
 
 HANGING: Final = {
     "busy": "while True: pass",
@@ -102,7 +99,7 @@ def test_rules(site: Site, capture: Capture, hook: str, body: str) -> None:
     started = time.monotonic()
     info = site.refused(capture("allocate-drbd"))
     assert info == "plugin endless: took longer than its 0.3 s and was stopped"
-    assert time.monotonic() - started < PATIENCE
+    assert time.monotonic() - started < ENOUGH
 
 
 def test_allocator(site: Site, capture: Capture) -> None:
@@ -150,9 +147,8 @@ def test_real_process(site: Site, capture: Capture, name: str) -> None:
     site.configure("endless", limit=LIMIT)
     answer = site.run(capture("allocate-drbd"))
     assert answer["success"] is False
-    faults = ("took longer than its 0.3 s and was stopped", "failed: ValueError: interrupted")
-    assert answer["info"] in [f"Request failed: plugin endless: {fault}" for fault in faults]
-    assert ("ValueError" in answer["info"]) == ("ValueError" in body)
+    fault = "took longer than its 0.3 s and was stopped"
+    assert answer["info"] == f"Request failed: plugin endless: {fault}"
 
 
 @pytest.mark.parametrize("name", ["bare except", "long cleaning up"])
@@ -163,25 +159,23 @@ def test_resisting_allocator(site: Site, capture: Capture, name: str) -> None:
     assert set(site.run(capture("allocate-drbd"))["result"]) == {"node1.lab", "node2.lab"}
 
 
-def test_nothing_is_left_behind() -> None:
+def test_a_built_in_plugin_is_stopped() -> None:
+    """By an alarm, as only built-in plugins run in this process; nothing of it is left behind."""
     before = signal.getsignal(signal.SIGALRM)
     with pytest.raises(PluginError, match="plugin endless: took longer than its"):
-        guard.call("endless", 0.05, lambda: time.sleep(3600))
-    assert guard.call("quick", 5, lambda: 7) == 7
+        timed_call.call("endless", 0.05, lambda: time.sleep(3600))
+    assert timed_call.call("quick", 5, lambda: 7) == 7
     assert signal.getsignal(signal.SIGALRM) is before
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
-def test_nested_calls() -> None:
-    """The inner limit stops the inner call alone; the outer one still holds after it."""
-
+def test_the_outermost_call_of_built_in_plugins_is_limited() -> None:
     def outer() -> None:
-        with pytest.raises(PluginError, match="plugin inner: took longer than its"):
-            guard.call("inner", 0.05, lambda: time.sleep(3600))
+        assert timed_call.call("inner", 0.01, lambda: time.sleep(0.1) or 7) == 7
         time.sleep(3600)
 
     with pytest.raises(PluginError, match="plugin outer: took longer than its"):
-        guard.call("outer", 0.5, outer)
+        timed_call.call("outer", 0.5, outer)
 
 
 def test_outside_the_main_thread() -> None:
@@ -189,13 +183,13 @@ def test_outside_the_main_thread() -> None:
     found: list[object] = []
 
     def work() -> None:
-        found.append(guard.call("quick", 0.01, lambda: 7))
+        found.append(timed_call.call("quick", 0.01, lambda: 7))
         try:
-            guard.call("broken", 0.01, lambda: 1 / 0)
+            timed_call.call("broken", 0.01, lambda: 1 / 0)
         except PluginError as err:
             found.append(str(err))
 
     thread = threading.Thread(target=work)
     thread.start()
-    thread.join(PATIENCE)
+    thread.join(ENOUGH)
     assert found == [7, "plugin broken: failed: ZeroDivisionError: division by zero"]

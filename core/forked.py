@@ -1,0 +1,91 @@
+"""The first steps of a forked child: it lets go of everything that belongs to its parent."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import resource
+import signal
+import sys
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Final
+
+#: Signals for which the parent may have handlers that must not run in the child.
+_ORDINARY: Final = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGALRM,
+    signal.SIGCHLD,
+)
+
+#: prctl's number for "send me this signal when my parent ends".
+_SET_PARENT_DEATH_SIGNAL: Final = 1
+
+
+def detach(keep: Collection[int], errors: int) -> None:
+    """Become the leader of a session; hold only these descriptors and the log file.
+
+    Standard output and standard error both lead to the descriptor ``errors``, standard input
+    to nothing.  The other numbers stay in use: an object that still owns one must not close
+    another file.
+    """
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(errors, 1)
+    os.dup2(errors, 2)
+    kept = {0, 1, 2, nothing, *keep, *_log_files()}
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        if descriptor not in kept:
+            # The descriptor of the listing itself is closed by now.
+            with suppress(OSError):
+                os.dup2(nothing, descriptor, inheritable=False)
+    sys.stdin = os.fdopen(0, closefd=False)
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        stream = os.fdopen(number, "w", buffering=1, errors="backslashreplace", closefd=False)
+        setattr(sys, name, stream)
+
+
+def _log_files() -> set[int]:
+    """The descriptors the program's log is written to."""
+    handlers = logging.getLogger("ganeti_steward").handlers
+    streams = [one.stream for one in handlers if isinstance(one, logging.FileHandler)]
+    return {stream.fileno() for stream in streams if stream}
+
+
+def reset_signals() -> None:
+    """Give every signal its default action, and let none be blocked."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.set_wakeup_fd(-1)
+    for number in _ORDINARY:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def end_with_parent(parent: int) -> None:
+    """Be killed when the parent, a process id, ends in whatever way."""
+    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def limit_memory(more: int) -> None:
+    """Allow ``more`` bytes of address space besides what is used now; write no core file.
+
+    Where the machine itself runs out of memory first, the kernel ends this process first.
+    """
+    with open("/proc/self/statm", "rb") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    _lower(resource.RLIMIT_AS, used + more)
+    _lower(resource.RLIMIT_CORE, 0)
+    with suppress(OSError), open("/proc/self/oom_score_adj", "wb") as file:
+        file.write(b"1000")
+
+
+def _lower(kind: int, limit: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    if hard == resource.RLIM_INFINITY or limit < hard:
+        resource.setrlimit(kind, (limit, limit))
