@@ -102,10 +102,9 @@ def word(good: Callable[[str], bool], what: str, *, hint: str) -> Kind:
     """
 
     def fault(value: Any) -> str:
-        bad = _text(value)
-        if bad or value == "" or good(value):
-            return bad
-        return f"{quoted(value)} is no {what} ({hint})"
+        if not isinstance(value, str):
+            return f"the {what} ({hint}) is expected, found {describe(value)}"
+        return "" if value == "" or good(value) else f"{quoted(value)} is no {what} ({hint})"
 
     return Kind(fault, what)
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import Annotated, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.model.finding import STATUSES, CheckResult, Finding, NotApplicable, Unknown
+from ganeti_steward.core.config.finding_kinds import COMMAND, STATUS
+from ganeti_steward.core.model.finding import (
+    LIVE_REPAIR,
+    CheckResult,
+    Finding,
+    NotApplicable,
+    Unknown,
+)
 from ganeti_steward.core.model.machine import Machine
 
 #: The name of the entry point; every source begins with it.
 NAME = "acme_raid"
 
 PROGRAM = "acmecli"
-
-#: What an administrator can set in [plugin.acme_raid].
-DEFAULTS = {
-    "repair": "replace-drive",
-    "drive-status": "live-repair",
-    "controller-status": "live-repair",
-    "volume-status": "live-repair",
-}
 
 FINE = {
     "controller": ("optimal",),
@@ -34,20 +33,26 @@ BROKEN = {
 }
 
 
+class Settings(NamedTuple):
+    """[plugin.acme_raid]: what an administrator can set."""
+
+    repair: Annotated[str, COMMAND, "The repair command for a drive."] = "replace-drive"
+    drive_status: Annotated[str, STATUS, "The status when a drive failed."] = LIVE_REPAIR
+    controller_status: Annotated[str, STATUS, "The status when a controller fails."] = LIVE_REPAIR
+    volume_status: Annotated[str, STATUS, "The status when a volume failed."] = LIVE_REPAIR
+
+
 class AcmeRaid:
     """Asks acmecli, and says how each controller, volume and drive is."""
 
-    def __init__(self) -> None:
-        self.settings = dict(DEFAULTS)
+    CONFIG = Settings
 
-    def configure(self, settings: Mapping[str, Any]) -> None:
-        """Take the section [plugin.acme_raid]; whatever is wrong with it must not pass."""
-        for key, value in settings.items():
-            if key not in DEFAULTS:
-                raise ValueError(f"{key}: no such key (known: {', '.join(DEFAULTS)})")
-            if key.endswith("-status") and value not in STATUSES:
-                raise ValueError(f"{key}: {value!r} is none of {', '.join(STATUSES)}")
-        self.settings = DEFAULTS | dict(settings)
+    def __init__(self) -> None:
+        self.settings = Settings()
+
+    def configure(self, settings: Settings) -> None:
+        """Take the section [plugin.acme_raid]."""
+        self.settings = settings
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
@@ -75,8 +80,8 @@ class AcmeRaid:
             return Finding(source, "Ok")
         if state not in BROKEN[kind]:
             return Unknown(source, "is in a state that is not known")
-        status = self.settings[f"{kind}-status"]
-        command = self.settings["repair"] if kind == "drive" else ""
+        status = getattr(self.settings, f"{kind}_status")
+        command = self.settings.repair if kind == "drive" else ""
         return Finding(source, status, command, {"name": name, "state": state})
 
 

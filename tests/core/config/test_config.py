@@ -140,6 +140,11 @@ _BAD = [
     ("[diagnose]\ncommands = ['a.b']", "diagnose.commands: 'a.b' is no name of a command"),
     ("[diagnose]\npool-user = ['*']", "diagnose.pool-user: '*' is no name of a command"),
     ("[diagnose]\nseveral-command = '../x'", "'../x' is no name of a command (letters, digits"),
+    (
+        "[diagnose]\nseveral-command = 1",
+        "diagnose.several-command: the name of a command (letters, digits, _ and - only) is "
+        "expected, found the number 1",
+    ),
     ("[diagnose]\nseveral-status = 'Ok'", "one of live-repair, evacuate, evacuate-failover is"),
     ("[diagnose]\nappear-after = 0", "diagnose.appear-after: 0 is not between 1 and 1000"),
     ("[agent]\nport = 70000", "agent.port: 70000 is not between 1 and 65535"),
