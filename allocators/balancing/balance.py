@@ -66,7 +66,7 @@ def _moved(plans: list[GroupPlan], cluster: Cluster) -> list[tuple[str, str, lis
         (
             job.resident.demand.instance.name,
             cluster.groups[plan.group].name,
-            [cluster.nodes[node].name for node in job.place if node >= 0],
+            list(plan.before.frame.node_names(job.place)),
         )
         for plan in plans
         for job in plan.jobs

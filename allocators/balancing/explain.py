@@ -9,7 +9,7 @@ from ganeti_steward.core.model.explanation import GroupBalance, Move
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.balancing.plan import GroupPlan
-    from ganeti_steward.allocators.balancing.schedule import NodePair, Planned
+    from ganeti_steward.allocators.balancing.schedule import Planned
 
 
 def explain(plan: GroupPlan, *, capacity: bool) -> GroupBalance:
@@ -33,16 +33,11 @@ def explain(plan: GroupPlan, *, capacity: bool) -> GroupBalance:
 
 
 def _move(plan: GroupPlan, job: Planned) -> Move:
-    instance = job.resident.demand.instance
+    frame, instance = plan.before.frame, job.resident.demand.instance
     return Move(
         instance=instance.name,
-        before=_names(plan, job.resident[1:]),
-        after=_names(plan, job.place),
+        before=frame.node_names(job.resident.nodes),
+        after=frame.node_names(job.place),
         copied=job.copies * instance.disk_space,
         score=job.score,
     )
-
-
-def _names(plan: GroupPlan, place: NodePair) -> tuple[str, ...]:
-    nodes = plan.before.frame.cluster.nodes
-    return tuple(nodes[node].name for node in place if node >= 0)

@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ganeti_steward.allocators.rules.move_kinds import (
+    FAILOVER,
+    REPLACE_AND_FAILOVER,
+    REPLACE_PRIMARY,
+    REPLACE_SECONDARY,
+    kind_between,
+)
+
 if TYPE_CHECKING:
     from ganeti_steward.allocators.balancing.group_model import GroupModel
     from ganeti_steward.allocators.balancing.preferences import Preferences
+    from ganeti_steward.allocators.rules.move_kinds import MoveKind
     from ganeti_steward.allocators.state.state import Ints, Mask
-
-#: The moves of a drbd instance: see `board_moves`.
-REPLACE, REPLACE_FAILOVER, FAILOVER_REPLACE, AROUND, FAILOVER = range(5)
 
 
 class AllowedMoves(NamedTuple):
@@ -39,16 +45,11 @@ class Legality:
         model, one = self._model, np.array([instance])
         if secondary < 0:
             return bool(self.single(one, np.array([primary]))[0])
-        p, s = model.place(instance)
-        places = {
-            (s, p): (FAILOVER, s),
-            (p, secondary): (REPLACE, secondary),
-            (primary, p): (REPLACE_FAILOVER, primary),
-            (s, secondary): (FAILOVER_REPLACE, secondary),
-            (primary, s): (AROUND, primary),
-        }
-        at = places.get((primary, secondary))
-        return at is not None and bool(self.drbd(at[0], one, np.array([at[1]])).all())
+        kind = kind_between(model.place(instance), (primary, secondary))
+        if kind is None:
+            return False
+        target = secondary if kind.secondary_is_new else primary
+        return bool(self.drbd(kind, one, np.array([target])).all())
 
     def single(self, g: Ints, t: Ints) -> Mask:
         """Whether an instance on external storage may go to a node."""
@@ -62,25 +63,25 @@ class Legality:
             legal &= ~model.usable[p]
         return legal
 
-    def drbd(self, kind: int, g: Ints, t: Ints) -> Mask:
+    def drbd(self, kind: MoveKind, g: Ints, t: Ints) -> Mask:
         """Whether every step of a kind of move keeps to the rules."""
         model, allowed = self._model, self._allowed
         p, s = model.primary[g], model.secondary[g]
         dead_p, dead_s = ~model.usable[p], ~model.usable[s]
-        if kind == FAILOVER:
+        if kind is FAILOVER:
             over: Mask = self._failover_fits(g) & self._migrates(dead_p)
             return over
         legal: Mask = model.usable[t] & (t != p) & (t != s) & allowed.disk_moves
-        if kind == REPLACE:
+        if kind is REPLACE_SECONDARY:
             legal &= model.live[p] & self._secondary_fits(g, t, p, dead_s)
             return legal
         legal = legal & self._migrates(dead_p)
-        if kind == REPLACE_FAILOVER:
+        if kind is REPLACE_AND_FAILOVER:
             legal &= ~dead_p & self._secondary_fits(g, t, p, dead_s) & self._stays_beside(g, t)
             legal &= self._primary_fits(g, t, False) & self._accepted(p, t)
             return legal
         legal &= self._failover_fits(g) & self._secondary_fits(g, t, s, dead_p)
-        if kind == AROUND:
+        if kind is REPLACE_PRIMARY:
             legal &= self._primary_fits(g, t, False) & self._accepted(s, t)
             legal &= self._keeps_beside(g, t) & (not allowed.restricted_migration)
         return legal

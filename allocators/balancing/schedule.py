@@ -10,21 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ganeti_steward.allocators.rules import move_kinds as moves
-from ganeti_steward.allocators.rules.move_kinds import Mover
+from ganeti_steward.allocators.rules.move_kinds import job, kind_between
 from ganeti_steward.allocators.rules.move_rules import MoveRules
 from ganeti_steward.allocators.score.score import Scorer
-from ganeti_steward.allocators.state.state import Resident
+from ganeti_steward.core.model.opcodes import Operation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ganeti_steward.allocators.rules.candidates import Terms
-    from ganeti_steward.allocators.state.state import Mask, State
+    from ganeti_steward.allocators.rules.move_kinds import MoveKind
+    from ganeti_steward.allocators.state.state import Mask, NodePair, Resident, State
     from ganeti_steward.core.model.opcodes import Job
-
-#: A place: primary and secondary by cluster index, -1 without a secondary.
-NodePair = tuple[int, int]
 
 
 class Target(NamedTuple):
@@ -54,11 +51,6 @@ class Schedule(NamedTuple):
     after: State
 
 
-class _Step(NamedTuple):
-    kind: str
-    place: NodePair
-
-
 def schedule(state: State, targets: Sequence[Target], members: Mask) -> Schedule:
     """Jobs for as many of the targets as can be reached, each legal after those before.
 
@@ -82,66 +74,49 @@ def schedule(state: State, targets: Sequence[Target], members: Mask) -> Schedule
 
 
 def _reached(state: State, target: Target, members: Mask) -> tuple[Planned, State] | None:
-    """The job to a place and the state after it; None when the rules forbid every sequence."""
-    for path in _paths(target):
-        after, resident = state, target.resident
-        job: Job = []
-        for step in path:
-            mover = Mover(resident.demand, resident.primary, resident.secondary, target.terms)
-            moved = _moved(after, mover, step, members)
-            if moved is None:
+    """The job to a place and the state after it; None when the rules forbid every path."""
+    instance = target.resident.demand.instance
+    for path in _paths(target.resident.nodes, target.place):
+        after: State | None = state
+        resident, operations, copies = target.resident, list[Operation](), 0
+        for place in path:
+            kind = kind_between(resident.nodes, place)
+            assert after is not None
+            assert kind is not None
+            after = _moved(after, resident, target.terms, kind, place, members)
+            if after is None:
                 break
-            after, resident = moved, Resident(resident.demand, *step.place)
-            names = [state.frame.cluster.nodes[node].name for node in step.place if node >= 0]
-            job += moves.job(mover, step.kind, names[0], names[-1] if len(names) > 1 else "")
-        else:
-            copies = sum(step.kind.count(moves.REPLACE) for step in path)
+            primary, *secondary = state.frame.node_names(place)
+            operations += job(instance, kind, primary, "".join(secondary))
+            resident, copies = (
+                resident._replace(primary=place[0], secondary=place[1]),
+                (copies + kind.copies),
+            )
+        if after is not None:
             score = Scorer(after, members).score
-            return Planned(target.resident, target.place, job, copies, score), after
+            return Planned(target.resident, target.place, operations, copies, score), after
     return None
 
 
-def _paths(target: Target) -> Iterator[tuple[_Step, ...]]:
-    """Ways to a place, those with fewer steps first; with two new nodes it takes two."""
-    p, s = target.resident.primary, target.resident.secondary
-    a, b = target.place
-    if s < 0:
-        yield (_Step(moves.MOVE, target.place),)
-    elif {a, b} & {p, s}:
-        yield (_step((p, s), (a, b)),)
-    else:
-        for between in ((a, p), (p, b), (s, b), (a, s), (s, a), (b, p)):
-            yield _step((p, s), between), _step(between, (a, b))
+def _paths(now: NodePair, then: NodePair) -> Iterator[tuple[NodePair, ...]]:
+    """Places to pass, shorter paths first; two new nodes take two moves."""
+    (p, s), (a, b) = now, then
+    if s < 0 or {a, b} & {p, s}:
+        yield (then,)
+        return
+    for between in ((a, p), (p, b), (s, b), (a, s), (s, a), (b, p)):
+        yield between, then
 
 
-def _step(now: NodePair, then: NodePair) -> _Step:
-    """The kind of move from one place to another that shares a node with it."""
-    p, s = now
-    if then == (s, p):
-        return _Step(moves.FAIL_OVER, then)
-    if then[0] == p:
-        return _Step(moves.REPLACE, then)
-    if then[1] == p:
-        return _Step(moves.REPLACE_FAIL_OVER, then)
-    kind = moves.FAIL_OVER_REPLACE if then[0] == s else moves.FAIL_OVER_REPLACE_BACK
-    return _Step(kind, then)
-
-
-def _moved(state: State, mover: Mover, step: _Step, members: Mask) -> State | None:
-    """The state after one step, None when a rule forbids it."""
-    left = state.removed(_found(state, mover))
-    rules = MoveRules(left, mover, members & state.frame.usable)
-    verdicts = rules.check(step.kind)
+def _moved(
+    state: State, resident: Resident, terms: Terms, kind: MoveKind, place: NodePair, members: Mask
+) -> State | None:
+    """The state after one move, None when a rule forbids it."""
+    left = state.removed(state.find(resident.demand, resident.primary) or resident)
+    rules = MoveRules(left, resident, terms, members & state.frame.usable)
+    verdicts = rules.check(kind)
     if verdicts.blocked:
         return None
-    if not all(role.fits[node] for role, node in zip(verdicts.roles, step.place, strict=False)):
+    if not all(role.fits[node] for role, node in zip(verdicts.roles, place, strict=False)):
         return None
-    return left.placed(mover.demand, *step.place)
-
-
-def _found(state: State, mover: Mover) -> Resident:
-    """The resident as this state holds it."""
-    for resident in state.residents[mover.primary]:
-        if resident.demand is mover.demand:
-            return resident
-    raise LookupError(mover.demand.instance.name)
+    return left.placed(resident.demand, *place)

@@ -1,17 +1,8 @@
 """All ways to move one instance, judged for many instances and targets at once (allocation 4.4).
 
-A drbd instance on (p, s) can go, with one copy of its disks or none, to
-
-==============  ==========================================================
-(s, p)          fail over
-(p, t)          replace the secondary
-(t, p)          replace the secondary, then fail over
-(s, t)          fail over, then replace the secondary
-(t, s)          fail over, replace the secondary, fail over
-==============  ==========================================================
-
-for every other node t; an instance on external storage from p to t.  Every step keeps to the
-rules by itself: strict, but for a node left that is unusable.
+A drbd instance can move by each of `move_kinds.DRBD_MOVES` to every other node t; an instance
+on external storage can move to t.  Every step obeys the rules by itself: the soft rules are
+dropped only where the node that is left is unusable.
 
 Instances and targets are index arrays that are broadcast: ``instances[:, None]`` with all nodes
 judges every target of each instance, two arrays of one length judge pairs.
@@ -25,8 +16,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from ganeti_steward.allocators.balancing.deltas import Deltas
-from ganeti_steward.allocators.balancing.legality import FAILOVER, AllowedMoves, Legality
+from ganeti_steward.allocators.balancing.legality import AllowedMoves, Legality
 from ganeti_steward.allocators.balancing.preferences import Preferences
+from ganeti_steward.allocators.rules.move_kinds import DRBD_MOVES, FAILOVER
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.balancing.group_model import GroupModel
@@ -92,38 +84,35 @@ class SingleMoves:
         p, s = model.primary[instances], model.secondary[instances]
         gains = self._drbd_gains(instances)
         ranks = gains.copy()
-        ranks[:FAILOVER] /= self.allowed.disk_factor
+        for row, kind in enumerate(DRBD_MOVES):
+            if kind.copies:
+                ranks[row] /= self.allowed.disk_factor
         flat = ranks.transpose(1, 0, 2).reshape(len(instances), -1)
         chosen = flat.argmax(axis=1)
-        kind, target = np.divmod(chosen, model.size)
-        primary = np.stack([p, target, s, target, s])[kind, rows]
-        secondary = np.stack([target, p, target, s, p])[kind, rows]
-        return Best(gains[kind, rows, target], flat[rows, chosen], primary, secondary)
+        best, target = np.divmod(chosen, model.size)
+        places = [kind.place(p, s, target) for kind in DRBD_MOVES]
+        primary = np.stack([first for first, _ in places])[best, rows]
+        secondary = np.stack([second for _, second in places])[best, rows]
+        return Best(gains[best, rows, target], flat[rows, chosen], primary, secondary)
 
     def _drbd_gains(self, instances: Ints) -> Floats:
         """kind x instance x target; failing over is shown at the place of the secondary."""
         model, deltas, g, t = self.model, self.deltas, instances[:, None], self._nodes
         p, s = model.primary[g], model.secondary[g]
-        gains = np.full((5, len(instances), model.size), -np.inf)
+        gains = np.full((len(DRBD_MOVES), len(instances), model.size), -np.inf)
         t_secondary = deltas.secondary_at(g, t, p)
         t_primary, left_p = deltas.primary_at(g, t), deltas.primary_left(g)
         left_s, promoted = deltas.secondary_left(g), deltas.secondary_promoted(g)
-        kinds = (
+        changes = (
             left_s.plus(t_secondary),
             left_s.plus(t_primary).plus(deltas.demoted(g, t)),
             left_p.plus(promoted).plus(deltas.secondary_at(g, t, s)),
             left_p.plus(t_primary).plus(deltas.kept(g, t)),
             promoted.plus(deltas.demoted(g, s)),
         )
-        for kind, delta in enumerate(kinds):
-            gain = deltas.gain(delta) - self._costs(kind, g, t)
-            where = t if kind != FAILOVER else s
-            gains[kind] = np.where(self.legality.drbd(kind, g, where), gain, -np.inf)
-        gains[FAILOVER][model.secondary[instances][:, None] != t] = -np.inf
+        for row, (kind, delta) in enumerate(zip(DRBD_MOVES, changes, strict=True)):
+            gain = deltas.gain(delta) - self.preferences.costs(g, *kind.place(p, s, t))
+            where = t if kind is not FAILOVER else s
+            gains[row] = np.where(self.legality.drbd(kind, g, where), gain, -np.inf)
+        gains[DRBD_MOVES.index(FAILOVER)][model.secondary[instances][:, None] != t] = -np.inf
         return gains
-
-    def _costs(self, kind: int, g: Ints, t: Ints) -> Floats | float:
-        """What tags and the site say of a kind of move."""
-        p, s = self.model.primary[g], self.model.secondary[g]
-        primary, secondary = (p, t, s, t, s)[kind], (t, p, t, s, p)[kind]
-        return self.preferences.costs(g, primary, secondary)

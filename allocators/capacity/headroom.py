@@ -21,13 +21,10 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Terms
     from ganeti_steward.allocators.rules.checks import Check
     from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, State
+    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, NodePair, State
 
 #: What a resource that is not asked for at all can hold.
 MANY: Final = 2**31
-
-NodePair = tuple[int, int]
-"""primary and secondary; the secondary is -1 where there is none"""
 
 
 class Headroom:

@@ -24,10 +24,10 @@ from ganeti_steward.allocators.state import state as st
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.capacity.headroom import Headroom, NodePair
+    from ganeti_steward.allocators.capacity.headroom import Headroom
     from ganeti_steward.allocators.rules.candidates import Terms
     from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, State
+    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, NodePair, State
 
 
 class HeadroomScore:

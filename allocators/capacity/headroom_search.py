@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.capacity.headroom import Headroom, NodePair
-    from ganeti_steward.allocators.state.state import Floats, Ints, Mask
+    from ganeti_steward.allocators.capacity.headroom import Headroom
+    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, NodePair
 
 #: How many places are tried at most in making room for two copies in place of one.
 _EFFORT: Final = 6_000

@@ -9,7 +9,7 @@ from ganeti_steward.allocators.moves.planning import Planner
 from ganeti_steward.allocators.moves.tried import TriedMoves, group_trial, placement_of, try_moves
 from ganeti_steward.allocators.placement.info import disk_note, group_refusal
 from ganeti_steward.allocators.placement.placing import refused
-from ganeti_steward.allocators.rules.move_kinds import REPLACE, job
+from ganeti_steward.allocators.rules.move_kinds import job
 from ganeti_steward.allocators.score.final_score import FinalScore
 from ganeti_steward.core.model.answer import Answer, Outcome
 from ganeti_steward.core.model.opcodes import moves_result
@@ -35,13 +35,14 @@ def move_all(state: State, tasks: Sequence[MoveTask], context: Context) -> Outco
     """
     search = BestMoveSearch(FinalScore(state))
     plan = Planner(state, tasks, search).plan()
-    nodes, groups = state.frame.cluster.nodes, state.frame.cluster.groups
+    groups = state.frame.cluster.groups
     moved: list[tuple[str, str, list[str]]] = []
     jobs: list[Job] = []
     for at, found in plan.found.items():
-        names = [nodes[node].name for node in found.nodes if node >= 0]
+        names = list(state.frame.node_names(found.nodes))
+        instance = tasks[at].resident.demand.instance
         moved.append((tasks[at].name, groups[found.group].name, names))
-        jobs.append(job(tasks[at].mover, found.kind, names[0], names[-1]))
+        jobs.append(job(instance, found.kind, names[0], names[-1]))
     failed = [
         (task.name, task.fault or _reason(try_moves(plan.state, task, None, search)))
         for at, task in enumerate(tasks)
@@ -66,8 +67,8 @@ def _explained(
 
 
 def _disk_note(state: State, tasks: Sequence[MoveTask]) -> str:
-    movers = (task.mover for task in tasks)
-    return max((disk_note(refused(state, m.demand, "", m.terms)) for m in movers), default="")
+    refusals = (refused(state, task.resident.demand, "", task.terms) for task in tasks)
+    return max(map(disk_note, refusals), default="")
 
 
 def _reason(tried: TriedMoves) -> str:
@@ -86,7 +87,7 @@ def _reason(tried: TriedMoves) -> str:
 def _group_reason(tried: TriedMoves, trials: list[MoveTrial]) -> str:
     told: dict[str, str] = {}
     for trial in trials:
-        copies = trial.kind.count(REPLACE)
+        copies = trial.kind.copies
         told.setdefault(_refusal(tried, trial), _COPIES[copies])
     by_copies: dict[str, str] = {}
     for text, copies_text in told.items():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ganeti_steward.allocators.rules.move_kinds import REPLACE
 from ganeti_steward.allocators.rules.move_rules import MoveRules
 from ganeti_steward.allocators.score.final_score import FinalPairPlaces, FinalSinglePlaces
 from ganeti_steward.allocators.score.global_n1 import PlaceFilter
@@ -16,26 +16,29 @@ from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ganeti_steward.allocators.rules.candidates import Terms
     from ganeti_steward.allocators.rules.checks import Check
-    from ganeti_steward.allocators.rules.move_kinds import Mover
+    from ganeti_steward.allocators.rules.move_kinds import MoveKind
     from ganeti_steward.allocators.rules.move_rules import MoveVerdicts
     from ganeti_steward.allocators.score.final_score import FinalScore
     from ganeti_steward.allocators.score.global_n1 import CapacityTest
     from ganeti_steward.allocators.score.ranked_places import RankedPlace
     from ganeti_steward.allocators.score.score import Scorer
-    from ganeti_steward.allocators.state.state import Mask, Resident, State
+    from ganeti_steward.allocators.state.state import Mask, NodePair, Resident, State
 
 #: Effort of a capacity test; trying one kind of move counts 1.
 _TEST: Final = 20
 
 #: Ways of moving, in the order in which they are tried.
-Stages = tuple[tuple[str, ...], ...]
+Stages = tuple[tuple["MoveKind", ...], ...]
 
 
 class MoveTask(NamedTuple):
     """One instance to be moved, and how that may be done."""
 
-    mover: Mover
+    resident: Resident
+    """the instance where it is now"""
+    terms: Terms
     stages: Stages
     """kinds of move in stages, those that copy less first; the next stage if no kind is legal"""
     groups: tuple[int, ...]
@@ -44,7 +47,7 @@ class MoveTask(NamedTuple):
     """the nodes it may go to"""
     fault: str = ""
     """why it can never be moved as asked; empty when it can"""
-    closed: Mapping[int, str] = {}
+    closed: Mapping[int, str] = MappingProxyType({})
     """node groups it may not go to, and why"""
     extra_checks: tuple[Check, ...] = ()
     """more that is asked of a new primary"""
@@ -53,32 +56,41 @@ class MoveTask(NamedTuple):
     @property
     def name(self) -> str:
         """The instance's name."""
-        return self.mover.demand.instance.name
+        return self.resident.demand.instance.name
 
 
 class MoveChoice(NamedTuple):
-    """A legal move of an instance; smaller is better, by the first four fields."""
+    """A legal move of an instance."""
 
     copies: int
     """how often its disks are copied"""
     policy: int
     """rank of the group's alloc_policy"""
     score: float
-    """what the group's score, with the site's costs, becomes larger"""
+    """by how much the group's score, with the site's costs, grows"""
     steps: int
-    kind: str
+    """number of steps"""
+    kind: MoveKind
     group: int
+    """index of the node group"""
     primary: int
     secondary: int
+    """indices of the final nodes; -1 without a secondary"""
 
     @property
-    def nodes(self) -> tuple[int, int]:
+    def order(self) -> tuple[int, float, int, str, int, int, int]:
+        """What choices of one stage are compared by; smaller is better."""
+        place = self.group, self.primary, self.secondary
+        return self.policy, self.score, self.steps, self.kind.steps, *place
+
+    @property
+    def nodes(self) -> NodePair:
         """The final nodes."""
         return self.primary, self.secondary
 
     def cost(self, task: MoveTask) -> float:
         """What the site's plugins say of the final nodes."""
-        costs = task.mover.terms.costs
+        costs = task.terms.costs
         second = float(costs[SECONDARY][self.secondary]) if self.secondary >= 0 else 0.0
         return float(costs[PRIMARY][self.primary]) + second
 
@@ -86,7 +98,7 @@ class MoveChoice(NamedTuple):
 class MoveTrial(NamedTuple):
     """One kind of move into one group, tried on one state."""
 
-    kind: str
+    kind: MoveKind
     group: int
     verdicts: MoveVerdicts
     policy: int
@@ -98,10 +110,10 @@ class MoveTrial(NamedTuple):
     def found(self, place: RankedPlace) -> MoveChoice:
         """The move to one of the places."""
         return MoveChoice(
-            copies=self.kind.count(REPLACE),
+            copies=self.kind.copies,
             policy=self.policy,
             score=place.score - self.before,
-            steps=len(self.kind),
+            steps=len(self.kind.steps),
             kind=self.kind,
             group=self.group,
             primary=place.primary,
@@ -133,7 +145,7 @@ class BestMoveSearch:
             ]
             if found:
                 # Within a tier the score decides, not the copies.
-                return min(found, key=lambda one: one[1:])
+                return min(found, key=lambda one: one.order)
         return None
 
     def alternatives(self, left: State, task: MoveTask, limit: int) -> list[MoveChoice]:
@@ -146,7 +158,7 @@ class BestMoveSearch:
                 for one in self._passing(rules, task, trial, limit)
             ]
             if found:
-                return sorted(found)[:limit]
+                return sorted(found, key=lambda one: (one.copies, *one.order))[:limit]
         return []
 
     def confirms(self, left: State, task: MoveTask, wanted: MoveChoice) -> bool:
@@ -164,10 +176,10 @@ class BestMoveSearch:
         return list(self._trials(self._rules(left, task), task, kinds))
 
     def _rules(self, left: State, task: MoveTask) -> MoveRules:
-        return MoveRules(left, task.mover, task.targets, task.extra_checks)
+        return MoveRules(left, task.resident, task.terms, task.targets, task.extra_checks)
 
     def _trials(
-        self, rules: MoveRules, task: MoveTask, kinds: tuple[str, ...]
+        self, rules: MoveRules, task: MoveTask, kinds: tuple[MoveKind, ...]
     ) -> Iterator[MoveTrial]:
         frame = rules.left.frame
         groups = frame.cluster.groups
@@ -196,7 +208,7 @@ class BestMoveSearch:
         scorer: Scorer,
         members: Mask,
     ) -> FinalSinglePlaces | FinalPairPlaces:
-        demand, terms = task.mover.demand, task.mover.terms
+        demand, terms = task.resident.demand, task.terms
         if len(verdicts.roles) == 1:
             (role,) = verdicts.roles
             return FinalSinglePlaces(self.final_score, scorer, demand, role, members, terms)
@@ -214,7 +226,7 @@ class BestMoveSearch:
         found: list[MoveChoice] = []
         passing = None
         if task.test is not None:
-            passing = PlaceFilter(task.test, rules.left, task.mover.demand)
+            passing = PlaceFilter(task.test, rules.left, task.resident.demand)
         for place in trial.places.best_first():
             self.work += _TEST if passing else 0
             if passing is None or passing.passes(place) is not None:
@@ -225,13 +237,8 @@ class BestMoveSearch:
 
 
 def resident_of(state: State, task: MoveTask, found: MoveChoice | None) -> Resident:
-    """The instance as a state knows it, before or after it was moved."""
-    mover = task.mover
-    primary = mover.primary if found is None else found.primary
-    for resident in state.residents.get(primary, ()):
-        if resident.demand is mover.demand:
-            return resident
-    # Announced instances live nowhere yet.
-    if found is None:
-        return mover.resident
-    return mover.resident._replace(primary=found.primary, secondary=found.secondary)
+    """The instance as a state holds it, before or after it was moved."""
+    home = task.resident
+    if found is not None:
+        home = home._replace(primary=found.primary, secondary=found.secondary)
+    return state.find(home.demand, home.primary) or home

@@ -15,7 +15,7 @@ import numpy as np
 
 from ganeti_steward.allocators.moves.answer import move_all
 from ganeti_steward.allocators.moves.best_move import MoveTask
-from ganeti_steward.allocators.rules import move_kinds as moves
+from ganeti_steward.allocators.rules import move_kinds as kinds
 from ganeti_steward.allocators.rules.candidates import policy_check, terms_of
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.state.load import load
@@ -58,16 +58,16 @@ def _task(
     context: Context,
 ) -> MoveTask:
     frame = state.frame
-    demand, primary, secondary = resident
+    demand = resident.demand
     forced = context.options.ignore_soft_errors
     terms = terms_of(frame, demand.instance, context.site_rules, forced=forced)
-    twice = (moves.TWO_COPIES, moves.TWO_COPIES_FIRST_OVER)
     template = demand.instance.template
     fault = f"Instances of type {template} cannot be relocated" if template in NOT_MIRRORED else ""
     closed = _closed(frame, demand, groups)
     return MoveTask(
-        mover=moves.Mover(demand, primary, secondary, terms),
-        stages=(twice if demand.drbd else (moves.MOVE,),),
+        resident=resident,
+        terms=terms,
+        stages=(kinds.TO_TWO_NODES if demand.drbd else (kinds.MOVE,),),
         groups=tuple(group for group in groups if group not in closed),
         targets=np.isin(frame.group, groups),
         fault=fault or terms.fault,

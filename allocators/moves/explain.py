@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ganeti_steward.allocators.moves.tried import TriedMoves, group_trial, placement_of, try_moves
 from ganeti_steward.allocators.placement.explain import explain
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.explanation import Explanation
 
-_STEPS: Final = {"F": "migrate to the secondary", "R": "replace the secondary", "M": "migrate"}
-
 
 def explain_plan(
     start: State, tasks: Sequence[MoveTask], plan: MovePlan, search: BestMoveSearch
@@ -35,7 +33,7 @@ def explain_plan(
     for at, found in plan.found.items():
         tried = try_moves(state, tasks[at], found, search)
         told.append(_explained(tried))
-        state = tried.left.placed(tasks[at].mover.demand, *found.nodes)
+        state = tried.left.placed(tasks[at].resident.demand, *found.nodes)
     for at, task in enumerate(tasks):
         if at not in plan.found:
             told.append(_explained(try_moves(state, task, None, search)))
@@ -52,8 +50,7 @@ def _explained(tried: TriedMoves) -> Explanation:
     told = explain(placement)
     if found is None:
         return told
-    steps = ", then ".join(_STEPS[step] for step in found.kind)
-    return replace(told, notes=(f"Steps: {steps}.", *told.notes))
+    return replace(told, notes=(f"Steps: {found.kind.text}.", *told.notes))
 
 
 def _group_trials(tried: TriedMoves) -> Iterator[GroupTrial]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ganeti_steward.allocators.moves.answer import move_all
 from ganeti_steward.allocators.moves.best_move import MoveTask, Stages
-from ganeti_steward.allocators.rules import move_kinds as moves
+from ganeti_steward.allocators.rules import move_kinds as kinds
 from ganeti_steward.allocators.rules.candidates import terms_of
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.model.cluster import NOT_MIRRORED
@@ -74,7 +74,8 @@ def _task(
     if mode == SECONDARY_ONLY and demand.drbd:
         targets[secondary] = False
     return MoveTask(
-        mover=moves.Mover(demand, primary, secondary, terms),
+        resident=resident,
+        terms=terms,
         stages=_stages(resident, mode, left),
         groups=(group,),
         targets=targets,
@@ -95,15 +96,14 @@ def _fault(resident: Resident, mode: str) -> str:
 def _stages(resident: Resident, mode: str, left: frozenset[int]) -> Stages:
     """The kinds of move that leave the node, those that copy the disks less often first."""
     if not resident.demand.drbd:
-        return ((moves.MOVE,),)
+        return ((kinds.MOVE,),)
     if mode == PRIMARY_ONLY:
-        return (moves.FAIL_OVER,), (moves.REPLACE_FAIL_OVER,)
+        return (kinds.FAILOVER,), (kinds.REPLACE_AND_FAILOVER,)
     if mode == SECONDARY_ONLY:
-        return ((moves.REPLACE,),)
+        return ((kinds.REPLACE_SECONDARY,),)
     # In mode all the primary always changes, as with hail.
-    twice = (moves.TWO_COPIES, moves.TWO_COPIES_FIRST_OVER)
     if resident.primary not in left:
-        return (moves.REPLACE_FAIL_OVER,), twice
+        return (kinds.REPLACE_AND_FAILOVER,), kinds.TO_TWO_NODES
     if resident.secondary not in left:
-        return (moves.FAIL_OVER_REPLACE, moves.FAIL_OVER_REPLACE_BACK), twice
-    return (twice,)
+        return (kinds.FAILOVER_AND_REPLACE, kinds.REPLACE_PRIMARY), kinds.TO_TWO_NODES
+    return (kinds.TO_TWO_NODES,)

@@ -81,7 +81,7 @@ class MovePlan:
         """Make (or make anew) one move; ``left`` is the state without the instance."""
         self.found.pop(at, None)
         self.found[at] = found
-        self.state = left.placed(task.mover.demand, found.primary, found.secondary)
+        self.state = left.placed(task.resident.demand, found.primary, found.secondary)
 
 
 class Planner:
@@ -90,7 +90,7 @@ class Planner:
     def __init__(self, start: State, tasks: Sequence[MoveTask], search: BestMoveSearch) -> None:
         self._start, self._tasks, self._search = start, tasks, search
         frame = start.frame
-        concerned = {int(frame.group[task.mover.primary]) for task in tasks}
+        concerned = {int(frame.group[task.resident.primary]) for task in tasks}
         concerned |= {group for task in tasks for group in task.groups}
         self._scopes = [frame.group == group for group in sorted(concerned)]
         self._movable = [at for at, task in enumerate(tasks) if not task.fault]
@@ -199,7 +199,7 @@ class Planner:
 
     def _orders(self) -> Iterator[Callable[[int], tuple[int, str]]]:
         """Large ones first, in several senses, then shuffled by name."""
-        demands = [task.mover.demand for task in self._tasks]
+        demands = [task.resident.demand for task in self._tasks]
         names = [task.name for task in self._tasks]
         yield lambda at: (-demands[at].memory, names[at])
         yield lambda at: (-demands[at].disk, names[at])

@@ -42,7 +42,7 @@ def group_trial(tried: TriedMoves, trial: MoveTrial) -> GroupTrial:
     first = next(trial.places.best_first(), None) if trial.places is not None else None
     if tried.task.test is None or first is None:
         return told
-    after = tried.left.placed(tried.task.mover.demand, first.primary, first.secondary)
+    after = tried.left.placed(tried.task.resident.demand, first.primary, first.secondary)
     stuck = tried.task.test.newly_stuck(after, (first.primary, first.secondary))
     return told._replace(stuck=tuple(stuck))
 
@@ -51,7 +51,15 @@ def placement_of(tried: TriedMoves, trials: tuple[GroupTrial, ...]) -> Placement
     """The instance with its trials, in the form explanations use."""
     group = tried.task.groups[0] if tried.task.groups else -1
     scope = tried.left.frame.group == (trials[0].group if trials else group)
-    mover = tried.task.mover
+    task = tried.task
     return Placement(
-        mover.demand, trials, "", None, tried.left, scope, mover.terms, dedicated=False, test=None
+        task.resident.demand,
+        trials,
+        "",
+        None,
+        tried.left,
+        scope,
+        task.terms,
+        dedicated=False,
+        test=None,
     )

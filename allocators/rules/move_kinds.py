@@ -1,61 +1,130 @@
-"""The kinds of move of an existing instance, as sequences of Ganeti's steps (allocation 4.4).
+"""The kinds of move of an existing instance: one table that all of Steward reads (allocation 4.4).
 
-A kind of move is written as letters: ``F`` is a failover (in Ganeti's jobs a migration) to the
-secondary, ``R`` replaces the secondary, which copies the disks, and ``M`` moves an instance on
-external storage.  ``RF`` goes to a new node and leaves the old primary as secondary.
+A kind of move is a sequence of steps and an end state.  The rules of each kind are in
+`move_rules`, the operations of the steps in `core.model.opcodes`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ganeti_steward.allocators.state.state import Resident
 from ganeti_steward.core.model.opcodes import Job, failover, migrate, replace_secondary
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.rules.candidates import Terms
-    from ganeti_steward.allocators.state.demand import Demand
-
-MOVE: Final = "M"
-FAIL_OVER: Final = "F"
-REPLACE: Final = "R"
-REPLACE_FAIL_OVER: Final = "RF"
-FAIL_OVER_REPLACE: Final = "FR"
-FAIL_OVER_REPLACE_BACK: Final = "FRF"
-TWO_COPIES: Final = "RFR"
-TWO_COPIES_FIRST_OVER: Final = "FRFR"
+    from ganeti_steward.allocators.state.state import NodePair
+    from ganeti_steward.core.model.cluster import Instance
 
 
-class Mover(NamedTuple):
-    """An instance that is to be moved, and where it is now."""
+class Step(NamedTuple):
+    """One step of a move."""
 
-    demand: Demand
+    text: str
+    """for explanations"""
+    copies: bool
+    """whether the disks are copied"""
+
+
+FAILOVER_STEP: Final = "F"
+REPLACE_STEP: Final = "R"
+MOVE_STEP: Final = "M"
+
+#: Letter of a step -> the step.  In Ganeti's jobs a failover is a migration.
+STEPS: Final = {
+    FAILOVER_STEP: Step("migrate to the secondary", copies=False),
+    REPLACE_STEP: Step("replace the secondary", copies=True),
+    MOVE_STEP: Step("migrate", copies=False),
+}
+
+#: Where a node of the end state comes from: positions in (primary, secondary, targets ...).
+_PRIMARY, _SECONDARY, _TARGET, _OTHER, _NONE = range(5)
+
+
+class MoveKind(NamedTuple):
+    """One kind of move."""
+
+    name: str
+    """htools' name, where htools has the move"""
+    steps: str
+    """letters of `STEPS` in the order in which they are done"""
     primary: int
+    """where the final primary comes from"""
     secondary: int
-    """-1 without one"""
-    terms: Terms
+    """where the final secondary comes from"""
 
     @property
-    def resident(self) -> Resident:
-        """As the state knows it before it moves."""
-        return Resident(self.demand, self.primary, self.secondary)
+    def copies(self) -> int:
+        """How often the disks are copied."""
+        return self.steps.count(REPLACE_STEP)
+
+    @property
+    def secondary_is_new(self) -> bool:
+        """Whether the target becomes the secondary."""
+        return self.secondary == _TARGET
+
+    @property
+    def text(self) -> str:
+        """The steps as a sentence."""
+        return ", then ".join(STEPS[step].text for step in self.steps)
+
+    def place(self, primary: Any, secondary: Any, target: Any) -> tuple[Any, Any]:
+        """The final primary and secondary, of numbers or of arrays, with one target at most."""
+        nodes = (primary, secondary, target)
+        return nodes[self.primary], nodes[self.secondary]
 
 
-def job(mover: Mover, kind: str, primary: str, secondary: str) -> Job:
-    """The operations of a kind of move to these final nodes, ``secondary`` empty without one.
+#: External storage: to any node.
+MOVE: Final = MoveKind("failover-to-any", "M", _TARGET, _NONE)
+FAILOVER: Final = MoveKind("failover", "F", _SECONDARY, _PRIMARY)
+REPLACE_SECONDARY: Final = MoveKind("replace-secondary", "R", _PRIMARY, _TARGET)
+REPLACE_AND_FAILOVER: Final = MoveKind("replace-and-failover", "RF", _TARGET, _PRIMARY)
+FAILOVER_AND_REPLACE: Final = MoveKind("failover-and-replace", "FR", _SECONDARY, _TARGET)
+REPLACE_PRIMARY: Final = MoveKind("replace-primary", "FRF", _TARGET, _SECONDARY)
+#: Two new nodes; htools has no names for these.
+REPLACE_BOTH: Final = MoveKind("replace-both", "RFR", _TARGET, _OTHER)
+FAILOVER_AND_REPLACE_BOTH: Final = MoveKind("failover-and-replace-both", "FRFR", _TARGET, _OTHER)
 
-    An instance that is only announced is failed over, nothing runs that could migrate.
+#: The moves of a drbd instance to at most one new node, in the order balancing prefers them.
+DRBD_MOVES: Final = (
+    REPLACE_SECONDARY,
+    REPLACE_AND_FAILOVER,
+    FAILOVER_AND_REPLACE,
+    REPLACE_PRIMARY,
+    FAILOVER,
+)
+#: The moves of a drbd instance to two new nodes.
+TO_TWO_NODES: Final = (REPLACE_BOTH, FAILOVER_AND_REPLACE_BOTH)
+
+
+def kind_between(now: NodePair, then: NodePair) -> MoveKind | None:
+    """The move from one place to another that shares a node with it; None: they share none."""
+    primary, secondary = now
+    if secondary < 0:
+        return MOVE
+    if then == (secondary, primary):
+        return FAILOVER
+    if then[0] == primary:
+        return REPLACE_SECONDARY
+    if then[1] == primary:
+        return REPLACE_AND_FAILOVER
+    if then[0] == secondary:
+        return FAILOVER_AND_REPLACE
+    return REPLACE_PRIMARY if then[1] == secondary else None
+
+
+def job(instance: Instance, kind: MoveKind, primary: str, secondary: str) -> Job:
+    """The operations of a move to these final nodes, ``secondary`` empty without one.
+
+    A forthcoming instance is failed over: nothing runs that could migrate.
     """
-    instance = mover.demand.instance
     over = failover if instance.forthcoming else migrate
-    if kind == MOVE:
+    if kind is MOVE:
         return [over(instance.name, primary)]
     operations = []
-    for at, step in enumerate(kind):
-        if step == FAIL_OVER:
+    for at, step in enumerate(kind.steps):
+        if step == FAILOVER_STEP:
             operations.append(over(instance.name))
         else:
             # A copy that is followed by a failover makes the final primary.
-            followed = FAIL_OVER in kind[at:]
+            followed = FAILOVER_STEP in kind.steps[at:]
             operations.append(replace_secondary(instance.name, primary if followed else secondary))
     return operations

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ganeti_steward.allocators.rules import move_kinds as moves
+from ganeti_steward.allocators.rules import move_kinds as kinds
 from ganeti_steward.allocators.rules.candidates import Verdicts, entry_checks
 from ganeti_steward.allocators.rules.checks import (
     Check,
@@ -21,8 +21,11 @@ from ganeti_steward.allocators.state import state as st
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.rules.move_kinds import Mover
-    from ganeti_steward.allocators.state.state import Ints, Mask, State
+    from collections.abc import Callable
+
+    from ganeti_steward.allocators.rules.candidates import Terms
+    from ganeti_steward.allocators.rules.move_kinds import MoveKind
+    from ganeti_steward.allocators.state.state import Ints, Mask, Resident, State
 
 
 class MoveVerdicts(NamedTuple):
@@ -43,33 +46,29 @@ class MoveRules:
     """
 
     def __init__(
-        self, left: State, mover: Mover, targets: Mask, extra_checks: tuple[Check, ...] = ()
+        self,
+        left: State,
+        resident: Resident,
+        terms: Terms,
+        targets: Mask,
+        extra_checks: tuple[Check, ...] = (),
     ) -> None:
-        """``left``: the state without the instance; ``targets``: the nodes it may go to, its
-        secondary perhaps among them; ``extra_checks``: more checks of new primaries.
+        """``left``: the state without the instance; ``resident``: the instance where it was;
+        ``targets``: the nodes it may go to, its secondary perhaps among them;
+        ``extra_checks``: of new primaries.
         """
-        self.left, self.mover, self._extra_checks = left, mover, extra_checks
-        self._frame, self._demand, self._terms = left.frame, mover.demand, mover.terms
+        self.left, self.resident, self._extra_checks = left, resident, extra_checks
+        self._frame, self._demand, self._terms = left.frame, resident.demand, terms
         self._targets = targets
 
-    def check(self, kind: str) -> MoveVerdicts:
+    def check(self, kind: MoveKind) -> MoveVerdicts:
         """Apply the rules to one kind of move."""
-        check = {
-            moves.MOVE: self._move,
-            moves.FAIL_OVER: self._fail_over,
-            moves.REPLACE: self._replace,
-            moves.REPLACE_FAIL_OVER: self._replace_fail_over,
-            moves.FAIL_OVER_REPLACE: self._fail_over_replace,
-            moves.FAIL_OVER_REPLACE_BACK: self._fail_over_replace_back,
-            moves.TWO_COPIES: self._two_copies,
-            moves.TWO_COPIES_FIRST_OVER: self._two_copies_first_over,
-        }[kind]
-        return check()
+        return _RULES[kind.steps](self)
 
     # -- the kinds of move
 
     def _move(self) -> MoveVerdicts:
-        source = self.mover.primary
+        source = self.resident.primary
         checks = [
             *self._entry,
             *self._extra_checks,
@@ -81,52 +80,52 @@ class MoveRules:
         return MoveVerdicts("", (verdicts,), (verdicts,))
 
     def _fail_over(self) -> MoveVerdicts:
-        primary, secondary = self.mover.primary, self.mover.secondary
-        gate = self._over_gate or self._ban(secondary)
+        primary, secondary = self.resident.primary, self.resident.secondary
+        blocked = self._failover_fault or self._ban(secondary)
         first, second = self._only(PRIMARY, secondary), self._only(SECONDARY, primary)
-        return MoveVerdicts(gate, (first, second), ())
+        return MoveVerdicts(blocked, (first, second), ())
 
-    def _replace(self) -> MoveVerdicts:
+    def _replace_secondary(self) -> MoveVerdicts:
         checks = [*self._entry, *self._terms.bans[SECONDARY], *self._first_copy]
-        second = self._verdicts(SECONDARY, checks, self._forced(self.mover.secondary))
+        second = self._verdicts(SECONDARY, checks, self._forced(self.resident.secondary))
         return MoveVerdicts(
-            self._source_gate, (self._only(PRIMARY, self.mover.primary), second), (second,)
+            self._source_fault, (self._only(PRIMARY, self.resident.primary), second), (second,)
         )
 
-    def _replace_fail_over(self) -> MoveVerdicts:
+    def _replace_and_fail_over(self) -> MoveVerdicts:
         first = self._through_primary
-        second = self._only(SECONDARY, self.mover.primary)
-        return MoveVerdicts(self._copy_gate, (first, second), (first,))
+        second = self._only(SECONDARY, self.resident.primary)
+        return MoveVerdicts(self._copy_fault, (first, second), (first,))
 
-    def _fail_over_replace(self) -> MoveVerdicts:
-        primary, secondary = self.mover.primary, self.mover.secondary
+    def _fail_over_and_replace(self) -> MoveVerdicts:
+        primary, secondary = self.resident.primary, self.resident.secondary
         checks = [*self._entry, *self._terms.bans[SECONDARY], *self._second_copy]
         second = self._verdicts(SECONDARY, checks, self._forced(primary))
-        gate = self._over_gate or self._ban(secondary)
-        return MoveVerdicts(gate, (self._only(PRIMARY, secondary), second), (second,))
+        blocked = self._failover_fault or self._ban(secondary)
+        return MoveVerdicts(blocked, (self._only(PRIMARY, secondary), second), (second,))
 
-    def _fail_over_replace_back(self) -> MoveVerdicts:
+    def _replace_primary(self) -> MoveVerdicts:
         first = self._through_secondary
-        second = self._only(SECONDARY, self.mover.secondary)
-        return MoveVerdicts(self._over_gate or self._keep_gate, (first, second), (first,))
+        second = self._only(SECONDARY, self.resident.secondary)
+        return MoveVerdicts(self._failover_fault or self._stay_fault, (first, second), (first,))
 
-    def _two_copies(self) -> MoveVerdicts:
+    def _replace_both(self) -> MoveVerdicts:
         # Once replaced, the old secondary may be chosen again.
         entry = [*entry_checks(self._frame, self._terms), _barred(self._targets)]
-        second = self._new_secondary(entry, self._forced(self.mover.primary))
+        second = self._new_secondary(entry, self._forced(self.resident.primary))
         verdicts = self._through_primary, second
-        return MoveVerdicts(self._copy_gate, verdicts, verdicts)
+        return MoveVerdicts(self._copy_fault, verdicts, verdicts)
 
-    def _two_copies_first_over(self) -> MoveVerdicts:
+    def _fail_over_and_replace_both(self) -> MoveVerdicts:
         verdicts = self._through_secondary, self._new_secondary(self._entry, self._terms.forced)
-        return MoveVerdicts(self._over_gate or self._keep_gate, verdicts, verdicts)
+        return MoveVerdicts(self._failover_fault or self._stay_fault, verdicts, verdicts)
 
     # -- their steps
 
     @cached_property
     def _through_primary(self) -> Verdicts:
         """Replace the secondary by the target, then fail over to it."""
-        source = self.mover.primary
+        source = self.resident.primary
         checks = [
             *self._entry,
             *self._extra_checks,
@@ -142,7 +141,7 @@ class MoveRules:
             *self._entry,
             *self._extra_checks,
             *self._second_copy,
-            *self._take_over(self.mover.secondary, self._terms.forced),
+            *self._take_over(self.resident.secondary, self._terms.forced),
         ]
         return self._verdicts(PRIMARY, checks)
 
@@ -158,12 +157,12 @@ class MoveRules:
     @cached_property
     def _first_copy(self) -> list[Check]:
         """The target becomes secondary of the primary there is."""
-        return self._copy(self.mover.primary, self._forced(self.mover.secondary))
+        return self._copy(self.resident.primary, self._forced(self.resident.secondary))
 
     @cached_property
     def _second_copy(self) -> list[Check]:
         """After a failover the target becomes secondary of the former secondary."""
-        return self._copy(self.mover.secondary, self._forced(self.mover.primary))
+        return self._copy(self.resident.secondary, self._forced(self.resident.primary))
 
     def _copy(self, primary: int, forced: bool) -> list[Check]:
         kept = n1_pair_checks(self.left, self._demand, primary)
@@ -175,12 +174,12 @@ class MoveRules:
         checks = [*entry, *self._terms.bans[SECONDARY], *rules]
         return self._verdicts(SECONDARY, checks, forced)
 
-    # -- gates: what does not depend on the target
+    # -- faults that do not depend on the target
 
     @cached_property
-    def _over_gate(self) -> str:
+    def _failover_fault(self) -> str:
         """Why the instance cannot fail over to its secondary."""
-        source, target = self.mover.primary, self.mover.secondary
+        source, target = self.resident.primary, self.resident.secondary
         forced = self._forced(source)
         checks = [
             *entry_checks(self._frame, self._terms),
@@ -193,17 +192,17 @@ class MoveRules:
         return self._back_fault(source, target, forced)
 
     @cached_property
-    def _keep_gate(self) -> str:
+    def _stay_fault(self) -> str:
         """Why the secondary could not go back to being one."""
-        return self._back_fault(self.mover.secondary, -1, self._terms.forced)
+        return self._back_fault(self.resident.secondary, -1, self._terms.forced)
 
     @cached_property
-    def _source_gate(self) -> str:
+    def _source_fault(self) -> str:
         """Why nothing can be copied off the primary while it stays the primary.
 
         It is taken off and put back, which hard rules may forbid.
         """
-        primary = self.mover.primary
+        primary = self.resident.primary
         name, offline = self._name(primary), self._frame.cluster.nodes[primary].offline
         if offline and not self._demand.instance.forthcoming:
             return f"its disks cannot be copied: its primary {name} is offline"
@@ -211,10 +210,10 @@ class MoveRules:
         return fault and f"its primary {name} cannot keep it: {fault}"
 
     @cached_property
-    def _copy_gate(self) -> str:
+    def _copy_fault(self) -> str:
         """The same, or why it could not be the secondary afterwards."""
-        source = self.mover.primary
-        return self._source_gate or self._back_fault(source, -1, self._forced(source))
+        source = self.resident.primary
+        return self._source_fault or self._back_fault(source, -1, self._forced(source))
 
     def _back_fault(self, node: int, primary: int, forced: bool) -> str:
         """Why a node that was primary cannot be secondary (of ``primary``, -1: of anyone)."""
@@ -241,7 +240,7 @@ class MoveRules:
     def _entry(self) -> list[Check]:
         """For nodes that take a copy while the instance holds both of its own."""
         new = self._targets.copy()
-        new[[node for node in self.mover.resident[1:] if node >= 0]] = False
+        new[[node for node in self.resident.nodes if node >= 0]] = False
         return [*entry_checks(self._frame, self._terms), _barred(new)]
 
     @cached_property
@@ -287,8 +286,21 @@ class MoveRules:
         return Verdicts(role, [], verdict, after, forced=True)
 
 
+#: Steps of a kind of move -> its rules.
+_RULES: Final[dict[str, Callable[[MoveRules], MoveVerdicts]]] = {
+    kinds.MOVE.steps: MoveRules._move,
+    kinds.FAILOVER.steps: MoveRules._fail_over,
+    kinds.REPLACE_SECONDARY.steps: MoveRules._replace_secondary,
+    kinds.REPLACE_AND_FAILOVER.steps: MoveRules._replace_and_fail_over,
+    kinds.FAILOVER_AND_REPLACE.steps: MoveRules._fail_over_and_replace,
+    kinds.REPLACE_PRIMARY.steps: MoveRules._replace_primary,
+    kinds.REPLACE_BOTH.steps: MoveRules._replace_both,
+    kinds.FAILOVER_AND_REPLACE_BOTH.steps: MoveRules._fail_over_and_replace_both,
+}
+
+
 def _barred(targets: Mask) -> Check:
-    """Nodes the instance may not go to; nobody is told of them."""
+    """Nodes the instance may not go to; explanations leave them out."""
     return Check("excluded", "FailInternal", True, ~targets, lambda i: "it may not go there")
 
 

@@ -9,7 +9,7 @@ changed in that way, so the same code judges all candidates at once and applies 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
+
+NodePair = tuple[int, int]
+"""primary and secondary by index; the secondary is -1 where there is none"""
 
 #: Free space of a node whose disk figures are not known, MiB.
 UNKNOWN: Final = 2**50
@@ -50,11 +53,18 @@ ROWS: Final = 17
 
 
 class Resident(NamedTuple):
-    """An instance that lives on the cluster; ``secondary`` is -1 without one."""
+    """An instance on its nodes."""
 
     demand: Demand
     primary: int
+    """index of the node"""
     secondary: int
+    """index of the node; -1 without one"""
+
+    @property
+    def nodes(self) -> NodePair:
+        """Both nodes."""
+        return self.primary, self.secondary
 
 
 class Peers(NamedTuple):
@@ -139,6 +149,11 @@ class Frame(NamedTuple):
     def size(self) -> int:
         """Number of nodes."""
         return len(self.usable)
+
+    def node_names(self, nodes: Iterable[int]) -> tuple[str, ...]:
+        """The names of nodes by index; -1 stands for no node and is left out."""
+        named = self.cluster.nodes
+        return tuple(named[node].name for node in nodes if node >= 0)
 
     @property
     def vcpu_limit(self) -> Floats:
@@ -345,6 +360,13 @@ class State(NamedTuple):
         now[:, node] = after[:, node]
         return self._replace(now=now)
 
+    def find(self, demand: Demand, primary: int) -> Resident | None:
+        """The instance on this primary; None where it is not, or is forthcoming."""
+        for resident in self.residents.get(primary, ()):
+            if resident.demand is demand:
+                return resident
+        return None
+
     def resident(self, name: str) -> Resident:
         """The instance of this name as the cluster snapshot has it."""
         cluster = self.frame.cluster
@@ -353,6 +375,6 @@ class State(NamedTuple):
         for resident in self.residents.get(nodes[0], ()):
             if resident.demand.instance is instance:
                 return resident
-        # Announced instances live nowhere yet.
+        # A forthcoming instance is among no node's residents.
         demand = self.frame.tag_rules.demand(instance)
         return Resident(demand, nodes[0], nodes[1] if len(nodes) > 1 else -1)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from ganeti_steward.core.model.cluster import Cluster
-from ganeti_steward.core.model.opcodes import FAILOVER, MIGRATE, REPLACE_DISKS, Job, Operation
-
-_WORDS: Final = {MIGRATE: "migrate", FAILOVER: "failover", REPLACE_DISKS: "replace-disks"}
+from ganeti_steward.core.model.opcodes import MOVES, Job, Operation, nodes_after
 
 
 def job_sets(cluster: Cluster, jobs: Sequence[Job]) -> list[list[Job]]:
@@ -26,7 +24,7 @@ def job_sets(cluster: Cluster, jobs: Sequence[Job]) -> list[list[Job]]:
         for operation in job:
             name = operation["instance_name"]
             own |= {*nodes[name]}
-            nodes[name] = _nodes_after(nodes[name], operation)
+            nodes[name] = nodes_after(nodes[name], operation)
             own |= {*nodes[name]}
         if not sets or touched & own:
             sets.append([])
@@ -34,14 +32,6 @@ def job_sets(cluster: Cluster, jobs: Sequence[Job]) -> list[list[Job]]:
         sets[-1].append(job)
         touched |= own
     return sets
-
-
-def _nodes_after(nodes: tuple[str, ...], operation: Operation) -> tuple[str, ...]:
-    """Primary and secondary of an instance once an operation has run."""
-    if operation["OP_ID"] == REPLACE_DISKS:
-        return (nodes[0], operation["remote_node"])
-    target = operation.get("target_node")
-    return nodes[::-1] if target is None else (target,)
 
 
 class Step(NamedTuple):
@@ -65,8 +55,8 @@ def steps(cluster: Cluster, jobs: Sequence[Job]) -> list[Step]:
             before, copied = nodes[name], 0
             for operation in job:
                 if operation["instance_name"] == name:
-                    nodes[name] = _nodes_after(nodes[name], operation)
-                    copied += instance.disk_space * (operation["OP_ID"] == REPLACE_DISKS)
+                    nodes[name] = nodes_after(nodes[name], operation)
+                    copied += instance.disk_space * MOVES[operation["OP_ID"]].copies
             found.append(Step(name, before, nodes[name], copied))
     return found
 
@@ -77,8 +67,9 @@ def commands(job: Job) -> list[str]:
 
 
 def _command(operation: Operation) -> str:
-    words = ["gnt-instance", _WORDS[operation["OP_ID"]]]
-    if operation["OP_ID"] == REPLACE_DISKS:
+    kind = MOVES[operation["OP_ID"]]
+    words = ["gnt-instance", kind.command]
+    if kind.copies:
         words += ["-n", operation["remote_node"]]
     else:
         words.append("-f")
@@ -106,7 +97,7 @@ def describe(job: Job) -> str:
 def _described(operation: Operation) -> str:
     target = operation.get("remote_node") or operation.get("target_node")
     name: str = operation["OP_ID"]
-    word = _WORDS.get(name, name)
+    word = MOVES[name].command if name in MOVES else name
     return f"{word} to {target}" if target else word
 
 

@@ -23,10 +23,8 @@ from ganeti_steward.core.ganeti.rapi_access import (
     own_fingerprint,
 )
 from ganeti_steward.core.model.opcodes import (
-    FAILOVER,
-    MIGRATE,
+    MOVES,
     REMOVE_TAGS,
-    REPLACE_DISKS,
     SET_TAGS,
     Job,
     Operation,
@@ -34,12 +32,6 @@ from ganeti_steward.core.model.opcodes import (
 
 #: Seconds until the connection stands.
 _CONNECT_LIMIT: Final = 10.0
-#: Operation -> method and name of the instance's resource.
-_RESOURCES: Final = {
-    MIGRATE: ("PUT", "migrate"),
-    FAILOVER: ("PUT", "failover"),
-    REPLACE_DISKS: ("POST", "replace-disks"),
-}
 #: Operation -> method of the resource that holds an object's tags.
 _TAG_METHODS: Final = {SET_TAGS: "PUT", REMOVE_TAGS: "DELETE"}
 #: Kind of object -> the resource of all of its kind; of the cluster there is one.
@@ -180,7 +172,7 @@ class Rapi:
     def refusal(self, job: Job) -> str:
         """Why a job cannot be run this way; empty when it can."""
         for operation in job:
-            if operation["OP_ID"] not in (*_RESOURCES, *_TAG_METHODS):
+            if operation["OP_ID"] not in (*MOVES, *_TAG_METHODS):
                 return f"RAPI offers no {operation['OP_ID']}; luxid on the master does"
         return ""
 
@@ -240,9 +232,10 @@ def _resource(
         kind = operation["kind"]
         path = f"{_TAGGED[kind]}/{quote(operation['name'])}/tags" if kind in _TAGGED else "tags"
         return _TAG_METHODS[name], path, {"tag": operation["tags"]}, {}
-    method, resource = _RESOURCES[name]
+    move = MOVES[name]
     body = {k: v for k, v in operation.items() if k not in ("OP_ID", "instance_name")}
-    return method, f"instances/{quote(operation['instance_name'])}/{resource}", {}, body
+    instance = quote(operation["instance_name"])
+    return move.method, f"instances/{instance}/{move.command}", {}, body
 
 
 def _innermost(err: BaseException) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 #: One operation: ``OP_ID`` and its parameters.
 Operation = dict[str, Any]
@@ -13,8 +14,27 @@ Job = list[Operation]
 MIGRATE: Final = "OP_INSTANCE_MIGRATE"
 FAILOVER: Final = "OP_INSTANCE_FAILOVER"
 REPLACE_DISKS: Final = "OP_INSTANCE_REPLACE_DISKS"
-#: The only operations Ganeti takes from an allocator (facts, 3).
-MOVES: Final = (MIGRATE, FAILOVER, REPLACE_DISKS)
+
+
+class MoveOperation(NamedTuple):
+    """An operation that moves an instance."""
+
+    command: str
+    """the command of gnt-instance, and the last part of RAPI's resource"""
+    method: str
+    """the HTTP method of RAPI's resource"""
+    copies: bool
+    """whether the disks are copied"""
+
+
+#: The only operations Ganeti accepts from an allocator.
+MOVES: Final[Mapping[str, MoveOperation]] = MappingProxyType(
+    {
+        MIGRATE: MoveOperation("migrate", "PUT", copies=False),
+        FAILOVER: MoveOperation("failover", "PUT", copies=False),
+        REPLACE_DISKS: MoveOperation("replace-disks", "POST", copies=True),
+    }
+)
 
 SET_TAGS: Final = "OP_TAGS_SET"
 REMOVE_TAGS: Final = "OP_TAGS_DEL"
@@ -62,6 +82,14 @@ def replace_secondary(instance: str, node: str) -> Operation:
         "disks": [],
         "remote_node": node,
     }
+
+
+def nodes_after(nodes: tuple[str, ...], operation: Operation) -> tuple[str, ...]:
+    """Primary and secondary of an instance after an operation of `MOVES`."""
+    if MOVES[operation["OP_ID"]].copies:
+        return (nodes[0], operation["remote_node"])
+    target = operation.get("target_node")
+    return nodes[::-1] if target is None else (target,)
 
 
 def set_tags(kind: str, name: str, tags: Sequence[str]) -> Operation:

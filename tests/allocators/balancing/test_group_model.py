@@ -12,13 +12,12 @@ from clusters import generate
 
 from ganeti_steward.allocators.balancing.balance import movable
 from ganeti_steward.allocators.balancing.group_model import GroupModel
-from ganeti_steward.allocators.balancing.legality import FAILOVER, AllowedMoves
+from ganeti_steward.allocators.balancing.legality import AllowedMoves
 from ganeti_steward.allocators.balancing.single_moves import SingleMoves
 from ganeti_steward.allocators.balancing.swap_pairs import PairFinder
 from ganeti_steward.allocators.balancing.swaps import Swaps
-from ganeti_steward.allocators.rules import move_kinds as ways
 from ganeti_steward.allocators.rules.candidates import terms_of
-from ganeti_steward.allocators.rules.move_kinds import Mover
+from ganeti_steward.allocators.rules.move_kinds import DRBD_MOVES, FAILOVER
 from ganeti_steward.allocators.rules.move_rules import MoveRules
 from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.allocators.state.load import load
@@ -27,13 +26,6 @@ from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.requests import Balance
 from ganeti_steward.core.model.site_rules import NoSiteRules
 
-WAYS: Final = (
-    ways.REPLACE,
-    ways.REPLACE_FAIL_OVER,
-    ways.FAIL_OVER_REPLACE,
-    ways.FAIL_OVER_REPLACE_BACK,
-    ways.FAIL_OVER,
-)
 FEATURES: Final = (
     ("--offline=1",),
     ("--drained=1",),
@@ -115,22 +107,21 @@ def test_what_a_board_allows_the_rules_allow(seed: int) -> None:
     for instance in case.rng.sample(paired.tolist(), min(8, len(paired))):
         resident = case.residents[instance]
         terms = terms_of(case.state.frame, resident.demand.instance, NoSiteRules())
-        mover = Mover(resident.demand, resident.primary, resident.secondary, terms)
-        rules = MoveRules(case.state.removed(resident), mover, usable)
+        rules = MoveRules(case.state.removed(resident), resident, terms, usable)
         everywhere = np.arange(len(case.nodes))
-        for kind, way in enumerate(WAYS):
-            targets = everywhere if kind != FAILOVER else case.model.secondary[[instance]]
+        for kind in DRBD_MOVES:
+            targets = everywhere if kind is not FAILOVER else case.model.secondary[[instance]]
             legal = np.broadcast_to(
                 case.moves.legality.drbd(kind, np.full(len(targets), instance), targets),
                 len(targets),
             )
-            verdicts = rules.check(way)
+            verdicts = rules.check(kind)
             for target, mine in zip(targets.tolist(), legal.tolist(), strict=True):
                 node = int(case.nodes[target])
-                new = 1 if way in (ways.REPLACE, ways.FAIL_OVER_REPLACE) else 0
+                new = 1 if kind.secondary_is_new else 0
                 fits = not verdicts.blocked and bool(verdicts.roles[new].fits[node])
                 if mine:
-                    assert fits, (way, verdicts.blocked)
+                    assert fits, (kind, verdicts.blocked)
                     allowed += 1
                 else:
                     refused += not fits
