@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from front import Front
+from schedule import LABS, Scheduling
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two for each processor, as many tests wait for processes, and one for each lab."""
+    workers = 2 * len(os.sched_getaffinity(0))
+    return workers if config.option.markexpr == "not lab" else workers + LABS
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
+    return Scheduling(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI everything is there, so that a skipped test is a failed one."""
+    report = yield
+    if report.skipped and "CI" in os.environ and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} must not be skipped in CI: {report.longrepr}"
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,11 +8,15 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from paths import ROOT
+
+from ganeti_steward.core.ganeti.luxi import Luxi
 
 PROGRAMS: Final = ROOT / "contrib/lab"
 # Not resolved: within a virtual environment the interpreter is a link out of it.
@@ -35,6 +39,22 @@ DRBD: Final = {
 PLAIN: Final = {"drbd5.lab": ["node3.lab"]}
 
 ADD: Final = "gnt-instance add --no-ip-check --no-name-check -o noop -B memory=512,vcpus=1"
+
+
+def op(name: str, /, **parameters: Any) -> dict[str, Any]:
+    """An opcode of Ganeti."""
+    return {"OP_ID": f"OP_{name}", "reason": [["test", "", 0]], **parameters}
+
+
+REMOVE: Final = op("INSTANCE_REMOVE", ignore_failures=False, shutdown_timeout=0)
+
+
+def until(holds: Callable[[], bool], seconds: float = 120) -> None:
+    """Wait until something holds."""
+    last = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < last, f"not within {seconds} s"
+        time.sleep(0.05)
 
 
 @dataclass(frozen=True)
@@ -97,8 +117,15 @@ class Lab:
         # A configuration of the person who runs the tests must not reach into the lab.
         self.environment.pop("GNT_STEWARD_CONFIG", None)
 
-    def up(self) -> None:
-        self._program("lab-up", "--nodes", str(NODES), "--pretend-drbd", str(len(DRBD | PLAIN)))
+    def make(self, archive: Path) -> None:
+        """Bring up a new lab, and write its state into an archive for others."""
+        pretended = str(len(DRBD | PLAIN))
+        self._program("lab-up", "--nodes", str(NODES), "--pretend-drbd", pretended)
+        self._program("lab-save", str(archive))
+
+    def start(self, archive: Path) -> None:
+        """Bring up a lab from an archive."""
+        self._program("lab-up", "--from", str(archive))
 
     def down(self) -> None:
         self._program("lab-down")
@@ -125,6 +152,11 @@ class Lab:
         done = self._run([str(self.programs / "gnt-steward"), *link])
         if done.returncode != 0:
             raise RuntimeError(f"install-iallocator failed:\n{done.stdout}")
+
+    @property
+    def luxi(self) -> Luxi:
+        """The master's luxid; its socket can be reached from outside."""
+        return Luxi(str(self.directory / "nodes" / MASTER / "run/ganeti/socket/ganeti-query"))
 
     @property
     def programs(self) -> Path:
@@ -180,20 +212,84 @@ class Lab:
         assert self.nodes_of(name) == done.call.nodes, str(done)
         return done
 
+    def rows(self, what: str, *fields: str) -> list[list[Any]]:
+        """The fields of all objects of one kind, as luxid has them."""
+        found = self.luxi.call("Query", what, fields, None)["data"]
+        return [[value for _, value in row] for row in found]
+
+    def instances(self) -> list[str]:
+        return [name for (name,) in self.rows("instance", "name")]
+
     def nodes_of(self, instance: str) -> list[str]:
         """Primary and secondaries, as Ganeti has them."""
-        (line,) = self.query(f"gnt-instance list -o pnode,snodes {instance}")
-        primary, secondaries = line.split("|")
-        return [primary, *filter(None, secondaries.split(","))]
+        found = {name: [p, *s] for name, p, s in self.rows("instance", "name", "pnode", "snodes")}
+        return found[instance]
+
+    def job(self, number: int | str) -> str:
+        """The status of a job."""
+        return self.jobs()[int(number)]
+
+    def jobs(self) -> dict[int, str]:
+        """Number -> status of all jobs."""
+        return {int(number): status for number, status in self.rows("job", "id", "status")}
+
+    def do(self, *opcodes: dict[str, Any]) -> None:
+        """Have Ganeti carry out these opcodes in one job, which must succeed."""
+        if not opcodes:
+            return
+        number = int(self.luxi.call("SubmitJob", opcodes))
+        until(lambda: self.job(number) in {"success", "error", "canceled"})
+        (found,) = [row for row in self.rows("job", "id", "opresult") if int(row[0]) == number]
+        assert self.job(number) == "success", f"{opcodes}: {found[1]}"
+
+    def create(self, name: str, node: str, template: str, **more: Any) -> dict[str, Any]:
+        """The opcode of an instance that is created on a named node, without an allocator."""
+        usual = {
+            "mode": "create",
+            "os_type": "noop",
+            "hypervisor": "fake",
+            "beparams": {"memory": 512, "vcpus": 1},
+            "disks": [] if template == "diskless" else [{"size": 512}],
+            "nics": [],
+            "ip_check": False,
+            "name_check": False,
+        }
+        where = {"instance_name": name, "pnode": node, "disk_template": template}
+        return op("INSTANCE_CREATE", **usual | where | more)
+
+    def remove(self, *instances: str) -> None:
+        self.do(*(REMOVE | {"instance_name": name} for name in instances))
+
+    def bring_back(self, node: str, *instances: str) -> None:
+        """Migrate those of the instances to a node that are not there."""
+        self.do(
+            *(
+                op("INSTANCE_MIGRATE", instance_name=name, target_node=node)
+                for name in instances
+                if self.nodes_of(name) != [node]
+            )
+        )
+
+    def clean(self) -> None:
+        """Remove every instance but the pretended ones, and all tags of ours."""
+        added = [name for name in self.instances() if name not in DRBD | PLAIN]
+        tagged = [("cluster", "", self.luxi.call("QueryTags", "cluster", ""))]
+        for what, kind in (("group", "nodegroup"), ("node", "node")):
+            tagged += [(kind, name, tags) for name, tags in self.rows(what, "name", "tags")]
+        self.do(
+            *(REMOVE | {"instance_name": name} for name in added),
+            *(
+                op("TAGS_DEL", kind=kind, name=name, tags=ours)
+                for kind, name, tags in tagged
+                if (ours := [tag for tag in tags if tag.startswith("steward:")])
+            ),
+        )
 
     def query(self, command: str) -> list[str]:
         """The lines of a list command."""
         program, subcommand, rest = command.split(" ", 2)
         options = "--no-headers --separator='|'"
         return self.ok(f"{program} {subcommand} {options} {rest}").text.splitlines()
-
-    def remove(self, instance: str) -> None:
-        self.ok(f"gnt-instance remove -f --shutdown-timeout=0 {instance}")
 
     def _kept(self) -> set[str]:
         return {path.name for path in self.history.glob("[0-9]*")}

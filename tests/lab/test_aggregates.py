@@ -21,19 +21,8 @@ def to(lab: Lab) -> Ways:
 @pytest.fixture(autouse=True)
 def _clean(lab: Lab) -> Iterator[None]:
     """Whatever a test tagged or made is gone afterwards."""
-    before = set(lab.query("gnt-instance list -o name"))
     yield
-    for name in sorted(set(lab.query("gnt-instance list -o name")) - before):
-        lab.remove(name)
-    for kind, names in (
-        ("cluster", [""]),
-        ("group", ["default", "rack2"]),
-        ("node", [f"node{number}.lab" for number in range(1, 8)]),
-    ):
-        for name in names:
-            tags = lab.ok(f"gnt-{kind} list-tags {name}").text.split()
-            if ours := [tag for tag in tags if tag.startswith("steward:")]:
-                lab.ok(f"gnt-{kind} remove-tags {name} {' '.join(ours)}")
+    lab.clean()
 
 
 def add(lab: Lab, name: str, tags: str = "", options: str = "-t diskless") -> str:
@@ -48,7 +37,7 @@ def refused(lab: Lab, name: str, tags: str, options: str = "-t diskless") -> str
     """Why a new instance is put nowhere."""
     done = lab.fails(f"{ADD} -I steward {options} --tags {tags} {name}.lab")
     assert done.call.answer["success"] is False
-    assert f"{name}.lab" not in lab.query("gnt-instance list -o name")
+    assert f"{name}.lab" not in lab.instances()
     return done.call.info
 
 
@@ -102,8 +91,7 @@ def test_the_reservation_story(lab: Lab, to: Ways) -> None:
     # It is not released while it is used, and then it is, through RAPI.
     done = lab.fails(f"{STEWARD} reserve release r1 {to.rapi}")
     assert ": mine0.lab, mine1.lab, mine2.lab, drbd2.lab, drbd4.lab; --force " in done.text
-    for number in range(3):
-        lab.remove(f"mine{number}.lab")
+    lab.remove(*(f"mine{number}.lab" for number in range(3)))
     lab.ok(f"{STEWARD} reserve release r1 --force {to.rapi}")
     assert listed(lab) == {"reservation:free": {*RACK2}}
 

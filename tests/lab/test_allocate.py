@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from .cluster import ADD, DEFAULT_GROUP, DRBD, RACK2, Lab
+from .cluster import ADD, DEFAULT_GROUP, DRBD, RACK2, Lab, until
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,7 @@ def test_opportunistic_locking_restricts_to_the_locked_nodes(lab: Lab) -> None:
 
 
 def _wait_until_running(lab: Lab, job: str) -> None:
-    for _ in range(60):
-        if lab.query(f"gnt-job list -o status {job}") == ["running"]:
-            return
-    pytest.fail(f"job {job} does not start")
+    until(lambda: lab.job(job) == "running")
 
 
 def test_exclusion_tags(lab: Lab) -> None:
@@ -112,7 +109,7 @@ def test_refusal_reaches_the_user(lab: Lab) -> None:
     assert "0/3 nodes fit: 3 memory (largest free " in done.call.info
     assert "error type: insufficient_resources" in done.text
     assert f"Can't compute nodes using iallocator 'steward': {done.call.info}\n" in done.text
-    assert "big.lab" not in lab.query("gnt-instance list -o name")
+    assert "big.lab" not in lab.instances()
 
 
 def test_drbd(lab: Lab) -> None:

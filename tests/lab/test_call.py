@@ -38,8 +38,7 @@ def full_rack(lab: Lab) -> Iterator[None]:
     for name in names:
         lab.add("-t diskless -B memory=20000 --node-group rack2", name)
     yield
-    for name in names:
-        lab.remove(name)
+    lab.remove(*names)
 
 
 @pytest.mark.usefixtures("full_rack", "no_parameters")

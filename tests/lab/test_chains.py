@@ -90,8 +90,7 @@ def test_hanging_shadow(lab: Lab) -> None:
     finally:
         _end(notes)
     assert "theirs=failed" in logged(lab, " name=patient1.lab ")
-    for name in ("patient1.lab", "patient2.lab"):
-        lab.remove(name)
+    lab.remove("patient1.lab", "patient2.lab")
 
 
 def _end(notes: Path) -> None:
@@ -113,7 +112,6 @@ def test_packed(lab: Lab) -> None:
     nodes = [
         lab.add("-t diskless --node-group rack2", name).call.nodes for name in ("p1.lab", "p2.lab")
     ]
-    for name in ("p1.lab", "p2.lab"):
-        lab.remove(name)
+    lab.remove("p1.lab", "p2.lab")
     assert nodes[0] == nodes[1]
     assert json.dumps(nodes[0]).startswith('["node')

@@ -34,24 +34,23 @@ def to(lab: Lab) -> Ways:
 
 @pytest.fixture(scope="module", autouse=True)
 def _instances(lab: Lab) -> Iterator[None]:
-    for number, name in enumerate(UNEVEN):
-        template = "-t diskless" if number % 2 else "-t sharedfile --disk 0:size=512m"
-        lab.ok(
-            "gnt-instance add --no-ip-check --no-name-check --no-nics -o noop "
-            f"-B memory=256,vcpus=1 {template} -n node1.lab {name}"
+    few = {"beparams": {"memory": 256, "vcpus": 1}}
+    templates = ("sharedfile", "diskless")
+    lab.do(
+        *(
+            lab.create(name, "node1.lab", templates[number % 2], **few)
+            for number, name in enumerate(UNEVEN)
         )
+    )
     yield
-    for name in UNEVEN:
-        lab.remove(name)
+    lab.remove(*UNEVEN)
 
 
 @pytest.fixture
 def _back(lab: Lab) -> Iterator[None]:
     """Whatever a test moves is moved back."""
     yield
-    for name in UNEVEN:
-        if lab.nodes_of(name) != ["node1.lab"]:
-            lab.ok(f"gnt-instance migrate -f -n node1.lab {name}")
+    lab.bring_back("node1.lab", *UNEVEN)
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: " ".join(plan.split()[:2]))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .cluster import DEFAULT_GROUP, Lab
+from .cluster import DEFAULT_GROUP, Lab, op
 from .live import STEWARD, Running, Ways, ways
 
 NAMES = ("moved1.lab", "moved2.lab")
@@ -22,29 +22,26 @@ def to(lab: Lab) -> Ways:
 @pytest.fixture(scope="module", autouse=True)
 def _rack3(lab: Lab) -> Iterator[None]:
     """A group of one node, whose two instances cannot leave it in one set of jobs."""
-    lab.ok("gnt-group add rack3")
-    lab.ok("gnt-group assign-nodes --force rack3 node7.lab")
-    for name in NAMES:
-        lab.ok(
-            "gnt-instance add --no-ip-check --no-name-check -o noop -B memory=256 "
-            f"-t sharedfile --disk 0:size=1G -n node7.lab {name}"
-        )
+    lab.do(
+        op("GROUP_ADD", group_name="rack3"),
+        op("GROUP_ASSIGN_NODES", group_name="rack3", nodes=["node7.lab"], force=True),
+        *(lab.create(name, "node7.lab", "sharedfile", nics=[{}]) for name in NAMES),
+    )
     yield
-    for name in NAMES:
-        lab.remove(name)
-    lab.ok("gnt-group assign-nodes --force rack2 node7.lab")
-    lab.ok("gnt-group remove rack3")
+    lab.remove(*NAMES)
+    lab.do(
+        op("GROUP_ASSIGN_NODES", group_name="rack2", nodes=["node7.lab"], force=True),
+        op("GROUP_REMOVE", group_name="rack3"),
+    )
 
 
 @pytest.fixture(autouse=True)
 def _back(lab: Lab) -> Iterator[None]:
     """Whatever a test moves is moved back."""
     yield
-    for uuid in lab.query("gnt-filter list -o uuid"):
-        lab.ok(f"gnt-filter delete {uuid}")
-    for name in NAMES:
-        if lab.nodes_of(name) != ["node7.lab"]:
-            lab.ok(f"gnt-instance migrate -f -n node7.lab {name}")
+    for (uuid,) in lab.rows("filter", "uuid"):
+        lab.luxi.call("DeleteFilter", uuid)
+    lab.bring_back("node7.lab", *NAMES)
 
 
 def moved(lab: Lab) -> list[str]:
@@ -97,7 +94,7 @@ def test_printed_commands_work(lab: Lab) -> None:
 @pytest.mark.parametrize("way", ["luxi", "rapi"])
 def test_a_failing_job_stops_the_run(lab: Lab, to: Ways, way: str) -> None:
     """Without DRBD in the kernel its disks cannot be replaced; the second one is left alone."""
-    before = len(lab.query("gnt-job list -o id"))
+    before = len(lab.jobs())
 
     done = lab.fails(f"{STEWARD} group-evacuate rack2 --to default -X {getattr(to, way)}")
 
@@ -105,14 +102,14 @@ def test_a_failing_job_stops_the_run(lab: Lab, to: Ways, way: str) -> None:
     assert "0 jobs done, 1 failed, 1 not begun\n" in done.text
     assert "\nfailed: drbd" in done.text
     assert "\nnot begun: drbd" in done.text
-    assert len(lab.query("gnt-job list -o id")) - before == (1 if way == "luxi" else 3)
+    assert len(lab.jobs()) - before == (1 if way == "luxi" else 3)
 
 
 def test_an_interrupt_stops_between_sets(lab: Lab) -> None:
     running = interrupted(lab)
     running.until("interrupted: the running set is waited for; once more leaves it alone")
-    (uuid,) = lab.query("gnt-filter list -o uuid")
-    lab.ok(f"gnt-filter delete {uuid}")
+    ((uuid,),) = lab.rows("filter", "uuid")
+    lab.luxi.call("DeleteFilter", uuid)
 
     status, text = running.end()
 
@@ -135,8 +132,8 @@ def test_a_second_interrupt_leaves_at_once(lab: Lab) -> None:
     assert "0 jobs done, 1 not begun\n" in text
     (line,) = [line for line in text.splitlines() if line.startswith("goes on: job ")]
     number, name = line.split()[3].rstrip(","), line.split()[4].rstrip(":")
-    assert lab.query(f"gnt-job list -o status {number}") == ["queued"]
-    (uuid,) = lab.query("gnt-filter list -o uuid")
-    lab.ok(f"gnt-filter delete {uuid}")
+    assert lab.job(number) == "queued"
+    ((uuid,),) = lab.rows("filter", "uuid")
+    lab.luxi.call("DeleteFilter", uuid)
     lab.ok(f"gnt-job watch {number}")
     assert moved(lab) == [name]

@@ -12,7 +12,7 @@ import pytest
 from ganeti_steward.core.iallocator.message import read_cluster
 from ganeti_steward.core.model.cluster import Cluster
 
-from .cluster import DEFAULT_GROUP, DRBD, Lab
+from .cluster import DEFAULT_GROUP, DRBD, Lab, op
 from .live import STEWARD, Ways, read, ways
 
 PROBE = "gnt-debug iallocator --dir=out -I steward -m allocate --os-type noop --vcpus 1 --mem 512"
@@ -26,37 +26,52 @@ def to(lab: Lab) -> Ways:
 @pytest.fixture(scope="module", autouse=True)
 def _all_sorts(lab: Lab) -> Iterator[None]:
     """Nodes and instances in every state there is, tags, a network, and policies."""
-    lab.ok("gnt-node modify -D yes node6.lab")
-    lab.ok("gnt-node modify -O yes node7.lab")
-    lab.ok("gnt-node modify --node-parameters spindle_count=3,cpu_speed=1.5 node2.lab")
-    lab.ok("gnt-node add-tags node2.lab rack:a")
-    lab.ok("gnt-cluster add-tags htools:nlocation:rack")
-    lab.ok("gnt-network add --network 10.99.0.0/24 blue")
-    lab.ok("gnt-network connect --nic-parameters mode=bridged,link=lab0 blue default")
-    lab.ok("gnt-group modify --alloc-policy=last_resort rack2")
+    parameters = {"spindle_count": 3, "cpu_speed": 1.5}
+    lab.do(
+        op("NODE_SET_PARAMS", node_name="node6.lab", drained=True),
+        op("NODE_SET_PARAMS", node_name="node7.lab", offline=True),
+        op(
+            "NODE_SET_PARAMS",
+            node_name="node2.lab",
+            ndparams=parameters,
+        ),
+        op("TAGS_SET", kind="node", name="node2.lab", tags=["rack:a"]),
+        op("TAGS_SET", kind="cluster", name="", tags=["htools:nlocation:rack"]),
+        op("NETWORK_ADD", network_name="blue", network="10.99.0.0/24"),
+        op(
+            "NETWORK_CONNECT",
+            network_name="blue",
+            group_name="default",
+            network_mode="bridged",
+            network_link="lab0",
+        ),
+        op("GROUP_SET_PARAMS", group_name="rack2", alloc_policy="last_resort"),
+        lab.create("down.lab", "node1.lab", "diskless", start=False),
+    )
     add = "gnt-instance add --no-ip-check --no-name-check -o noop"
     lab.ok(
         f"{add} -t file --disk 0:size=1G --disk 1:size=300 -n node2.lab --tags web "
         "-B minmem=256,maxmem=700,vcpus=3,auto_balance=false,spindle_use=2 "
         "--net 0:network=blue,ip=pool web.lab"
     )
-    lab.ok(f"{add} -t diskless -n node1.lab -B memory=512 --no-start --no-nics down.lab")
     # A volume group of another size than the file storage has.
     for node in range(1, 8):
         etc = lab.directory / f"nodes/node{node}.lab/etc-ganeti"
         (etc / "lab-vg-size").write_text(f"{500000 + node}\n")
         (etc / "lab-vg-free").write_text(f"{400000 + node}\n")
     yield
-    lab.remove("web.lab")
-    lab.remove("down.lab")
-    lab.ok("gnt-group modify --alloc-policy=preferred rack2")
-    lab.ok("gnt-network disconnect blue default")
-    lab.ok("gnt-network remove blue")
-    lab.ok("gnt-cluster remove-tags htools:nlocation:rack")
-    lab.ok("gnt-node remove-tags node2.lab rack:a")
-    lab.ok("gnt-node modify --node-parameters spindle_count=default,cpu_speed=default node2.lab")
-    lab.ok("gnt-node modify -f -O no node7.lab")
-    lab.ok("gnt-node modify -D no node6.lab")
+    lab.remove("web.lab", "down.lab")
+    unset = {"spindle_count": "default", "cpu_speed": "default"}
+    lab.do(
+        op("GROUP_SET_PARAMS", group_name="rack2", alloc_policy="preferred"),
+        op("NETWORK_DISCONNECT", network_name="blue", group_name="default"),
+        op("NETWORK_REMOVE", network_name="blue"),
+        op("TAGS_DEL", kind="cluster", name="", tags=["htools:nlocation:rack"]),
+        op("TAGS_DEL", kind="node", name="node2.lab", tags=["rack:a"]),
+        op("NODE_SET_PARAMS", node_name="node2.lab", ndparams=unset),
+        op("NODE_SET_PARAMS", node_name="node7.lab", offline=False, force=True),
+        op("NODE_SET_PARAMS", node_name="node6.lab", drained=False),
+    )
     for node in range(1, 8):
         for name in ("lab-vg-size", "lab-vg-free"):
             (lab.directory / f"nodes/node{node}.lab/etc-ganeti" / name).unlink()

@@ -31,7 +31,7 @@ def silent(lab: Lab) -> Iterator[str]:
 
 def _reports(lab: Lab) -> dict[str, dict[str, object]]:
     """What the daemons of all nodes say, once all of them have measured for long enough."""
-    nodes = lab.query("gnt-node list -o name")
+    nodes = [name for (name,) in lab.rows("node", "name")]
     deadline = time.monotonic() + SECONDS
     while True:
         reports = {

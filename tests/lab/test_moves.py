@@ -6,21 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from .cluster import ADD, DEFAULT_GROUP, RACK2, Done, Lab
+from .cluster import DEFAULT_GROUP, RACK2, Done, Lab, op
 
 #: Holds the secondary of a pretended drbd instance and nothing else.
 NODE = "node7.lab"
-TEMPLATES = {"shared.lab": "-t sharedfile --disk 0:size=1G", "bare.lab": "-t diskless"}
+TEMPLATES = {"shared.lab": "sharedfile", "bare.lab": "diskless"}
 
 
 @pytest.fixture
 def residents(lab: Lab) -> Iterator[list[str]]:
     """Two instances that can be moved, created on one node without an allocator."""
-    for name, options in TEMPLATES.items():
-        lab.ok(f"{ADD} {options} -n {NODE} {name}")
+    lab.do(*(lab.create(name, NODE, template, nics=[{}]) for name, template in TEMPLATES.items()))
     yield sorted(TEMPLATES)
-    for name in TEMPLATES:
-        lab.remove(name)
+    lab.remove(*TEMPLATES)
 
 
 def _moved(done: Done) -> dict[str, list[str]]:
@@ -47,7 +45,7 @@ def test_evacuate_primaries(lab: Lab, residents: list[str]) -> None:
 
 def test_evacuate_nothing_when_one_cannot_go(lab: Lab, residents: list[str]) -> None:
     """Ganeti then moves none of them, and tells the reason."""
-    lab.ok(f"{ADD} -t file --disk 0:size=1G -n {NODE} local.lab")
+    lab.do(lab.create("local.lab", NODE, "file"))
     try:
         done = lab.fails(f"gnt-node evacuate -f -p -I steward {NODE}")
         assert "Unable to evacuate instances local.lab" in done.text
@@ -107,9 +105,9 @@ def test_change_group_of_drbd(lab: Lab) -> None:
 
 
 def test_reason_when_no_group_takes_it(lab: Lab, residents: list[str]) -> None:
-    lab.ok("gnt-group modify --alloc-policy=unallocable default")
+    lab.do(op("GROUP_SET_PARAMS", group_name="default", alloc_policy="unallocable"))
     try:
         done = lab.fails(f"gnt-instance change-group -I steward {residents[0]}")
         assert f"{residents[0]} (group default: the group is unallocable)" in done.text
     finally:
-        lab.ok("gnt-group modify --alloc-policy=preferred default")
+        lab.do(op("GROUP_SET_PARAMS", group_name="default", alloc_policy="preferred"))

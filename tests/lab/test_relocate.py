@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .cluster import DEFAULT_GROUP, RACK2, Lab
+from .cluster import DEFAULT_GROUP, RACK2, Lab, op
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_plain_to_drbd(lab: Lab) -> None:
 @pytest.fixture
 def default_as_last_resort(lab: Lab) -> Iterator[None]:
     """Every new instance that may go anywhere goes to rack2."""
-    lab.ok("gnt-group modify --alloc-policy=last_resort default")
+    lab.do(op("GROUP_SET_PARAMS", group_name="default", alloc_policy="last_resort"))
     yield
-    lab.ok("gnt-group modify --alloc-policy=preferred default")
+    lab.do(op("GROUP_SET_PARAMS", group_name="default", alloc_policy="preferred"))
 
 
 @pytest.mark.usefixtures("default_as_last_resort")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .cluster import ADD, DEFAULT_GROUP, NOT_VM_CAPABLE, Lab
+from .cluster import ADD, DEFAULT_GROUP, NOT_VM_CAPABLE, Lab, op
 
 #: What Ganeti leaves out of nodes it cannot or need not ask.
 RUN_TIME_KEYS = {"total_memory", "free_memory", "total_disk", "free_disk", "total_cpus"}
@@ -15,11 +15,15 @@ RUN_TIME_KEYS = {"total_memory", "free_memory", "total_disk", "free_disk", "tota
 @pytest.fixture(scope="module", autouse=True)
 def _ailing(lab: Lab) -> Iterator[None]:
     """Of the second rack one node is drained and one offline, with instances on both."""
-    lab.ok("gnt-node modify -D yes node6.lab")
-    lab.ok("gnt-node modify -O yes node7.lab")
+    lab.do(
+        op("NODE_SET_PARAMS", node_name="node6.lab", drained=True),
+        op("NODE_SET_PARAMS", node_name="node7.lab", offline=True),
+    )
     yield
-    lab.ok("gnt-node modify -f -O no node7.lab")
-    lab.ok("gnt-node modify -D no node6.lab")
+    lab.do(
+        op("NODE_SET_PARAMS", node_name="node7.lab", offline=False, force=True),
+        op("NODE_SET_PARAMS", node_name="node6.lab", drained=False),
+    )
 
 
 def test_unusable_nodes(lab: Lab) -> None:

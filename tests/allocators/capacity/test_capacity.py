@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +12,7 @@ import orjson
 import pytest
 from cluster_text import to_text
 from clusters import generate
+from installed import need
 
 from ganeti_steward.allocators.capacity.added_instances import copies_of, with_instances
 from ganeti_steward.allocators.capacity.headroom import Headroom
@@ -29,7 +29,6 @@ from ganeti_steward.core.model.requests import Allocate, Capacity
 
 Message = dict[str, Any]
 
-HSPACE: Final = "/usr/bin/hspace"
 NO_TEST: Final = "--no-capacity-checks"
 
 #: Options of the generated cluster, the template of the copies, options of both programs.
@@ -96,13 +95,17 @@ def counted(message: Message, *options: str) -> Any:
 
 def hspace(message: Message, path: Path, *options: str) -> int:
     """hspace's count of the same copies."""
-    if not os.access(HSPACE, os.X_OK):
-        pytest.skip("hspace is not installed (Debian package ganeti-htools)")
     file = path / "cluster.data"
     file.write_text(to_text(message))
     size = f"{SPEC['disk_space_total']},{SPEC['memory']},{SPEC['vcpus']}"
     template = message["request"]["disk_template"]
-    command = [HSPACE, "-t", str(file), f"--disk-template={template}", "--machine-readable"]
+    command = [
+        need("hspace"),
+        "-t",
+        str(file),
+        f"--disk-template={template}",
+        "--machine-readable",
+    ]
     # A small start for the tiers, which nobody looks at here.
     command += [f"--standard-alloc={size}", "--tiered-alloc=1024,128,1", "-l", "1000"]
     command += ["--accept-existing-errors", *options]

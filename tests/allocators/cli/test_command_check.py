@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import clusters
 import pytest
 from fixed_plan import asked, install
+from installed import need
 from text_output import write_text
 
 from ganeti_steward.core.ganeti.text_format import read_text
@@ -24,17 +22,6 @@ if TYPE_CHECKING:
 
 Message = dict[str, Any]
 PREFIX = "GNT_STEWARD_CHECK_"
-
-
-def hcheck() -> str:
-    """Where it is; skips the test where it cannot be had."""
-    path = shutil.which("hcheck")
-    if path is None:
-        reason = "hcheck is not installed (Debian package ganeti-htools)"
-        if sys.platform == "linux" and os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return path
 
 
 def cluster(*more: str) -> Message:
@@ -72,7 +59,10 @@ def test_beside_hcheck(front: Front, tmp_path: Path, seed: int) -> None:
     options = ("--no-simulation", "--machine-readable")
     his = variables(
         subprocess.run(
-            [hcheck(), "-t", text, *options], capture_output=True, check=True, text=True
+            [need("hcheck"), "-t", text, *options],
+            capture_output=True,
+            check=True,
+            text=True,
         ).stdout,
         "HCHECK_",
     )
@@ -256,6 +246,6 @@ def test_hcheck_says_the_same_of_a_healthy_cluster(front: Front, tmp_path: Path)
     told = cluster()
     text = tmp_path / "cluster.text"
     text.write_text(write_text(read_cluster(told)))
-    his = subprocess.run([hcheck(), "-t", text], capture_output=True, check=False)
+    his = subprocess.run([need("hcheck"), "-t", text], capture_output=True, check=False)
     assert his.returncode == 0
     assert front("check", "-t", str(text)).status == 0

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import subprocess
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import orjson
@@ -16,6 +15,7 @@ import pytest
 from ask import announced_score, hail, need_hail, steward
 from cluster_text import to_text
 from clusters import cluster, generate
+from installed import need
 from monitoring import addresses, daemons, node_report, telling, xen_report
 
 from ganeti_steward.allocators.capacity.added_instances import with_instances
@@ -34,8 +34,6 @@ from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.requests import Allocate
 
 Message = dict[str, Any]
-
-HBAL: Final = "/usr/bin/hbal"
 
 
 def _renamed(message: Message, names: list[str]) -> Message:
@@ -127,9 +125,7 @@ def test_an_offline_node_is_not_asked(tmp_path: Path) -> None:
 
 def _hbal(*arguments: str) -> tuple[float, float, str]:
     """hbal's scores before and after its moves, and all it says."""
-    if not os.access(HBAL, os.X_OK):
-        pytest.skip("hbal is not installed (Debian package ganeti)")
-    done = subprocess.run([HBAL, *arguments], capture_output=True, text=True, check=True)
+    done = subprocess.run([need("hbal"), *arguments], capture_output=True, text=True, check=True)
     said = done.stdout
     found = re.search(r"[Ii]nitial score:? ([0-9.]+)", said)
     assert found, said

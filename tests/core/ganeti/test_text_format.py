@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import sys
-from os import environ
 from pathlib import Path
 from typing import Any
 
 import cluster_text
 import clusters
 import pytest
+from installed import need
 from text_output import write_text
 
 from ganeti_steward.core.errors import BadInput
@@ -103,23 +101,13 @@ def test_memory_reserved_on_kvm() -> None:
     assert {node.reserved_memory for node in found.nodes} == {4096}
 
 
-def need_hbal() -> str:
-    path = shutil.which("hbal")
-    if path is None:
-        reason = "hbal is not installed (Debian package ganeti)"
-        if sys.platform == "linux" and environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return path
-
-
 def through_hbal(written: str, path: Path) -> str:
     """What hbal writes when it has read a cluster."""
     file = path / "cluster.data"
     file.write_text(written)
     group = written.partition("|")[0]
     subprocess.run(
-        [need_hbal(), "-t", str(file), "-S", str(path / "out"), "-l", "0", "-G", group],
+        [need("hbal"), "-t", str(file), "-S", str(path / "out"), "-l", "0", "-G", group],
         check=True,
         capture_output=True,
         timeout=120,
@@ -195,7 +183,7 @@ def test_states_count_as_in_hbal(status: str, tmp_path: Path) -> None:
     through_hbal(written, tmp_path)
     # hbal prints its table of nodes on standard error.
     table = subprocess.run(
-        [need_hbal(), "-t", str(tmp_path / "cluster.data"), "-p", "-l", "0"],
+        [need("hbal"), "-t", str(tmp_path / "cluster.data"), "-p", "-l", "0"],
         check=True,
         capture_output=True,
         text=True,

@@ -1,7 +1,4 @@
-"""``steward-iallocator`` as noded runs it: root, in ``/``, umask 077, almost no environment.
-
-``STEWARD_FUZZ_PROCESSES=500`` runs that many processes on damaged input.
-"""
+"""``steward-iallocator`` as noded runs it: root, in ``/``, umask 077, almost no environment."""
 
 from __future__ import annotations
 
@@ -17,13 +14,14 @@ from pathlib import Path
 import mutation
 import pytest
 from messages import KINDS, Json, answer, message, put
+from thorough import often
 
 from ganeti_steward.core.config.values import ENVIRONMENT, History
 from ganeti_steward.core.iallocator.history import entry, names
 from ganeti_steward.core.version import VERSION
 
 PROGRAM = Path(sys.executable).with_name("steward-iallocator")
-DAMAGED = int(os.environ.get("STEWARD_FUZZ_PROCESSES", "25"))
+DAMAGED = often(25, 500)
 SECONDS = 30
 
 

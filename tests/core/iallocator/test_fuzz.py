@@ -1,18 +1,18 @@
 """Damaged input gives one sentence or one valid answer, never anything else.
 
-``STEWARD_FUZZ=100000`` tries that many messages; a failure names its seed, from which
+``contrib/test --thorough`` tries 100 000 messages; a failure names its seed, from which
 ``mutation.damaged`` makes the same message again.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from typing import Any
 
 import mutation
 import pytest
+from thorough import often
 
 from ganeti_steward.core.config.values import Allocators, Config
 from ganeti_steward.core.errors import BadInput
@@ -32,7 +32,7 @@ from ganeti_steward.core.model.requests import (
     Request,
 )
 
-SEEDS = int(os.environ.get("STEWARD_FUZZ", "3000"))
+SEEDS = often(2000, 100_000)
 BLOCK = 250
 
 #: A request of this size takes milliseconds; one that hangs must not hang the tests.

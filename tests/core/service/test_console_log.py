@@ -72,11 +72,16 @@ def test_a_file_that_cannot_be_opened_and_then_can(told: Told, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("console", ["/dev/full", "/nowhere/console"])
-def test_nor_a_console(console: str) -> None:
-    """What nobody takes is lost, and that is all."""
-    told = Told("/dev/full", Path(console))
+def test_nor_a_console(console: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What nobody takes is lost without a word, and the log goes on."""
+    told = Told(str(tmp_path / "steward.log"), Path(console))
+    (tmp_path / "steward.log").mkdir()
     told.logger.error("lost")
+    (tmp_path / "steward.log").rmdir()
+    told.logger.error("kept")
     told.handler.close()
+    assert (tmp_path / "steward.log").read_text() == "kept\n"
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_console_that_takes_nothing(tmp_path: Path) -> None:

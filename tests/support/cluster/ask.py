@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
-import pytest
+from installed import need
 
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.iallocator.dispatch import answer_message
@@ -50,13 +48,8 @@ def hail(message: Message, path: Path, *options: str) -> Message:
 
 
 def need_hail() -> str:
-    """Where hail is; skips the test where it cannot be had."""
-    if not os.access(HAIL, os.X_OK):
-        reason = "hail is not installed (Debian package ganeti)"
-        if sys.platform == "linux" and os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return HAIL
+    """Where hail is; skips the test where it is not installed."""
+    return need(HAIL)
 
 
 def announced_score(answer: Message, place: Sequence[str]) -> float:

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any, Final
 
 from paths import DATA
+from thorough import often
 
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.hooks.settings import configure
@@ -17,6 +18,9 @@ from ganeti_steward.core.model.finding import STATUSES, CheckResult, Finding, No
 from ganeti_steward.core.model.machine import Machine, Reading, Space
 from ganeti_steward.core.process import Ended
 from ganeti_steward.diagnose.testing import RecordedMachine
+
+#: How often a collector is asked on damaged answers.
+ROUNDS: Final = often(60, 300)
 
 RECORDED: Final = DATA / "diagnose"
 
@@ -162,10 +166,11 @@ class Damaged:
         if not self._now():
             return one
         odd = self._chance.choice([float("nan"), float("inf"), -273.0, 0.0, 127.0, 65261.85])
-        return one._replace(**{self._chance.choice(["current", "high", "critical"]): odd})
+        changed: dict[str, Any] = {self._chance.choice(["current", "high", "critical"]): odd}
+        return one._replace(**changed)
 
 
-def survives(name: str, case: str, rounds: int = 300, **settings: Any) -> None:
+def survives(name: str, case: str, rounds: int = ROUNDS, **settings: Any) -> None:
     """Ask a collector on damaged answers; `check` judges each time."""
     sound = recorded(name, case)
     for seed in range(rounds):

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Final
 
 #: A value of each kind of JSON, none of which a program would print where it does not belong.
-NONSENSE: Final = (None, "", -1, True, [], {"?": []})
+NONSENSE: Final[tuple[Any, ...]] = (None, "", -1, True, [], {"?": []})
 
 Path = tuple[str | int, ...]
 

@@ -35,6 +35,24 @@ def without(member: str) -> str:
     return json.dumps({key: value for key, value in message().items() if key != member})
 
 
+#: Member -> values it may not have.
+WRONG: Final[dict[str, list[Any]]] = {
+    "purpose": ["report", "repaired", "Repair", "", None, ["repair"]],
+    "node": ["node2.lab", "node1", NODE.uuid.upper(), "", None, 1, ["node1.lab"]],
+    "command": ["", "other", "../replace-disk", "replace.disk", "a/b", "a b", "a\n", None],
+    "rsalt": ["", "short", "x" * 65, 'salt{"a":', "nonce.1234567890", None, 12345678],
+    "diagnose": [
+        None,
+        [],
+        "live-repair",
+        {},
+        {"status": "Ok"},
+        {"status": "live-repair"},
+        {"status": "live-repair", "command": "other"},
+        {"status": "evacuate", "command": COMMAND},
+    ],
+}
+
 #: What may be signed with the right key and a fresh nonce, and is no request all the same.
 BAD_TEXTS: Final[dict[str, str]] = {
     "no JSON": "{",
@@ -56,22 +74,7 @@ BAD_TEXTS: Final[dict[str, str]] = {
     **{f"no {member}": without(member) for member in message()},
     **{
         f"{member} {value!r}": json.dumps(message(**{member: value}))
-        for member, values in {
-            "purpose": ["report", "repaired", "Repair", "", None, ["repair"]],
-            "node": ["node2.lab", "node1", NODE.uuid.upper(), "", None, 1, ["node1.lab"]],
-            "command": ["", "other", "../replace-disk", "replace.disk", "a/b", "a b", "a\n", None],
-            "rsalt": ["", "short", "x" * 65, 'salt{"a":', "nonce.1234567890", None, 12345678],
-            "diagnose": [
-                None,
-                [],
-                "live-repair",
-                {},
-                {"status": "Ok"},
-                {"status": "live-repair"},
-                {"status": "live-repair", "command": "other"},
-                {"status": "evacuate", "command": COMMAND},
-            ],
-        }.items()
+        for member, values in WRONG.items()
         for value in values
     },
 }

@@ -1,0 +1,28 @@
+"""Which worker of pytest-xdist runs which test."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Final
+
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+#: Files of tests/lab that run one after the other in one lab, so that each lab has about as
+#: much to do; what is not named here runs in the last lab.
+_LABS: Final = (
+    {"test_aggregates", "test_live_jobs"},
+    {"test_live_balance", "test_moves", "test_mond", "test_multi_allocate", "test_relocate"},
+)
+#: Clusters that run side by side.
+LABS: Final = len(_LABS) + 1
+
+
+class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Each test is given to whoever is free, but tests that share a lab to one worker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        """The name of what is not divided between workers; the largest ones come first."""
+        path = PurePosixPath(nodeid.partition("::")[0])
+        if path.parts[:2] != ("tests", "lab"):
+            return nodeid
+        return f"lab {next((n for n, files in enumerate(_LABS) if path.stem in files), len(_LABS))}"
