@@ -16,7 +16,7 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Aggregates(NamedTuple):
-    """[aggregates]: what the tags below ``steward:`` can say, and how they are read.
+    """[aggregates]: what the tags below ``steward:`` can declare, and how they are read.
 
     Tags and configuration are united.  Names and expressions are checked by the plugin.
     """
@@ -24,7 +24,7 @@ class Aggregates(NamedTuple):
     default_forbidden_prefixes: Annotated[
         tuple[str, ...],
         NAMES,
-        "Aggregates whose names begin so are closed to instances that do not ask for one.",
+        "Aggregates whose names begin so are closed to instances that do not request one.",
     ] = ()
     required_prefixes: Annotated[
         tuple[str, ...],

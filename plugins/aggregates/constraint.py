@@ -1,8 +1,8 @@
 """The plugin: which nodes an instance may not use, by aggregates and reservations.
 
-Membership is judged when a node is chosen, by the tags of that moment (aggregates 6.6): who
-is somewhere already stays.  A node evacuation does not judge the instance's own nodes either:
-it may fail over to its secondary, which was not chosen now.
+Membership is checked when a node is chosen, by the tags of that moment (aggregates 6.6): an
+instance that is on a node already stays there.  A node evacuation does not check the nodes of the
+instance itself either: it may fail over to its secondary, which was not chosen now.
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ from ganeti_steward.core.errors import join_faults
 from ganeti_steward.core.model.requests import NodeEvacuate, Relocate
 from ganeti_steward.core.model.site_rules import Ban, Cost, NoPlace
 from ganeti_steward.plugins.aggregates.config import Aggregates
-from ganeti_steward.plugins.aggregates.evaluator import FAULTY, Judge
+from ganeti_steward.plugins.aggregates.evaluator import FAULTY, Evaluator
 from ganeti_steward.plugins.aggregates.membership import Rules, config_faults, read_rules
 from ganeti_steward.plugins.aggregates.notes import notes
-from ganeti_steward.plugins.aggregates.requirements import Wishes, closing_faults, read_wishes
+from ganeti_steward.plugins.aggregates.requirements import (
+    Requirements,
+    closing_faults,
+    read_requirements,
+)
 from ganeti_steward.plugins.aggregates.tags import printable
 
 if TYPE_CHECKING:
@@ -32,14 +36,14 @@ RELUCTANCE: Final = 1e5
 
 
 class Constraint:
-    """The plugin of one run: a cluster's tags are read once, a kind of instance judged once."""
+    """The plugin of one run: a cluster's tags are read once, equal requirements evaluated once."""
 
     CONFIG: Final = Aggregates
 
     def __init__(self) -> None:
         self._settings = Aggregates()
-        self._read: tuple[Cluster, Rules, Judge] | None = None
-        self._known: dict[tuple[Wishes, str, bool], tuple[Ban, ...]] = {}
+        self._read: tuple[Cluster, Rules, Evaluator] | None = None
+        self._known: dict[tuple[Requirements, str, bool], tuple[Ban, ...]] = {}
 
     def configure(self, settings: Aggregates) -> None:
         """``settings``: the section ``[aggregates]``."""
@@ -53,10 +57,10 @@ class Constraint:
             for fault in config_faults(config.section(Aggregates))
         ]
 
-    def _rules(self, cluster: Cluster) -> tuple[Rules, Judge]:
+    def _rules(self, cluster: Cluster) -> tuple[Rules, Evaluator]:
         if self._read is None or self._read[0] is not cluster:
             rules = read_rules(cluster, self._settings)
-            self._read, self._known = (cluster, rules, Judge(rules, cluster)), {}
+            self._read, self._known = (cluster, rules, Evaluator(rules, cluster)), {}
         return self._read[1:]
 
     @hookimpl
@@ -64,29 +68,29 @@ class Constraint:
         self, request: Request, cluster: Cluster, instance: Instance
     ) -> tuple[Ban | NoPlace, ...]:
         """What is forbidden to the instance."""
-        rules, judge = self._rules(cluster)
-        asked = read_wishes(rules, instance)
-        wrong = closing_faults(rules, asked)
+        rules, evaluator = self._rules(cluster)
+        requested = read_requirements(rules, instance)
+        wrong = closing_faults(rules, requested)
         if wrong:
             return (NoPlace(join_faults([fault.sentence for fault in wrong])),)
         lenient = self._lenient(request, cluster)
-        bans = self._bans(judge, asked.wishes, instance.template, lenient=lenient)
+        bans = self._bans(evaluator, requested.requirements, instance.template, lenient=lenient)
         if isinstance(request, NodeEvacuate):
             return tuple(ban for ban in bans if ban.node not in instance.nodes)
         return bans
 
     def _bans(
-        self, judge: Judge, wishes: Wishes, template: str, *, lenient: bool
+        self, evaluator: Evaluator, requirements: Requirements, template: str, *, lenient: bool
     ) -> tuple[Ban, ...]:
         """The same value for all instances with the same requirements."""
-        bans = self._known.get((wishes, template, lenient))
+        bans = self._known.get((requirements, template, lenient))
         if bans is None:
             bans = tuple(
                 Ban(node.name, role, reason.rule, reason.text)
-                for node, role, reason in judge.all(wishes, template)
+                for node, role, reason in evaluator.all(requirements, template)
                 if not lenient or reason.rule == FAULTY
             )
-            self._known[wishes, template, lenient] = bans
+            self._known[requirements, template, lenient] = bans
         return bans
 
     @hookimpl
@@ -94,11 +98,11 @@ class Constraint:
         """Where an evacuation may use nodes that do not comply: what each of them costs."""
         if not self._lenient(request, cluster):
             return []
-        rules, judge = self._rules(cluster)
-        wishes = read_wishes(rules, instance).wishes
+        rules, evaluator = self._rules(cluster)
+        requirements = read_requirements(rules, instance).requirements
         return [
             Cost(node.name, role, RELUCTANCE)
-            for node, role, _ in judge.all(wishes, instance.template)
+            for node, role, _ in evaluator.all(requirements, instance.template)
         ]
 
     def _lenient(self, request: Request, cluster: Cluster) -> bool:
@@ -113,5 +117,5 @@ class Constraint:
     @hookimpl
     def steward_annotate(self, request: Request, cluster: Cluster, outcome: Outcome) -> list[str]:
         """What an administrator should know besides the answer."""
-        rules, judge = self._rules(cluster)
-        return list(notes(request, cluster, outcome, rules, judge))
+        rules, evaluator = self._rules(cluster)
+        return list(notes(request, cluster, outcome, rules, evaluator))

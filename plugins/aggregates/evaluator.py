@@ -1,4 +1,4 @@
-"""The verdict on the nodes of a cluster, for whatever an instance asks (aggregates 6.4)."""
+"""The verdict on the nodes of a cluster, for the requirements of an instance (aggregates 6.4)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ganeti_steward.core.model.cluster import LOCAL_STORAGE
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 from ganeti_steward.plugins.aggregates.expression import Expression
 from ganeti_steward.plugins.aggregates.membership import Names, Rules
-from ganeti_steward.plugins.aggregates.requirements import Wishes
+from ganeti_steward.plugins.aggregates.requirements import Requirements
 from ganeti_steward.plugins.aggregates.roles import ROLES, STORAGE, UNIT
 from ganeti_steward.plugins.aggregates.tags import GROUP, NODE
 from ganeti_steward.plugins.aggregates.verdict import (
@@ -34,8 +34,8 @@ _ON_NODES: Final = LOCAL_STORAGE | {"file"}
 _NO_STORAGE: Final = frozenset({"diskless"})
 
 
-class Judge:
-    """Judges the nodes of one cluster, each kind of node once for all that ask the same."""
+class Evaluator:
+    """Evaluates the nodes of one cluster, each kind of node once for equal requirements."""
 
     def __init__(self, rules: Rules, cluster: Cluster) -> None:
         self._rules, self._cluster = rules, cluster
@@ -52,36 +52,38 @@ class Judge:
             if kind == NODE
         }
         self._trees: dict[str, Names] = {}
-        self._asked: dict[tuple[Wishes, str], _Asking] = {}
+        self._cache: dict[tuple[Requirements, str], _Verdicts] = {}
 
-    def node(self, wishes: Wishes, template: str, node: Node, role: str) -> Reason | None:
+    def node(
+        self, requirements: Requirements, template: str, node: Node, role: str
+    ) -> Reason | None:
         """Why a node may not serve an instance in a role; None when it may.
 
-        ``template``: the instance's disk template, which says where its disks are.
+        ``template``: the instance's disk template, which decides where its disks are.
         """
-        return self._closed(node) or self._asking(wishes, template).node(node, role)
+        return self._closed(node) or self._verdicts(requirements, template).node(node, role)
 
-    def all(self, wishes: Wishes, template: str) -> Iterator[tuple[Node, str, Reason]]:
+    def all(self, requirements: Requirements, template: str) -> Iterator[tuple[Node, str, Reason]]:
         """Every node that may not serve, with the role and the reason."""
-        asking = self._asking(wishes, template)
+        verdicts = self._verdicts(requirements, template)
         for role in (PRIMARY, SECONDARY):
             for node in self._cluster.nodes:
-                reason = self._closed(node) or asking.node(node, role)
+                reason = self._closed(node) or verdicts.node(node, role)
                 if reason is not None:
                     yield node, role, reason
 
     def _closed(self, node: Node) -> Reason | None:
-        """Why the node takes nothing, whoever asks."""
+        """Why the node takes no instance at all."""
         if not self._closed_nodes and not self._closed_groups:
             return None
         return self._closed_nodes.get(node.name) or self._closed_groups.get(node.group)
 
-    def _asking(self, wishes: Wishes, template: str) -> _Asking:
-        asking = self._asked.get((wishes, template))
-        if asking is None:
-            asking = _Asking(self._rules, self, wishes, template)
-            self._asked[wishes, template] = asking
-        return asking
+    def _verdicts(self, requirements: Requirements, template: str) -> _Verdicts:
+        verdicts = self._cache.get((requirements, template))
+        if verdicts is None:
+            verdicts = _Verdicts(self._rules, self, requirements, template)
+            self._cache[requirements, template] = verdicts
+        return verdicts
 
     def under(self, prefixes: Iterable[str]) -> dict[str, str]:
         """Every aggregate under default-forbidden prefixes -> the prefix."""
@@ -90,12 +92,12 @@ class Judge:
         }
 
     def unknown(self, reason: Reason, expression: Expression) -> Reason:
-        """The same reason; where what is asked for has no member at all, that is said."""
+        """The same reason, or another one where a required aggregate has no member at all."""
         for need in expression.need:
             if not need & self._known:
                 names = ", ".join(sorted(need))
                 return Reason(
-                    f"not in aggregate {names} (nobody is)", f"nobody is in aggregate {names}"
+                    f"not in aggregate {names} (no members)", f"aggregate {names} has no members"
                 )
         return reason
 
@@ -111,18 +113,20 @@ class Judge:
         return self._trees[group]
 
 
-class _Asking:
-    """One set of wishes with the verdicts found so far."""
+class _Verdicts:
+    """One set of requirements with the verdicts found so far."""
 
-    def __init__(self, rules: Rules, judge: Judge, wishes: Wishes, template: str) -> None:
+    def __init__(
+        self, rules: Rules, evaluator: Evaluator, requirements: Requirements, template: str
+    ) -> None:
         self._membership, self._combine = rules.membership, rules.settings.combine
-        self._judge, self._wishes, self._template = judge, wishes, template
-        self._implied = {role: judge.under(wishes.prefixes(role)) for role in ROLES}
-        plain = wishes.plain
+        self._evaluator, self._requirements, self._template = evaluator, requirements, template
+        self._implied = {role: evaluator.under(requirements.prefixes(role)) for role in ROLES}
+        plain = requirements.plain
         self._plain = {
             role: plain._replace(ban=plain.ban.union(self._implied[role])) for role in ROLES
         }
-        self._own = {role: wishes.role(role) for role in ROLES}
+        self._own = {role: requirements.role(role) for role in ROLES}
         self._found: dict[tuple[str, Names, Names], Reason | None] = {}
         self._pools: dict[str, Reason | None] = {}
         self._simple = not (self._own[UNIT] or self._own[STORAGE] or rules.membership.pools)
@@ -133,101 +137,101 @@ class _Asking:
         root = self._membership.groups.get(node.group, _NONE)
         key = role, own, root
         if key not in self._found:
-            self._found[key] = self._judged(own, root, role)
+            self._found[key] = self._plain_reason(own, root, role)
         reason = self._found[key]
         if reason is not None or self._simple:
             return reason
         return self._unit(node, root) or self._storage(node.group, own, root)
 
-    def _judged(self, own: Names, root: Names, role: str) -> Reason | None:
+    def _plain_reason(self, own: Names, root: Names, role: str) -> Reason | None:
         """Plain expression with the group spanning, then the role's without (6.4)."""
         expression = self._plain[role]
         reason = in_tree(expression, own, root, self._combine)
         if reason is not None:
             return self._worded(reason, own, root, role)
-        asked = self._own[role]
-        return None if asked is None else self._for_role(asked, own, role)
+        required = self._own[role]
+        return None if required is None else self._for_role(required, own, role)
 
-    def _for_role(self, asked: Expression, own: Names, role: str) -> Reason | None:
-        reason = by_itself(asked, own)
+    def _for_role(self, required: Expression, own: Names, role: str) -> Reason | None:
+        reason = by_itself(required, own)
         if reason is None:
             return None
-        told = self._judge.unknown(reason, asked)
-        return Reason(f"{role}: {told.rule}", f"as {role}: {told.text}")
+        reason = self._evaluator.unknown(reason, required)
+        return Reason(f"{role}: {reason.rule}", f"as {role}: {reason.text}")
 
     def _worded(self, reason: Reason, own: Names, root: Names, role: str) -> Reason:
-        """The reason as it is told: bans nobody spoke of are the prefix's."""
-        plain, implied = self._wishes.plain, self._implied[role]
-        said = banned(plain, own, root)
-        if said is not None:
-            return said
+        """The reason with its cause: a ban that no requirement holds is one of a prefix."""
+        plain, implied = self._requirements.plain, self._implied[role]
+        ban = banned(plain, own, root)
+        if ban is not None:
+            return ban
         found = implied.keys() & (own | root)
         if not found:
-            return self._judge.unknown(reason, plain)
+            return self._evaluator.unknown(reason, plain)
         name = min(found)
         prefix = implied[name]
         return Reason(
             f"reserved ({prefix}*)",
-            f"{where(name, own)}; an instance must ask for one of {prefix}*",
+            f"{where(name, own)}; an instance must request one of {prefix}*",
         )
 
     # -- units
 
     def _unit(self, node: Node, root: Names) -> Reason | None:
         """Some unit of the node must do; a node without any has one of no aggregates."""
-        asked = self._own[UNIT]
-        if asked is None:
+        required = self._own[UNIT]
+        if required is None:
             return None
         units = self._membership.units.get(node.name)
         if not units:
-            return self._for_role(asked, _NONE, UNIT)
+            return self._for_role(required, _NONE, UNIT)
         plain = self._plain[UNIT]
         reasons = {
-            name: in_tree(plain, own, root, self._combine) or self._for_role(asked, own, UNIT)
+            name: in_tree(plain, own, root, self._combine) or self._for_role(required, own, UNIT)
             for name, own in sorted(units.items())
         }
         if None in reasons.values():
             return None
-        told = "; ".join(f"{name}: {reason.text}" for name, reason in reasons.items() if reason)
-        return Reason("unit: none of the node will do", f"none of its units will do ({told})")
+        texts = "; ".join(f"{name}: {reason.text}" for name, reason in reasons.items() if reason)
+        return Reason("unit: none of the node will do", f"none of its units will do ({texts})")
 
     # -- storage
 
     def _storage(self, group: str, own: Names, root: Names) -> Reason | None:
         """Where the disks are: on the node itself, or in a pool that reaches its group."""
-        asked = self._own[STORAGE]
+        required = self._own[STORAGE]
         if self._template in _NO_STORAGE:
             return None
         if self._template in _ON_NODES:
-            return None if asked is None else self._for_role(asked, own, STORAGE)
-        if asked is None and not self._membership.pools:
+            return None if required is None else self._for_role(required, own, STORAGE)
+        if required is None and not self._membership.pools:
             return None
         if group not in self._pools:
-            self._pools[group] = self._pool(group, root, asked or Expression())
+            self._pools[group] = self._pool(group, root, required or Expression())
         return self._pools[group]
 
-    def _pool(self, group: str, root: Names, asked: Expression) -> Reason | None:
+    def _pool(self, group: str, root: Names, required: Expression) -> Reason | None:
         pools = self._reaching(group)
         if pools is None:
             # Nothing is known of the pool but that it is in no aggregate.
-            return self._for_role(asked, _NONE, STORAGE)
+            return self._for_role(required, _NONE, STORAGE)
         plain = self._plain[STORAGE]
         reasons = {
-            name: pool_from(plain, own, root) or self._for_role(asked, own, STORAGE)
+            name: pool_from(plain, own, root) or self._for_role(required, own, STORAGE)
             for name, own in pools.items()
         }
         if None in reasons.values():
             return None
         if not pools:
-            text = f"storage pool {self._wishes.pool} does not reach its group"
+            text = f"storage pool {self._requirements.pool} does not reach its group"
             return Reason("storage: out of reach", text)
-        told = "; ".join(f"{name}: {reason.text}" for name, reason in reasons.items() if reason)
-        return Reason("storage: no pool will do", f"no storage pool there will do ({told})")
+        texts = "; ".join(f"{name}: {reason.text}" for name, reason in reasons.items() if reason)
+        return Reason("storage: no pool will do", f"no storage pool there will do ({texts})")
 
     def _reaching(self, group: str) -> dict[str, Names] | None:
         """The declared pools that may hold the disks; None when it is one never declared."""
-        pools, named = self._membership.pools, self._wishes.pool
-        tree = (self._judge.tree(group),)
+        pools, named = self._membership.pools, self._requirements.pool
+        tree = (self._evaluator.tree(group),)
         if named:
             if named not in pools:
                 return None

@@ -1,4 +1,4 @@
-"""The language of membership: what an instance asks of the aggregates of its hosts.
+"""The language of membership: what an instance requires of the aggregates of its hosts.
 
 =============  =======================  ==========================
 configuration  tag                      reading
@@ -47,7 +47,7 @@ class Term(NamedTuple):
 
 
 class Expression(NamedTuple):
-    """All that is asked together: a member of each of ``need``, none of ``ban``."""
+    """All that is required together: a member of each of ``need``, none of ``ban``."""
 
     need: tuple[frozenset[str], ...] = ()
     ban: frozenset[str] = frozenset()

@@ -67,9 +67,9 @@ class Settings(NamedTuple):
     """How instances and aggregates are read."""
 
     forbidden: tuple[str, ...] = ()
-    """prefixes of aggregates closed to those that do not ask for one"""
+    """prefixes of aggregates closed to instances that do not request one"""
     required: tuple[str, ...] = ()
-    """prefixes of instance tags that ask for an aggregate"""
+    """prefixes of instance tags that request an aggregate"""
     unclaimable: Names = _NONE
     combine: str = "union"
     on_evacuation: str = "strict"
@@ -84,8 +84,8 @@ class Rules(NamedTuple):
     """of the cluster, groups, nodes and the configuration"""
     notes: tuple[str, ...] = ()
     """entries of the configuration about things the cluster does not have"""
-    wishes: Mapping[str, tuple[Term, ...]] = {}
-    """instance -> what the configuration says it asks"""
+    configured: Mapping[str, tuple[Term, ...]] = {}
+    """instance -> what the configuration requires for it"""
 
     def closing(self) -> tuple[Fault, ...]:
         """The faults that close everything."""
@@ -129,7 +129,7 @@ class _Reader:
     """Collects what is declared."""
 
     def __init__(self, cluster: Cluster | None) -> None:
-        """Without a cluster nothing is said of things that do not exist."""
+        """Without a cluster there are no notes on things that do not exist."""
         self._cluster = cluster
         self.faults: list[Fault] = []
         self._notes: list[str] = []
@@ -142,7 +142,7 @@ class _Reader:
             REQUIRED_PREFIX: set(),
             UNCLAIMABLE: set(),
         }
-        self._wishes: dict[str, tuple[Term, ...]] = {}
+        self._requirements: dict[str, tuple[Term, ...]] = {}
 
     def rules(self, config: Aggregates) -> Rules:
         """All that was read."""
@@ -159,7 +159,9 @@ class _Reader:
             {node: _frozen(units) for node, units in self._units.items()},
             _frozen(self._pools),
         )
-        return Rules(membership, settings, tuple(self.faults), tuple(self._notes), self._wishes)
+        return Rules(
+            membership, settings, tuple(self.faults), tuple(self._notes), self._requirements
+        )
 
     # -- tags
 
@@ -204,7 +206,7 @@ class _Reader:
                 self._units[node] = owned
         self._pools = self._owned("pools", config.pools, POOL)
         for instance, values in config.instances.items():
-            self._wishes[instance] = tuple(self._terms(f"instances.{instance}", values))
+            self._requirements[instance] = tuple(self._terms(f"instances.{instance}", values))
 
     def _read_groups(self, groups: Mapping[str, Sequence[str]]) -> None:
         for name, given in groups.items():

@@ -17,9 +17,9 @@ from ganeti_steward.core.model.requests import (
     Relocate,
 )
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
-from ganeti_steward.plugins.aggregates.evaluator import Judge
+from ganeti_steward.plugins.aggregates.evaluator import Evaluator
 from ganeti_steward.plugins.aggregates.membership import Rules
-from ganeti_steward.plugins.aggregates.requirements import read_wishes
+from ganeti_steward.plugins.aggregates.requirements import read_requirements
 from ganeti_steward.plugins.aggregates.roles import STORAGE
 from ganeti_steward.plugins.aggregates.tags import GROUP, NODE
 
@@ -32,7 +32,7 @@ _ROLES: Final = (PRIMARY, SECONDARY)
 
 
 def notes(
-    request: Request, cluster: Cluster, outcome: Outcome, rules: Rules, judge: Judge
+    request: Request, cluster: Cluster, outcome: Outcome, rules: Rules, evaluator: Evaluator
 ) -> Iterator[str]:
     """What an administrator should know besides the answer."""
     closed = [fault.sentence for fault in rules.faults if fault.kind in (GROUP, NODE)]
@@ -47,25 +47,25 @@ def notes(
         text = join_faults([fault.sentence for fault in closing])
         yield f"placed against the rules, which place nothing: {text}"
     for instance, names in placed:
-        yield from _notes_on(cluster, instance, names, rules, judge)
+        yield from _notes_on(cluster, instance, names, rules, evaluator)
 
 
 def _notes_on(
-    cluster: Cluster, instance: Instance, names: list[str], rules: Rules, judge: Judge
+    cluster: Cluster, instance: Instance, names: list[str], rules: Rules, evaluator: Evaluator
 ) -> Iterator[str]:
     """Roles it does not have, and nodes the rules would not give it."""
-    asked = read_wishes(rules, instance)
-    for fault in asked.faults:
+    requested = read_requirements(rules, instance)
+    for fault in requested.faults:
         yield f"{instance.name} is placed against the rules: {fault.sentence}"
-    wishes = asked.wishes
-    for role, _ in wishes.roles:
+    requirements = requested.requirements
+    for role, _ in requirements.roles:
         if (role == SECONDARY and len(names) < 2) or (
             role == STORAGE and instance.template == "diskless"
         ):
-            yield f"{instance.name} has no {role}; what its tags ask of one is ignored"
+            yield f"{instance.name} has no {role}; what its tags require of one is ignored"
     for name, role in zip(names, _ROLES, strict=False):
         node = cluster.nodes[cluster.node_index[name]]
-        reason = judge.node(wishes, instance.template, node, role)
+        reason = evaluator.node(requirements, instance.template, node, role)
         if reason is not None:
             yield _against(instance, node, role, reason.text)
 

@@ -1,8 +1,8 @@
-"""What an instance asks of its hosts: its tags and what the configuration says of it.
+"""What an instance requires of its hosts: its tags and its entry in the configuration.
 
-A tag that begins with a required prefix (``reservation:r1``) asks for the aggregate of that
+A tag that begins with a required prefix (``reservation:r1``) requests the aggregate of that
 name.  Aggregates under a default-forbidden prefix are banned unless one of that prefix is
-asked for (aggregates 6.5): each prefix by itself, and only by a positive mention.
+requested (aggregates 6.5): each prefix by itself, and only by a positive mention.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Instance
 
 
-class Wishes(NamedTuple):
-    """What one instance asks; the same for all that ask the same, so a key of caches."""
+class Requirements(NamedTuple):
+    """What one instance requires; equal for instances with the same tags, so a key of caches."""
 
     plain: Expression = Expression()
     """of all its nodes"""
     roles: tuple[tuple[str, Expression], ...] = ()
-    """role -> what is asked of whoever serves in it, by itself"""
+    """role -> what is required of the node or pool in that role, by itself"""
     closed: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """role -> the default-forbidden prefixes that hold in it"""
     pool: str = ""
-    """the storage pool its disks are in, where it says so"""
+    """the storage pool its disks are in; empty where it is not named"""
 
     def role(self, role: str) -> Expression | None:
-        """What is asked of whoever serves in a role, if anything is."""
+        """What is required in a role, if anything is."""
         return dict(self.roles).get(role)
 
     def prefixes(self, role: str) -> tuple[str, ...]:
@@ -54,67 +54,67 @@ class Wishes(NamedTuple):
         return self.plain.wanted.union(*(expression.wanted for _, expression in self.roles))
 
 
-class Asked(NamedTuple):
-    """The wishes of an instance with what could not be understood."""
+class Requested(NamedTuple):
+    """The requirements of an instance with what could not be understood."""
 
-    wishes: Wishes
+    requirements: Requirements
     faults: tuple[Fault, ...] = ()
     """each forbids to place the instance at all"""
     terms: tuple[Term, ...] = ()
     """as they were given"""
 
 
-def read_wishes(rules: Rules, instance: Instance) -> Asked:
-    """What an instance asks under these rules."""
+def read_requirements(rules: Rules, instance: Instance) -> Requested:
+    """What an instance requires under these rules."""
     faults: list[Fault] = []
     given = list(_configured(rules, instance.name))
     pools: dict[str, str] = {}
     for tag in instance.tags:
         try:
-            said = _said(tag, rules.settings.required)
+            declared = _declared(tag, rules.settings.required)
         except ExpressionError as err:
             faults.append(Fault(INSTANCE, instance.name, tag, str(err)))
             continue
-        if isinstance(said, Declared):
-            pools[said.owner] = tag
-        elif said is not None:
-            given.append((said, Fault(INSTANCE, instance.name, tag, "")))
+        if isinstance(declared, Declared):
+            pools[declared.owner] = tag
+        elif declared is not None:
+            given.append((declared, Fault(INSTANCE, instance.name, tag, "")))
     if len(pools) > 1:
         text = f"names a second storage pool ({', '.join(sorted(pools))})"
         faults.append(Fault(INSTANCE, instance.name, max(pools.values()), text))
     terms = tuple(term for term, _ in given)
     faults += _unclaimable(rules, given)
-    return Asked(_wishes(rules, terms, min(pools, default="")), tuple(faults), terms)
+    return Requested(_requirements(rules, terms, min(pools, default="")), tuple(faults), terms)
 
 
-def closing_faults(rules: Rules, asked: Asked) -> tuple[Fault, ...]:
+def closing_faults(rules: Rules, requested: Requested) -> tuple[Fault, ...]:
     """What forbids to place an instance at all."""
-    return *rules.closing(), *asked.faults
+    return *rules.closing(), *requested.faults
 
 
 def _configured(rules: Rules, name: str) -> Iterator[tuple[Term, Fault]]:
-    """What the configuration says, each with the place a fault of it would be at."""
-    for term in rules.wishes.get(name, ()):
+    """What the configuration requires, each with the place a fault of it would be at."""
+    for term in rules.configured.get(name, ()):
         yield term, Fault(CONFIGURATION, f"aggregates.instances.{name}", term_text(term), "")
 
 
-def _said(tag: str, required: Iterable[str]) -> Term | Declared | None:
-    """What one tag says; raises ExpressionError."""
+def _declared(tag: str, required: Iterable[str]) -> Term | Declared | None:
+    """What one tag declares; raises ExpressionError."""
     if not tag.startswith(TAG_PREFIX):
         if not any(tag.startswith(prefix) for prefix in required):
             return None
         return Term((checked_name(tag, TAG),))
-    said = read_tag(INSTANCE, tag)
-    return checked_role(said) if isinstance(said, Term) else said
+    declared = read_tag(INSTANCE, tag)
+    return checked_role(declared) if isinstance(declared, Term) else declared
 
 
-def _wishes(rules: Rules, terms: Sequence[Term], pool: str) -> Wishes:
+def _requirements(rules: Rules, terms: Sequence[Term], pool: str) -> Requirements:
     by_role = {
         role: combined(term for term in terms if term.role == role)
         for role in dict.fromkeys(term.role for term in terms)
     }
     plain = by_role.pop("", Expression())
-    return Wishes(
+    return Requirements(
         plain,
         tuple(sorted(by_role.items())),
         tuple((role, _closed(rules, plain, by_role.get(role))) for role in ROLES),
@@ -123,7 +123,7 @@ def _wishes(rules: Rules, terms: Sequence[Term], pool: str) -> Wishes:
 
 
 def _closed(rules: Rules, plain: Expression, own: Expression | None) -> tuple[str, ...]:
-    """The prefixes nothing was asked of, in one role."""
+    """The prefixes of which no aggregate is requested, in one role."""
     if not rules.settings.forbidden:
         return ()
     wanted = plain.wanted | (own.wanted if own else frozenset())
@@ -140,4 +140,4 @@ def _unclaimable(rules: Rules, given: Iterable[tuple[Term, Fault]]) -> Iterator[
             continue
         for name in term.names:
             if name in rules.settings.unclaimable:
-                yield place._replace(text=f"no instance may ask for aggregate {name}")
+                yield place._replace(text=f"no instance may request aggregate {name}")

@@ -1,4 +1,4 @@
-"""Reservations: hosts taken out of a free pool for those that name the reservation (6.5).
+"""Reservations: hosts taken out of a free pool for the instances that name the reservation (6.5).
 
 A reservation is an aggregate under a prefix that is default-forbidden.  The free pool is the
 one called ``free`` there: ``reservation:free``.
@@ -24,7 +24,7 @@ class Reservations(NamedTuple):
     taken: tuple[Members, ...]
     """the reservations, by name"""
     claimable: bool
-    """whether a tag that begins so asks for the aggregate (it is a required prefix, too)"""
+    """whether a tag that begins so requests the aggregate (it is a required prefix, too)"""
 
 
 def reservations(rules: Rules) -> tuple[Reservations, ...]:

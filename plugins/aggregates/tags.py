@@ -1,4 +1,4 @@
-"""The spelling on Ganeti's objects: what each tag below ``steward:`` says.
+"""The spelling on Ganeti's objects: what each tag below ``steward:`` means.
 
 ===========  ===============================================================
 on           tags, each below ``steward:``
@@ -12,8 +12,8 @@ instance     ``member-of:...``, ``member-of.ROLE:...``, ``pool:POOL``
 
 Any other tag below it is a fault: a slip must not open a reserved host.  So a new key, also one
 that is no business of aggregates, has to be made known here before anybody writes it: it goes
-into `KEYS` for each kind of object it may stand on, `read_tag` says how it is read, and
-`membership` (cluster, groups, nodes) or `wishes` (instances) what becomes of it.
+into `KEYS` for each kind of object it may stand on, `read_tag` reads it, and `membership` (cluster,
+groups, nodes) or `requirements` (instances) uses it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from ganeti_steward.plugins.aggregates.expression import (
     checked_prefix,
     checked_suffix,
     parse_value,
-    value_text,
 )
 
 CLUSTER: Final = "cluster"
@@ -63,10 +62,10 @@ _OBJECTS: Final[Mapping[str, str]] = {
     INSTANCE: "an instance",
 }
 
-#: What is said of a key on an object it does not belong on.
+#: The fault of a key on an object it does not belong on.
 _MISPLACED: Final[Mapping[tuple[str, str], str]] = {
     (CLUSTER, AGGREGATE): "the whole cluster cannot be in an aggregate; tag its groups or nodes",
-    (INSTANCE, AGGREGATE): f"an instance is in no aggregate; it asks with {MEMBER_OF}:",
+    (INSTANCE, AGGREGATE): f"an instance is in no aggregate; it requests one with {MEMBER_OF}:",
     (GROUP, UNIT): "units are declared on their node",
 }
 
@@ -99,7 +98,7 @@ def printable(name: str) -> str:
 
 
 class Declared(NamedTuple):
-    """What a tag says that is no expression."""
+    """A tag that is no expression."""
 
     key: str
     name: str
@@ -110,7 +109,7 @@ class Declared(NamedTuple):
 
 @lru_cache(maxsize=8192)
 def read_tag(kind: str, tag: str) -> Declared | Term:
-    """What a tag below the prefix says on a kind of object; raises ExpressionError."""
+    """What a tag below the prefix means on a kind of object; raises ExpressionError."""
     key, colon, rest = tag.removeprefix(TAG_PREFIX).partition(":")
     word, dot, suffix = key.partition(".")
     if word == MEMBER_OF and kind == INSTANCE:
@@ -166,9 +165,3 @@ def _unknown(kind: str, key: str) -> str:
 def aggregate_tag(name: str) -> str:
     """The tag of a node or node group that is in an aggregate; raises ExpressionError."""
     return f"{TAG_PREFIX}{AGGREGATE}:{checked_name(name, TAG)}"
-
-
-def term_tag(term: Term) -> str:
-    """The tag of an instance that says what a value says."""
-    role = f".{term.role}" if term.role else ""
-    return f"{TAG_PREFIX}{MEMBER_OF}{role}:{value_text(term, TAG)}"

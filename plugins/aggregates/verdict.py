@@ -14,7 +14,6 @@ from ganeti_steward.plugins.aggregates.expression import Expression
 from ganeti_steward.plugins.aggregates.membership import Names
 
 UNION: Final = "union"
-PLACEMENT: Final = "placement"
 
 _NONE: Final[Names] = frozenset()
 
@@ -29,7 +28,7 @@ class Reason(NamedTuple):
 
 
 def alone(expression: Expression, own: Names) -> bool:
-    """Whether something in these aggregates is in all that is asked for."""
+    """Whether something in these aggregates is in all that is required."""
     return all(need & own for need in expression.need)
 
 
@@ -48,7 +47,7 @@ def in_tree(expression: Expression, own: Names, root: Names, combine: str) -> Re
     if alone(expression, own) or alone(expression, root):
         return None
     return missing(expression, own | root) or Reason(
-        "not by itself in all aggregates asked for",
+        "not by itself in all aggregates requested",
         f"neither it nor its group by itself is in {_listed(expression)}",
     )
 
@@ -78,7 +77,7 @@ def where(name: str, own: Names) -> str:
 
 
 def missing(expression: Expression, mine: Names) -> Reason | None:
-    """The first of the aggregates asked for that these are not among."""
+    """The first of the required aggregates that these are not among."""
     for need in expression.need:
         if not need & mine:
             names = ", ".join(sorted(need))

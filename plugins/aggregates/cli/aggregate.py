@@ -1,4 +1,4 @@
-"""``gnt-steward aggregate``: who is in what, who may go where, and changing it by tags."""
+"""``gnt-steward aggregate``: members, where instances may go, and changing members by tags."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.run_jobs import Interrupts
 from ganeti_steward.plugins.aggregates.cli.members import plan
 from ganeti_steward.plugins.aggregates.cli.reading import (
-    Site,
+    TaggedCluster,
     Value,
     add_field_options,
     add_json_option,
-    askers,
     print_fields,
     print_json,
-    run_act,
+    requesting_instances,
+    run_action,
 )
 from ganeti_steward.plugins.aggregates.cli.standing import faults, misplaced, never_seen
 from ganeti_steward.plugins.aggregates.cli.tagging import write
@@ -53,7 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.set_defaults(act=_list)
     _source(one)
     one = what.add_parser("show", help="one aggregate, node, node group or instance")
-    one.add_argument("name", help="who is in it, what it is in, who may go where and why not")
+    one.add_argument(
+        "name", help="its members or aggregates, and which instances may go where and why not"
+    )
     one.add_argument("-v", "--verbose", action="store_true", help="all names, not the first few")
     one.set_defaults(act=_show)
     _source(one)
@@ -72,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         one = what.add_parser(word, help=f"{text}, all of them or none")
         one.add_argument("name", help="the aggregate")
         one.add_argument("member", nargs="+", help=_MEMBERS)
-        one.add_argument("--dry-run", action="store_true", help="only say what would be done")
+        one.add_argument("--dry-run", action="store_true", help="only print what would be done")
         one.set_defaults(act=_change, removed=removed)
         _source(one)
 
@@ -82,22 +84,22 @@ def _source(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what was asked."""
-    return run_act(options)
+    """Run the sub-command; returns the exit status."""
+    return run_action(options)
 
 
-def _list(options: argparse.Namespace, site: Site) -> int:
-    asked = askers(site)
+def _list(options: argparse.Namespace, tagged: TaggedCluster) -> int:
+    requesting = requesting_instances(tagged)
     rows = [
-        _row(site, members, asked.get(members.name, []))
-        for members in aggregates(site.rules.membership).values()
+        _row(tagged, members, requesting.get(members.name, []))
+        for members in aggregates(tagged.rules.membership).values()
     ]
     print_fields(options, FIELDS, _USUAL, rows)
     return EXIT_OK
 
 
-def _row(site: Site, members: Members, instances: list[str]) -> dict[str, Value]:
-    groups = {group.uuid: group.name for group in site.cluster.groups}
+def _row(tagged: TaggedCluster, members: Members, instances: list[str]) -> dict[str, Value]:
+    groups = {group.uuid: group.name for group in tagged.cluster.groups}
     columns = {
         "groups": [groups[uuid] for uuid in members.groups],
         "nodes": members.nodes,
@@ -107,40 +109,42 @@ def _row(site: Site, members: Members, instances: list[str]) -> dict[str, Value]
     return {
         "name": members.name,
         "members": sum(map(len, columns.values())),
-        "closed": any(members.name.startswith(prefix) for prefix in site.rules.settings.forbidden),
+        "closed": any(
+            members.name.startswith(prefix) for prefix in tagged.rules.settings.forbidden
+        ),
         "instances": sorted(instances),
         **{name: sorted(names) for name, names in columns.items()},
     }
 
 
-def _show(options: argparse.Namespace, site: Site) -> int:
-    found = views(site, options.name, every=options.verbose)
+def _show(options: argparse.Namespace, tagged: TaggedCluster) -> int:
+    found = views(tagged, options.name, every=options.verbose)
     if not found:
         raise StewardError(
             f"{options.name!a} is no aggregate with a member, no node, no node group and no "
-            f"instance of {site.source.where}"
+            f"instance of {tagged.source.where}"
         )
     sys.stdout.write("\n".join(found))
     return EXIT_OK
 
 
-def _check(options: argparse.Namespace, site: Site) -> int:
-    print_notes(never_seen(site))
-    wrong, standing = list(faults(site)), list(misplaced(site))
+def _check(options: argparse.Namespace, tagged: TaggedCluster) -> int:
+    print_notes(never_seen(tagged))
+    wrong, standing = list(faults(tagged)), list(misplaced(tagged))
     well = not wrong and not standing
     if options.json:
-        told = [one._asdict() for one in wrong], [one._asdict() for one in standing]
-        print_json({"well": well, "faults": told[0], "misplaced": told[1]})
+        wrong_data, standing_data = ([one._asdict() for one in some] for some in (wrong, standing))
+        print_json({"well": well, "faults": wrong_data, "misplaced": standing_data})
     else:
         sentences = [one.sentence for one in wrong] + [one.sentence for one in standing]
         print("\n".join(sentences or ["Nothing is wrong."]))
     return EXIT_OK if well else EXIT_FAILURE
 
 
-def _change(options: argparse.Namespace, site: Site) -> int:
+def _change(options: argparse.Namespace, tagged: TaggedCluster) -> int:
     removed: bool = options.removed
-    changes = plan(site.cluster, options.name, options.member, removed=removed)
-    jobs = site.jobs
+    changes = plan(tagged.cluster, options.name, options.member, removed=removed)
+    jobs = tagged.jobs
     if not changes:
         print("Nothing to do: all of them are in it already.")
     elif not options.dry_run:

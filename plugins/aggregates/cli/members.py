@@ -1,4 +1,4 @@
-"""Members of aggregates as they are named on the command line, and the tags that say so."""
+"""Members of aggregates as they are named on the command line, and their tags."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ def _member(cluster: Cluster, name: str, word: str) -> Member:
     node = full_name(word, cluster.node_index)
     groups = cluster.groups_named(word)
     if node and groups:
-        raise StewardError(f"{word!a} is a node and a node group; say node:{word} or group:{word}")
+        raise StewardError(
+            f"{word!a} is a node and a node group; write node:{word} or group:{word}"
+        )
     if not node and not groups:
         raise StewardError(
             f"{word!a} is no node and no node group of the cluster (others are unit:NODE:UNIT "

@@ -1,4 +1,4 @@
-"""What the commands about aggregates start from: a cluster with its rules, names, columns."""
+"""What the commands about aggregates share: a cluster with its rules, names, columns."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.sources import Source
 from ganeti_steward.plugins.aggregates.config import Aggregates
 from ganeti_steward.plugins.aggregates.membership import Rules, read_rules
-from ganeti_steward.plugins.aggregates.requirements import read_wishes
+from ganeti_steward.plugins.aggregates.requirements import read_requirements
 
 if TYPE_CHECKING:
     from ganeti_steward.core.ganeti.jobs import Jobs
     from ganeti_steward.core.model.cluster import Cluster
 
-#: Names shown of each kind unless all are asked for.
+#: Names shown of each kind unless all are requested.
 SHOWN: Final = 10
 
 #: A field of a list: a word, how many, yes or no, names.
 Value = str | int | bool | Sequence[str]
 
 
-class Site(NamedTuple):
-    """A cluster and what its tags and the configuration say."""
+class TaggedCluster(NamedTuple):
+    """A cluster with the rules of its tags and of the configuration."""
 
     source: Source
     rules: Rules
@@ -42,32 +42,32 @@ class Site(NamedTuple):
 
     @property
     def jobs(self) -> Jobs:
-        """Who writes its tags; raises StewardError for a file."""
+        """The client that writes its tags; raises StewardError for a file."""
         if self.source.jobs is None:
             raise StewardError(f"tags are written to a live cluster, not to {self.source.where}")
         return self.source.jobs
 
 
-def run_act(options: argparse.Namespace) -> int:
-    """What the sub-command says is done, ``act``, on the cluster; raises StewardError."""
-    act: Callable[[argparse.Namespace, Site], int] = options.act
-    return act(options, read_site(options))
+def run_action(options: argparse.Namespace) -> int:
+    """Run the sub-command's function ``act`` on the cluster; raises StewardError."""
+    act: Callable[[argparse.Namespace, TaggedCluster], int] = options.act
+    return act(options, read_tagged(options))
 
 
-def read_site(options: argparse.Namespace) -> Site:
-    """The cluster that was asked for with its rules; raises StewardError."""
+def read_tagged(options: argparse.Namespace) -> TaggedCluster:
+    """The cluster the options name, with its rules; raises StewardError."""
     config = load_config(config_path())
     source = read_source(options)
     rules = read_rules(source.cluster, config.section(Aggregates))
     print_notes((*source.notes, *rules.notes))
-    return Site(source, rules)
+    return TaggedCluster(source, rules)
 
 
-def askers(site: Site) -> dict[str, list[str]]:
-    """Aggregate -> the instances that mention it positively; those nobody asks for are not in."""
+def requesting_instances(tagged: TaggedCluster) -> dict[str, list[str]]:
+    """Aggregate -> the instances that mention it positively, where there are any."""
     found: dict[str, list[str]] = {}
-    for instance in site.cluster.instances:
-        for name in read_wishes(site.rules, instance).wishes.wanted:
+    for instance in tagged.cluster.instances:
+        for name in read_requirements(tagged.rules, instance).requirements.wanted:
             found.setdefault(name, []).append(instance.name)
     return found
 
@@ -93,7 +93,7 @@ def add_field_options(parser: argparse.ArgumentParser, fields: Mapping[str, str]
         "-o",
         "--output",
         metavar="FIELD,...",
-        help="the columns, after a + besides the usual ones; known: " + ", ".join(fields),
+        help="the columns; after a + in addition to the usual ones; known: " + ", ".join(fields),
     )
     add_json_option(parser, "the same as data, without -o with all fields")
     add_table_options(parser)
@@ -104,9 +104,9 @@ def add_json_option(parser: argparse.ArgumentParser, text: str) -> None:
     parser.add_argument("--json", action="store_true", help=text)
 
 
-def print_json(told: object) -> None:
+def print_json(data: object) -> None:
     """The data of ``--json``."""
-    sys.stdout.buffer.write(orjson.dumps(told, option=orjson.OPT_INDENT_2) + b"\n")
+    sys.stdout.buffer.write(orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n")
 
 
 def print_fields(
@@ -115,11 +115,11 @@ def print_fields(
     usual: Sequence[str],
     rows: Sequence[Mapping[str, Value]],
 ) -> None:
-    """The rows with the fields that were asked for; raises StewardError."""
+    """The rows with the chosen fields; raises StewardError."""
     chosen = _chosen(options.output, fields, usual)
     if options.json:
-        told = chosen if options.output is not None else fields
-        print_json([{name: row[name] for name in told} for row in rows])
+        names = chosen if options.output is not None else fields
+        print_json([{name: row[name] for name in names} for row in rows])
         return
     text = table(
         [fields[name] for name in chosen],

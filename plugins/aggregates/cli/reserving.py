@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.ganeti.job_sets import counted
-from ganeti_steward.plugins.aggregates.cli.reading import Site, askers, full_name, listed
-from ganeti_steward.plugins.aggregates.cli.transfers import GUARD, Transfer
+from ganeti_steward.plugins.aggregates.cli.reading import (
+    TaggedCluster,
+    full_name,
+    listed,
+    requesting_instances,
+)
+from ganeti_steward.plugins.aggregates.cli.transfers import TRANSIT, Transfer
 from ganeti_steward.plugins.aggregates.expression import TAG, ExpressionError, checked_name
 from ganeti_steward.plugins.aggregates.members import Members
 from ganeti_steward.plugins.aggregates.reservations import Reservations, reservations
@@ -19,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Wanted(NamedTuple):
-    """What is asked for when a reservation is made."""
+    """What the options of ``create`` and ``extend`` request."""
 
     name: str
     nodes: tuple[str, ...] = ()
@@ -31,15 +36,15 @@ class Wanted(NamedTuple):
     """for a reservation there is, not a new one"""
 
 
-def resolve(site: Site, name: str) -> tuple[Reservations, str]:
+def resolve(tagged: TaggedCluster, name: str) -> tuple[Reservations, str]:
     """The prefix a reservation is under, and its full name; raises StewardError."""
-    faults = [fault.sentence for fault in site.rules.closing()]
+    faults = [fault.sentence for fault in tagged.rules.closing()]
     if faults:
         raise StewardError(join_faults(faults))
-    found = reservations(site.rules)
+    found = reservations(tagged.rules)
     if not found:
         raise StewardError(
-            f"{site.source.where} has no default-forbidden prefix, so nothing can be reserved "
+            f"{tagged.source.where} has no default-forbidden prefix, so nothing can be reserved "
             "(gnt-cluster add-tags steward:default-forbidden-prefix:reservation: "
             "steward:required-prefix:reservation: would make one)"
         )
@@ -48,12 +53,12 @@ def resolve(site: Site, name: str) -> tuple[Reservations, str]:
     chosen = max(under, key=lambda one: len(one.prefix)) if under else None
     if chosen is None and len(found) > 1:
         known = ", ".join(one.prefix for one in found)
-        raise StewardError(f"{name!a} could be under any of {known}; say it with its prefix")
+        raise StewardError(f"{name!a} could be under any of {known}; write it with its prefix")
     chosen = chosen or found[0]
     full = name if under else chosen.prefix + name
     try:
         checked_name(full, TAG)
-        checked_name(f"{chosen.prefix}{GUARD}00000000", TAG)
+        checked_name(f"{chosen.prefix}{TRANSIT}00000000", TAG)
     except ExpressionError as err:
         raise StewardError(str(err)) from None
     if full == chosen.free.name:
@@ -61,16 +66,16 @@ def resolve(site: Site, name: str) -> tuple[Reservations, str]:
     return chosen, full
 
 
-def creation(site: Site, wanted: Wanted, word: str) -> Transfer:
+def creation(tagged: TaggedCluster, wanted: Wanted, word: str) -> Transfer:
     """The nodes from the free pool into the reservation; raises StewardError.
 
-    ``word``: a random one, for the guard.
+    ``word``: a random one, for the name of the transit aggregate.
     """
-    under, full = resolve(site, wanted.name)
-    if full.startswith(f"{under.prefix}{GUARD}"):
+    under, full = resolve(tagged, wanted.name)
+    if full.startswith(f"{under.prefix}{TRANSIT}"):
         raise StewardError(f"{full}: names that begin so are for nodes on their way")
-    if full in site.rules.settings.unclaimable:
-        raise StewardError(f"no instance may ask for {full} (it is unclaimable)")
+    if full in tagged.rules.settings.unclaimable:
+        raise StewardError(f"no instance may request {full} (it is unclaimable)")
     members = _taken(under, full)
     if members is not None and not wanted.more:
         raise StewardError(
@@ -78,11 +83,11 @@ def creation(site: Site, wanted: Wanted, word: str) -> Transfer:
         )
     if members is None and wanted.more:
         raise _no_reservation(under, full)
-    free = [node for node in under.free.nodes if _is_free(site, under, node)]
+    free = [node for node in under.free.nodes if _is_free(tagged, under, node)]
     if wanted.nodes:
-        nodes = _named(site.cluster, wanted.nodes, free, under)
+        nodes = _named(tagged.cluster, wanted.nodes, free, under)
     else:
-        nodes = _chosen(site.cluster, wanted, free, under)
+        nodes = _chosen(tagged.cluster, wanted, free, under)
     inside = members.nodes if members else ()
     return Transfer(under.prefix, tuple(nodes), under.free.name, full, word, inside)
 
@@ -97,10 +102,10 @@ def _no_reservation(under: Reservations, full: str) -> StewardError:
     return StewardError(f"there is no reservation {full} (known: {known})")
 
 
-def _is_free(site: Site, under: Reservations, node: str) -> bool:
+def _is_free(tagged: TaggedCluster, under: Reservations, node: str) -> bool:
     """In the free pool by its own tag, and in nothing else under the prefix."""
-    own = site.rules.membership.nodes[node]
-    tags = site.cluster.nodes[site.cluster.node_index[node]].tags
+    own = tagged.rules.membership.nodes[node]
+    tags = tagged.cluster.nodes[tagged.cluster.node_index[node]].tags
     alone = [name for name in own if name.startswith(under.prefix)] == [under.free.name]
     return alone and aggregate_tag(under.free.name) in tags
 
@@ -136,10 +141,10 @@ def _chosen(
             f"{wanted.number} wanted, but the free pool {under.free.name} has "
             f"{counted(len(fit), 'usable node')}{where}: {names}"
         )
-    inhabited = {name for instance in cluster.instances for name in instance.nodes}
+    used = {name for instance in cluster.instances for name in instance.nodes}
 
     def key(node: Node) -> tuple[bool, str]:
-        return node.name in inhabited, node.name
+        return node.name in used, node.name
 
     return sorted(node.name for node in sorted(fit, key=key)[: wanted.number])
 
@@ -152,30 +157,30 @@ def _group(cluster: Cluster, name: str) -> str:
     return cluster.groups[found[0]].uuid
 
 
-def inhabitants(site: Site, nodes: Sequence[str]) -> list[str]:
+def instances_on(tagged: TaggedCluster, nodes: Sequence[str]) -> list[str]:
     """Instances that are on one of the nodes."""
     wanted = {*nodes}
-    return [one.name for one in site.cluster.instances if not wanted.isdisjoint(one.nodes)]
+    return [one.name for one in tagged.cluster.instances if not wanted.isdisjoint(one.nodes)]
 
 
-def release(site: Site, name: str, word: str, *, force: bool) -> list[Transfer]:
+def release(tagged: TaggedCluster, name: str, word: str, *, force: bool) -> list[Transfer]:
     """The nodes of a reservation into the free pool; raises StewardError.
 
     A node that is under the prefix by something else, too, only leaves the reservation.
     """
-    under, full = resolve(site, name)
+    under, full = resolve(tagged, name)
     members = _taken(under, full)
     if members is None:
         raise _no_reservation(under, full)
-    _check_tagged(site.cluster, members)
-    users = askers(site).get(full, [])
-    users += [one for one in inhabitants(site, members.nodes) if one not in users]
+    _check_tagged(tagged.cluster, members)
+    users = requesting_instances(tagged).get(full, [])
+    users += [one for one in instances_on(tagged, members.nodes) if one not in users]
     if users and not force:
         raise StewardError(
-            f"instances ask for {full} or are on its nodes: {listed(users, every=False)}; "
-            "--force releases it all the same"
+            f"instances request {full} or are on its nodes: {listed(users, every=False)}; "
+            "--force releases it anyway"
         )
-    other = [one for one in members.nodes if _elsewhere(site, under, one, full)]
+    other = [one for one in members.nodes if _elsewhere(tagged, under, one, full)]
     plain = [one for one in members.nodes if one not in other]
     found = [Transfer(under.prefix, tuple(plain), full, under.free.name, word)]
     found.append(Transfer(under.prefix, tuple(other), full, "", word))
@@ -196,6 +201,6 @@ def _check_tagged(cluster: Cluster, members: Members) -> None:
         raise StewardError(f"the configuration, not a tag, puts {listed(configured)} in {name}")
 
 
-def _elsewhere(site: Site, under: Reservations, node: str, full: str) -> bool:
-    own = site.rules.membership.nodes[node]
+def _elsewhere(tagged: TaggedCluster, under: Reservations, node: str, full: str) -> bool:
+    own = tagged.rules.membership.nodes[node]
     return any(name.startswith(under.prefix) and name != full for name in own)

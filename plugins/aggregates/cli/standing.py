@@ -1,4 +1,4 @@
-"""What an administrator should look at: who stands where it would not be placed, wrong tags."""
+"""Faults for an administrator: instances where they would not be placed today, wrong tags."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ganeti_steward.core.model.site_rules import ROLES
-from ganeti_steward.plugins.aggregates.cli.reading import Site
-from ganeti_steward.plugins.aggregates.evaluator import Judge
-from ganeti_steward.plugins.aggregates.requirements import read_wishes
+from ganeti_steward.plugins.aggregates.cli.reading import TaggedCluster
+from ganeti_steward.plugins.aggregates.evaluator import Evaluator
+from ganeti_steward.plugins.aggregates.requirements import read_requirements
 from ganeti_steward.plugins.aggregates.tags import Fault, printable
 
 
@@ -30,28 +30,28 @@ class Misplaced(NamedTuple):
         )
 
 
-def faults(site: Site) -> Iterator[Fault]:
+def faults(tagged: TaggedCluster) -> Iterator[Fault]:
     """Tags and entries of the configuration that mean nothing, those of instances last."""
-    yield from site.rules.faults
-    for instance in site.cluster.instances:
-        yield from read_wishes(site.rules, instance).faults
+    yield from tagged.rules.faults
+    for instance in tagged.cluster.instances:
+        yield from read_requirements(tagged.rules, instance).faults
 
 
-def misplaced(site: Site) -> Iterator[Misplaced]:
+def misplaced(tagged: TaggedCluster) -> Iterator[Misplaced]:
     """Every instance that is where it would not be placed, by what of its tags is understood."""
-    cluster, judge = site.cluster, Judge(site.rules, site.cluster)
+    cluster, evaluator = tagged.cluster, Evaluator(tagged.rules, tagged.cluster)
     for instance in cluster.instances:
-        wishes = read_wishes(site.rules, instance).wishes
+        requirements = read_requirements(tagged.rules, instance).requirements
         for name, role in zip(instance.nodes, ROLES, strict=False):
             node = cluster.nodes[cluster.node_index[name]]
-            reason = judge.node(wishes, instance.template, node, role)
+            reason = evaluator.node(requirements, instance.template, node, role)
             if reason is not None:
                 yield Misplaced(instance.name, name, role, reason.text)
 
 
-def never_seen(site: Site) -> Iterator[str]:
+def never_seen(tagged: TaggedCluster) -> Iterator[str]:
     """Instances of the configuration that are not there: perhaps not made yet, or a slip."""
-    for name in site.rules.wishes:
-        if name not in site.cluster.instance_index:
+    for name in tagged.rules.configured:
+        if name not in tagged.cluster.instance_index:
             shown = printable(name)
             yield f"configuration aggregates.instances.{shown}: the cluster has no {shown} now"

@@ -86,7 +86,7 @@ def succeeded(result: Result, changes: Iterable[Change]) -> list[Change]:
 
 
 def uncertain(result: Result) -> list[Run]:
-    """Changes of which nobody knows whether they are made, or will be."""
+    """Changes of which it is unknown whether they are made, or will be."""
     return [run for run in result.runs if not run.over or run.status in (LOST, UNKNOWN)]
 
 

@@ -2,7 +2,7 @@
 
 Nothing keeps two commands from running at the same time, and Ganeti changes one object at a
 time.  Two things help: Ganeti refuses to take off a tag that is not there, so only one of two
-commands gets a node out of the free pool; and before that the node gets a *guard*, an aggregate
+commands gets a node out of the free pool; and before that the node gets a *transit aggregate*
 of the command's own under the same prefix, so that it is closed at every moment.
 """
 
@@ -25,15 +25,15 @@ from ganeti_steward.plugins.aggregates.cli.tagging import (
 )
 from ganeti_steward.plugins.aggregates.tags import AGGREGATE, aggregate_tag
 
-#: What guards are called behind the prefix; a random word follows.
-GUARD: Final = "moving-"
+#: What transit aggregates are called behind the prefix; a random word follows.
+TRANSIT: Final = "moving-"
 
 #: Node -> its tags.
 Tags = Mapping[str, Collection[str]]
 
 
-class Live(Jobs, Protocol):
-    """A cluster that runs jobs and tells its tags: luxid or RAPI."""
+class LiveCluster(Jobs, Protocol):
+    """A cluster that runs jobs and whose tags can be read: luxid or RAPI."""
 
     def rows(self, what: str, fields: Sequence[str]) -> list[dict[str, Any]]:
         """All objects of one kind."""
@@ -48,14 +48,14 @@ class Transfer(NamedTuple):
     target: str
     """an aggregate; empty: none, the nodes stay in what else they are in"""
     word: str
-    """makes the guard the command's own"""
+    """makes the transit aggregate the command's own"""
     inside: tuple[str, ...] = ()
     """nodes that are in the target already"""
 
     @property
-    def guard(self) -> str:
-        """The aggregate the nodes are in meanwhile."""
-        return f"{self.prefix}{GUARD}{self.word}"
+    def transit(self) -> str:
+        """The aggregate the nodes are in while they are moved."""
+        return f"{self.prefix}{TRANSIT}{self.word}"
 
     def changes(self, aggregate: str, *, removed: bool) -> list[Change]:
         """One aggregate for every node."""
@@ -64,22 +64,22 @@ class Transfer(NamedTuple):
 
     @property
     def stages(self) -> list[list[Change]]:
-        """Guard, leave, enter, guard off."""
+        """Enter the transit aggregate, leave the source, enter the target, leave the first."""
         return [
-            self.changes(self.guard, removed=False),
+            self.changes(self.transit, removed=False),
             self.changes(self.source, removed=True),
             self.changes(self.target, removed=False) if self.target else [],
-            self.changes(self.guard, removed=True),
+            self.changes(self.transit, removed=True),
         ]
 
 
-def node_tags(live: Live) -> Tags:
+def node_tags(live: LiveCluster) -> Tags:
     """The tags of all nodes at this moment; raises StewardError."""
     return {row["name"]: row["tags"] for row in live.rows("node", ("name", "tags"))}
 
 
 def run_transfer(
-    live: Live, transfer: Transfer, reason: str, interrupts: Callable[[], int] = lambda: 0
+    live: LiveCluster, transfer: Transfer, reason: str, interrupts: Callable[[], int] = lambda: 0
 ) -> None:
     """Do it; raises StewardError when it cannot be done, after undoing what was done."""
     result = run_stages(live, transfer.stages, reason, interrupts)
@@ -94,7 +94,7 @@ def run_transfer(
     raise StewardError(f"{faults}; {ending}")
 
 
-def _undo(live: Live, transfer: Transfer, result: Result, reason: str) -> bool:
+def _undo(live: LiveCluster, transfer: Transfer, result: Result, reason: str) -> bool:
     """Whether everything is as it was."""
     _, leaving, entering, _ = transfer.stages
     left = {change.name for change in succeeded(result, leaving)}
@@ -110,38 +110,38 @@ def recovery(
 
     ``tags``: as they are now; ``left``: the nodes this command took out of the source;
     ``entered``: those it put into the target.  Only what it did itself is undone: a node that
-    somebody else took is left to him.
+    another command took is left to that command.
     """
-    source, guard = aggregate_tag(transfer.source), aggregate_tag(transfer.guard)
+    source, transit = aggregate_tag(transfer.source), aggregate_tag(transfer.transit)
     back, leave, open_up = [], [], []
     for node in transfer.nodes:
         if node in left:
             back.append(Change(NODE, node, (source,)))
         if node in entered and (target := aggregate_tag(transfer.target)) in tags[node]:
             leave.append(Change(NODE, node, (target,), removed=True))
-        if guard in tags[node]:
-            open_up.append(Change(NODE, node, (guard,), removed=True))
+        if transit in tags[node]:
+            open_up.append(Change(NODE, node, (transit,), removed=True))
     return [back, leave, open_up]
 
 
-def _left(transfer: Transfer, live: Live) -> str:
+def _left(transfer: Transfer, live: LiveCluster) -> str:
     """What an administrator has to know when undoing did not work either."""
-    guarded = [
-        node for node, tags in node_tags(live).items() if aggregate_tag(transfer.guard) in tags
+    closed = [
+        node for node, tags in node_tags(live).items() if aggregate_tag(transfer.transit) in tags
     ]
-    if not guarded:
+    if not closed:
         return f"look at the tags of {', '.join(transfer.nodes)}"
     return (
-        f"aggregate {transfer.guard} keeps closed: {', '.join(guarded)}; when no job goes on, "
-        f"'gnt-steward reserve release {transfer.guard}' ends that"
+        f"aggregate {transfer.transit} keeps these nodes closed: {', '.join(closed)}; when no "
+        f"job runs any more, 'gnt-steward reserve release {transfer.transit}' opens them"
     )
 
 
-def strangers(transfer: Transfer, tags: Tags) -> list[str]:
-    """Nodes that came into the target otherwise, or are in another reservation besides."""
+def foreign_members(transfer: Transfer, tags: Tags) -> list[str]:
+    """Nodes that another command put in the target, or that are in another reservation as well."""
     target = aggregate_tag(transfer.target)
     inside = f"{TAG_PREFIX}{AGGREGATE}:{transfer.prefix}"
-    passing = f"{inside}{GUARD}"
+    passing = f"{inside}{TRANSIT}"
     found = {node for node, theirs in tags.items() if target in theirs}
     found -= {*transfer.nodes, *transfer.inside}
     for node in transfer.nodes:

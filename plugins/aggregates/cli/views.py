@@ -6,25 +6,34 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ganeti_steward.core.model.site_rules import PRIMARY, ROLES, SECONDARY, TAG_PREFIX
-from ganeti_steward.plugins.aggregates.cli.reading import Site, askers, full_name, listed
-from ganeti_steward.plugins.aggregates.evaluator import Judge
+from ganeti_steward.plugins.aggregates.cli.reading import (
+    TaggedCluster,
+    full_name,
+    listed,
+    requesting_instances,
+)
+from ganeti_steward.plugins.aggregates.evaluator import Evaluator
 from ganeti_steward.plugins.aggregates.expression import term_text
 from ganeti_steward.plugins.aggregates.members import Members, aggregates
-from ganeti_steward.plugins.aggregates.requirements import Asked, closing_faults, read_wishes
+from ganeti_steward.plugins.aggregates.requirements import (
+    Requested,
+    closing_faults,
+    read_requirements,
+)
 from ganeti_steward.plugins.aggregates.tags import GROUP, MEMBER_OF, NODE
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Group, Instance, Node
 
-_NOBODY = "nobody"
+_NONE = "none"
 
 
-def views(site: Site, name: str, *, every: bool) -> list[str]:
+def views(tagged: TaggedCluster, name: str, *, every: bool) -> list[str]:
     """A view of each thing of this name; ``every``: all names, not the first few."""
-    viewer = _Viewer(site, every=every)
-    cluster, found = site.cluster, []
-    known = aggregates(site.rules.membership)
-    if name in known or name in askers(site):
+    viewer = _Viewer(tagged, every=every)
+    cluster, found = tagged.cluster, []
+    known = aggregates(tagged.rules.membership)
+    if name in known or name in requesting_instances(tagged):
         found.append(viewer.aggregate(known.get(name, Members(name))))
     found += [viewer.group(cluster.groups[at]) for at in cluster.groups_named(name)]
     node = full_name(name, cluster.node_index)
@@ -39,11 +48,11 @@ def views(site: Site, name: str, *, every: bool) -> list[str]:
 class _Viewer:
     """Makes the lines of one view after the other."""
 
-    def __init__(self, site: Site, *, every: bool) -> None:
-        self._site, self._rules, self._every = site, site.rules, every
-        self._cluster = site.cluster
-        self._judge = Judge(site.rules, site.cluster)
-        self._groups = {group.uuid: group.name for group in site.cluster.groups}
+    def __init__(self, tagged: TaggedCluster, *, every: bool) -> None:
+        self._tagged, self._rules, self._every = tagged, tagged.rules, every
+        self._cluster = tagged.cluster
+        self._evaluator = Evaluator(tagged.rules, tagged.cluster)
+        self._groups = {group.uuid: group.name for group in tagged.cluster.groups}
 
     def _names(self, names: Iterable[str]) -> str:
         return listed(sorted(names), every=self._every)
@@ -60,20 +69,20 @@ class _Viewer:
             if names:
                 yield f"  {kind}: {self._names(names)}"
         if not any(kinds.values()):
-            yield "  has no members: whoever asks for it is placed nowhere"
+            yield "  has no members: an instance that requests it is placed nowhere"
         settings = self._rules.settings
         for prefix in settings.forbidden:
             if members.name.startswith(prefix):
-                yield f"  closed to instances that ask for nothing under {prefix}"
+                yield f"  closed to instances that request nothing under {prefix}"
         if members.name in settings.unclaimable:
-            yield "  no instance may ask for it"
+            yield "  no instance may request it"
         else:
             tags = [f"{TAG_PREFIX}{MEMBER_OF}:{members.name}"]
             if any(members.name.startswith(prefix) for prefix in settings.required):
                 tags.insert(0, members.name)
-            yield f"  instances ask for it with the tag {' or '.join(tags)}"
-        who = askers(self._site).get(members.name, [])
-        yield f"  asked for by: {self._names(who) or _NOBODY}"
+            yield f"  instances request it with the tag {' or '.join(tags)}"
+        who = requesting_instances(self._tagged).get(members.name, [])
+        yield f"  requested by: {self._names(who) or _NONE}"
 
     def group(self, group: Group) -> Iterator[str]:
         yield f"Node group {group.name}"
@@ -99,32 +108,32 @@ class _Viewer:
             for instance in self._cluster.instances:
                 if role == SECONDARY and len(instance.nodes) < 2:
                     continue
-                wrong = self._wrong(read_wishes(self._rules, instance), instance, node, role)
+                wrong = self._wrong(read_requirements(self._rules, instance), instance, node, role)
                 found.setdefault(wrong, []).append(instance.name)
             yield from self._judged(role, found, "of the instances")
 
     def instance(self, instance: Instance) -> Iterator[str]:
         yield f"Instance {instance.name} on {', '.join(instance.nodes)}"
-        asked = read_wishes(self._rules, instance)
-        yield f"  asks for: {', '.join(map(term_text, asked.terms)) or 'nothing'}"
-        for fault in closing_faults(self._rules, asked):
+        requested = read_requirements(self._rules, instance)
+        yield f"  requests: {', '.join(map(term_text, requested.terms)) or 'nothing'}"
+        for fault in closing_faults(self._rules, requested):
             yield f"  may go nowhere: {fault.sentence}"
         for role in (PRIMARY, SECONDARY)[: max(1, len(instance.nodes))]:
-            prefixes = asked.wishes.prefixes(role)
+            prefixes = requested.requirements.prefixes(role)
             if prefixes:
                 yield f"  as {role} closed to it: everything under {', '.join(prefixes)}"
             found: dict[str, list[str]] = {}
             for node in self._cluster.nodes:
-                wrong = self._wrong(asked, instance, node, role)
+                wrong = self._wrong(requested, instance, node, role)
                 found.setdefault(wrong, []).append(node.name)
             yield from self._judged(role, found, "of the nodes")
 
-    def _wrong(self, asked: Asked, instance: Instance, node: Node, role: str) -> str:
+    def _wrong(self, requested: Requested, instance: Instance, node: Node, role: str) -> str:
         """Why not, or nothing."""
-        wrong = closing_faults(self._rules, asked)
+        wrong = closing_faults(self._rules, requested)
         if wrong:
             return wrong[0].sentence
-        reason = self._judge.node(asked.wishes, instance.template, node, role)
+        reason = self._evaluator.node(requested.requirements, instance.template, node, role)
         return reason.text if reason else ""
 
     def _judged(self, role: str, found: dict[str, list[str]], what: str) -> Iterator[str]:

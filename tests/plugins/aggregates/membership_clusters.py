@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ganeti_steward.core.model.cluster import Cluster, Group, Instance, Node, Policy, Spec
+from ganeti_steward.core.model.site_rules import TAG_PREFIX
+from ganeti_steward.plugins.aggregates.expression import TAG, Term, value_text
+from ganeti_steward.plugins.aggregates.tags import MEMBER_OF
 
 _SPEC = Spec(memory=0, vcpus=0, disk=0, disks=0, nics=0, spindles=0)
 _POLICY = Policy((), _SPEC, frozenset(), 4.0, 32.0)
@@ -42,6 +45,12 @@ def make_instance(
         forthcoming=False,
         nodes=nodes,
     )
+
+
+def term_tag(term: Term) -> str:
+    """The tag of an instance with the meaning of a value."""
+    role = f".{term.role}" if term.role else ""
+    return f"{TAG_PREFIX}{MEMBER_OF}{role}:{value_text(term, TAG)}"
 
 
 def uuid(group: str) -> str:

@@ -19,7 +19,6 @@ from ganeti_steward.plugins.aggregates.expression import (
     parse_value,
 )
 from ganeti_steward.plugins.aggregates.verdict import (
-    PLACEMENT,
     by_itself,
     in_tree,
     pool_from,
@@ -190,7 +189,7 @@ class Service:
             return by_itself(group.expression, own) is None
         if provider.root != root:
             return pool_from(group.expression, own, top) is None
-        return in_tree(group.expression, own, top, PLACEMENT) is None
+        return in_tree(group.expression, own, top, "placement") is None
 
     def _together(self, served: Mapping[str, tuple[tuple[str, str], ...]], query: Query) -> bool:
         suffixed = [chosen[0][1] for suffix, chosen in served.items() if suffix]

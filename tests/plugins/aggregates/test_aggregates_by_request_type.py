@@ -108,7 +108,7 @@ def test_capacity(site: Site, capture: Capture) -> None:
     message["request"]["tags"] = ["steward:member-of:nobody"]
     none = site.place(message)
     assert none["count"] == 0
-    assert none["limited_by"] == "not in aggregate nobody (nobody is) (6 nodes)"
+    assert none["limited_by"] == "not in aggregate nobody (no members) (6 nodes)"
 
 
 def test_balance(site: Site) -> None:

@@ -41,7 +41,7 @@ def test_the_configuration_says_the_same(site: Site, capture: Capture) -> None:
     ask_for(message, "steward:member-of:room2")
     assert set(site.place(message)) <= set(RACK2)
     ask_for(message, "reservation:free")
-    assert "no instance may ask for" in site.refused(message)
+    assert "no instance may request" in site.refused(message)
     ask_for(message)
     message["request"]["name"] = "strict.lab"
     put(message, "reservation:r2", "node3.lab", "node4.lab")
@@ -61,7 +61,7 @@ def test_faults_in_the_configuration_close_everything(site: Site, capture: Captu
 
 
 def test_a_role_there_is_not_closes_everything(site: Site, capture: Capture) -> None:
-    """As every fault of the configuration, and it is found without asking for the instance."""
+    """As every fault of the configuration, and it is found without verdicts for the instance."""
     site.configure(more=CONFIGURED.replace("member_of_primary=", "member_of_prim="))
     refusal = site.refused(capture("allocate-drbd"))
     assert refusal == (
@@ -77,7 +77,7 @@ def test_what_nobody_may_ask_for_is_told_where_it_is_said(site: Site, capture: C
     message = capture("allocate-diskless")
     message["request"]["name"] = "strict.lab"
     ask_for(message, "steward:member-of:in:reservation:r1+reservation:free")
-    text = "no instance may ask for aggregate reservation:free"
+    text = "no instance may request aggregate reservation:free"
     assert site.refused(message) == (
         "configuration aggregates.instances.strict.lab: 'member_of_primary=reservation:free': "
         f"{text}; instance strict.lab: tag 'steward:member-of:in:reservation:r1+reservation:free': "

@@ -25,7 +25,7 @@ def test_explained(site: Site, capture: Capture) -> None:
     told = {(v.node, v.role): v for group in explanation.groups for v in group.nodes}
     assert (told["node1.lab", "primary"].rule, told["node1.lab", "primary"].reason) == (
         "reserved (reservation:*)",
-        "it is in aggregate reservation:r1; an instance must ask for one of reservation:*",
+        "it is in aggregate reservation:r1; an instance must request one of reservation:*",
     )
     assert told["node4.lab", "secondary"].reason == "it is in aggregate old, which is forbidden"
 
@@ -43,7 +43,7 @@ def test_whose_aggregate_it_is(site: Site, capture: Capture, tags: tuple[str, ..
     ending = (
         "in aggregate zone2, which is forbidden"
         if tags
-        else "in aggregate zone2; an instance must ask for one of zone*"
+        else "in aggregate zone2; an instance must request one of zone*"
     )
     assert told["node4.lab"] == f"its group is {ending}"
     assert told["node1.lab"] == f"it is {ending}"

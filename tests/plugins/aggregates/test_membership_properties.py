@@ -9,12 +9,12 @@ from typing import Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from membership_clusters import make_cluster, make_instance, uuid
+from membership_clusters import make_cluster, make_instance, term_tag, uuid
 from thorough import often
 
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.plugins.aggregates.config import Aggregates
-from ganeti_steward.plugins.aggregates.evaluator import Judge
+from ganeti_steward.plugins.aggregates.evaluator import Evaluator
 from ganeti_steward.plugins.aggregates.expression import (
     TEXT,
     ExpressionError,
@@ -26,12 +26,11 @@ from ganeti_steward.plugins.aggregates.expression import (
 )
 from ganeti_steward.plugins.aggregates.members import aggregates
 from ganeti_steward.plugins.aggregates.membership import read_rules
-from ganeti_steward.plugins.aggregates.requirements import ROLES, read_wishes
+from ganeti_steward.plugins.aggregates.requirements import ROLES, read_requirements
 from ganeti_steward.plugins.aggregates.tags import (
     KEYS,
     aggregate_tag,
     read_tag,
-    term_tag,
 )
 
 NAMES: Final = ("a", "b", "c", "d", "lic:1", "lic:2")
@@ -70,12 +69,15 @@ class Asking:
         self.cluster, self.template = cluster, template
         self.rules = read_rules(cluster, Aggregates(combine=combine))
         assert not self.rules.faults
-        self.judge = Judge(self.rules, cluster)
+        self.evaluator = Evaluator(self.rules, cluster)
 
     def allowed(self, terms: Iterable[Term]) -> set[tuple[str, str]]:
-        asked = read_wishes(self.rules, make_instance(*map(term_tag, terms)))
-        assert not asked.faults
-        refused = {(n.name, role) for n, role, _ in self.judge.all(asked.wishes, self.template)}
+        requested = read_requirements(self.rules, make_instance(*map(term_tag, terms)))
+        assert not requested.faults
+        refused = {
+            (n.name, role)
+            for n, role, _ in self.evaluator.all(requested.requirements, self.template)
+        }
         everywhere = {(n.name, r) for n in self.cluster.nodes for r in ("primary", "secondary")}
         return everywhere - refused
 
@@ -118,7 +120,10 @@ def test_longer_lists_are_wider() -> None:
         if at is None:
             continue
         more = terms[at]._replace(names=(*terms[at].names, rng.choice(NAMES)), listed=True)
-        before, after = asking.allowed(terms), asking.allowed([*terms[:at], more, *terms[at + 1 :]])
+        before, after = (
+            asking.allowed(terms),
+            asking.allowed([*terms[:at], more, *terms[at + 1 :]]),
+        )
         assert before <= after
         wider += before < after
     assert wider > 50

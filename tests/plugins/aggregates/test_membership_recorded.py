@@ -6,12 +6,12 @@ import json
 from typing import Any, Final
 
 import pytest
-from membership_clusters import make_cluster, make_instance
+from membership_clusters import make_cluster, make_instance, term_tag
 from paths import DATA
 from placement_service import Service, filled, read_query, recorded, spelled
 
 from ganeti_steward.plugins.aggregates.config import Aggregates
-from ganeti_steward.plugins.aggregates.evaluator import Judge
+from ganeti_steward.plugins.aggregates.evaluator import Evaluator
 from ganeti_steward.plugins.aggregates.expression import (
     ExpressionError,
     combined,
@@ -20,8 +20,8 @@ from ganeti_steward.plugins.aggregates.expression import (
     value_text,
 )
 from ganeti_steward.plugins.aggregates.membership import read_rules
-from ganeti_steward.plugins.aggregates.requirements import Term, read_wishes
-from ganeti_steward.plugins.aggregates.tags import INSTANCE, aggregate_tag, read_tag, term_tag
+from ganeti_steward.plugins.aggregates.requirements import Term, read_requirements
+from ganeti_steward.plugins.aggregates.tags import INSTANCE, aggregate_tag, read_tag
 
 PLACEMENT: Final[Any] = json.loads((DATA / "membership" / "placement.json").read_text())
 
@@ -120,14 +120,18 @@ def test_recorded_on_a_cluster(name: str) -> None:
     )
     tags = [term_tag(parse_text(filled(v))) for k, v in case["params"] if k == "member_of"]
     rules = read_rules(cluster, Aggregates(combine="placement"))
-    asked = read_wishes(rules, make_instance(*tags))
+    requested = read_requirements(rules, make_instance(*tags))
     assert not rules.faults
-    assert not asked.faults
-    judge = Judge(rules, cluster)
+    assert not requested.faults
+    evaluator = Evaluator(rules, cluster)
     (kind,) = (value.partition(":")[0] for key, value in case["params"] if key == "resources")
     offered = [node for node in cluster.nodes if nodes[node.name]["inventory"].get(kind)]
     for role in ("primary", "secondary"):
-        free = [n.name for n in offered if judge.node(asked.wishes, "drbd", n, role) is None]
+        free = [
+            n.name
+            for n in offered
+            if evaluator.node(requested.requirements, "drbd", n, role) is None
+        ]
         takers = {taker for one in case["expected"]["candidates"] for taker in one["allocations"]}
         assert set(free) == takers & set(nodes)
 

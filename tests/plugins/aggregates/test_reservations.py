@@ -27,8 +27,8 @@ def test_a_reservation_from_beginning_to_end(site: Site, capture: Capture) -> No
     assert "group default: 0/3 nodes fit: 2 reserved (reservation:*), 1 drained" in refusal
     assert "group rack2: 0/3 nodes fit: 3 reserved (reservation:*)" in refusal
     ask_for(message, "reservation:r9")
-    assert "not in aggregate reservation:r9 (nobody is)" in site.refused(message)
-    # Two reservations on one node: the first opens it, as long as only it is asked for.
+    assert "not in aggregate reservation:r9 (no members)" in site.refused(message)
+    # Two reservations on one node: the first opens it, as long as only it is requested.
     put(message, "reservation:r2", "node2.lab")
     ask_for(message, "reservation:r1")
     assert site.place(message) == ["node2.lab"]
@@ -48,7 +48,7 @@ def test_each_prefix_by_itself(site: Site, capture: Capture) -> None:
     assert "3 reserved (license:*)" in site.refused(message)
     ask_for(message, "reservation:r1", "steward:member-of:license:windows")
     assert site.place(message) == ["node1.lab"]
-    # The bare name asks for nothing where its prefix is not a required one.
+    # The bare name requests nothing where its prefix is not a required one.
     ask_for(message, "license:windows")
     assert "reserved (license:*)" in site.refused(message)
 
@@ -85,7 +85,7 @@ def test_what_nobody_may_ask_for(site: Site, capture: Capture) -> None:
         refusal = site.refused(message)
         name = message["request"]["name"]
         assert refusal == (
-            f"instance {name}: tag {tag!r}: no instance may ask for aggregate reservation:free"
+            f"instance {name}: tag {tag!r}: no instance may request aggregate reservation:free"
         )
     ask_for(message, "steward:member-of:not:reservation:free")
     assert set(site.place(message)) <= set(RACK2)

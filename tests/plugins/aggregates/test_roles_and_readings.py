@@ -27,7 +27,7 @@ def test_roles(site: Site, capture: Capture) -> None:
     assert first in ("node1.lab", "node2.lab")
     assert second == "node3.lab"
     ask_for(message, "steward:member-of.primary:room3")
-    assert "primary: not in aggregate room3 (nobody is)" in site.refused(message)
+    assert "primary: not in aggregate room3 (no members)" in site.refused(message)
 
 
 def test_a_suffixed_expression_is_not_spanned_by_the_group(site: Site, capture: Capture) -> None:
@@ -46,7 +46,7 @@ def test_a_role_the_instance_does_not_have(site: Site, capture: Capture) -> None
     assert site.place(message) == free
     name = message["request"]["name"]
     for role in ("secondary", "storage"):
-        told = f"{name} has no {role}; what its tags ask of one is ignored"
+        told = f"{name} has no {role}; what its tags require of one is ignored"
         assert told in site.ask(message).info
 
 
@@ -58,6 +58,6 @@ def test_both_readings(site: Site, capture: Capture) -> None:
     assert site.place(message) == ["node5.lab"]
     site.configure(more='[aggregates]\ncombine = "placement"\n')
     refusal = site.refused(message)
-    assert "1 not by itself in all aggregates asked for" in refusal
+    assert "1 not by itself in all aggregates requested" in refusal
     put(message, "zone2", "node5.lab")
     assert site.place(message) == ["node5.lab"]

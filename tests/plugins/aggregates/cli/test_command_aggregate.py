@@ -113,24 +113,24 @@ def test_show_an_aggregate(front: Front) -> None:
     assert done.out.splitlines() == [
         "Aggregate reservation:r1",
         "  nodes: node5.lab",
-        "  closed to instances that ask for nothing under reservation:",
-        "  instances ask for it with the tag reservation:r1 or steward:member-of:reservation:r1",
-        "  asked for by: mine.lab",
+        "  closed to instances that request nothing under reservation:",
+        "  instances request it with the tag reservation:r1 or steward:member-of:reservation:r1",
+        "  requested by: mine.lab",
     ]
 
 
-def test_show_what_is_asked_for_and_nobody_is_in(front: Front) -> None:
+def test_show_what_is_requested_and_has_no_members(front: Front) -> None:
     told = site()
     told["instances"]["mine.lab"]["tags"] = ["reservation:r9"]
     done = on_file(front, "show", "reservation:r9", told=told)
-    assert "has no members: whoever asks for it is placed nowhere" in done.out
+    assert "has no members: an instance that requests it is placed nowhere" in done.out
 
 
 def test_show_an_unclaimable_one(front: Front) -> None:
     told = site()
     told["cluster_tags"].append("steward:unclaimable:reservation:free")
     done = on_file(front, "show", "reservation:free", told=told)
-    assert "  no instance may ask for it\n" in done.out
+    assert "  no instance may request it\n" in done.out
     assert "with the tag" not in done.out
 
 
@@ -150,7 +150,7 @@ def test_show_a_node(front: Front) -> None:
 def test_show_an_instance(front: Front) -> None:
     done = on_file(front, "show", "mine")
     lines = done.out.splitlines()
-    assert lines[:2] == ["Instance mine.lab on node5.lab", "  asks for: reservation:r1"]
+    assert lines[:2] == ["Instance mine.lab on node5.lab", "  requests: reservation:r1"]
     assert "  as primary, 1 of the nodes (6): node5.lab" in lines
     assert any(line.startswith("    not node1.lab, node2.lab, node3.lab") for line in lines)
     other = on_file(front, "show", "other.lab").out
@@ -323,7 +323,7 @@ def test_a_node_with_the_name_of_a_group(front: Front) -> None:
             group["name"] = "node1.lab"
     ganeti = Tagged(told)
     done = live(front, ganeti, "add", "gold", "node1.lab")
-    assert "'node1.lab' is a node and a node group; say node:node1.lab or group:node1" in done.err
+    assert "'node1.lab' is a node and a node group; write node:node1.lab or group:node1" in done.err
     done = live(front, ganeti, "add", "gold", "group:node1.lab")
     assert done.out == f"done: '{IN}gold' on node group node1.lab\n"
 

@@ -57,7 +57,7 @@ def test_named_nodes_and_the_list(front: Front) -> None:
     assert done.err == "Note: instances on these nodes stay there: squatter.lab\n"
     done = live(front, ganeti, "list", "-o", "+instances", "--separator=|")
     assert done.out.splitlines() == [
-        "Reservation|State|Count|Nodes|Asked for by|Instances there",
+        "Reservation|State|Count|Nodes|Requested by|Instances there",
         "reservation:free|free|1|node5.lab|-|-",
         "reservation:r1|reserved|2|node4.lab,node6.lab|mine.lab|squatter.lab",
     ]
@@ -76,7 +76,7 @@ def test_the_list_as_data(front: Front) -> None:
         "count": 1,
         "nodes": ["node6.lab"],
         "groups": [],
-        "asked": ["mine.lab"],
+        "requested_by": ["mine.lab"],
         "instances": ["mine.lab"],
     }
 
@@ -121,7 +121,7 @@ def test_extended_at_the_same_time(front: Front) -> None:
     done = live(front, ganeti, "extend", "r1", "node5")
     assert (done.status, done.out) == (1, "")
     assert (
-        "somebody else put node6.lab in a reservation meanwhile, or extended reservation:r1 too; "
+        "another command has put node6.lab in a reservation, or extended reservation:r1 too; "
         "back in reservation:free: node5.lab"
     ) in done.err
     r1, free = ["reservation:r1"], ["reservation:free"]
@@ -152,7 +152,7 @@ def test_which_are_chosen(front: Front) -> None:
         (("create", "in:x"), "reservation:in:x exists already"),
         (("create", "gone:"), "begins or ends with a colon"),
         (("create", "a b"), "is no name of an aggregate"),
-        (("create", "gold"), "no instance may ask for reservation:gold (it is unclaimable)"),
+        (("create", "gold"), "no instance may request reservation:gold (it is unclaimable)"),
         (("create", "moving-1"), "names that begin so are for nodes on their way"),
         (("create", "r1", "-n", "0"), "-n is at least 1"),
         (("create", "r1", "node4", "-n", "1"), "-n and names of nodes exclude each other"),
@@ -170,7 +170,7 @@ def test_which_are_chosen(front: Front) -> None:
         (("extend", "r1"), "there is no reservation reservation:r1 (known: reservation:in:x)"),
         (("extend", "free"), "reservation:free is the free pool, not a reservation"),
         (("extend", "moving-1"), "names that begin so are for nodes on their way"),
-        (("extend", "gold"), "no instance may ask for reservation:gold (it is unclaimable)"),
+        (("extend", "gold"), "no instance may request reservation:gold (it is unclaimable)"),
         (("extend", "in:x", "-n", "2"), "has 1 usable node: node4.lab"),
         (("release", "r1"), "there is no reservation reservation:r1 (known: reservation:in:x)"),
         (("release", "free"), "reservation:free is the free pool, not a reservation"),
@@ -203,11 +203,11 @@ def test_several_prefixes(front: Front) -> None:
     told["nodes"]["node5.lab"]["tags"] = [f"{IN}license:free"]
     ganeti = Tagged(told)
     done = live(front, ganeti, "create", "r1")
-    assert "'r1' could be under any of license:, reservation:; say it with its prefix" in done.err
+    assert "'r1' could be under any of license:, reservation:; write it with its prefix" in done.err
     done = live(front, ganeti, "create", "license:r1")
     assert done.out == "moved from license:free to license:r1: node5.lab\n"
-    assert "license: is no required prefix: the tag license:r1 on an instance asks for" in done.err
-    assert "the cluster tag steward:unclaimable:license:free would prevent that" in done.err
+    assert "license: is no required prefix: the tag license:r1 on an instance requests" in done.err
+    assert "to prevent that, add the cluster tag steward:unclaimable:license:free" in done.err
 
 
 def test_settings_that_cannot_be_read(front: Front) -> None:
@@ -229,10 +229,10 @@ def test_a_used_reservation_is_released_by_force_only(front: Front) -> None:
     told = site()
     told["nodes"]["node4.lab"]["tags"] = [f"{IN}reservation:r1"]
     put(told, "there.lab", "node4.lab")
-    put(told, "asking.lab", "node1.lab", "reservation:r1")
+    put(told, "verdicts.lab", "node1.lab", "reservation:r1")
     ganeti = Tagged(told)
     done = live(front, ganeti, "release", "r1")
-    assert "or are on its nodes: asking.lab, there.lab; --force releases" in done.err
+    assert "or are on its nodes: verdicts.lab, there.lab; --force releases" in done.err
     assert ganeti.done == []
     assert live(front, ganeti, "release", "r1", "--force").status == 0
     assert inside(ganeti) == {"node4": ["reservation:free"]}

@@ -34,7 +34,7 @@ def test_somebody_else_takes_one_of_the_nodes(front: Front, way: str) -> None:
 
 
 def test_somebody_else_is_still_at_it(front: Front) -> None:
-    """He has the node out of the pool, and only his guard is on it."""
+    """It has the node out of the pool, and only its transit tag is on it."""
     ganeti = Tagged(site("node4", "node5"))
 
     def act() -> None:
@@ -66,7 +66,7 @@ def test_whatever_fails_all_is_as_before(front: Front, fits: str) -> None:
 
 
 def test_both_of_two_fail(front: Front) -> None:
-    """Who took the node puts it back, although the other's guard is on it still."""
+    """The command that took the node puts it back, with the other's transit tag still on it."""
     ganeti = Tagged(site("node4", "node5"))
 
     def act() -> str:
@@ -100,7 +100,7 @@ def test_a_release_that_fails_is_as_before(front: Front) -> None:
 
 
 def test_the_same_name_at_the_same_time(front: Front) -> None:
-    """Both got nodes, but one reservation of both was never asked for."""
+    """Both got nodes, but nobody wanted one reservation of both."""
     ganeti = Tagged(site("node4", "node5", "node6"))
 
     def act() -> None:
@@ -109,7 +109,7 @@ def test_the_same_name_at_the_same_time(front: Front) -> None:
     Meanwhile(ganeti, "OP_TAGS_SET node4.lab steward:aggregate:reservation:r1", act)
     done = live(front, ganeti, "create", "r1", "-n", "2")
     assert (done.status, done.out) == (1, "")
-    assert "somebody else put node6.lab in a reservation meanwhile, or made reservation:r1" in (
+    assert "another command has put node6.lab in a reservation, or made reservation:r1" in (
         done.err
     )
     free = ["reservation:free"]
@@ -117,7 +117,7 @@ def test_the_same_name_at_the_same_time(front: Front) -> None:
 
 
 def test_what_cannot_be_undone_stays_closed(front: Front) -> None:
-    """And the guard can be released by hand."""
+    """And the transit aggregate can be released by hand."""
     ganeti = Tagged(site("node4", "node5"))
     failing = False
 
@@ -128,13 +128,15 @@ def test_what_cannot_be_undone_stays_closed(front: Front) -> None:
 
     ganeti.before = before
     done = live(front, ganeti, "create", "r1", "-n", "2")
-    assert " keeps closed: node4.lab, node5.lab; when no job goes on, " in done.err
-    (guard,) = inside(ganeti)["node4"]
-    assert f"'gnt-steward reserve release {guard}' ends that" in done.err
+    assert (
+        " keeps these nodes closed: node4.lab, node5.lab; when no job runs any more, " in done.err
+    )
+    (transit,) = inside(ganeti)["node4"]
+    assert f"'gnt-steward reserve release {transit}' opens them" in done.err
     ganeti.before = lambda operation: ""
     listed = live(front, ganeti, "list", "--no-headers", "--separator=|").out
-    assert f"{guard}|moving|2|node4.lab,node5.lab|-\n" in listed
-    assert live(front, ganeti, "release", guard).status == 0
+    assert f"{transit}|moving|2|node4.lab,node5.lab|-\n" in listed
+    assert live(front, ganeti, "release", transit).status == 0
     assert inside(ganeti) == {"node4": ["reservation:free"], "node5": ["reservation:free"]}
 
 
@@ -161,7 +163,7 @@ def test_nobody_knows_what_became_of_a_job(front: Front) -> None:
 @pytest.mark.parametrize(
     ("tags", "left", "entered", "stages"),
     [
-        # Nothing was taken: only the guard goes.
+        # Nothing was taken: only the transit tag goes.
         (["free", "moving-w"], [], [], [[], [], ["-moving-w"]]),
         # It left the pool.
         (["moving-w"], ["n"], [], [["+free"], [], ["-moving-w"]]),
@@ -171,7 +173,7 @@ def test_nobody_knows_what_became_of_a_job(front: Front) -> None:
         # Another command of the same name was faster.
         (["r1", "moving-w"], [], [], [[], [], ["-moving-w"]]),
         (["moving-v", "moving-w"], [], [], [[], [], ["-moving-w"]]),
-        # Another command came too late for the node, and will only take its guard away.
+        # Another command came too late for the node, and will only take its transit tag away.
         (["moving-v", "moving-w"], ["n"], [], [["+free"], [], ["-moving-w"]]),
     ],
 )
