@@ -71,13 +71,14 @@ def run_program(
     environment: Mapping[str, str] = ENVIRONMENT,
     user: int | None = None,
     ladder: Ladder = LADDER,
+    around: float = 0,
 ) -> Ended:
     """Run a program in ``/`` for ``limit`` seconds at most.
 
     ``executable`` is a descriptor of the file to run, whatever has become of its path since;
     of a script it stays open in the interpreter, which is told ``/proc/self/fd/99``.
     ``given`` is its standard input.  With ``user``, a uid, it has that id, the group nogroup
-    and no others.
+    and no others.  ``around``: extra seconds for set-up, not charged to the program.
 
     Raises OSError when it cannot be started.  Nothing it started stays behind, unless it
     left the process group or cannot be killed.
@@ -103,7 +104,7 @@ def run_program(
     with process.stdout as output, process.stderr as errors:
         try:
             ended = follow(
-                process.pid, output.fileno(), errors.fileno(), limit, output_limit, ladder
+                process.pid, output.fileno(), errors.fileno(), limit, output_limit, ladder, around
             )
         finally:
             # It is reaped, or abandoned, but nothing Popen could still do anything about.

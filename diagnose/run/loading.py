@@ -1,32 +1,28 @@
 """Every source of the diagnosis, by its name and in the order of the configuration.
 
-Nothing foreign is imported here: a source that is called imports what it needs, in the process
-it has for itself (`ganeti_steward.diagnose.sources.isolated`).  So a plugin that hangs, crashes or
-cannot be loaded is one Unknown.
+Nothing foreign is imported here: each source runs as a program of its own
+(`ganeti_steward.diagnose.sources.isolated`) and imports there what it needs.  So a plugin that
+hangs, crashes or cannot be loaded is one Unknown.
 """
 
 from __future__ import annotations
 
-import importlib
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final, NamedTuple, cast
+from typing import NamedTuple
 
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.errors import PluginError
-from ganeti_steward.core.model.finding import CheckResult, Unknown
+from ganeti_steward.core.model.finding import CheckResult
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.config.sections import Diagnose, Nagios
+from ganeti_steward.diagnose.run.plugin_results import plugin_results
 from ganeti_steward.diagnose.sources import isolated, nagios
 from ganeti_steward.diagnose.sources.commands import SOURCE, find_commands, run_command
 from ganeti_steward.diagnose.sources.uid_pool import Pool
 from ganeti_steward.diagnose.sources.whitelist import DIAGNOSE_DIRECTORY
 
-#: The hook of the collectors and of every plugin of ``[diagnose] load``.
-HOOK: Final = "steward_diagnose"
-
-#: Gives the node to look at, for so many seconds.
+#: Makes the node to look at, which may be used for so many seconds; picklable.
 MakeMachine = Callable[[float], Machine]
 
 
@@ -53,18 +49,14 @@ def sources(
     """All sources: collectors, plugins, commands of the whitelist, checks of Nagios."""
     settings = config.section(Diagnose)
     limit = settings.time_limit
-    plugins = (*settings.collectors, *settings.load)
-    if plugins:
-        # What is our own is imported once here rather than in each child.
-        importlib.import_module("ganeti_steward.core.hooks.calls")
-        importlib.import_module("ganeti_steward.core.hooks.manager")
-    for name in plugins:
-        yield _isolated(name, limit, partial(_plugin, name, config, machine))
+    own = Config(plugins=config.plugins, plugin=config.plugin, collector=config.collector)
+    for name in (*settings.collectors, *settings.load):
+        yield Source(name, partial(_run_plugin, name, limit, own, machine))
     found, results = find_commands(settings.commands, commands)
     if results:
         yield Source(SOURCE, lambda: results)
     for name in found:
-        ask = partial(
+        run = partial(
             run_command,
             name,
             limit,
@@ -72,23 +64,10 @@ def sources(
             directory=commands,
             pool=Pool() if name in settings.pool_user else None,
         )
-        yield Source(f"{SOURCE}:{name}", ask)
+        yield Source(f"{SOURCE}:{name}", run)
     for name, check in config.named(Nagios).items():
         yield Source(nagios.source(name), partial(nagios.run_check, name, check))
 
 
-def _isolated(name: str, limit: float, source: isolated.Source) -> Source:
-    return Source(name, partial(isolated.run, name, limit, source))
-
-
-def _plugin(name: str, config: Config, machine: MakeMachine) -> Iterable[CheckResult] | None:
-    """The results of a collector or another plugin; pluggy and the plugin are loaded now."""
-    from ganeti_steward.core.hooks.calls import invoke
-    from ganeti_steward.core.hooks.manager import Plugins
-
-    try:
-        implementation = Plugins(config, (name,)).implementation(name, HOOK)
-    except PluginError as err:
-        return [Unknown(name, str(err))]
-    results = invoke(implementation, machine=machine(config.section(Diagnose).time_limit))
-    return cast("Iterable[CheckResult] | None", results)
+def _run_plugin(name: str, limit: float, config: Config, machine: MakeMachine) -> list[CheckResult]:
+    return isolated.run(name, limit, partial(plugin_results, name, config, machine(limit)))

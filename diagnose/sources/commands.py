@@ -36,8 +36,8 @@ SOURCE: Final = "command"
 #: Together well below the second that a command may overrun its limit at most.
 LADDER: Final[Ladder] = ((signal.SIGTERM, 0.2), (signal.SIGKILL, 0.1))
 
-#: Seconds for looking at the whitelist, for the ladder, for taking and giving back a user id.
-_AROUND: Final = 0.6
+#: Extra seconds for opening the whitelist, for the ladder, for taking and giving back a user id.
+_AROUND: Final = 0.4
 
 #: Bytes of a line about a command, for each byte it prints; a control character takes six.
 _ESCAPED: Final = 6
@@ -94,10 +94,14 @@ def run_command(
     return isolated.run(
         source,
         limit,
-        lambda: [_result(source, command, pool)],
+        partial(_results, source, command, pool),
         output_limit=_ESCAPED * output_limit + isolated.OUTPUT_LIMIT,
         around=_AROUND,
     )
+
+
+def _results(source: str, command: Callable[..., Ended], pool: Pool | None) -> list[CheckResult]:
+    return [_result(source, command, pool)]
 
 
 def _result(source: str, command: Callable[..., Ended], pool: Pool | None) -> CheckResult:

@@ -7,6 +7,7 @@ configuration.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from ganeti_steward.core.json_reader import printable
@@ -27,8 +28,8 @@ UNKNOWN: Final = "unknown"
 #: By exit status: its name, and the key that holds its meaning.
 _STATES: Final = ("ok", "warning", "critical", "unknown")
 
-#: Seconds besides its limit for looking at the check and for ending it.
-_AROUND: Final = 0.5
+#: Extra seconds for looking at the check and for ending it.
+_AROUND: Final = 0.4
 
 #: Characters of its first line that are used.
 _LONGEST: Final = 200
@@ -45,7 +46,11 @@ def source(name: str) -> str:
 def run_check(name: str, check: Nagios) -> list[CheckResult]:
     """The result of a check; never takes much longer than its limit."""
     limit = check.time_limit
-    return isolated.run(source(name), limit, lambda: [_result(name, check)], around=_AROUND)
+    return isolated.run(source(name), limit, partial(_results, name, check), around=_AROUND)
+
+
+def _results(name: str, check: Nagios) -> list[CheckResult]:
+    return [_result(name, check)]
 
 
 def _result(name: str, check: Nagios) -> CheckResult:

@@ -1,51 +1,38 @@
-"""Sources in a process of their own."""
+"""Sources that run as programs of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from ganeti_steward.core.model.finding import CheckResult, Finding, Unknown
+import isolated_sources
+
+from ganeti_steward.core.model.finding import CheckResult, Unknown
 from ganeti_steward.diagnose.sources.isolated import run
 
 #: Seconds; far more than any source takes that ends by itself.
 LIMIT = 300.0
 
-
 #: Seconds, for those that do not.
-SHORT = 0.5
+SHORT = 1.0
 
+FINE = isolated_sources.FINE
 
-FINE = Finding("smart", "Ok")
-
-
-KILLED = Unknown("smart", "killed after 0.5 s")
+KILLED = Unknown("smart", "killed after 1 s")
 
 
 def unknown(reason: str) -> Unknown:
     return Unknown("smart", reason)
 
 
-def said(source: Callable[[], Any], limit: float = LIMIT) -> list[CheckResult]:
-    return run("smart", limit, source)
+def results(
+    function: Callable[..., Any], *arguments: Any, limit: float = LIMIT
+) -> list[CheckResult]:
+    """The results of a function of `isolated_sources`."""
+    return run("smart", limit, partial(function, *arguments))
 
 
-def _raise(err: BaseException) -> Callable[[], Any]:
-    def source() -> Any:
-        raise err
-
-    return source
-
-
-def _ends(how: Callable[[], object]) -> Callable[[], Iterator[CheckResult]]:
-    def source() -> Iterator[CheckResult]:
-        yield FINE
-        how()
-        yield Finding("smart:sda", "evacuate")
-
-    return source
-
-
-def _loop() -> None:
-    while True:
-        pass
+def results_until(how: Callable[[], object], limit: float = LIMIT) -> list[CheckResult]:
+    """The results of a source that reports one, does something, and reports another."""
+    return results(isolated_sources.ends, how, limit=limit)

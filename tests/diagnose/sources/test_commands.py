@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
-from commanded import FINE, LIMIT, OK, unknown
+from commanded import FINE, LIMIT, OK, results_from_a_dead_disk, results_without_signals, unknown
 from programs import HANGING, ended_at_last, is_running, notes, program, wait_until
 from unkillable import frozen_filesystem, needs_freezing, state
 from whitelists import needs_root, safe_directory
 
 from ganeti_steward.core import process_group
 from ganeti_steward.core.model.finding import CheckResult, Finding, NotApplicable, Unknown
-from ganeti_steward.diagnose.sources import whitelist as whitelist_module
+from ganeti_steward.diagnose.sources import commands as commands_module
 from ganeti_steward.diagnose.sources.commands import find_commands, run_command
 
 pytestmark = needs_root
@@ -228,13 +227,14 @@ def test_cannot_be_killed(commands: Path) -> None:
 def test_looking_at_it_hangs(commands: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where it lies on a dead disk; a stand-in, for a disk that dies on demand."""
     program(commands, "raid", FINE)
-    monkeypatch.setattr(whitelist_module, "_directory", lambda *given: time.sleep(3600))
+    monkeypatch.setattr(commands_module, "_results", results_from_a_dead_disk)
     assert run_command("raid", SHORT, 1000, directory=str(commands)) == [KILLED]
 
 
 def test_signals_that_do_nothing(commands: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for what cannot be killed, where no filesystem can be frozen."""
     monkeypatch.setattr(process_group, "signal_group", lambda pid, number: True)
+    monkeypatch.setattr(commands_module, "_results", results_without_signals)
     path = program(commands, "raid", "echo $$ > NOTES; exec sleep 3600")
     with ended_at_last(path):
         assert run_command("raid", SHORT, 1000, directory=str(commands)) == [KILLED]

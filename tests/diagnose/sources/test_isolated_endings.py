@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
-import threading
+import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
+import isolated_sources as sources
 import pytest
-from isolating import FINE, KILLED, LIMIT, SHORT, _ends, _loop, _raise, said, unknown
+from isolating import FINE, KILLED, LIMIT, SHORT, results, results_until, unknown
 from programs import HANGING, ended_at_last, is_running, notes, program, wait_until
 from unkillable import frozen_filesystem, needs_freezing, state
 from whitelists import safe_directory
 
-from ganeti_steward.core.model.finding import CheckResult, Unknown
-from ganeti_steward.core.process import run_program
+from ganeti_steward.core.model.finding import Unknown
 from ganeti_steward.diagnose.sources import isolated
 from ganeti_steward.diagnose.sources.isolated import run
 
@@ -38,142 +37,103 @@ from ganeti_steward.diagnose.sources.isolated import run
     ],
 )
 def test_exceptions(err: BaseException, reason: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert said(_raise(err)) == [unknown(reason)]
+    assert results(sources.raises, err) == [unknown(reason)]
     # Where it was raised is in the log, and only there.
     assert any("Traceback" in record.getMessage() for record in caplog.records)
 
 
 def test_endless_recursion() -> None:
-    def source() -> Any:
-        return source()
-
-    (found,) = said(source)
+    (found,) = results(sources.recurses)
     assert isinstance(found, Unknown)
     assert found.reason.startswith("failed: RecursionError: maximum recursion depth exceeded")
-
-
-def _crash() -> None:
-    """What a fault in a C library is."""
-    signal.signal(signal.SIGSEGV, signal.SIG_DFL)
-    ctypes.string_at(1)
 
 
 @pytest.mark.parametrize(
     ("how", "reason"),
     [
-        (_raise(ValueError("no")), "failed: ValueError: no"),
-        (lambda: os._exit(0), "ended with exit status 0 before it was done"),
-        (lambda: os._exit(7), "ended with exit status 7 before it was done"),
-        (_crash, "was ended by SIGSEGV"),
-        (lambda: os.kill(os.getpid(), signal.SIGKILL), "was ended by SIGKILL"),
+        (partial(sources.raises, ValueError("no")), "failed: ValueError: no"),
+        (partial(os._exit, 0), "ended with exit status 0 before it was done"),
+        (partial(os._exit, 7), "ended with exit status 7 before it was done"),
+        (sources.crash, "was ended by SIGSEGV"),
+        (partial(sources.kill_itself, signal.SIGKILL), "was ended by SIGKILL"),
         (os.abort, "was ended by SIGABRT"),
-        (lambda: os.kill(os.getpid(), 40), "was ended by the signal 40"),
-        (lambda: os.kill(os.getpid(), signal.SIGINT), "was ended by SIGINT"),
+        (partial(sources.kill_itself, 40), "was ended by the signal 40"),
+        (partial(sources.kill_itself, signal.SIGINT), "was ended by SIGINT"),
     ],
     ids=["raises", "exit 0", "exit 7", "crash", "kill", "abort", "realtime", "interrupt"],
 )
-def test_what_was_said_before_stays_said(how: Callable[[], object], reason: str) -> None:
-    assert said(_ends(how)) == [FINE, unknown(reason)]
-
-
-def _swallow() -> None:
-    """It takes every exception for one of its own."""
-    while True:
-        try:
-            time.sleep(3600)
-        except BaseException:
-            continue
-
-
-def _deaf() -> None:
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    time.sleep(3600)
-
-
-def _blocked() -> None:
-    """In C code that heeds no signal."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    while True:
-        pass
+def test_results_before_an_end_count(how: Callable[[], object], reason: str) -> None:
+    assert results_until(how) == [FINE, unknown(reason)]
 
 
 @pytest.mark.parametrize(
     "how",
     [
-        _loop,
-        _swallow,
-        _deaf,
-        _blocked,
-        lambda: time.sleep(3600),
-        lambda: os.kill(os.getpid(), signal.SIGSTOP),
-        lambda: sum(iter(int, 1)),
-        lambda: threading.Event().wait(),
+        sources.loop,
+        sources.swallow,
+        sources.ignore,
+        sources.block,
+        partial(time.sleep, 3600),
+        partial(sources.kill_itself, signal.SIGSTOP),
+        sources.loop_in_c,
+        sources.wait,
     ],
     ids=["loop", "swallows", "deaf", "blocked", "sleeps", "stops", "c loop", "waits"],
 )
 def test_hangs(how: Callable[[], object]) -> None:
-    assert said(_ends(how), SHORT) == [FINE, KILLED]
+    assert results_until(how, SHORT) == [FINE, KILLED]
 
 
 def test_a_thread_that_stays() -> None:
     """It is not waited for, as a normal end of Python would."""
 
-    def source() -> list[CheckResult]:
-        threading.Thread(target=time.sleep, args=(3600,)).start()
-        return [FINE]
-
-    assert said(source) == [FINE]
+    assert results(sources.leaves_a_thread) == [FINE]
 
 
 @needs_freezing
 def test_cannot_be_killed(tmp_path: Path) -> None:
     """A real process in uninterruptible sleep is abandoned."""
 
-    def source() -> None:
-        (tmp_path / "pid").write_text(str(os.getpid()))
-        (around / "frozen" / "x").write_text("")
-
     with safe_directory() as around:
         with frozen_filesystem(around):
-            found = said(source, SHORT)
+            noted, path = str(tmp_path / "pid"), str(around / "frozen" / "x")
+            found = results(sources.writes_a_file, noted, path, limit=SHORT)
             pid = int((tmp_path / "pid").read_text())
             assert state(pid) == "D"
         wait_until(lambda: not is_running(pid), "its end")
     assert found == [KILLED]
     # The next one reaps it.
-    assert said(lambda: [FINE]) == [FINE]
+    assert results(sources.returns, [FINE]) == [FINE]
     assert not Path(f"/proc/{pid}").exists()
 
 
 def test_its_programs_are_ended_too(tmp_path: Path) -> None:
     path = program(tmp_path, "hangs", HANGING)
     with ended_at_last(path):
-        found = said(lambda: run_program([path], LIMIT, ladder=[(signal.SIGKILL, 0.1)]), SHORT)
+        found = results(sources.runs, path, LIMIT, limit=SHORT)
         assert found == [KILLED]
         pids = [int(line) for line in notes(path).split()]
         wait_until(lambda: not any(map(is_running, pids)), "the end of the program")
 
 
-def test_cannot_be_forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> int:
+def test_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     before = os.listdir("/proc/self/fd")
-    monkeypatch.setattr(os, "fork", refuse)
-    assert said(lambda: [FINE]) == [unknown("cannot be run: Resource temporarily unavailable")]
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    assert results(sources.returns, [FINE]) == [
+        unknown("cannot be run: Resource temporarily unavailable")
+    ]
     assert os.listdir("/proc/self/fd") == before
 
 
 def test_time_around_the_limit() -> None:
     """A source that keeps the limit itself has some more for what is around."""
 
-    def source() -> list[CheckResult]:
-        time.sleep(SHORT)
-        return [FINE]
-
+    source = partial(sources.sleeps, SHORT)
     assert run("smart", SHORT / 5, source, around=60) == [FINE]
-    assert run("smart", SHORT / 5, source) == [unknown("killed after 0.1 s")]
+    assert run("smart", SHORT / 5, source) == [unknown("killed after 0.2 s")]
 
 
 def test_an_ending_in_words() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from smart_answers import (
     document,
 )
 
-from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
+from ganeti_steward.core.model.finding import CheckResult, Finding, NotApplicable, Unknown
 from ganeti_steward.core.process import Ended
 from ganeti_steward.diagnose.collectors.smart import Collector
 from ganeti_steward.diagnose.sources import isolated
@@ -133,9 +134,12 @@ def test_who_listens_no_more_is_not_held_up() -> None:
     machine.let_go.set()
 
 
+def results_while_a_disk_hangs() -> Iterable[CheckResult]:
+    return Collector().steward_diagnose(Hanging("sda"))
+
+
 def test_what_is_left_when_its_time_is_over() -> None:
     """Stopped from outside: the others were told, and the disk that hangs is not fine."""
-    collector, machine = Collector(), Hanging("sda")
-    said = isolated.run("smart", 2, lambda: collector.steward_diagnose(machine))
+    said = isolated.run("smart", 2, results_while_a_disk_hangs)
     assert sorted(fine(said)) == sorted(f"smart:{serial}" for serial in (SSD, SAS, NVME))
     assert set(unknown(said)) == {"smart"}

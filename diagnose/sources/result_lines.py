@@ -1,0 +1,91 @@
+"""The results of a source as lines of JSON, and the rules of what a source may report.
+
+A worker writes a line for each result as soon as it has it; the last line is ``null``.  Both
+sides check: the worker to name the fault, the reader because a source can write into the pipe.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from ganeti_steward.core.hooks.timed_call import sentence, shown
+from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.core.model.finding import (
+    STATUSES,
+    CheckResult,
+    Finding,
+    NotApplicable,
+    Unknown,
+    is_name,
+)
+from ganeti_steward.diagnose.model.object import BadObject, parse
+
+#: The last line.
+DONE: Final = b"null"
+
+#: Characters of a reason; an exception may hold megabytes.
+LONGEST_REASON: Final = 500
+
+#: The kinds of results, by their names on a line.
+_KINDS: Final = {kind.__name__: kind for kind in (Finding, Unknown, NotApplicable)}
+
+
+class BadResult(Exception):
+    """Something a source may not report."""
+
+
+def to_line(name: str, result: object) -> bytes:
+    """A result of the source ``name`` as a line; raises BadResult."""
+    about = check(name, result)
+    try:
+        line = json.dumps([type(result).__name__, result]).encode()
+        parse(line)
+    except (TypeError, ValueError, RecursionError) as err:
+        raise BadResult(f"reports about {about} what is not JSON: {sentence(err)}") from None
+    except BadObject as err:
+        raise BadResult(f"reports about {about} what is not good JSON: {err}") from None
+    return line
+
+
+def line_or_fault(name: str, result: object) -> bytes:
+    """The same, with an Unknown in the place of what may not be reported."""
+    try:
+        return to_line(name, result)
+    except BadResult as err:
+        return to_line(name, Unknown(name, str(err)[:LONGEST_REASON]))
+
+
+def from_line(name: str, line: bytes) -> CheckResult:
+    """The result in a line of a worker, Unknown where the line is no result of this source."""
+    try:
+        kind, fields = parse(line)
+        result: CheckResult = _KINDS[kind](*fields)
+        check(name, result)
+    except (BadObject, BadResult, ValueError, KeyError, TypeError):
+        # The source found the worker's pipe and wrote into it.
+        return Unknown(name, "wrote into the pipe of its own results")
+    return result
+
+
+def check(name: str, result: object) -> str:
+    """What a result is about, for a sentence; raises BadResult for what may not be reported."""
+    if not isinstance(result, Finding | Unknown | NotApplicable):
+        raise BadResult(f"returned {shown(result)}, which is no result of a source")
+    if not (isinstance(result.source, str) and f"{result.source}:".startswith(f"{name}:")):
+        raise BadResult(f"reports for {shown(result.source)}, not for itself")
+    about = quoted(result.source)
+    if isinstance(result, Finding):
+        _check_finding(about, result)
+    elif not isinstance(result.reason, str):
+        raise BadResult(f"gives {shown(result.reason)} as a reason about {about}, not a text")
+    return about
+
+
+def _check_finding(about: str, finding: Finding) -> None:
+    if finding.status not in STATUSES:
+        known = ", ".join(STATUSES)
+        raise BadResult(f"gives {about} the status {shown(finding.status)} (known: {known})")
+    command = finding.command
+    if not isinstance(command, str) or (command and not is_name(command)):
+        raise BadResult(f"requests {shown(command)} for {about}, which is no name of a command")
