@@ -6,12 +6,14 @@ import argparse
 import io
 import os
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from ganeti_steward.core.commands.registry import (
+    CommandFailed,
     Registered,
     built_in_commands,
     commands_for,
@@ -60,7 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _run(given, word)
         sys.stdout.flush()
     except StewardError as err:
-        _print_error(f"gnt-steward {word}", err)
+        if isinstance(err, CommandFailed):
+            traceback.print_exception(err.__cause__)
+        print(f"gnt-steward {word}: {err}", file=sys.stderr)
         return EXIT_FAILURE
     except BrokenPipeError:
         # The reader went away (| head); nobody is left to print for.
@@ -75,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(given: Sequence[str], word: str) -> int:
     commands, faults = commands_for(word) if word or given[:1] not in _ONLY_VERSION else ({}, [])
     for fault in faults:
-        _print_error("gnt-steward: without the commands of a plugin", fault)
+        print(f"gnt-steward: without the commands of a plugin: {fault}", file=sys.stderr)
     options = parser(word, commands).parse_args(given)
     chosen = commands[options.command]
     with named(chosen):
@@ -84,15 +88,6 @@ def _run(given: Sequence[str], word: str) -> int:
 
 #: A command line that needs no command.
 _ONLY_VERSION: Final = tuple([option] for option in _VERSION)
-
-
-def _print_error(head: str, err: StewardError) -> None:
-    """Print an error, and where a plugin's code raised it."""
-    if err.__cause__ is not None:
-        from traceback import print_exception
-
-        print_exception(err.__cause__)
-    print(f"{head}: {err}", file=sys.stderr)
 
 
 if __name__ == "__main__":

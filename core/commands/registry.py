@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import importlib
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, NamedTuple, Protocol, cast
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol, cast
 
-from ganeti_steward.core.builtins import built_in
+from ganeti_steward.core.builtins import BUILT_INS, built_in
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import PluginError, StewardError
 from ganeti_steward.core.hooks.calls import call
 from ganeti_steward.core.hooks.checks import check_list, check_text
+from ganeti_steward.core.hooks.isolation import isolated
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.hooks.settings import named_plugins
 from ganeti_steward.core.hooks.timed_call import sentence, shown
@@ -42,10 +44,16 @@ class CommandModule(Protocol):
         """Do it; returns the exit status, raises StewardError."""
 
 
+class CommandFailed(PluginError):
+    """A plugin's command failed unexpectedly; its cause has the traceback for the author."""
+
+
 def built_in_commands() -> dict[str, Registered]:
     """The commands of the program, by name; none of their modules is imported."""
-    config = Config()
-    found = _offered(Plugins(config, ()), config, ())
+    config, found = Config(), dict[str, Registered]()
+    for one in BUILT_INS:
+        if _HOOK in one.hooks:
+            found |= _registered(one.name, _offered(config, one.name), found)
     return dict(sorted(found.items()))
 
 
@@ -60,44 +68,49 @@ def plugin_commands(known: Collection[str]) -> tuple[dict[str, Registered], list
         config = load_config(config_path())
     except StewardError as err:
         return found, [err]
-    names = dict.fromkeys(one.name for one in named_plugins(config))
-    for name in names:
+    for name in dict.fromkeys(one.name for one in named_plugins(config)):
         try:
-            plugins = Plugins(config, (name,))
-            if not built_in(name) and _HOOK in plugins.hooks(name):
-                found |= _offered(plugins, config, (*known, *found), name)
+            if not built_in(name):
+                offered = isolated([name], partial(_offered, config, name))
+                found |= _registered(name, offered, (*known, *found))
         except PluginError as err:
             faults.append(err)
-    return found, faults
+    return dict(sorted(found.items())), faults
 
 
-def _offered(
-    plugins: Plugins, config: Config, known: Collection[str], plugin: str = ""
+def _offered(config: Config, name: str) -> list[tuple[Any, ...]]:
+    """The fields of the commands that one plugin returns; raises PluginError."""
+    plugins = Plugins(config, (name,))
+    if _HOOK not in plugins.hooks(name):
+        return []
+    commands = call(plugins.implementation(name, _HOOK), config.plugins.time_limit) or ()
+    check_list(name, _HOOK, commands)
+    for command in commands:
+        _check(name, command)
+    return [tuple(command) for command in commands]
+
+
+def _registered(
+    plugin: str, offered: Iterable[tuple[Any, ...]], taken: Collection[str]
 ) -> dict[str, Registered]:
-    """The commands of one plugin, or of all that are loaded; raises PluginError."""
+    """The commands of one plugin by name; raises PluginError where one is taken."""
     found: dict[str, Registered] = {}
-    for one in plugins.implementations(_HOOK):
-        name = one.plugin_name
-        if plugin and name != plugin:
-            continue
-        commands = call(one, config.plugins.time_limit) or ()
-        check_list(name, _HOOK, commands)
-        for command in commands:
-            _check(name, command, (*known, *found))
-            found[command.name] = Registered(command, name)
+    for fields in offered:
+        command = Command(*fields)
+        if command.name in taken or command.name in found:
+            raise PluginError(plugin, f"the command {command.name} exists already")
+        found[command.name] = Registered(command, plugin)
     return found
 
 
-def _check(name: str, command: object, taken: Collection[str]) -> None:
-    """Raise PluginError unless this is a usable command whose name is not taken."""
+def _check(name: str, command: object) -> None:
+    """Raise PluginError unless this is a usable command."""
     if not isinstance(command, Command):
         raise PluginError(name, f"steward_commands must give commands, not {shown(command)}")
     if not isinstance(command.name, str) or not _NAME.fullmatch(command.name):
         raise PluginError(
             name, f"{shown(command.name)} is no name of a command (a-z, 0-9 and - only)"
         )
-    if command.name in taken:
-        raise PluginError(name, f"the command {command.name} exists already")
     text = check_text(name, f"the description of {command.name}", command.description)
     if not text.isprintable():
         raise PluginError(name, f"the description of {command.name} cannot be printed")
@@ -105,14 +118,14 @@ def _check(name: str, command: object, taken: Collection[str]) -> None:
 
 
 def load_command(one: Registered) -> CommandModule:
-    """The module of a command; raises PluginError for a plugin's that cannot be loaded."""
+    """The module of a command; raises CommandFailed for a plugin's that cannot be loaded."""
     with named(one):
         return cast("CommandModule", importlib.import_module(one.command.module))
 
 
 @contextmanager
 def named(one: Registered) -> Iterator[None]:
-    """Make an unexpected error of a plugin's command a PluginError with its name."""
+    """Make an unexpected error of a plugin's command a CommandFailed with its name."""
     try:
         yield
     except (StewardError, BrokenPipeError):
@@ -120,7 +133,7 @@ def named(one: Registered) -> Iterator[None]:
     except Exception as err:
         if built_in(one.plugin):
             raise
-        raise PluginError(one.plugin, f"command {one.command.name}: {sentence(err)}") from err
+        raise CommandFailed(one.plugin, f"command {one.command.name}: {sentence(err)}") from err
 
 
 def commands_for(word: str) -> tuple[Mapping[str, Registered], list[StewardError]]:
@@ -132,4 +145,4 @@ def commands_for(word: str) -> tuple[Mapping[str, Registered], list[StewardError
     if word in commands:
         return commands, []
     more, faults = plugin_commands(commands)
-    return commands | dict(sorted(more.items())), faults
+    return commands | more, faults

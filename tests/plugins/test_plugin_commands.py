@@ -113,15 +113,24 @@ def test_a_broken_plugin_is_named_and_skipped(site: Site, commands: str, fault: 
     site.configure("good", "broken")
     status, out, err = call(site, "good")
     assert (status, out) == (7, "racks\n")
-    assert err.splitlines()[-1] == (
-        f"gnt-steward: without the commands of a plugin: plugin broken: {fault}"
-    )
+    assert err == f"gnt-steward: without the commands of a plugin: plugin broken: {fault}\n"
+
+
+@pytest.mark.parametrize("line", ["while True: pass", "os._exit(0)", "time.sleep(3600)"])
+def test_a_plugin_that_never_returns(site: Site, line: str) -> None:
+    site.plugin("broken", line)
+    offer(site, "good", "[Command('good', 'do good', 'good')]")
+    site.configure("broken", "good", limit=0.5)
+    status, out, err = call(site, "good")
+    assert (status, out) == (7, "racks\n")
+    (line,) = err.splitlines()
+    assert line.startswith("gnt-steward: without the commands of a plugin: plugin broken: ")
 
 
 def test_a_command_of_the_program_loads_no_plugin(site: Site) -> None:
     site.plugin("broken", "print('loaded')\nraise ValueError('no rack')")
     site.configure("broken")
-    assert call(site, "check-config", "--sample")[2] == ""
+    assert call(site, "place", "--help")[2] == ""
     assert call(site, "--version")[2] == ""
     status, _, err = call(site, "--help")
     assert status == 0
