@@ -42,24 +42,29 @@ class Key(NamedTuple):
     """whether the field has several keys, as a mapping from their names"""
 
 
-def keys(section: type[tuple[Any, ...]]) -> list[Key]:
+def keys(section: Any) -> list[Key]:
     """The keys of a declaration in its order; raises TypeError when it cannot be one."""
-    if not (isinstance(section, type) and hasattr(section, "_field_defaults")):
+    if not _is_declaration(section):
         raise TypeError(f"CONFIG must be a NamedTuple class, not {describe(section)}")
     hints = get_type_hints(section, include_extras=True)
-    defaults: Mapping[str, Any] = vars(section)["_field_defaults"]
     return [
         key
-        for field in vars(section)["_fields"]
-        for key in _keys_of(section, field, hints[field], defaults.get(field, REQUIRED))
+        for field in section._fields
+        for key in _keys_of(
+            section, field, hints[field], section._field_defaults.get(field, REQUIRED)
+        )
     ]
+
+
+def _is_declaration(section: Any) -> bool:
+    return isinstance(section, type) and hasattr(section, "_field_defaults")
 
 
 def _keys_of(section: type, field: str, hint: Any, default: Any) -> Iterator[Key]:
     """The keys of one field: one, or one for each name of an `Each`."""
-    given, *said = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
-    kind = next((one for one in said if isinstance(one, Kind | Each)), _KIND_OF_TYPE.get(given))
-    text = next((one for one in said if isinstance(one, str)), "")
+    given, *metadata = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
+    kind = next((one for one in metadata if isinstance(one, Kind | Each)), _KIND_OF_TYPE.get(given))
+    text = next((one for one in metadata if isinstance(one, str)), "")
     if isinstance(kind, Each):
         for name in kind.names:
             yield Key(name, kind.kind, text, kind.default, field, one_of_each=True)

@@ -109,15 +109,15 @@ def word(good: Callable[[str], bool], what: str, *, hint: str) -> Kind:
     return Kind(fault, what)
 
 
-def list_of(kind: Kind, *besides: str) -> Kind:
-    """A list of different names, each of a kind or one of the words in ``besides``."""
+def list_of(kind: Kind, *others: str) -> Kind:
+    """A list of different names, each of a kind or one of the words in ``others``."""
 
     def fault(value: Any) -> str:
         bad = _names(value)
-        faults = () if bad else (kind.fault(name) for name in value if name not in besides)
+        faults = () if bad else (kind.fault(name) for name in value if name not in others)
         return bad or next((fault for fault in faults if fault), "")
 
-    return Kind(fault, f"list: each a {kind.text}{''.join(f' or `{b}`' for b in besides)}")
+    return Kind(fault, f"list: each a {kind.text}{''.join(f' or `{b}`' for b in others)}")
 
 
 def table_of(kind: Kind) -> Kind:

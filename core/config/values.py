@@ -51,13 +51,13 @@ class Allocators(NamedTuple):
 
 
 class Plugins(NamedTuple):
-    """[plugins]: plugins that are loaded besides the built-in ones."""
+    """[plugins]: plugins that are loaded in addition to the built-in ones."""
 
     load: Annotated[
         tuple[str, ...],
         NAMES,
-        "Plugins to load besides the built-in ones: a module path (mysite.rules) or the name of an "
-        "entry point of the group ganeti_steward.",
+        "Plugins to load in addition to the built-in ones: a module path (mysite.rules) or the "
+        "name of an entry point of the group ganeti_steward.",
     ] = ()
     time_limit: Annotated[
         float,

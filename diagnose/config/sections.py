@@ -37,7 +37,7 @@ class Diagnose(NamedTuple):
     load: Annotated[
         tuple[str, ...],
         PLUGINS,
-        "Plugins with a diagnose hook besides: module paths or entry points of the group "
+        "Plugins with a diagnose hook to call as well: module paths or entry points of the group "
         "ganeti_steward.",
     ] = ()
     commands: Annotated[

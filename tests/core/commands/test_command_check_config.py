@@ -129,7 +129,7 @@ def test_all_faults_at_once(front: Front) -> None:
 
 
 def test_faulty_plugins(front: Front) -> None:
-    """Each plugin that cannot be loaded is told, and what the good ones lack."""
+    """Each plugin that cannot be loaded is reported, and what the good ones lack."""
     front.plugin("rules", RULES)
     front.plugin("crash", "raise ValueError('no such rack')")
     front.plugin("leave", "import sys\nsys.exit(0)")
@@ -297,7 +297,7 @@ def test_aggregates(front: Front) -> None:
         web1 = ["in:a,b", "a,b", "member_of_primary=!!a", "member=a"]
         """
     )
-    told = faults(front)
+    found = faults(front)
     for fault in (
         "aggregates.default-forbidden-prefixes: 'in:': ",
         "aggregates.unclaimable: 'a b': ",
@@ -308,8 +308,8 @@ def test_aggregates(front: Front) -> None:
         "aggregates.instances.web1: 'member_of_primary=!!a': \"!\" stands there twice",
         "aggregates.instances.web1: 'member=a': unknown key 'member'",
     ):
-        assert sum(line.startswith(fault) for line in told) == 1, fault
-    assert len(told) == 8
+        assert sum(line.startswith(fault) for line in found) == 1, fault
+    assert len(found) == 8
 
 
 def test_the_node_side(front: Front) -> None:
@@ -342,7 +342,7 @@ def test_the_node_side(front: Front) -> None:
         command = ["{loose}", "-w"]
         """
     )
-    told = faults(front)
+    found = faults(front)
     for fault in (
         "weigh.acme: no plugin of this name is loaded",
         "plugin.other: no plugin of this name is loaded",
@@ -356,8 +356,8 @@ def test_the_node_side(front: Front) -> None:
         "diagnose.commands: nosuch-command: ",
         f"nagios.loose.command: {loose} can be written to by others than its owner",
     ):
-        assert sum(line.startswith(fault) for line in told) == 1, fault
-    assert len(told) == 11
+        assert sum(line.startswith(fault) for line in found) == 1, fault
+    assert len(found) == 11
 
 
 @pytest.mark.parametrize(
@@ -373,5 +373,5 @@ def test_the_node_side(front: Front) -> None:
 )
 def test_names_of_sources_that_collide(front: Front, text: str, fault: str) -> None:
     front.config_file.write_text(text)
-    (told,) = faults(front)
-    assert told.startswith(fault)
+    (found,) = faults(front)
+    assert found.startswith(fault)

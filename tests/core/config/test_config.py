@@ -168,9 +168,9 @@ _BAD = [
 
 @pytest.mark.parametrize(("text", "fault"), _BAD, ids=[text for text, _ in _BAD])
 def test_fault(tmp_path: Path, text: str, fault: str) -> None:
-    (told,) = _faults(tmp_path, text)
-    assert fault in told
-    assert re.match(r"[\w'][\w.\\' -]*: ", told), "the path of the key leads"
+    (found,) = _faults(tmp_path, text)
+    assert fault in found
+    assert re.match(r"[\w'][\w.\\' -]*: ", found), "the path of the key leads"
 
 
 @pytest.mark.parametrize(
@@ -179,13 +179,13 @@ def test_fault(tmp_path: Path, text: str, fault: str) -> None:
     ids=["cut off", "twice", "endless number", "deep", "no UTF-8", "NUL"],
 )
 def test_no_toml(tmp_path: Path, text: str | bytes) -> None:
-    (told,) = _faults(tmp_path, text)
-    assert told.startswith("is not valid TOML: ")
+    (found,) = _faults(tmp_path, text)
+    assert found.startswith("is not valid TOML: ")
 
 
-def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
-    told = _faults(tmp_path, "".join(f"x{number} = 1\n" for number in range(14)))
-    assert [fault.split(":")[0] for fault in told] == [f"x{number}" for number in range(14)]
+def test_all_faults_are_reported_at_once(tmp_path: Path) -> None:
+    found = _faults(tmp_path, "".join(f"x{number} = 1\n" for number in range(14)))
+    assert [fault.split(":")[0] for fault in found] == [f"x{number}" for number in range(14)]
     with pytest.raises(BadConfig, match=r"x9: .*; and 4 more$"):
         load_config(str(tmp_path / "steward.toml"))
 
