@@ -40,7 +40,7 @@ def steward_allocate(request: Allocate, cluster: Cluster, context: Context) -> O
     :param request: the instance wanted, the number of nodes, group and node restrictions
     :param cluster: the cluster as it is
     :param context: options of the call and the site rules
-    :return: an answer with node names (primary first), a refusal, or None ("not mine")
+    :return: an answer with node names (primary first), a refusal, or None ("not handled")
     """
 
 
@@ -122,7 +122,7 @@ def steward_balance(request: Balance, cluster: Cluster, context: Context) -> Out
 
 @hookspec
 def steward_capacity(request: Capacity, cluster: Cluster, context: Context) -> Outcome | None:
-    """Tell how many instances like one still fit.
+    """Count how many instances like one still fit.
 
     :param request: the instance
     :param cluster: the cluster as it is
@@ -188,9 +188,9 @@ def steward_check_config(config: Config) -> Iterable[str] | None:
 
 @hookspec
 def steward_diagnose(machine: Machine) -> Iterable[CheckResult] | None:
-    """Say what is known about this node's hardware.
+    """Return what is known about this node's hardware.
 
-    :param machine: the node; it is asked for files, programs' outputs and sensors
+    :param machine: the node; it gives files, outputs of programs and sensors
     :return: any number of findings, unknowns and things that do not apply; their sources are
         the plugin's name, or that plus ``:object``.  A failure of the plugin is one unknown.
     """
