@@ -1,8 +1,8 @@
 """The allocator ``packed``: fill nodes one after another, so that empty ones stay empty.
 
 The rules are those of `balanced`; only the order of the legal places differs.  It is the
-example of another policy: the engine judges the nodes and tests the places, a policy of
-one's own puts them in order.
+example of another policy: the engine checks the rules and tests the places; the policy puts
+them in order.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def steward_allocate_secondary(
 
 
 def _noted(outcome: Outcome) -> Outcome:
-    """With a word on the score in hail's wording, which is another one here."""
+    """With a note that the score in hail's wording is not the cluster score here."""
     if isinstance(outcome, Refusal):
         return outcome
     return outcome._replace(info=f"{outcome.info} (packed: the score is the primary's free share)")
@@ -92,7 +92,7 @@ class PackedSearch(PlaceSearch):
 def emptiness(state: State, terms: Terms, role: str) -> Floats:
     """The free shares of memory (beyond the N+1 reserve) and disk of each node, added up.
 
-    What the site's plugins say of the node is added.
+    The site rules' costs of the node are added.
     """
     free = (state.now[st.UNALLOCATED] - state.now[st.RESERVED]) / state.frame.memory
     total: Floats = free + shares(state.frame, state.now)[FREE_DISK] + terms.costs[role]

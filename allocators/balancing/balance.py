@@ -1,8 +1,8 @@
 """Request type ``balance``: moves that make each node group more even (allocation 12, hbal).
 
-Each group is balanced by itself, the worst first while moves are limited.  A model of its
-figures is searched for better places (`board_search`), and what was found becomes jobs that
-keep to the rules one after the other (`balance_plan`).
+Each group is balanced by itself, the one with the highest score first while moves are limited.
+`local_search` finds better places on a `GroupModel`; `schedule` turns them into jobs each of
+which obeys the rules.
 """
 
 from __future__ import annotations
@@ -54,11 +54,13 @@ def balance(request: Balance, cluster: Cluster, context: Context) -> Outcome:
     for at in sorted(chosen, key=lambda at: -scores[at]):
         plans[at] = _Balancer(state, at, request, context).plan(left, scores[at])
         left = None if left is None else left - len(plans[at].jobs)
-    told = [plans[at] for at in chosen]
+    shown = [plans[at] for at in chosen]
     result = moves_result(
-        _moved(told, cluster), [], [job.job for plan in told for job in plan.jobs]
+        _moved(shown, cluster), [], [job.job for plan in shown for job in plan.jobs]
     )
-    return Answer(result, "; ".join(map(_text, told)) or "no node group", _explained(context, told))
+    return Answer(
+        result, "; ".join(map(_text, shown)) or "no node group", _explained(context, shown)
+    )
 
 
 def _moved(plans: list[GroupPlan], cluster: Cluster) -> list[tuple[str, str, list[str]]]:
@@ -118,7 +120,7 @@ def _is_movable(state: State, resident: Resident, members: Mask, request: Balanc
     instance, nodes = resident.demand.instance, [node for node in resident[1:] if node >= 0]
     if instance.template in NOT_MIRRORED or not instance.auto_balance:
         return False
-    # What a node does not tell is no reason to move instances off it.
+    # Missing figures of a node are no reason to move instances off it.
     if any(state.frame.cluster.nodes[node].silent or not members[node] for node in nodes):
         return False
     if request.evacuate and all(state.frame.usable[node] for node in nodes):
@@ -188,7 +190,7 @@ class _Balancer:
         return self._terms[resident.demand.instance.name]
 
     def _site_preferences(self, residents: list[Resident]) -> Mapping[int, SitePreferences]:
-        """What the site's plugins say, where they say anything."""
+        """The site rules about each instance, where there are any."""
         site_preferences = {}
         for at, resident in enumerate(residents):
             terms = self._terms_of(resident)

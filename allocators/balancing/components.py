@@ -1,8 +1,7 @@
-"""The components of the score over one group's nodes, as a model counts with them.
+"""The components of the score over the nodes of one group, in the form a group model uses.
 
-One row per component: its figure on each node, its weight, and what an instance adds to it.
-Everything is taken from the formulas of the score, by asking them what one unit more of
-each figure of a node is worth.
+Each component has a value on each node, a weight, and an amount that an instance adds.  All of
+them are derived from the formulas of the score: by what one unit more of each row adds.
 """
 
 from __future__ import annotations
@@ -24,13 +23,14 @@ _ALIKE: Final = 1e-13
 
 
 class Components(NamedTuple):
-    """Components that are alike are one with added weights; the memory kept free is the last."""
+    """Equal components are merged and their weights added; the N+1 reserve is the last."""
 
     values: Floats
-    """component x node: as things are"""
+    """components x nodes: the value of each component"""
     weights: Floats
+    """components: weight in the score"""
     inverse: Floats
-    """component x node: what one unit of the instance's figure is worth there"""
+    """components x nodes: value of one unit of an instance's figure"""
     figures: Figures
 
 
@@ -57,7 +57,7 @@ def components_of(state: State, nodes: Ints, residents: Sequence[Resident]) -> C
 
 
 def _worths(state: State, nodes: Ints) -> Floats:
-    """row x component x node: what one unit more of a row is worth."""
+    """rows x components x nodes: the value of one unit more of a row."""
     nothing = np.zeros((st.ROWS, len(nodes)), np.int64)
     without = shares(state.frame, nothing, nodes)
     worths = np.zeros((st.ROWS, *without.shape))
@@ -70,7 +70,7 @@ def _worths(state: State, nodes: Ints) -> Floats:
 
 
 def _counted(worths: Floats, exclusive: Mask) -> Floats:
-    """kind of node x component x row: 1 where the component counts the row on such nodes."""
+    """kinds of node x components x rows: 1 where the component counts the row on such nodes."""
     kinds = [(worths[:, :, which] != 0).any(axis=2).T for which in (~exclusive, exclusive)]
     return np.array(kinds, np.float64)
 

@@ -1,7 +1,10 @@
-"""What moving an instance changes of the nodes, and what that does to the score.
+"""Changes of the score terms when instances move.
 
-A score changes by what its changed nodes add to the spreads and by themselves (allocation
-5), so the parts of a move are judged node by node and added up.
+The score changes only by the terms of the changed nodes (allocation 5), so each part of a move
+is computed node by node and the parts are added.
+
+Index arrays are broadcast: ``g`` stands for instances, ``t`` for target nodes, and results have
+their common shape, with one more axis in front where a line names it.
 """
 
 from __future__ import annotations
@@ -16,26 +19,26 @@ if TYPE_CHECKING:
 
 
 class Delta(NamedTuple):
-    """What becoming something else changes of some nodes."""
+    """Change of the score terms when nodes get new figures."""
 
     square: Floats
-    """component x ...: growth of the sum of squares"""
+    """components x ...: change of the sum of squares"""
     shift: Floats
-    """growth of the sum"""
+    """components x ...: change of the sum"""
     own: Floats
-    """growth of what they add by themselves"""
+    """...: change of the sum components of the score, weighted"""
 
     def plus(self, other: Delta) -> Delta:
-        """Both together; shapes are broadcast."""
+        """The sum of both; shapes are broadcast."""
         return Delta(self.square + other.square, self.shift + other.shift, self.own + other.own)
 
     def where(self, which: Mask) -> Delta:
-        """Only those of ``which``."""
+        """The same, but 0 outside ``which``."""
         return Delta(self.square * which, self.shift * which, self.own * which)
 
 
 class Deltas:
-    """The parts of moves on a model as it stands."""
+    """The parts of moves on a group model in its present state."""
 
     def __init__(self, model: GroupModel) -> None:
         self._model = model
@@ -49,7 +52,12 @@ class Deltas:
         primaries: int = 0,
         secondaries: int = 0,
     ) -> Delta:
-        """Nodes with other figures: the components but the last, memory free and needed."""
+        """Change of the score terms when nodes get new figures.
+
+        ``change``: components but the last x ..., the change of the node's values; ``free`` and
+        ``needed``: MiB of unallocated memory and of N+1 reserve then; ``primaries`` and
+        ``secondaries``: change of their numbers.
+        """
         model = self._model
         count = model.counted(
             node,
@@ -72,12 +80,12 @@ class Deltas:
 
     @staticmethod
     def _aligned(narrow: Floats, wide: Floats) -> tuple[int, ...]:
-        """The shape in which a component x ... array goes with one of more dimensions."""
+        """The shape in which a components x ... array broadcasts against one of more dimensions."""
         missing = wide.ndim - narrow.ndim
         return (narrow.shape[0], *[1] * missing, *narrow.shape[1:])
 
-    def worth(self, g: Ints, node: Ints, *, primary: bool) -> Floats:
-        """component (but the reserve) x ...: what an instance means on a node."""
+    def values_of(self, g: Ints, node: Ints, *, primary: bool) -> Floats:
+        """components but the last x ...: what an instance adds to the values of a node."""
         model = self._model
         figures = model.figures.as_primary if primary else model.figures.as_secondary
         mine = figures[model.kind[node], g] if model.mixed else figures[0, g]
@@ -91,33 +99,33 @@ class Deltas:
         """A node as new primary."""
         model = self._model
         free = model.free[t] - model.figures.use[g]
-        return self.delta(t, self.worth(g, t, primary=True), free, model.needed[t], 1)
+        return self.delta(t, self.values_of(g, t, primary=True), free, model.needed[t], 1)
 
     def secondary_at(self, g: Ints, t: Ints, primary: Ints) -> Delta:
         """A node as new secondary of a primary."""
         model = self._model
         kept = model.reserved[t, primary] + model.figures.reserve[g]
         needed = np.maximum(model.needed[t], kept)
-        return self.delta(t, self.worth(g, t, primary=False), model.free[t], needed, 0, 1)
+        return self.delta(t, self.values_of(g, t, primary=False), model.free[t], needed, 0, 1)
 
     def primary_left(self, g: Ints) -> Delta:
         """An instance's primary without it."""
         model, p = self._model, self._model.primary[g]
         free = model.free[p] + model.figures.use[g]
-        return self.delta(p, -self.worth(g, p, primary=True), free, model.needed[p], -1)
+        return self.delta(p, -self.values_of(g, p, primary=True), free, model.needed[p], -1)
 
     def secondary_left(self, g: Ints) -> Delta:
         """An instance's secondary without it."""
         model, s = self._model, self._model.secondary[g]
         needed = model.reserve_without(s, model.primary[g], model.figures.reserve[g])
-        return self.delta(s, -self.worth(g, s, primary=False), model.free[s], needed, 0, -1)
+        return self.delta(s, -self.values_of(g, s, primary=False), model.free[s], needed, 0, -1)
 
     def secondary_promoted(self, g: Ints) -> Delta:
         """An instance's secondary as its primary."""
         model, s = self._model, self._model.secondary[g]
         needed = model.reserve_without(s, model.primary[g], model.figures.reserve[g])
         free = model.free[s] - model.figures.use[g]
-        change = self.worth(g, s, primary=True) - self.worth(g, s, primary=False)
+        change = self.values_of(g, s, primary=True) - self.values_of(g, s, primary=False)
         return self.delta(s, change, free, needed, 1, -1)
 
     def demoted(self, g: Ints, t: Ints) -> Delta:
@@ -126,7 +134,7 @@ class Deltas:
         kept = model.reserved[p, t] + model.figures.reserve[g]
         needed = np.maximum(model.needed[p], kept)
         free = model.free[p] + model.figures.use[g]
-        change = self.worth(g, p, primary=False) - self.worth(g, p, primary=True)
+        change = self.values_of(g, p, primary=False) - self.values_of(g, p, primary=True)
         return self.delta(p, change, free, needed, -1, 1)
 
     def kept(self, g: Ints, t: Ints) -> Delta:
@@ -138,7 +146,7 @@ class Deltas:
         return self.delta(s, nothing, model.free[s], needed)
 
     def gain(self, delta: Delta) -> Floats:
-        """How much lower the score gets."""
+        """How much lower the score becomes."""
         model, n = self._model, self._model.online
         variance = model.variance.reshape(-1, *[1] * (delta.square.ndim - 1))
         mean = delta.shift / n

@@ -1,4 +1,4 @@
-"""What each movable instance of a model takes, in the values the score spreads over."""
+"""What each movable instance takes, in the figures a group model uses."""
 
 from __future__ import annotations
 
@@ -17,26 +17,35 @@ DERIVED: Final = (st.RESERVED, st.FAILS, st.CLASHES, st.LOCATION)
 
 
 class Figures(NamedTuple):
-    """What each movable instance takes, one entry per instance."""
+    """What each movable instance takes; all arrays start with one entry per instance."""
 
     use: Floats
+    """instances: MiB of memory taken on the primary now; 0 when stopped"""
     memory: Floats
+    """instances: MiB of memory when running"""
     reserve: Floats
+    """instances: MiB kept free on the secondary; 0 without one"""
     vcpus: Floats
+    """instances: CPUs that count"""
     disk: Floats
+    """instances: MiB of disk on each node"""
     share: Floats
-    """spindle use"""
+    """instances: share of the common spindles"""
     spindles: Floats
-    """dedicated spindles; infinite where unknown"""
+    """instances: dedicated spindles; infinite where unknown"""
     local: Mask
+    """instances: whether the storage is local"""
     drbd: Mask
+    """instances: whether there is a secondary"""
     as_primary: Floats
-    """kind of node (shared, dedicated spindles) x instance x component; 0 for the reserve"""
+    """kinds of node (shared, dedicated spindles) x instances x components: what the instance
+    adds to its primary; 0 for the N+1 reserve"""
     as_secondary: Floats
+    """the same for its secondary"""
 
 
 def figures_of(state: State, residents: Sequence[Resident], rows: Floats) -> Figures:
-    """``rows``: kind of node x component x row, 1 where the component counts the row."""
+    """``rows``: kinds of node x components x rows, 1 where the component counts the row."""
     demands = [resident.demand for resident in residents]
 
     def each(values: list[int]) -> Floats:
@@ -61,7 +70,7 @@ def figures_of(state: State, residents: Sequence[Resident], rows: Floats) -> Fig
 def _worth_of(
     state: State, residents: Sequence[Resident], rows: Floats, *, primary: bool
 ) -> Floats:
-    """kind x instance x component: what the instance changes in the rows each component counts."""
+    """kinds of node x instances x components: what an instance adds to each component."""
     exclusive = state.frame.exclusive
     columns = np.array([int(np.argmin(exclusive)), int(np.argmax(exclusive))])
     narrow = _narrowed(state, columns)

@@ -1,12 +1,12 @@
-"""The figures of one node group laid out for trying thousands of moves at once.
+"""The figures of one node group, arranged for trying thousands of moves at once.
 
-`State` changes by copying and knows every rule with its sentence; a `GroupModel` is changed in
-place and only knows numbers.  It is made from a state, takes its formulas from there (what a
-instance adds to a node, what a share of the score is) and is used to look for a plan; what it
-finds is replayed on states before anybody gets to see it.
+A `State` is replaced on each change and has every rule with its sentence; a `GroupModel` is
+changed in place and has numbers only.  It is made from a state and takes its formulas from there
+(what an instance adds to a node, what each node adds to the score).  The search for a plan uses
+it; every plan found is repeated on states before it is answered.
 
-Candidates are judged in the values the score spreads over (`board_components`), so that
-adding an instance to a node is one addition.  All node indices here count the group's nodes.
+The components of the score have one value per node (`components`), so that adding an instance to
+a node is one addition.  All node indices here count the group's nodes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TOP: Final = 3
 
 
 class GroupModel:
-    """Who lives where in one group, and what that means for every node."""
+    """The places of the instances of one group, and the figures of its nodes."""
 
     def __init__(self, state: State, nodes: Ints, residents: Sequence[Resident]) -> None:
         """``nodes``: the group's, by cluster index; ``residents``: those that may move.
@@ -49,15 +49,18 @@ class GroupModel:
         place = np.full(frame.size + 1, -1, np.int64)
         place[nodes] = np.arange(self.size)
         self.primary: Ints = place[[r.primary for r in residents]]
+        """instances: node of the group"""
         self.secondary: Ints = place[[r.secondary for r in residents]]
+        """instances: node of the group; -1 without one"""
         self.kind: Ints = frame.exclusive[nodes].astype(np.int64)
+        """nodes: 1 with dedicated spindles, else 0"""
         self.usable: Mask = frame.usable[nodes]
         self.live: Mask = np.array([frame.cluster.nodes[i].live for i in nodes.tolist()])
         self.all_usable = bool(self.usable.all())
         self.online = max(int(self.usable.sum()), 1)
-        """how many usable nodes there are, at least 1"""
+        """number of usable nodes, at least 1"""
         self.mixed = bool(self.kind.any())
-        """whether nodes with dedicated spindles are among them"""
+        """whether any node has dedicated spindles"""
         self.values, self.weights, self.inverse, self.figures = components_of(
             state, nodes, self.residents
         )
@@ -70,7 +73,7 @@ class GroupModel:
     # -- reading the state
 
     def _dense_peers(self, state: State, place: Ints) -> Floats:
-        """secondary x primary: memory kept free."""
+        """secondaries x primaries: MiB kept free."""
         size = state.frame.size
         secondary, primary = np.divmod(state.peers.key, size)
         inside = (place[secondary] >= 0) & (place[primary] >= 0)
@@ -80,17 +83,35 @@ class GroupModel:
 
     def _read_nodes(self, now: Floats) -> None:
         self._now = now
-        self.free, self.fails = now[st.UNALLOCATED], now[st.FAILS] > 0
-        self.disk_hard, self.disk_slack = now[st.DISK], np.zeros(self.size)
-        self.share_slack, self.vcpu_slack = np.zeros(self.size), np.zeros(self.size)
-        self.needed = now[st.RESERVED]
-        self.free_all = now[st.MEMORY_F]
-        self.primaries, self.secondaries = now[st.PRIMARIES], now[st.SECONDARIES]
-        self.clashes, self.location = now[st.CLASHES], now[st.LOCATION]
-        self.own = np.zeros(self.size)
-        """what each node adds to the score by itself, tags left out"""
-        self.top = np.zeros((self.size, _TOP))
-        self.top_of = np.full((self.size, _TOP), -1)
+        """rows of `state` x nodes; changed in place by `move`"""
+        # Views: a change of a row of ``_now`` is a change of these, and the other way round.
+        self.free: Floats = now[st.UNALLOCATED]
+        """nodes: MiB of unallocated memory"""
+        self.needed: Floats = now[st.RESERVED]
+        """nodes: MiB of N+1 reserve"""
+        self.free_all: Floats = now[st.MEMORY_F]
+        """nodes: MiB free with stopped and forthcoming instances counted"""
+        self.disk_hard: Floats = now[st.DISK]
+        """nodes: MiB of free disk"""
+        self.primaries: Floats = now[st.PRIMARIES]
+        self.secondaries: Floats = now[st.SECONDARIES]
+        self.clashes: Floats = now[st.CLASHES]
+        self.location: Floats = now[st.LOCATION]
+        # Copies: `_refresh` and `move` derive them again from the rows.
+        self.fails: Mask = now[st.FAILS] > 0
+        """nodes: whether N+1 fails"""
+        self.disk_slack: Floats = np.zeros(self.size)
+        """nodes: MiB of free disk with forthcoming instances counted"""
+        self.share_slack: Floats = np.zeros(self.size)
+        """nodes: free share of the common spindles; infinite with dedicated ones"""
+        self.vcpu_slack: Floats = np.zeros(self.size)
+        """nodes: free vcpus; infinite without a limit"""
+        self.own: Floats = np.zeros(self.size)
+        """nodes: the sum components of the score, weighted, without tags"""
+        self.top: Floats = np.zeros((self.size, _TOP))
+        """nodes x 3: the largest reserves, in MiB"""
+        self.top_of: Ints = np.full((self.size, _TOP), -1)
+        """nodes x 3: the primaries they are kept for"""
         self._refresh(range(self.size))
 
     # -- keeping the figures

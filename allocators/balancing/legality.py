@@ -1,7 +1,9 @@
-"""The rules for moving the instances of a model, as masks (allocation 4).
+"""The rules for moves on a group model, as masks (allocation 4).
 
-They are those of `legality`, which says them in sentences for one instance at a time; a test holds
-the two against each other.
+`allocators.rules` has the same rules with a sentence each, for one instance at a time; a test
+compares the two.
+
+Index arrays are broadcast: ``g`` stands for instances, ``t`` for target nodes.
 """
 
 from __future__ import annotations
@@ -26,16 +28,20 @@ if TYPE_CHECKING:
 
 
 class AllowedMoves(NamedTuple):
-    """What may be done to the instances of a model."""
+    """Which kinds of move are allowed."""
 
     disk_moves: bool = True
+    """whether disks may be copied"""
     instance_moves: bool = True
+    """whether a primary may change"""
     restricted_migration: bool = False
+    """migrate only off unusable nodes"""
     disk_factor: float = 1.0
+    """how many times more a move that copies disks must gain"""
 
 
 class Legality:
-    """What may be done on a model as it stands."""
+    """The rules on a group model in its present state."""
 
     def __init__(self, model: GroupModel, allowed: AllowedMoves, preferences: Preferences) -> None:
         self._model, self._allowed, self._preferences = model, allowed, preferences

@@ -26,7 +26,7 @@ _SMALLER: Final = 0.01
 
 #: Exchanges estimated at once; what counts is the memory it takes ...
 _ESTIMATED: Final = 1_000_000
-#: ... and how many of them are judged by the real formulas.
+#: ... and how many of them are evaluated exactly.
 _JUDGED: Final = 256
 
 

@@ -13,14 +13,16 @@ class GroupPlan(NamedTuple):
     """What balancing does for one group."""
 
     group: int
+    """index of the node group"""
     members: Mask
+    """nodes: whether the node is in the group"""
     before: State
     after: State
     jobs: tuple[Planned, ...]
     score_before: float
-    """the group's as it is"""
+    """the group's score now"""
     bound: float
-    """the score no placement of its instances is below"""
+    """no placement of its instances has a lower score"""
 
     @property
     def score_after(self) -> float:

@@ -1,4 +1,8 @@
-"""What tags and a site's plugins say of instances on nodes, broadcast over both."""
+"""Costs and bans by tags and by site rules, per instance and node.
+
+Index arrays are broadcast: ``g`` stands for instances, ``t`` for target nodes.  Costs are in units
+of the score.
+"""
 
 from __future__ import annotations
 
@@ -15,28 +19,30 @@ if TYPE_CHECKING:
 
 
 class SitePreferences(NamedTuple):
-    """What a site's plugins say of one instance, by role; the group's nodes only."""
+    """Site rules about one instance: (as primary, as secondary), for the group's nodes."""
 
     banned: tuple[Mask, Mask]
+    """nodes each: whether the site rules forbid it"""
     costs: tuple[Floats, Floats]
+    """nodes each: the cost of having it there, weighted"""
 
 
 class Preferences:
-    """Costs and bans beside the figures, as the model stands."""
+    """Costs and bans beside the figures, for the group model in its present state."""
 
     def __init__(self, model: GroupModel, site_preferences: Mapping[int, SitePreferences]) -> None:
-        """``site_preferences``: of the instances a plugin says something of."""
+        """``site_preferences``: of the instances that site rules concern, by index."""
         self._model, self._site_preferences = model, site_preferences
         self._tagged = bool(model.tags.carried or model.tags.missed or site_preferences)
 
     @property
-    def silent(self) -> bool:
-        """Whether there is nothing to be said."""
+    def is_empty(self) -> bool:
+        """Whether neither tags nor site rules concern any instance."""
         return not self._tagged and self._model.tags.shared is None
 
     def costs(self, g: Ints, primary: Ints, secondary: Ints) -> Floats | float:
         """How much more these nodes cost than the present ones."""
-        if self.silent:
+        if self.is_empty:
             return 0.0
         cost = self._tag_costs(g, primary) + self._second_costs(g, secondary)
         return cost + self._pair_tags(g, primary, secondary)
@@ -53,7 +59,7 @@ class Preferences:
         return model.tags.clashing(instance, int(model.primary[instance]))
 
     def allowed(self, g: Ints, t: Ints, role: int) -> Mask | bool:
-        """Whether the site lets an instance be there in a role (0 primary, 1 secondary)."""
+        """Whether the site rules allow an instance there in a role (0 primary, 1 secondary)."""
         if not self._site_preferences:
             return True
         allowed: Mask = self._everywhere(g, t, lambda instance: self._banned(instance, role)) == 0
@@ -91,7 +97,7 @@ class Preferences:
         return row
 
     def _second_costs(self, g: Ints, t: Ints) -> Floats | float:
-        """What the site says more of a node as secondary than of the present one."""
+        """The site rules' cost of a node as secondary, less that of the present one."""
         if not self._site_preferences:
             return 0.0
         return self._everywhere(g, t, self._second_row) - self._everywhere(
@@ -106,7 +112,7 @@ class Preferences:
         )
 
     def site_cost(self, instance: int, primary: int, secondary: int) -> float:
-        """How much more the site charges for these nodes than for the present ones."""
+        """The site rules' cost of these nodes, less that of the present ones."""
         if instance not in self._site_preferences:
             return 0.0
         model, costs = self._model, self._site_preferences[instance].costs
@@ -127,7 +133,7 @@ class Preferences:
         return more
 
     def _everywhere(self, g: Ints, t: Ints, row_of: Callable[[int], Any]) -> Floats:
-        """What ``row_of`` an instance says of its target (0 for None), broadcast."""
+        """``row_of`` each instance at its target (0 for None), broadcast."""
         flat = g.ravel()
         rows = np.zeros((len(flat), self._model.size))
         for at, instance in enumerate(flat.tolist()):

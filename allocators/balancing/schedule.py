@@ -2,7 +2,7 @@
 
 Each instance goes from where it is to its final place in one job, in the order in which the
 search came upon it; one that does not fit yet waits for others to make room.  Every step is
-judged by the very rules that new placements are judged by.
+checked by the same rules as new placements.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Target(NamedTuple):
-    """An instance and where it is to live."""
+    """An instance and its new place."""
 
     resident: Resident
     terms: Terms
@@ -33,15 +33,17 @@ class Target(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """One job, and what it leads to."""
+    """One job, and the place and the score after it."""
 
     resident: Resident
-    """before"""
+    """before the job"""
     place: NodePair
+    """after the job"""
     job: Job
     copies: int
+    """how often the disks are copied"""
     score: float
-    """the group's when the job is done"""
+    """the group's score after the job"""
 
 
 class Schedule(NamedTuple):

@@ -1,11 +1,11 @@
-"""All ways to move one instance, judged for many instances and targets at once (allocation 4.4).
+"""The best single move of each instance, for many instances and targets at once (allocation 4.4).
 
 A drbd instance can move by each of `move_kinds.DRBD_MOVES` to every other node t; an instance
 on external storage can move to t.  Every step obeys the rules by itself: the soft rules are
 dropped only where the node that is left is unusable.
 
 Instances and targets are index arrays that are broadcast: ``instances[:, None]`` with all nodes
-judges every target of each instance, two arrays of one length judge pairs.
+evaluates every target of each instance, two arrays of one length evaluate pairs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.balancing.preferences import SitePreferences
     from ganeti_steward.allocators.state.state import Floats, Ints
 
-#: Candidates judged at once; small enough for their figures to stay in the cache.
+#: Candidates evaluated at once; small enough for their figures to stay in the cache.
 _CHUNK: Final = 8192
 
 
@@ -33,14 +33,17 @@ class Best(NamedTuple):
     """The best move of each instance; the gain is at most 0 where there is none."""
 
     gain: Floats
+    """instances: how much lower the score becomes"""
     rank: Floats
-    """the gain, made smaller for copying disks"""
+    """instances: the gain, reduced where disks are copied"""
     primary: Ints
+    """instances: node of the group"""
     secondary: Ints
+    """instances: node of the group; -1 without one"""
 
 
 class SingleMoves:
-    """The moves of a model's instances as it stands."""
+    """The single moves on a group model in its present state."""
 
     def __init__(
         self,
@@ -58,11 +61,11 @@ class SingleMoves:
         """The best move of each of these instances."""
         found = Best(*(np.zeros(len(instances), kind) for kind in (float, float, int, int)))
         paired = self.model.figures.drbd[instances]
-        for judge, which in ((self._drbd, paired), (self._single, ~paired)):
+        for search, which in ((self._drbd, paired), (self._single, ~paired)):
             at = np.flatnonzero(which)
             for start in range(0, len(at), self.block):
                 some = at[start : start + self.block]
-                for whole, part in zip(found, judge(instances[some]), strict=True):
+                for whole, part in zip(found, search(instances[some]), strict=True):
                     whole[some] = part
         return found
 

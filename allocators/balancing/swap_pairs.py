@@ -3,7 +3,7 @@
 There are instances x instances of them.  The score's spreads are roots of sums over the nodes; for
 a small change a root is as good as straight, and a straight sum over two nodes is a sum of
 products of what the two instances take.  So all pairs are estimated by a few products of
-matrices.  `Swaps` then judges the best of them by the real formulas.
+matrices.  `Swaps` then evaluates the best of them exactly.
 """
 
 from __future__ import annotations
@@ -39,8 +39,11 @@ class Pairs(NamedTuple):
     """Exchanges of one kind."""
 
     kind: int
+    """one of `swaps.SECONDARIES`, `PRIMARIES`, `CROSSWISE`"""
     instances: Ints
+    """pairs: the one instance"""
     others: Ints
+    """pairs: the other instance"""
 
     def only(self, which: Mask) -> Pairs:
         """Some of them."""
@@ -48,15 +51,16 @@ class Pairs(NamedTuple):
 
 
 class _Slopes(NamedTuple):
-    """How the score answers to small changes, as the model stands."""
+    """Derivatives of the score for small changes, in the present state of the group model."""
 
     node: Rough
-    """component x node: of a figure that comes to the node (first order)"""
+    """components x nodes: first derivative by the node's value"""
     bend: Rough
-    """component x node: of its square"""
+    """components x nodes: half the second derivative"""
     reserve: Rough
-    """per node: of memory it has to keep free"""
+    """nodes: first derivative by the MiB of N+1 reserve"""
     bend_reserve: Rough
+    """nodes: half the second derivative"""
 
 
 class PairFinder:
@@ -92,7 +96,7 @@ class PairFinder:
     ) -> tuple[Rough, Ints, Ints]:
         """The exchanges that look like a gain: loss, instances, others."""
         if kind != CROSSWISE:
-            # Of two instances that take each other's place one has to ask.
+            # Each exchange is estimated once, from its first instance.
             others = others[others > instances[:1].min(initial=-1)]
         loss = self._loss(kind, slopes, instances, others)
         if kind != CROSSWISE:

@@ -1,7 +1,7 @@
 """Exchanges: two instances take each other's node in one role.
 
 Single moves end where every node has its share of instances; exchanges keep the numbers and
-even out the sizes.  Many pairs of instances are judged at once, as two arrays of one length:
+even out the sizes.  Many pairs of instances are evaluated at once, as two arrays of one length:
 
 * secondaries: (p, s) and (q, u) become (p, u) and (q, s)
 * primaries: (p, s) and (q, u) become (q, s) and (p, u)
@@ -22,19 +22,19 @@ SECONDARIES, PRIMARIES, CROSSWISE = range(3)
 
 
 class Swaps:
-    """Judges exchanges on a model as it stands."""
+    """Legality and gains of exchanges on a group model in its present state."""
 
     def __init__(self, moves: SingleMoves) -> None:
         self._allowed, self._model = moves.allowed, moves.model
         self._deltas, self._costs = moves.deltas, moves.preferences.costs
 
     def gains(self, kind: int, instances: Ints, others: Ints) -> Floats:
-        """What each pair's exchange gains; minus infinite where it is not allowed.
+        """pairs: how much lower the score becomes; minus infinite where a rule forbids it.
 
-        An estimate where both carry exclusion tags: those are not looked at together.
+        An estimate where both carry exclusion tags: these are checked one by one.
         """
-        judge = (self._secondaries, self._primaries, self._crosswise)[kind]
-        return judge(instances, others)
+        gains = (self._secondaries, self._primaries, self._crosswise)[kind]
+        return gains(instances, others)
 
     def kinds(self) -> list[int]:
         """The kinds that are allowed at all."""
@@ -129,7 +129,7 @@ class Swaps:
         return np.where(legal, self._deltas.gain(total) - costs, -np.inf)
 
     def _homes(self, instances: Ints) -> tuple[Ints, Ints, Floats]:
-        """Primary, secondary and the memory that keeps free."""
+        """Primary, secondary, and the MiB the secondary keeps free."""
         model = self._model
         return (
             model.primary[instances],
@@ -176,7 +176,7 @@ class Swaps:
     # -- what changes
 
     def _first(self, node: Ints, instances: Ints) -> Floats:
-        return self._deltas.worth(instances, node, primary=True)
+        return self._deltas.values_of(instances, node, primary=True)
 
     def _second(self, node: Ints, instances: Ints) -> Floats:
-        return self._deltas.worth(instances, node, primary=False)
+        return self._deltas.values_of(instances, node, primary=False)

@@ -25,12 +25,12 @@ class Tags:
         self._usable = usable
         demands = [resident.demand for resident in residents]
         self.accepts: Mask | None = None
-        """source x target: whether migration tags allow it; None when they always do"""
+        """sources x targets: whether migration tags allow it; None when they always do"""
         if any(frame.migration):
             self.accepts = np.array([frame.accepts(i)[nodes] for i in nodes.tolist()])
         self.locations: Ints | None = None
         self.shared: Ints | None = None
-        """node x node: location tags both have"""
+        """nodes x nodes: number of location tags both have"""
         if frame.locations.shape[1]:
             self.locations = frame.locations[nodes]
             self.shared = self.locations @ self.locations.T
@@ -48,8 +48,9 @@ class Tags:
         }
         place = {node: at for at, node in enumerate(nodes.tolist())}
         self.taken = np.zeros((len(names), len(nodes)), np.int64)
-        """tag x node: primaries that carry it, announced ones included"""
+        """tags x nodes: number of primaries that carry it, forthcoming ones included"""
         self.real = np.zeros_like(self.taken)
+        """the same without forthcoming ones"""
         for counts, tag_counts in (
             (self.taken, state.tag_counts.all),
             (self.real, state.tag_counts.real),

@@ -188,7 +188,7 @@ class _GroupFiller:
         trial = PlaceFilter(self._test, found.state, self._demand)
         trial.passes(RankedPlace(0.0, *pair))
         headroom = found.headroom.copy()
-        headroom.bar(pair, trial.blamed)
+        headroom.bar(pair, trial.failing_role)
         return found._replace(headroom=headroom)
 
 

@@ -1,9 +1,9 @@
-"""Room for many equal instances: how often each node can take one, kept up to date per copy.
+"""Room for many equal instances, called copies: how many more each node can take.
 
-All copies are alike, so what a copy takes of a node is known beforehand and each rule of
-allocation 4 becomes a number of copies.  Only the two nodes that took the last copy change.
-The rules are monotone: a copy more never makes room elsewhere, so a set of copies that is
-legal as a whole is legal in any order.
+All copies are equal, so what one takes of a node is known beforehand and each rule of
+allocation 4 becomes a number of copies.  Only the two nodes of the last copy change.  The rules
+are monotone: a copy never makes room elsewhere, so a set of copies that is legal as a whole is
+legal in any order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Floats, Ints, Mask, NodePair, State
 
-#: What a resource that is not asked for at all can hold.
+#: How many instances fit by a resource that they do not need.
 MANY: Final = 2**31
 
 
@@ -33,11 +33,11 @@ class Headroom:
     def __init__(self, state: State, demand: Demand, terms: Terms, *, paired: bool) -> None:
         """``paired``: each copy needs a secondary."""
         frame, now = state.frame, state.now
-        announced = demand.instance.forthcoming
+        forthcoming = demand.instance.forthcoming
         self.paired = paired
         self.group: Ints = frame.group
-        self._counted = not announced
-        self.use = 0 if announced else demand.use
+        self._counted = not forthcoming
+        self.use = 0 if forthcoming else demand.use
         self.reserve = demand.reserve
         self._memory = demand.memory
         policy = [policy_check(frame, demand)]
@@ -242,15 +242,15 @@ def _primary_slots(state: State, demand: Demand, *, forced: bool) -> Ints:
     """How many copies each node's memory and CPUs allow as primaries, N+1 aside (4.1)."""
     frame, now = state.frame, state.now
     primary_slots = np.full(frame.size, MANY, np.int64)
-    announced = demand.instance.forthcoming
-    if not announced:
+    forthcoming = demand.instance.forthcoming
+    if not forthcoming:
         primary_slots = times_within(now[st.UNALLOCATED], demand.use)
     if forced:
         return primary_slots
     primary_slots = np.minimum(primary_slots, times_within(now[st.MEMORY_F], demand.memory))
-    for row in (st.VCPUS_F,) if announced else (st.VCPUS, st.VCPUS_F):
+    for row in (st.VCPUS_F,) if forthcoming else (st.VCPUS, st.VCPUS_F):
         primary_slots = np.minimum(primary_slots, _within(now[row], frame.vcpu_limit, demand.vcpus))
-    if demand.exclusion and not announced:
+    if demand.exclusion and not forthcoming:
         primary_slots = np.minimum(primary_slots, state.exclusion_tags_taken(demand) == 0)
     return primary_slots
 

@@ -1,6 +1,6 @@
 """Placing as many equal copies as possible: by the score first, then by room.
 
-Greedy by the score is what repeated allocations come to.  Where it ends below the bound the
+Greedy by the score has the result of repeated allocations.  Where it ends below the bound the
 copies are placed anew by the room that is left, and then one placed copy at a time makes
 way for two others, until nothing more is gained.
 """
@@ -60,7 +60,7 @@ class RoomCosts:
         return costs
 
     def pairs(self, primary: int) -> Floats:
-        """What the growth of the memory kept free costs in primaries."""
+        """What the larger N+1 reserve costs, in primaries."""
         grown = self._headroom.reserved_with(primary) - self._headroom.reserved
         costs: Floats = 2.0 * grown / max(self._headroom.use, 1)
         return costs

@@ -27,7 +27,7 @@ def amount(instance: Instance, resource: str) -> int:
 
 
 def smallest(specs: Iterable[Spec], resource: str) -> int:
-    """The least amount that any of the bounds asks for."""
+    """The smallest amount among the bounds."""
     return min((int(getattr(spec, resource)) for spec in specs), default=0)
 
 

@@ -1,7 +1,7 @@
 """Counting how many instances fit: one size alone, or tiers of ever smaller ones (allocation 12).
 
-Every count is a request of type ``capacity``, put to whoever answers those; this module only
-decides what to ask next and keeps the cluster as it fills.
+Every count is a request of type ``capacity`` to the configured allocator; this module only
+decides on the next request and keeps the cluster as it fills.
 """
 
 from __future__ import annotations
@@ -70,36 +70,36 @@ def _share(used: float, total: float) -> float:
     return used / total if total > 0 else 0.0
 
 
-def fill(ask: CountFits, cluster: Cluster, item: Allocate) -> FilledCluster:
+def fill(count: CountFits, cluster: Cluster, item: Allocate) -> FilledCluster:
     """One size alone."""
-    step, cluster, _ = _fill(ask, cluster, item, 1)
+    step, cluster, _ = _fill(count, cluster, item, 1)
     return FilledCluster((step,), cluster)
 
 
 def fill_tiered(
-    ask: CountFits, cluster: Cluster, sizes: Sequence[tuple[Allocate, Spec]]
+    count: CountFits, cluster: Cluster, sizes: Sequence[tuple[Allocate, Spec]]
 ) -> FilledCluster:
     """Ever smaller ones: each size is made smaller down to its least while any fits.
 
-    The allocator tells with what amounts one more would fit (``fits_with``); from one that
-    does not, nothing but the first size is counted.
+    The allocator reports with what amounts one more would fit (``fits_with``); with one that
+    does not, only the first size is counted.
     """
     steps: list[SizeCount] = []
     for start, least in sizes:
         item: Allocate | None = start
         while item is not None:
             placed = sum(len(step.placements) for step in steps)
-            step, cluster, hints = _fill(ask, cluster, item, placed + 1)
+            step, cluster, hints = _fill(count, cluster, item, placed + 1)
             steps.append(step)
             item = _smaller(item, hints, least)
-    # The first size is told even if none fits.
+    # The first size is shown even if none fits.
     return FilledCluster(tuple(s for s in steps if s.placements or s is steps[0]), cluster)
 
 
 def _fill(
-    ask: CountFits, cluster: Cluster, item: Allocate, number: int
+    count: CountFits, cluster: Cluster, item: Allocate, number: int
 ) -> tuple[SizeCount, Cluster, Mapping[str, int]]:
-    result = ask(item, cluster)
+    result = count(item, cluster)
     placements: list[list[str]] = result["placements"]  # type: ignore[assignment]
     hints: Mapping[str, int] = result.get("fits_with", {})  # type: ignore[assignment]
     placed = tuple(tuple(nodes) for nodes in placements)
@@ -108,7 +108,7 @@ def _fill(
 
 
 def _smaller(item: Allocate, hints: Mapping[str, int], least: Spec) -> Allocate | None:
-    """With the amounts told; None when that is nothing new or below the least."""
+    """With the hinted amounts; None when that is nothing new or below the least."""
     instance = item.instance
     for resource, wanted in hints.items():
         if wanted < getattr(least, resource):

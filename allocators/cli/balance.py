@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def as_text(plan: BalancePlan, sets: JobSets, options: argparse.Namespace) -> str:
-    """The moves of each group with its scores, and what all come to."""
+    """The moves of each group with its scores, and their sums."""
     if options.separator is not None:
         rows = [row for group in plan.groups for row in move_rows(group.moves, group.group)]
         rows = rows if plan.groups else move_rows(steps(plan.cluster, plan.jobs), "")

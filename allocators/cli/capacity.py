@@ -42,9 +42,9 @@ from ganeti_steward.core.units import parse_size
 
 STANDARD: Final = "standard"
 TIERED: Final = "tiered"
-#: What is tried when neither an option nor all policies say which disk template is meant.
+#: The disk templates tried when no option names one.
 _USUAL: Final = ("drbd", "plain")
-#: Places shown of each size unless all are asked for.
+#: Places shown of each size, without --placements.
 _SHOWN: Final = 3
 
 
@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
     instance = instance_options(options)
     if instance.sized:
         request = instance_request(instance, template, source)
-        runs = [Run("asked for", fill(counter.ask, cluster, request))]
+        runs = [Run("asked for", fill(counter.count, cluster, request))]
     else:
         where = _Where(instance, template, source)
         runs = _policy_runs(_sizes(options), cluster, groups, where, counter)
@@ -109,12 +109,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 class _Counter:
-    """Puts ``capacity`` requests to the configured allocators."""
+    """Sends ``capacity`` requests to the configured allocators."""
 
     def __init__(self, config: Config, options: Options) -> None:
         self._config, self._options = config, options
 
-    def ask(self, item: Allocate, cluster: Cluster) -> Mapping[str, object]:
+    def count(self, item: Allocate, cluster: Cluster) -> Mapping[str, object]:
         """The result; raises StewardError where there is none."""
         request = Capacity(item)
         outcome = dispatch(request, cluster, self._config, self._options, explain=True)
@@ -167,12 +167,12 @@ def _policy_runs(
         for minmax in dict.fromkeys(group.policy.minmax for group in groups):
             if minmax:
                 tiers = _tiers(minmax, sizes.tiered, where)
-                runs.append(Run(TIERED, fill_tiered(counter.ask, cluster, tiers)))
+                runs.append(Run(TIERED, fill_tiered(counter.count, cluster, tiers)))
     if sizes.only != TIERED:
         own = sizes.standard
         for spec in [own] if own else dict.fromkeys(group.policy.std for group in groups):
             item = where.item(spec, max(spec.disks, 1))
-            runs.append(Run(STANDARD, fill(counter.ask, cluster, item)))
+            runs.append(Run(STANDARD, fill(counter.count, cluster, item)))
     return runs
 
 

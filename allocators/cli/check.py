@@ -23,7 +23,7 @@ from ganeti_steward.core.model.options import parse_options
 
 #: What the names of all shell variables begin with.
 PREFIX: Final = "GNT_STEWARD_CHECK_"
-#: Names shown of each kind unless all are asked for.
+#: Names shown of each kind, without --verbose.
 _SHOWN: Final = 10
 
 

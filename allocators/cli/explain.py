@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Answer the request anew and tell everything about it."""
+    """Answer the request again and print the whole explanation."""
     config = load_config(config_path())
     arguments: Sequence[str] = options.option
     if options.file:
@@ -57,35 +57,39 @@ def run(options: argparse.Namespace) -> int:
 
 def as_json(outcome: Outcome) -> bytes:
     """The outcome and its explanations as one JSON object."""
-    told = {
+    data = {
         "success": isinstance(outcome, Answer),
         "info": outcome.info,
         "result": outcome.result if isinstance(outcome, Answer) else [],
         "explanations": outcome.explanations,
     }
-    return orjson.dumps(told, option=orjson.OPT_INDENT_2) + b"\n"
+    return orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n"
 
 
 def as_text(outcome: Outcome) -> str:
     """The outcome and its explanations for people."""
     word = "successful" if isinstance(outcome, Answer) else "failed"
     parts = [f"Request {word}: {outcome.info}\n"]
-    parts += [_told(one) for one in outcome.explanations]
+    parts += [_one(one) for one in outcome.explanations]
     return "\n".join(parts)
 
 
-def _told(told: Told) -> str:
-    return _explanation(told) if isinstance(told, Explanation) else group_text(told)
+def _one(explanation: Told) -> str:
+    return (
+        _explanation(explanation)
+        if isinstance(explanation, Explanation)
+        else group_text(explanation)
+    )
 
 
-def _explanation(told: Explanation) -> str:
+def _explanation(explanation: Explanation) -> str:
     lines = [
-        f"Instance {told.instance}: {told.wanted}",
-        f"Chosen: {'/'.join(told.chosen) or 'none'}",
-        f"Cluster score before: {told.score_before:.8f}",
-        *(f"Note: {note}" for note in told.notes),
+        f"Instance {explanation.instance}: {explanation.wanted}",
+        f"Chosen: {'/'.join(explanation.chosen) or 'none'}",
+        f"Cluster score before: {explanation.score_before:.8f}",
+        *(f"Note: {note}" for note in explanation.notes),
     ]
-    return "\n".join([*lines, ""]) + "".join(_group(group) for group in told.groups)
+    return "\n".join([*lines, ""]) + "".join(_group(group) for group in explanation.groups)
 
 
 def _group(group: GroupVerdict) -> str:

@@ -1,4 +1,4 @@
-"""A new instance that an allocation asks for: its options, and the request they make."""
+"""The options that describe a new instance, and the request made from them."""
 
 from __future__ import annotations
 

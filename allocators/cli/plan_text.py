@@ -32,7 +32,7 @@ def move_rows(moves: Iterable[Move | Step], group: str) -> list[tuple[str, ...]]
 
 
 def group_text(group: GroupBalance, nothing: str = BALANCED, *, no_headers: bool = False) -> str:
-    """One group's story; ``nothing`` says why there are no moves."""
+    """The plan of one group; ``nothing``: the sentence when there are no moves."""
     bound = f"no plan gets below {group.bound:.8f}"
     lines = [f"Group {group.group}: score {group.score_before:.8f}, {bound}\n"]
     if group.moves:
@@ -46,7 +46,7 @@ def group_text(group: GroupBalance, nothing: str = BALANCED, *, no_headers: bool
 
 def _outcome(group: GroupBalance) -> str:
     moves, copied = totals([group])
-    share = way(group)
+    share = progress(group)
     gone = "" if share is None else f" ({100 * share:.1f} % of the way to the bound)"
     amount = f"{counted(moves, 'move')}, {gib(copied)} GiB"
     return f"Score {group.score_before:.8f} -> {group.score_after:.8f}{gone}, {amount}"
@@ -59,7 +59,7 @@ def group_as_data(group: GroupBalance) -> dict[str, object]:
         "score_before": group.score_before,
         "score_after": group.score_after,
         "bound": group.bound,
-        "way": way(group),
+        "way": progress(group),
         "moves": group.moves,
         "notes": group.notes,
     }
@@ -71,7 +71,7 @@ def totals(groups: Sequence[GroupBalance]) -> tuple[int, int]:
     return len(moves), sum(move.copied for move in moves)
 
 
-def way(group: GroupBalance) -> float | None:
+def progress(group: GroupBalance) -> float | None:
     """The share of the way to the bound that the plan goes; None at the bound already."""
     whole = group.score_before - group.bound
     # Sums of the same values in another order differ by as little as this.

@@ -69,22 +69,25 @@ def run_moves(source: Source, sets: Sequence[Sequence[Job]], reason: str) -> int
             source.jobs,
             sets,
             reason=reason,
-            report=lambda run: _say(progress_line(run, len(sets))),
+            report=lambda run: _print(progress_line(run, len(sets))),
             interrupts=interrupts,
         )
-    _say(summary(result))
+    _print(summary(result))
     return EXIT_OK if result.complete else EXIT_FAILURE
 
 
 def _interrupted(count: int) -> None:
     if count == 1:
-        text = "interrupted: the running set is waited for; once more leaves it alone"
+        text = (
+            "interrupted: waiting for the running set; press Ctrl-C again to exit immediately, "
+            "submitted jobs continue"
+        )
     else:
-        text = "interrupted again: nobody waits any longer"
+        text = "interrupted again: exiting; submitted jobs continue"
     print(text, file=sys.stderr)
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(text, flush=True)
 
 
@@ -96,7 +99,7 @@ def progress_line(run: Run, sets: int) -> str:
 
 
 def summary(result: Result) -> str:
-    """What was done, what was not, and what goes on."""
+    """What was done, what was not, and what still runs."""
     lines = [f"{counted(len(result.done), 'job')} done"]
     if result.failed:
         lines[0] += f", {len(result.failed)} failed"

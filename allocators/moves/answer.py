@@ -85,12 +85,12 @@ def _reason(tried: TriedMoves) -> str:
 
 
 def _group_reason(tried: TriedMoves, trials: list[MoveTrial]) -> str:
-    told: dict[str, str] = {}
+    copies_by_refusal: dict[str, str] = {}
     for trial in trials:
         copies = trial.kind.copies
-        told.setdefault(_refusal(tried, trial), _COPIES[copies])
+        copies_by_refusal.setdefault(_refusal(tried, trial), _COPIES[copies])
     by_copies: dict[str, str] = {}
-    for text, copies_text in told.items():
+    for text, copies_text in copies_by_refusal.items():
         by_copies.setdefault(copies_text, text)
     if len(by_copies) == 1:
         return next(iter(by_copies.values()))

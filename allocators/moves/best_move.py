@@ -46,11 +46,11 @@ class MoveTask(NamedTuple):
     targets: Mask
     """the nodes it may go to"""
     fault: str = ""
-    """why it can never be moved as asked; empty when it can"""
+    """why it can never be moved as requested; empty when it can"""
     closed: Mapping[int, str] = MappingProxyType({})
     """node groups it may not go to, and why"""
     extra_checks: tuple[Check, ...] = ()
-    """more that is asked of a new primary"""
+    """more rules for a new primary"""
     test: CapacityTest | None = None
 
     @property
@@ -89,7 +89,7 @@ class MoveChoice(NamedTuple):
         return self.primary, self.secondary
 
     def cost(self, task: MoveTask) -> float:
-        """What the site's plugins say of the final nodes."""
+        """The site rules' costs of the final nodes."""
         costs = task.terms.costs
         second = float(costs[SECONDARY][self.secondary]) if self.secondary >= 0 else 0.0
         return float(costs[PRIMARY][self.primary]) + second
@@ -194,7 +194,7 @@ class BestMoveSearch:
                 trial = MoveTrial(kind, group, verdicts, policy)
                 fitting = ((role.fits & members).any() for role in verdicts.roles)
                 if not verdicts.blocked and all(fitting):
-                    # What nobody needs a score for is not scored.
+                    # Without a legal place no score is needed.
                     scorer = scorer or self.final_score.scorer(rules.left, scope)
                     places = self._places(rules, task, verdicts, scorer, members)
                     trial = trial._replace(places=places, before=scorer.score)

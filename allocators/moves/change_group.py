@@ -4,7 +4,7 @@ The group is chosen per instance: by alloc_policy, then by how little the score 
 grows.  Its instance policy and its networks must fit, and as with an allocation no instance
 may become unable to leave its node (allocation 8, "must not get worse").  The groups the
 instances come from are no targets, and unallocable ones are never used: when the user names
-no group, Ganeti itself names all others, so naming one says nothing (facts, 2).
+no group, Ganeti itself names all others, so a name in the request means nothing.
 """
 
 from __future__ import annotations

@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 def explain_plan(
     start: State, tasks: Sequence[MoveTask], plan: MovePlan, search: BestMoveSearch
 ) -> tuple[Explanation, ...]:
-    """What is to be told of each instance: those that move in that order, then the others."""
-    told = []
+    """An explanation of each instance: those that move in that order, then the others."""
+    explanations = []
     state = start
     for at, found in plan.found.items():
         tried = try_moves(state, tasks[at], found, search)
-        told.append(_explained(tried))
+        explanations.append(_explained(tried))
         state = tried.left.placed(tasks[at].resident.demand, *found.nodes)
     for at, task in enumerate(tasks):
         if at not in plan.found:
-            told.append(_explained(try_moves(state, task, None, search)))
-    return tuple(told)
+            explanations.append(_explained(try_moves(state, task, None, search)))
+    return tuple(explanations)
 
 
 def _explained(tried: TriedMoves) -> Explanation:
@@ -47,17 +47,17 @@ def _explained(tried: TriedMoves) -> Explanation:
     placement = placement_of(tried, trials)._replace(
         fault=tried.task.fault, chosen=chosen, test=tried.task.test
     )
-    told = explain(placement)
+    explanation = explain(placement)
     if found is None:
-        return told
-    return replace(told, notes=(f"Steps: {found.kind.text}.", *told.notes))
+        return explanation
+    return replace(explanation, notes=(f"Steps: {found.kind.text}.", *explanation.notes))
 
 
 def _group_trials(tried: TriedMoves) -> Iterator[GroupTrial]:
     """One kind of move per group: the chosen one, else one with legal places, else the last."""
     for group in dict.fromkeys(trial.group for trial in tried.trials):
         trials = [trial for trial in tried.trials if trial.group == group]
-        yield _told_trial(tried, min(reversed(trials), key=lambda t: _interest(t, tried.found)))
+        yield _shown_trial(tried, min(reversed(trials), key=lambda t: _interest(t, tried.found)))
 
 
 def _interest(trial: MoveTrial, found: MoveChoice | None) -> int:
@@ -66,7 +66,7 @@ def _interest(trial: MoveTrial, found: MoveChoice | None) -> int:
     return 1 if trial.places is not None and trial.places.count else 2
 
 
-def _told_trial(tried: TriedMoves, trial: MoveTrial) -> GroupTrial:
+def _shown_trial(tried: TriedMoves, trial: MoveTrial) -> GroupTrial:
     shown = group_trial(tried, trial)
     if trial.places is None or not trial.places.count:
         return shown

@@ -84,7 +84,7 @@ def _task(
 
 
 def _fault(resident: Resident, mode: str) -> str:
-    """Why the instance can never be moved as asked, in hail's words."""
+    """Why the instance can never be moved as requested, in hail's words."""
     template = resident.demand.instance.template
     if template in NOT_MIRRORED:
         return f"Instances of type {template} cannot be relocated"

@@ -38,13 +38,13 @@ def try_moves(
 def group_trial(tried: TriedMoves, trial: MoveTrial) -> GroupTrial:
     """One kind of move into one group, in the form explanations use."""
     members = tried.task.targets & (tried.left.frame.group == trial.group)
-    told = GroupTrial(trial.group, trial.verdicts.blocked, members, trial.verdicts.shown)
+    shown = GroupTrial(trial.group, trial.verdicts.blocked, members, trial.verdicts.shown)
     first = next(trial.places.best_first(), None) if trial.places is not None else None
     if tried.task.test is None or first is None:
-        return told
+        return shown
     after = tried.left.placed(tried.task.resident.demand, first.primary, first.secondary)
     stuck = tried.task.test.newly_stuck(after, (first.primary, first.secondary))
-    return told._replace(stuck=tuple(stuck))
+    return shown._replace(stuck=tuple(stuck))
 
 
 def placement_of(tried: TriedMoves, trials: tuple[GroupTrial, ...]) -> Placement:

@@ -32,7 +32,7 @@ def allocate(
         group = group or cluster.nodes[resident.primary].group
     placer = Placer(state, context, search)
     placement = placer.place(state, request, group, placer.terms(request))
-    told = explained(context, placement)
+    explanations = explained(context, placement)
     if placement.chosen is None:
-        return Refusal(refusal_text(placement), told)
-    return Answer(list(placement.nodes()), success_text(placement), told)
+        return Refusal(refusal_text(placement), explanations)
+    return Answer(list(placement.nodes()), success_text(placement), explanations)

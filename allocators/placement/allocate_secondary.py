@@ -49,7 +49,7 @@ def allocate_secondary(
     search = kind(left, demand, verdicts, everywhere, terms, test, keeps=primary)
     trial = search.group(int(state.frame.group[primary]))
     placement = search.placement((trial,), trial if trial.best else None)
-    told = explained(context, placement)
+    explanations = explained(context, placement)
     if placement.chosen is None:
-        return Refusal(refusal_text(placement), told)
-    return Answer(placement.nodes()[1], success_text(placement), told)
+        return Refusal(refusal_text(placement), explanations)
+    return Answer(placement.nodes()[1], success_text(placement), explanations)

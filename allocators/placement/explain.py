@@ -24,7 +24,7 @@ SHOWN_PLACES: Final = 5
 
 
 def explain(placement: Placement) -> Explanation:
-    """Everything that was looked at for one instance."""
+    """Everything that was tried for one instance."""
     note = disk_note(placement).strip(" ()")
     return Explanation(
         instance=placement.demand.instance.name,
@@ -37,7 +37,7 @@ def explain(placement: Placement) -> Explanation:
 
 
 def wanted(demand: Demand) -> str:
-    """What an instance asks for, in one line."""
+    """What an instance needs, in one line."""
     instance = demand.instance
     return (
         f"{instance.template}, {instance.memory} MiB memory, {instance.vcpus} vcpus, "
@@ -59,12 +59,12 @@ def _group(placement: Placement, trial: GroupTrial) -> GroupVerdict:
         alloc_policy=group.alloc_policy,
         summary=summary,
         nodes=_verdicts(placement, trial),
-        places=tuple(_told(placement, place) for place in shown),
+        places=tuple(_place_shown(placement, place) for place in shown),
     )
 
 
-def _told(placement: Placement, place: RankedPlace) -> Place:
-    """One place with its score by component and the capacity test's word."""
+def _place_shown(placement: Placement, place: RankedPlace) -> Place:
+    """One place with its score by component and the result of the capacity test."""
     after = placement.state.placed(placement.demand, place.primary, place.secondary)
     names = after.frame.cluster.nodes
     scorer = Scorer(after, placement.scope)
@@ -86,10 +86,10 @@ def _verdicts(placement: Placement, trial: GroupTrial) -> tuple[NodeVerdict, ...
         return ()
     first, state = trial.verdicts[0], placement.state
     if len(trial.verdicts) == 1:
-        return tuple(_told_verdicts(state, first, trial.members))
-    told = []
+        return tuple(_node_verdicts(state, first, trial.members))
+    verdicts_shown = []
     if placement.keeps < 0:
-        told += _told_verdicts(state, first, trial.members)
+        verdicts_shown += _node_verdicts(state, first, trial.members)
     # Secondaries are shown for one primary: the chosen one, or any that fits.
     fitting = np.flatnonzero(first.fits & trial.members).tolist()
     primary = trial.best.primary if trial.best else next(iter(fitting), -1)
@@ -101,18 +101,18 @@ def _verdicts(placement: Placement, trial: GroupTrial) -> tuple[NodeVerdict, ...
         second = secondary_verdicts(
             state, placement.demand, placement.terms, kept, forced=second.forced
         )
-    return (*told, *_told_verdicts(state, second, others, primary))
+    return (*verdicts_shown, *_node_verdicts(state, second, others, primary))
 
 
-def _told_verdicts(
+def _node_verdicts(
     state: State, verdicts: Verdicts, nodes: Mask, primary: int = -1
 ) -> list[NodeVerdict]:
-    """The rules' word on each node in one role."""
+    """The result of the rules for each node in one role."""
     names = state.frame.cluster.nodes
-    told = []
+    verdicts_shown = []
     for node in np.flatnonzero(nodes).tolist():
         check = verdicts.check(node)
         rule, text = (check.rule, check.text(node)) if check else ("", "")
         beside = names[primary].name if primary >= 0 else ""
-        told.append(NodeVerdict(names[node].name, verdicts.role, rule, text, beside))
-    return told
+        verdicts_shown.append(NodeVerdict(names[node].name, verdicts.role, rule, text, beside))
+    return verdicts_shown

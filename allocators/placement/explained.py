@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def explained(context: Context, *placements: Placement) -> tuple[Explanation, ...]:
-    """The whole story of each placement, where somebody asked for it."""
+    """An explanation of each placement, where the call requests explanations."""
     if not context.explain:
         return ()
     from ganeti_steward.allocators.placement.explain import explain  # not on Ganeti's path

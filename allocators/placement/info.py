@@ -1,4 +1,4 @@
-"""Telling people what was chosen, or why nothing was (design of ``info``)."""
+"""Sentences about what was chosen, or why nothing was: the ``info`` of an answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def success_text(placement: Placement) -> str:
 
 
 def refusal_text(placement: Placement) -> str:
-    """Why there is no place: how many nodes fit, and what speaks against the others."""
+    """Why there is no place: how many nodes fit, and what refuses the others."""
     return refusal_reasons(placement) + disk_note(placement)
 
 
@@ -46,10 +46,10 @@ def refusal_reasons(placement: Placement) -> str:
 
 
 def disk_note(placement: Placement) -> str:
-    """A word when disk space could not be looked at although somebody needs it."""
+    """A note when disk space could not be checked although an instance needs it."""
     frame = placement.state.frame
-    asked = placement.demand.instance
-    if frame.disk_known or not any(i.local for i in (asked, *frame.cluster.instances)):
+    instance = placement.demand.instance
+    if frame.disk_known or not any(i.local for i in (instance, *frame.cluster.instances)):
         return ""
     return " (disk space for drbd and plain was not checked: the request has no figures on it)"
 
@@ -203,7 +203,7 @@ def limits_text(placement: Placement) -> str:
 
 
 def sizes(have: int, need: int) -> str:
-    """Two amounts of MiB in GiB, or exactly where GiB would not tell them apart."""
+    """Two amounts of MiB in GiB, or exactly where they would look equal in GiB."""
     first, second = (f"{mib / 1024:.1f}".removesuffix(".0") for mib in (have, need))
     if first != second:
         return f"{first} of {second} GiB"

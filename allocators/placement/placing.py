@@ -31,27 +31,29 @@ Places = SinglePlaces | PairPlaces | DedicatedPlaces
 
 
 class GroupTrial(NamedTuple):
-    """What came of trying one node group."""
+    """The result of trying one node group."""
 
     group: int
+    """index of the node group"""
     reason: str
     """why the group was not tried at all; empty when it was"""
     members: Mask
+    """nodes: whether the node is a member (and not excluded)"""
     verdicts: tuple[Verdicts, ...] = ()
     places: Places | None = None
     best: RankedPlace | None = None
     after: State | None = None
     """the state with the best place taken"""
     candidates: Mask | None = None
-    """the nodes hail would have looked at: usable and within a restriction"""
+    """nodes hail would have tried: usable and within a restriction"""
     failed: int = 0
-    """places the capacity test refused"""
+    """number of places the capacity test refused"""
     stuck: tuple[Stuck, ...] = ()
-    """what the capacity test said of the last place it refused"""
+    """the result of the capacity test for the last place it refused"""
 
 
 class Placement(NamedTuple):
-    """What came of placing one instance."""
+    """The result of placing one instance."""
 
     demand: Demand
     trials: tuple[GroupTrial, ...]
@@ -61,7 +63,7 @@ class Placement(NamedTuple):
     state: State
     """the state before"""
     scope: Mask
-    """the nodes in the score"""
+    """nodes: whether the node is in the score"""
     terms: Terms
     dedicated: bool
     test: CapacityTest | None
@@ -77,7 +79,7 @@ class Placement(NamedTuple):
         return tuple(names[i].name for i in (best.primary, best.secondary) if i >= 0)
 
     def cost(self) -> float:
-        """What the site's plugins say of the chosen nodes, weighted."""
+        """The site rules' costs of the chosen nodes, weighted."""
         if self.chosen is None or self.chosen.best is None:
             return 0.0
         return self.cost_of(self.chosen.best)
@@ -194,7 +196,7 @@ def _choose(state: State, trials: tuple[GroupTrial, ...], *, any_policy: bool) -
 
 
 class PlaceSearch:
-    """One instance looked for a place on the groups of one state."""
+    """The search for a place for one instance, group by group, on one state."""
 
     def __init__(
         self,

@@ -41,14 +41,14 @@ def relocate(
         return Refusal(terms.fault)
     leave = _leave_secondary if resident.demand.drbd else _leave_primary
     placement = leave(state, resident, terms, kind)
-    told = explained(context, placement)
+    explanations = explained(context, placement)
     if placement.chosen is None:
-        return Refusal(refusal_text(placement), told)
-    return Answer([placement.nodes()[-1]], "success", told)
+        return Refusal(refusal_text(placement), explanations)
+    return Answer([placement.nodes()[-1]], "success", explanations)
 
 
 def _fault(request: Relocate, state: State, resident: Resident) -> str:
-    """Why the request asks for something that is never possible; empty if it is fine."""
+    """Why the request is never possible; empty when it is."""
     template = resident.demand.instance.template
     if template in NOT_MIRRORED:
         return f"Can't relocate non-mirrored instances: {request.name} is {template}"
@@ -57,10 +57,10 @@ def _fault(request: Relocate, state: State, resident: Resident) -> str:
     role = "secondary" if resident.demand.drbd else "primary"
     name = state.frame.cluster.nodes[getattr(resident, role)].name
     if request.relocate_from != (name,):
-        asked = ", ".join(request.relocate_from) or "no node"
+        given = ", ".join(request.relocate_from) or "no node"
         return (
             f"Unsupported request: excluded nodes not equal to instance's {role} "
-            f"({asked} instead of {name})"
+            f"({given} instead of {name})"
         )
     return ""
 

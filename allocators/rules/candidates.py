@@ -1,4 +1,4 @@
-"""Who may take an instance: the rules of every kind, put together per role."""
+"""Which nodes may take an instance: the rules of every kind, per role."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ class Terms(NamedTuple):
 
 
 class Verdicts(NamedTuple):
-    """All nodes judged for one role."""
+    """The result of the rules for all nodes in one role."""
 
     role: str
     checks: list[Check]
     verdict: Ints
-    """0: fits, otherwise 1 + position of the first failing check"""
+    """nodes: 0 where the node fits, otherwise 1 + position of the first failing check"""
     after: Ints
-    """the nodes' figures if each had taken the instance"""
+    """rows x nodes: the figures of each node with the instance on it"""
     forced: bool
     """whether soft rules were dropped"""
 
     @property
     def fits(self) -> Mask:
-        """The nodes nothing speaks against."""
+        """nodes: whether no rule refuses the node."""
         fits: Mask = self.verdict == 0
         return fits
 
@@ -90,14 +90,14 @@ def terms_of(
         everywhere = dict.fromkeys(range(frame.size), fault)
         by_rule = {(role, "no place allowed"): everywhere for role in ROLES}
     for (role, rule), reasons in by_rule.items():
-        bans[role].append(_told_check(rule, "FailTags", reasons, frame.size))
+        bans[role].append(_ban_check(rule, "FailTags", reasons, frame.size))
     costs = {role: np.zeros(frame.size) for role in ROLES}
     for (name, role), cost in site_rules.costs(cluster, instance).items():
         costs[role][cluster.node_index[name]] += cost
     return Terms(bans, costs, _restriction(frame, restrict_to), forced, fault)
 
 
-def _told_check(rule: str, failure: str, reasons: Mapping[int, str], size: int) -> Check:
+def _ban_check(rule: str, failure: str, reasons: Mapping[int, str], size: int) -> Check:
     failing = np.zeros(size, np.bool_)
     failing[list(reasons)] = True
     return Check(rule, failure, True, failing, reasons.__getitem__)

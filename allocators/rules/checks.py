@@ -36,12 +36,13 @@ class Check(NamedTuple):
     """One rule applied to all nodes."""
 
     rule: str
-    """a word for people: memory, N+1, disk ..."""
+    """its name in messages: memory, N+1, disk ..."""
     failure: str
-    """hail's class of it"""
+    """hail's failure class"""
     hard: bool
     """whether it also holds where soft rules are dropped"""
     failing: Mask
+    """nodes: whether the rule refuses the node"""
     text: Callable[[int], str]
     """the sentence for one node (by index), with numbers and units"""
 

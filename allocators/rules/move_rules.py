@@ -36,7 +36,7 @@ class MoveVerdicts(NamedTuple):
     roles: tuple[Verdicts, ...]
     """the final nodes per role; with one target only that one's"""
     shown: tuple[Verdicts, ...]
-    """the nodes people want to hear about: the targets"""
+    """the target nodes, for explanations"""
 
 
 class MoveRules:

@@ -1,7 +1,7 @@
-"""N+1 of nodes that keep memory free for a primary already, when an instance is added (4.2).
+"""N+1 pairs: nodes that keep memory free for a primary already, when an instance is added (4.2).
 
-What a node needs free grows on top of what it keeps for that primary, so these pairs are
-judged by themselves; for all others the rules of a new secondary are enough.
+The node then needs the sum of both amounts, so these pairs are checked one by one; for all
+others the rules of a new secondary are enough.
 """
 
 from __future__ import annotations

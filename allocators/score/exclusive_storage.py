@@ -80,7 +80,7 @@ class DedicatedPlaces:
             total = (losses[0][:, primary, None] + lost)[:, fits]
             mine = second[fits]
             self.count += len(mine)
-            # No capacity test follows, so nobody asks for more than the first few.
+            # No capacity test follows, so only the first few are ever used.
             order = np.lexsort((-mine, *total[::-1]))[:_KEPT]
             self._places += [
                 (tuple(total[:, at].tolist()), -primary, -int(mine[at])) for at in order.tolist()

@@ -3,7 +3,7 @@
 While moves are simulated a node counts as failing N+1 from "nothing left beyond the reserve"
 on (allocation 3.3); when a cluster is read, its reported free memory is compared (3.2), which
 may be more than the records leave.  Rules go by the former, the score by what the next
-message will say, so that a plan is not drawn to nodes that only seem to fail.
+message will contain, so that a plan does not prefer nodes that only seem to fail.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The capacity test: can every node still be emptied by itself? (allocation 8)
 
-hail asks that of the result of an allocation; here the question is whether the placement
-makes it *worse*: no instance may become stuck on its node that was not stuck before.  On a
+hail tests the result of an allocation; here the question is whether the placement makes it
+*worse*: no instance may become stuck on its node that was not stuck before.  On a
 cluster that passes beforehand both questions have the same answer, and one that does not
 (a dead node that is still somebody's secondary) can take instances all the same.
 """
@@ -68,7 +68,7 @@ class CapacityTest:
 
         ``changed``: the nodes whose figures differ from a state that is no worse.
         """
-        for node in np.flatnonzero(self._unsure(state, changed) & self._nodes).tolist():
+        for node in np.flatnonzero(self._uncertain(state, changed) & self._nodes).tolist():
             stuck = evacuate(state, node)
             if stuck:
                 worse = stuck - self._stuck_before(node)
@@ -79,20 +79,20 @@ class CapacityTest:
     def stuck(self) -> list[Stuck]:
         """All instances that could not leave their node as it is now."""
         every = tuple(range(self._before.frame.size))
-        unsure = np.flatnonzero(self._unsure(self._before, every) & self._nodes)
-        return sorted(one for node in unsure.tolist() for one in self._stuck_before(node))
+        uncertain = np.flatnonzero(self._uncertain(self._before, every) & self._nodes)
+        return sorted(one for node in uncertain.tolist() for one in self._stuck_before(node))
 
     def _stuck_before(self, node: int) -> frozenset[Stuck]:
         if node not in self._stuck:
             self._stuck[node] = evacuate(self._before, node)
         return self._stuck[node]
 
-    def _unsure(self, state: State, changed: tuple[int, ...]) -> Mask:
+    def _uncertain(self, state: State, changed: tuple[int, ...]) -> Mask:
         """Nodes that have to be tried: all others are certainly no worse."""
-        unsure = ~_certain_failovers(state)
-        for node in np.flatnonzero(unsure).tolist():
+        uncertain = ~_certain_failovers(state)
+        for node in np.flatnonzero(uncertain).tolist():
             # What is stuck there because of other nodes was stuck before.
-            unsure[node] = node in changed or any(
+            uncertain[node] = node in changed or any(
                 resident.demand.drbd and resident.secondary in changed
                 for resident in state.residents.get(node, ())
             )
@@ -103,8 +103,8 @@ class CapacityTest:
                 sources.append(node)
                 rests.append(rest)
         if rests:
-            unsure[sources] |= ~_certain_moves(state, np.array(sources), rests)
-        return unsure
+            uncertain[sources] |= ~_certain_moves(state, np.array(sources), rests)
+        return uncertain
 
     def _rest(self, state: State, node: int, residents: tuple[Resident, ...]) -> _Rest | None:
         # Placements share the tuples of all nodes they do not touch.
@@ -194,7 +194,7 @@ def evacuate(state: State, node: int) -> frozenset[Stuck]:
     stuck: list[Resident] = []
     residents = state.residents.get(node, ())
     work = state
-    # Where none can be stopped nobody has to ask the rules.
+    # Where no rule can refuse a failover, the rules are not checked.
     over = _swapped if _certain_failovers(state)[node] else _failed_over
     for resident in residents:
         if resident.demand.drbd:
@@ -291,7 +291,7 @@ class PlaceFilter:
         """places that failed or were passed over"""
         self.last: list[Stuck] = []
         """what got stuck at the last failed place"""
-        self.blamed = ""
+        self.failing_role = ""
         """the role in which its node alone makes things worse; empty when it takes both"""
 
     def passes(self, place: RankedPlace) -> State | None:
@@ -305,17 +305,17 @@ class PlaceFilter:
             return after
         self.refused += 1
         self.last = stuck
-        self.blamed = PRIMARY if place.secondary < 0 else ""
+        self.failing_role = PRIMARY if place.secondary < 0 else ""
         if place.secondary >= 0:
-            self._blame(place)
+            self._find_failing_role(place)
         return None
 
-    def _blame(self, place: RankedPlace) -> None:
+    def _find_failing_role(self, place: RankedPlace) -> None:
         for node, first, after in (
             (place.primary, True, self._state.after_primary(self._demand)),
             (place.secondary, False, self._state.after_secondary(self._demand, 0)),
         ):
             if self._test.newly_stuck(self._state.touched(node, after), (node,)):
                 self._bad.add((node, first))
-                self.blamed = PRIMARY if first else SECONDARY
+                self.failing_role = PRIMARY if first else SECONDARY
                 return

@@ -1,7 +1,7 @@
 """The cluster score (allocation 5): how uneven and how unsafe a placement is.
 
 Smaller is better.  A `Scorer` is made once for a state and a set of nodes (the whole
-cluster or one group) and then tells the score after changing one node or a pair of them
+cluster or one group) and then gives the score after changing one node or a pair of them
 for all candidates at once: a spread changes by what its changed nodes add, so a candidate
 costs the same on any cluster size.
 """
@@ -93,11 +93,11 @@ class _Change(NamedTuple):
     """What changing single nodes does to the spreads: per component and candidate."""
 
     square: Floats
-    """growth of the mean square"""
+    """components x candidates: change of the mean square"""
     shift: Floats
-    """growth of the mean"""
+    """components x candidates: change of the mean"""
     counts: Floats
-    """growth of the sum components"""
+    """candidates: change of the sum components, weighted"""
 
 
 class Scorer:
@@ -281,7 +281,7 @@ _Spread = tuple[float, "Floats", "Floats", "Floats", "Floats"]
 def _merged(spreads: list[_Spread]) -> list[_Spread]:
     """Components that change alike are done once, with their weights added up.
 
-    Without forthcoming instances their books equal the real ones.
+    Without forthcoming instances the figures that count them equal the real ones.
     """
     merged: list[_Spread] = []
     for spread in spreads:

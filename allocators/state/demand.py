@@ -13,22 +13,23 @@ LOAD_UNIT: Final = 10**9
 
 
 class Demand(NamedTuple):
-    """An instance as the engine sees it: what it takes where (allocation 3.1, 3.5)."""
+    """What an instance takes of its nodes (allocation 3.1, 3.5)."""
 
     instance: Instance
     memory: int
+    """MiB of memory when running"""
     use: int
-    """memory it takes now; 0 when stopped or forthcoming"""
+    """MiB of memory it takes now; 0 when stopped or forthcoming"""
     reserve: int
-    """memory its secondary keeps for it; 0 when administratively offline"""
+    """MiB its secondary keeps free for it; 0 when administratively offline"""
     vcpus: int
-    """CPUs that count; 0 when administratively offline"""
+    """number of CPUs that count; 0 when administratively offline"""
     load: int
     """CPU load in nano-loads; 1 load unless it is measured (allocation 3.4)"""
     disk: int
-    """disk space on each node; 0 unless storage is local"""
+    """MiB of disk on each node; 0 unless storage is local"""
     spindles: int
-    """dedicated spindles on each node; -1 when unknown"""
+    """number of dedicated spindles on each node; -1 when unknown"""
     spindle_use: int
     """share of the common spindles; 0 unless storage is local"""
     exclusion: tuple[str, ...]
@@ -46,9 +47,13 @@ class TagRules(NamedTuple):
     """The cluster tags that give instance and node tags a meaning (allocation 3.5)."""
 
     exclusion: tuple[str, ...]
+    """prefixes of exclusion tags of instances"""
     location: tuple[str, ...]
+    """prefixes of location tags of nodes"""
     desired: tuple[str, ...]
+    """prefixes of desired location tags of instances"""
     migration: tuple[str, ...]
+    """prefixes of migration tags of nodes"""
     accepts: tuple[tuple[str, str], ...]
     """(a, b): a node carrying migration tag b also takes instances from nodes with a"""
 

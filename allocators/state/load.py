@@ -22,8 +22,8 @@ def load(cluster: Cluster, template: str | None, kvm_memory: int) -> st.State:
     """The state of a cluster as it is.
 
     ``template``: the disk template the message's disk figures are about, None when the
-    request does not say (facts on disk figures: see `disk_figures_known`).
-    ``kvm_memory``: MiB a KVM node's own system takes, 0 to believe the node.
+    request does not name one (see `disk_figures_known`).
+    ``kvm_memory``: MiB that the system of a KVM node itself takes; 0: as the node reports.
     """
     rules = TagRules.of(cluster.tags)
     demands = [rules.demand(instance) for instance in cluster.instances]

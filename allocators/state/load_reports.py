@@ -1,4 +1,4 @@
-"""CPU load as measured: which nodes are asked, what they report, what follows (allocation 3.4).
+"""Measured CPU load: which nodes report it, and what follows (allocation 3.4).
 
 All of it is taken or none: a cluster of which one part is measured and another counted
 would be compared with itself in two units.
@@ -22,7 +22,7 @@ LOAD_LIMIT: Final = 10**6
 
 
 class NoLoads(StewardError):
-    """The CPU load is not known: which node is to blame, and why."""
+    """The CPU load is not known: because of which node, and why."""
 
     @classmethod
     def of(cls, node: str, fault: str) -> NoLoads:
@@ -30,23 +30,25 @@ class NoLoads(StewardError):
         return cls(f"node {quoted(node)}: {fault}")
 
 
-def asked(cluster: Cluster) -> tuple[str, ...]:
-    """The nodes that have to answer.
+def nodes_to_query(cluster: Cluster) -> tuple[str, ...]:
+    """The nodes that must report.
 
-    hail asks every node, so one that is offline, and will hardly answer, costs it the data
+    hail queries every node, so one that is offline, and will hardly answer, costs it the data
     of all others.  Nothing is placed on an offline node and its load is in no score.
     """
     return tuple(node.name for node in cluster.nodes if node.live)
 
 
 def with_reports(cluster: Cluster, reports: Mapping[str, object], collector: str) -> Cluster:
-    """The cluster with the loads in these reports, one of each node in `asked`.
+    """The cluster with the loads in these reports, one of each node in `nodes_to_query`.
 
     Raises NoLoads for a report that cannot be used.
     """
     data = {node: _data(node, report, collector) for node, report in reports.items()}
     if collector == XEN_COLLECTOR:
-        return with_guest_loads(cluster, {node: _guests(node, data[node]) for node in data})
+        return with_instance_loads(
+            cluster, {node: _instance_loads(node, data[node]) for node in data}
+        )
     return with_node_loads(cluster, {node: _total(node, data[node]) for node in data})
 
 
@@ -81,7 +83,7 @@ def with_node_loads(cluster: Cluster, loads: Mapping[str, float]) -> Cluster:
     )
 
 
-def with_guest_loads(cluster: Cluster, loads: Mapping[str, Mapping[str, float]]) -> Cluster:
+def with_instance_loads(cluster: Cluster, loads: Mapping[str, Mapping[str, float]]) -> Cluster:
     """Instances have the load measured on their primary, nodes the sum of theirs.
 
     One that is not up need not be there; then its load is 0 (hail takes no data at all as
@@ -115,7 +117,7 @@ def _data(node: str, report: object, collector: str) -> object:
     data = report.get("data")
     if isinstance(data, dict) and isinstance(data.get("error"), str):
         # A daemon that was just started has not measured for long enough.
-        raise NoLoads.of(node, f"its report tells an error: {quoted(data['error'])}")
+        raise NoLoads.of(node, f"its report contains an error: {quoted(data['error'])}")
     return data
 
 
@@ -123,7 +125,7 @@ def _total(node: str, data: object) -> float:
     return _load(node, "'cpu_total'", data.get("cpu_total") if isinstance(data, dict) else data)
 
 
-def _guests(node: str, data: object) -> dict[str, float]:
+def _instance_loads(node: str, data: object) -> dict[str, float]:
     if not isinstance(data, dict):
         raise NoLoads.of(node, f"its report's data is {describe(data)}, not an object")
     return {name: _load(node, quoted(name), load) for name, load in data.items()}

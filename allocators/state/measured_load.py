@@ -1,4 +1,4 @@
-"""Where a call gets its CPU load from, as its options say (allocation 3.4, 11)."""
+"""The source of a call's CPU load, by its options (allocation 3.4, 11)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ganeti_steward.allocators.state.load_reports import (
     NODE_COLLECTOR,
     XEN_COLLECTOR,
     NoLoads,
-    asked,
+    nodes_to_query,
     with_reports,
 )
 
@@ -21,13 +21,13 @@ _log = logging.getLogger(__name__)
 
 
 def measured(cluster: Cluster, options: Options) -> tuple[Cluster, str]:
-    """The cluster with the load measured on it, and why there is none where there is none.
+    """The cluster with the measured load, and the reason when there is none.
 
-    To be called when `Options.measured` says so.  Data that cannot be had is no reason not
-    to answer: the cluster is then given back as it is, with a sentence for the user.
+    For calls with `Options.measured`.  Missing data do not prevent an answer: the result is then
+    the cluster as it is, with a sentence for the user.
     """
     collector = XEN_COLLECTOR if options.mond_xen else NODE_COLLECTOR
-    nodes = asked(cluster)
+    nodes = nodes_to_query(cluster)
     try:
         found = with_reports(cluster, _reports(nodes, collector, options), collector)
     except NoLoads as err:
@@ -43,6 +43,6 @@ def _reports(nodes: tuple[str, ...], collector: str, options: Options) -> dict[s
         from ganeti_steward.allocators.state.mond_file import read_reports
 
         return read_reports(options.mond_data, nodes, collector)
-    from ganeti_steward.allocators.state.mond import ask
+    from ganeti_steward.allocators.state.mond import query
 
-    return ask(nodes, collector, options.mond_time_limit)
+    return query(nodes, collector, options.mond_time_limit)

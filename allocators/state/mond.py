@@ -1,8 +1,8 @@
-"""Asking the monitoring daemons of many nodes at once, and never waiting for any of them.
+"""Queries to the monitoring daemons of many nodes at once, within one time limit.
 
 The daemon speaks plain HTTP on the address behind the node's name.  It sends no content
-type, and answers 404 or 500 for what it cannot tell; a list of all its reports is lost as
-soon as one of them fails, so the report needed is asked for alone.
+type, and answers 404 or 500 for a report it does not have; the list of all its reports is lost
+as soon as one of them fails, so one report is requested alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WORKERS: Final = 64
 _LONGEST: Final = 2**20
 
 
-def ask(
+def query(
     nodes: Sequence[str], collector: str, limit: float, *, port: int = PORT
 ) -> dict[str, object]:
     """Each node's report of one collector.
@@ -39,11 +39,11 @@ def ask(
     ``limit``: seconds for all of them together.  Raises NoLoads at the first node found
     that does not give one, or has not when the time is over.
     """
-    inquiry = _Inquiry(nodes, f"/1/report/default/{collector}", limit, port)
+    running = _Query(nodes, f"/1/report/default/{collector}", limit, port)
     reports: dict[str, object] = {}
     try:
         while len(reports) < len(nodes):
-            node, body = inquiry.next_answer()
+            node, body = running.next_answer()
             if body is None:
                 late = next(name for name in nodes if name not in reports)
                 raise NoLoads.of(late, "no complete answer in time")
@@ -52,15 +52,15 @@ def ask(
             except orjson.JSONDecodeError as err:
                 raise NoLoads.of(node, f"its answer is not valid JSON: {err}") from None
     finally:
-        inquiry.end()
+        running.end()
     return reports
 
 
-class _Inquiry:
-    """The threads that ask, and what they have heard.
+class _Query:
+    """The threads that query the nodes, and their answers.
 
-    None of them is waited for: they are told that it is over and lose their connections.
-    One that still looks up a name ends when the resolver does, or with the process.
+    At the end nothing waits for them: their connections are closed.  A thread that still looks
+    up a name ends when the resolver does, or with the process.
     """
 
     def __init__(self, nodes: Sequence[str], path: str, limit: float, port: int) -> None:
@@ -76,7 +76,7 @@ class _Inquiry:
                 threading.Thread(target=self._work, daemon=True).start()
             except RuntimeError:
                 if not started:
-                    raise NoLoads("no thread can be started to ask the nodes") from None
+                    raise NoLoads("no thread can be started to query the nodes") from None
 
     def next_answer(self) -> tuple[str, bytes | None]:
         """The next answer, or None when the time is over; raises NoLoads."""
@@ -89,7 +89,7 @@ class _Inquiry:
         return node, answer
 
     def end(self) -> None:
-        """Ask no further node and wait for none."""
+        """Query no further node and wait for none."""
         with self._lock:
             self._over = True
             for connected in self._connected:

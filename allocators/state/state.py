@@ -4,7 +4,7 @@
 numbers with one row per quantity (allocation 3.2, 3.6), the memory kept free for each pair
 of primary and secondary, and who lives where.  All formulas that move an instance are the
 four ``after_*`` methods: they give the matrix as it would be if *every* node had been
-changed in that way, so the same code judges all candidates at once and applies one of them.
+changed in that way, so the same code evaluates all candidates and applies one of them.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ NodePair = tuple[int, int]
 #: Free space of a node whose disk figures are not known, MiB.
 UNKNOWN: Final = 2**50
 
-# Rows of the matrix.  The second half are the tag_counts that count forthcoming instances.
-UNALLOCATED: Final = 0
-RESERVED: Final = 1
+# Rows of the matrix.  Those that end in _F count forthcoming instances, too.
+UNALLOCATED: Final = 0  # memory, MiB
+RESERVED: Final = 1  # N+1 reserve, MiB
 FAILS: Final = 2  # N+1 fails: 1 or 0
-DISK: Final = 3
-SPINDLES: Final = 4
-SPINDLE_USE: Final = 5
-VCPUS: Final = 6
-PRIMARIES: Final = 7
-SECONDARIES: Final = 8
+DISK: Final = 3  # free, MiB
+SPINDLES: Final = 4  # free dedicated spindles; -1: overdrawn or unknown
+SPINDLE_USE: Final = 5  # shares of the common spindles in use
+VCPUS: Final = 6  # in use
+PRIMARIES: Final = 7  # number of instances
+SECONDARIES: Final = 8  # number of instances
 CLASHES: Final = 9  # instances beyond the first with the same exclusion tag
-LOCATION: Final = 10  # shared location tags and missed desired_locations of its primaries
+LOCATION: Final = 10  # shared location tags and missing desired locations of its primaries
 CPU_LOAD: Final = 11  # in nano-loads
-MEMORY_F: Final = 12
+MEMORY_F: Final = 12  # free with stopped instances counted, too, MiB
 DISK_F: Final = 13
 SPINDLES_F: Final = 14
 SPINDLE_USE_F: Final = 15
@@ -71,21 +71,23 @@ class Peers(NamedTuple):
     """Memory by pair of secondary and primary, sorted by ``key = secondary * n + primary``."""
 
     size: int
+    """n, the number of nodes"""
     key: Ints
+    """pairs"""
     reserved: Ints
-    """kept free on the secondary for the primary"""
+    """pairs: MiB kept free on the secondary for the primary"""
     running: Ints
-    """taken on the secondary when all drbd instances of the pair fail over"""
+    """pairs: MiB taken on the secondary when all drbd instances of the pair fail over"""
 
     def row(self, primary: int) -> Ints:
-        """What each node keeps free for one primary."""
+        """nodes: MiB each keeps free for one primary."""
         kept = np.zeros(self.size, np.int64)
         mine = self.key % self.size == primary
         kept[self.key[mine] // self.size] = self.reserved[mine]
         return kept
 
     def most(self, secondary: int | None = None) -> Ints:
-        """The largest reserve of each secondary (or of just one), at least 0."""
+        """nodes: the largest reserve of each as secondary (or of just one), at least 0 MiB."""
         if secondary is not None:
             first, last = np.searchsorted(
                 self.key, (secondary * self.size, (secondary + 1) * self.size)
@@ -119,29 +121,39 @@ class Frame(NamedTuple):
     cluster: Cluster
     tag_rules: TagRules
     group: Ints
+    """nodes: index of the node group"""
     usable: Mask
+    """nodes: neither offline nor drained, and vm_capable"""
     exclusive: Mask
+    """nodes: with exclusive storage"""
     memory: Floats
-    """total memory; infinite where it is 0, so that shares of it are 0"""
+    """nodes: MiB in all; infinite where it is 0, so that shares of it are 0"""
     disk: Floats
-    """total disk, or spindles with exclusive storage; infinite where unknown or 0"""
+    """nodes: MiB in all, or spindles with exclusive storage; infinite where unknown or 0"""
     no_disk: Mask
+    """nodes: where ``disk`` is unknown or 0"""
     cpus: Floats
+    """nodes: number; infinite where it is 0"""
     cpu_power: Floats
-    """CPUs times their speed: what the score, and it alone, measures CPUs in use by"""
+    """nodes: CPUs times their speed, which only the score uses"""
     spindle_limit: Floats
+    """nodes: how many shares of the common spindles may be in use"""
     spindle_share: Floats
-    """the spindle limit; infinite where it is 0"""
+    """nodes: the same; infinite where it is 0"""
     vcpu_ratio: Floats
+    """nodes: vcpus per CPU allowed; negative: without limit"""
     locations: Ints
-    """one row per node, one column per location tag, 1 where carried"""
+    """nodes x location tags: 1 where the node carries the tag"""
     location_names: tuple[str, ...]
+    """the location tags"""
     migration: tuple[frozenset[str], ...]
+    """nodes: the migration tags it carries"""
     accepted: tuple[frozenset[str], ...]
+    """nodes: the migration tags of nodes it takes instances from"""
     conditions: tuple[tuple[str, Mask], ...]
     """(why nodes are unusable, which)"""
     kinds: tuple[tuple[int, bool, Mask], ...]
-    """(group, exclusive storage or not, which nodes): what a policy is judged by"""
+    """(group, exclusive storage or not, nodes): where a policy means the same"""
     disk_known: bool
     """whether the message's disk figures are about drbd and plain storage"""
 
@@ -157,17 +169,17 @@ class Frame(NamedTuple):
 
     @property
     def vcpu_limit(self) -> Floats:
-        """VCPUs each node takes; infinite where nothing limits them (as in `rules`)."""
+        """nodes: vcpus it may have in use; infinite without a limit (as in `rules`)."""
         endless = (self.vcpu_ratio < 0) | np.isinf(self.cpus)
         return np.where(endless, np.inf, self.vcpu_ratio * np.where(endless, 0.0, self.cpus))
 
     def shared_locations(self, node: int) -> Ints:
-        """How many location tags each node shares with this one."""
+        """nodes: number of location tags shared with this one."""
         shared: Ints = self.locations @ self.locations[node]
         return shared
 
     def missing_locations(self, demand: Demand) -> Ints:
-        """How many of the instance's wished locations each node lacks."""
+        """nodes: how many of the instance's desired locations the node lacks."""
         missed = np.full(self.size, len(demand.desired_locations), np.int64)
         if demand.desired_locations:
             for column, name in enumerate(self.location_names):
@@ -176,7 +188,7 @@ class Frame(NamedTuple):
         return missed
 
     def accepts(self, source: int) -> Mask:
-        """Nodes an instance may migrate to from ``source`` (migration tags)."""
+        """nodes: where an instance may migrate to from ``source`` (migration tags)."""
         tags = self.migration[source]
         if not tags:
             return np.ones(self.size, np.bool_)
@@ -190,8 +202,9 @@ class TagCounts(NamedTuple):
     """Exclusion tag -> node -> how many of its primaries carry it."""
 
     all: _Counts
-    """announced (forthcoming) instances included"""
+    """forthcoming instances included"""
     real: _Counts
+    """without forthcoming instances"""
 
     def counted(self, demand: Demand, node: int, sign: int) -> TagCounts:
         """With an instance added to or taken off a node."""
@@ -200,8 +213,10 @@ class TagCounts(NamedTuple):
         every = _counted(self.all, demand, node, sign)
         if self.all is self.real and not demand.instance.forthcoming:
             return TagCounts(every, every)
-        announced = demand.instance.forthcoming
-        return TagCounts(every, self.real if announced else _counted(self.real, demand, node, sign))
+        forthcoming = demand.instance.forthcoming
+        return TagCounts(
+            every, self.real if forthcoming else _counted(self.real, demand, node, sign)
+        )
 
 
 def _counted(counts: _Counts, demand: Demand, node: int, sign: int) -> _Counts:
@@ -220,13 +235,14 @@ class State(NamedTuple):
 
     frame: Frame
     now: Ints
+    """rows x nodes"""
     peers: Peers
     tag_counts: TagCounts
     residents: Mapping[int, tuple[Resident, ...]]
     """node -> its real primaries, the latest first"""
 
     def exclusion_tags_taken(self, demand: Demand) -> Ints:
-        """How many exclusion tags of the instance each node's primaries carry already."""
+        """nodes: number of exclusion tags of the instance that their primaries carry already."""
         taken = np.zeros(self.frame.size, np.int64)
         for tag in demand.exclusion:
             for node in self.tag_counts.all.get(tag, ()):
@@ -321,11 +337,11 @@ class State(NamedTuple):
         """With the instance added."""
         state = self.touched(primary, self.after_primary(demand))
         state = state._replace(tag_counts=self.tag_counts.counted(demand, primary, 1))
-        announced = demand.instance.forthcoming
+        forthcoming = demand.instance.forthcoming
         if secondary >= 0:
-            kept = 0 if announced else self.peers.row(primary)
+            kept = 0 if forthcoming else self.peers.row(primary)
             state = state.touched(secondary, state.after_secondary(demand, kept))
-        if announced:
+        if forthcoming:
             return state
         if secondary >= 0:
             state.now[LOCATION, primary] += self.frame.shared_locations(primary)[secondary]
@@ -340,13 +356,15 @@ class State(NamedTuple):
         demand, primary, secondary = resident
         state = self.touched(primary, self.after_primary_left(demand))
         state = state._replace(tag_counts=self.tag_counts.counted(demand, primary, -1))
-        announced = demand.instance.forthcoming
+        forthcoming = demand.instance.forthcoming
         if secondary >= 0:
-            peers = self.peers if announced else self.peers.changed(secondary, primary, demand, -1)
+            peers = (
+                self.peers if forthcoming else self.peers.changed(secondary, primary, demand, -1)
+            )
             most = peers.most(secondary)
             state = state.touched(secondary, state.after_secondary_left(demand, most))
             state = state._replace(peers=peers)
-        if announced:
+        if forthcoming:
             return state
         if secondary >= 0:
             state.now[LOCATION, primary] -= self.frame.shared_locations(primary)[secondary]

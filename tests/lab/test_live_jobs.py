@@ -107,7 +107,9 @@ def test_a_failing_job_stops_the_run(lab: Lab, to: Ways, way: str) -> None:
 
 def test_an_interrupt_stops_between_sets(lab: Lab) -> None:
     running = interrupted(lab)
-    running.until("interrupted: the running set is waited for; once more leaves it alone")
+    running.until(
+        "interrupted: waiting for the running set; press Ctrl-C again to exit immediately"
+    )
     ((uuid,),) = lab.rows("filter", "uuid")
     lab.luxi.call("DeleteFilter", uuid)
 
@@ -123,7 +125,7 @@ def test_an_interrupt_stops_between_sets(lab: Lab) -> None:
 
 def test_a_second_interrupt_leaves_at_once(lab: Lab) -> None:
     running = interrupted(lab)
-    running.until("once more leaves it alone")
+    running.until("press Ctrl-C again to exit immediately")
     running.interrupt()
 
     status, text = running.end()

@@ -15,7 +15,7 @@ from ganeti_steward.allocators.state.load_reports import (
     NODE_COLLECTOR,
     XEN_COLLECTOR,
     NoLoads,
-    asked,
+    nodes_to_query,
     with_reports,
 )
 from ganeti_steward.allocators.state.mond_file import read_reports
@@ -28,16 +28,16 @@ Json = dict[str, Any]
 
 def _message() -> Json:
     """n1 has two reserved CPUs and all kinds of instances, n2 one, n3 and n4 are not live."""
-    asked = message()
-    nodes = asked["nodes"]
+    nodes_to_query = message()
+    nodes = nodes_to_query["nodes"]
     template = nodes["n1.test"]
-    asked["nodes"] = {
+    nodes_to_query["nodes"] = {
         f"n{i}.test": {**template, "reserved_cpus": i % 2 * 2, "free_disk": 0, "total_disk": 0}
         for i in range(1, 5)
     }
-    asked["nodes"]["n3.test"]["offline"] = True
-    asked["nodes"]["n4.test"]["vm_capable"] = False
-    asked["instances"] = {
+    nodes_to_query["nodes"]["n3.test"]["offline"] = True
+    nodes_to_query["nodes"]["n4.test"]["vm_capable"] = False
+    nodes_to_query["instances"] = {
         "up": _instance("n1.test", 1),
         "big": _instance("n1.test", 3),
         "down": _instance("n1.test", 4, admin_state="down"),
@@ -46,7 +46,7 @@ def _message() -> Json:
         "alone": _instance("n2.test", 2),
         "lost": _instance("n3.test", 1),
     }
-    return asked
+    return nodes_to_query
 
 
 def _instance(node: str, vcpus: int, **more: object) -> Json:
@@ -75,8 +75,8 @@ def test_only_live_nodes_are_asked() -> None:
     def drain(built: Json) -> None:
         built["nodes"]["n2.test"]["drained"] = True
 
-    assert asked(_cluster()) == ("n1.test", "n2.test")
-    assert asked(_cluster(drain)) == ("n1.test", "n2.test")
+    assert nodes_to_query(_cluster()) == ("n1.test", "n2.test")
+    assert nodes_to_query(_cluster(drain)) == ("n1.test", "n2.test")
 
 
 def test_load_of_nodes() -> None:
@@ -147,7 +147,7 @@ def test_running_guest_that_is_not_reported() -> None:
         (node_report(1e7), "the load 'cpu_total' in its report is 10000000.0, which is out"),
         (
             {"name": NODE_COLLECTOR, "data": {"error": "Time covered by data is not"}},
-            "its report tells an error: 'Time covered by data is not'",
+            "its report contains an error: 'Time covered by data is not'",
         ),
         ({"name": NODE_COLLECTOR, "data": []}, "the load 'cpu_total' in its report is a list"),
     ],
@@ -244,10 +244,10 @@ def test_data_that_cannot_be_had_are_told_in_the_answer(tmp_path: Path) -> None:
 
 
 def test_refusals_tell_it_too(tmp_path: Path) -> None:
-    asked = message()
-    asked["request"]["memory"] = 2**30
-    plain = answer(asked)
-    noted = answer(asked, f"--mond-data={tmp_path}/none")
+    nodes_to_query = message()
+    nodes_to_query["request"]["memory"] = 2**30
+    plain = answer(nodes_to_query)
+    noted = answer(nodes_to_query, f"--mond-data={tmp_path}/none")
     assert plain["success"] is noted["success"] is False
     assert noted["info"].startswith(plain["info"] + " (CPU load not used: file ")
 

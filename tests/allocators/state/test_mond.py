@@ -12,7 +12,7 @@ import pytest
 from monitoring import Behaviour, addresses, answering, daemons, node_report, telling, xen_report
 
 from ganeti_steward.allocators.state.load_reports import NODE_COLLECTOR, XEN_COLLECTOR, NoLoads
-from ganeti_steward.allocators.state.mond import ask
+from ganeti_steward.allocators.state.mond import query
 
 LONG = 60.0
 SHORT = 0.3
@@ -34,8 +34,8 @@ def test_each_node_gives_the_report_asked_for(port: int) -> None:
         for node, load in zip(nodes, (0.5, 0, 12.25), strict=True)
     }
     with daemons({node: telling(*reports[node]) for node in nodes}, port):
-        assert ask(nodes, NODE_COLLECTOR, LONG, port=port) == {n: reports[n][0] for n in nodes}
-        assert ask(nodes, XEN_COLLECTOR, LONG, port=port) == {n: reports[n][1] for n in nodes}
+        assert query(nodes, NODE_COLLECTOR, LONG, port=port) == {n: reports[n][0] for n in nodes}
+        assert query(nodes, XEN_COLLECTOR, LONG, port=port) == {n: reports[n][1] for n in nodes}
 
 
 def test_no_node_is_waited_for_before_the_next_is_asked(port: int) -> None:
@@ -47,17 +47,17 @@ def test_no_node_is_waited_for_before_the_next_is_asked(port: int) -> None:
         telling(node_report(1.0))(request)
 
     with daemons(dict.fromkeys(nodes, behave), port):
-        assert len(ask(nodes, NODE_COLLECTOR, LONG, port=port)) == len(nodes)
+        assert len(query(nodes, NODE_COLLECTOR, LONG, port=port)) == len(nodes)
 
 
 def test_more_nodes_than_connections(port: int) -> None:
     nodes = addresses(150)
     with daemons(dict.fromkeys(nodes, telling(node_report(1.0))), port):
-        assert set(ask(nodes, NODE_COLLECTOR, LONG, port=port)) == set(nodes)
+        assert set(query(nodes, NODE_COLLECTOR, LONG, port=port)) == set(nodes)
 
 
 def test_nobody_to_ask() -> None:
-    assert ask([], NODE_COLLECTOR, LONG) == {}
+    assert query([], NODE_COLLECTOR, LONG) == {}
 
 
 def _cut_short(request: http.server.BaseHTTPRequestHandler) -> None:
@@ -119,21 +119,21 @@ def test_one_node_at_fault_is_named(behaviour: Behaviour, fault: str, port: int)
     behaviours = dict.fromkeys(nodes, telling(node_report(1.0)))
     behaviours[nodes[3]] = behaviour
     with daemons(behaviours, port), pytest.raises(NoLoads) as caught:
-        ask(nodes, NODE_COLLECTOR, LONG, port=port)
+        query(nodes, NODE_COLLECTOR, LONG, port=port)
     assert str(caught.value).startswith(f"node '{nodes[3]}': {fault}")
 
 
 def test_nobody_listens(port: int) -> None:
     (node,) = addresses(1)
     with pytest.raises(NoLoads) as caught:
-        ask([node], NODE_COLLECTOR, LONG, port=port)
+        query([node], NODE_COLLECTOR, LONG, port=port)
     assert str(caught.value) == f"node '{node}': Connection refused"
 
 
 @pytest.mark.parametrize("name", ["nosuch.invalid", "a" * 70 + ".invalid", "a b", "x\r\nHost: y"])
 def test_name_without_address(name: str) -> None:
     with pytest.raises(NoLoads) as caught:
-        ask([name], NODE_COLLECTOR, LONG)
+        query([name], NODE_COLLECTOR, LONG)
     assert str(caught.value).startswith(f"node {name!r}: ")
     assert "\n" not in str(caught.value)
 
@@ -171,5 +171,5 @@ def test_time_limit(kind: str, port: int) -> None:
     server = _quiet(bad, port) if kind == "quiet" else _dripping(bad, port, head)
     with daemons({good: telling(node_report(1.0))}, port), server:
         with pytest.raises(NoLoads) as caught:
-            ask([good, bad], NODE_COLLECTOR, SHORT, port=port)
+            query([good, bad], NODE_COLLECTOR, SHORT, port=port)
         assert str(caught.value) == f"node '{bad}': no complete answer in time"
