@@ -158,7 +158,7 @@ def _empty_the_certain(state: st.State, monkeypatch: pytest.MonkeyPatch) -> None
     test = CapacityTest(state, np.ones(state.frame.size, np.bool_))
     nowhere = np.zeros(state.frame.size, np.bool_)
     nobody_changed = tuple(range(state.frame.size))
-    unsure = test._unsure(state, nobody_changed)
+    unsure = test._uncertain(state, nobody_changed)
     assert unsure.shape == nowhere.shape
     # The rules are asked about every step, also about those that pass as certain.
     monkeypatch.setattr(capacity_check, "_certain_failovers", lambda _: nowhere)
@@ -173,4 +173,4 @@ def test_a_full_node_is_not_taken_as_certain() -> None:
     test = CapacityTest(state, np.ones(4, np.bool_))
     stuck = [bool(evacuate(state, node)) for node in range(4)]
     assert any(stuck)
-    assert (test._unsure(state, (0, 1, 2, 3)) | ~np.array(stuck)).all()
+    assert (test._uncertain(state, (0, 1, 2, 3)) | ~np.array(stuck)).all()
