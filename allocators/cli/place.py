@@ -55,10 +55,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _as_sent_by_ganeti(cluster: Cluster) -> Cluster:
     """Without what Ganeti does not send to an allocator, so that both find the same place."""
-    return Cluster(
-        cluster.groups,
+    return cluster.replace(
         (node._replace(cpu_speed=1.0) for node in cluster.nodes),
         (one._replace(auto_balance=True, forthcoming=False) for one in cluster.instances),
-        cluster.tags,
-        cluster.hypervisors,
     )

@@ -74,12 +74,9 @@ def with_node_loads(cluster: Cluster, loads: Mapping[str, float]) -> Cluster:
         return instance._replace(cpu_load=load)
 
     instances = list(map(part, cluster.instances))
-    return Cluster(
-        cluster.groups,
+    return cluster.replace(
         [node._replace(own_load=own.get(node.name, node.own_load)) for node in cluster.nodes],
         instances,
-        cluster.tags,
-        cluster.hypervisors,
     )
 
 
@@ -99,13 +96,7 @@ def with_instance_loads(cluster: Cluster, loads: Mapping[str, Mapping[str, float
             raise NoLoads.of(primary, f"it reports no load of instance {quoted(instance.name)}")
         return instance._replace(cpu_load=load or 0.0)
 
-    return Cluster(
-        cluster.groups,
-        cluster.nodes,
-        map(measured, cluster.instances),
-        cluster.tags,
-        cluster.hypervisors,
-    )
+    return cluster.replace(instances=map(measured, cluster.instances))
 
 
 def _data(node: str, report: object, collector: str) -> object:

@@ -330,8 +330,7 @@ def _completed(
     """With what the message of an allocator does not carry."""
     rows = {node["name"]: node for node in nodes}
     balanced = {_name(i): i["beparams"]["auto_balance"] for i in instances}
-    return Cluster(
-        cluster.groups,
+    return cluster.replace(
         [
             node._replace(
                 cpu_speed=float(rows[node.name]["ndparams"].get("cpu_speed", 1)),
@@ -341,6 +340,4 @@ def _completed(
             for node in cluster.nodes
         ],
         [inst._replace(auto_balance=balanced[inst.name]) for inst in cluster.instances],
-        cluster.tags,
-        cluster.hypervisors,
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import pluggy
 
 from ganeti_steward.core import PROJECT
+from ganeti_steward.core.model.requests import KINDS
 
 if TYPE_CHECKING:
     from ganeti_steward.core.config.values import Config
@@ -17,119 +18,31 @@ if TYPE_CHECKING:
     from ganeti_steward.core.model.context import Context
     from ganeti_steward.core.model.finding import CheckResult
     from ganeti_steward.core.model.machine import Machine
-    from ganeti_steward.core.model.requests import (
-        Allocate,
-        AllocateSecondary,
-        Balance,
-        Capacity,
-        ChangeGroup,
-        MultiAllocate,
-        NodeEvacuate,
-        Relocate,
-        Request,
-    )
+    from ganeti_steward.core.model.requests import Kind, Request
     from ganeti_steward.core.model.site_rules import Ban, Cost, NoPlace
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 
 
-@hookspec
-def steward_allocate(request: Allocate, cluster: Cluster, context: Context) -> Outcome | None:
-    """Place one new instance.
+def _answering(kind: Kind) -> Callable[..., Outcome | None]:
+    """The hook that answers requests of one type."""
 
-    :param request: the instance wanted, the number of nodes, group and node restrictions
+    def specification(request: Request, cluster: Cluster, context: Context) -> Outcome | None:
+        raise NotImplementedError
+
+    specification.__name__ = kind.hook
+    specification.__doc__ = f"""{kind.value.__doc__}
+
+    :param request: a `{kind.value.__name__}`
     :param cluster: the cluster as it is
     :param context: options of the call and the site rules
-    :return: an answer with node names (primary first), a refusal, or None ("not handled")
+    :return: an answer whose result is {kind.result}; a refusal; or None ("not handled")
     """
+    return hookspec(specification)
 
 
-@hookspec
-def steward_multi_allocate(
-    request: MultiAllocate, cluster: Cluster, context: Context
-) -> Outcome | None:
-    """Place a batch of new instances.
-
-    :param request: the batch
-    :param cluster: the cluster as it is
-    :param context: options of the call and the site rules
-    :return: an answer ``[[[name, nodes], ...], [failed names]]``, a refusal, or None
-    """
-
-
-@hookspec
-def steward_relocate(request: Relocate, cluster: Cluster, context: Context) -> Outcome | None:
-    """Find one new node for an existing instance.
-
-    :param request: the instance and the node it leaves
-    :param cluster: the cluster as it is
-    :param context: options of the call and the site rules
-    :return: an answer with one node name, a refusal, or None
-    """
-
-
-@hookspec
-def steward_allocate_secondary(
-    request: AllocateSecondary, cluster: Cluster, context: Context
-) -> Outcome | None:
-    """Find a secondary for an instance that is being converted to drbd.
-
-    :param request: the instance
-    :param cluster: the cluster as it is
-    :param context: options of the call and the site rules
-    :return: an answer that is one node name (a string), a refusal, or None
-    """
-
-
-@hookspec
-def steward_node_evacuate(
-    request: NodeEvacuate, cluster: Cluster, context: Context
-) -> Outcome | None:
-    """Move instances off their primaries, their secondaries or both, within their groups.
-
-    :param request: the instances and the mode
-    :param cluster: the cluster as it is
-    :param context: options of the call and the site rules
-    :return: an answer ``[moved, failed, jobs]`` (`ganeti_steward.core.model.opcodes`), a
-        refusal, or None
-    """
-
-
-@hookspec
-def steward_change_group(
-    request: ChangeGroup, cluster: Cluster, context: Context
-) -> Outcome | None:
-    """Move instances to other node groups.
-
-    :param request: the instances and the groups they may go to
-    :param cluster: the cluster as it is
-    :param context: options of the call and the site rules
-    :return: an answer ``[moved, failed, jobs]``, a refusal, or None
-    """
-
-
-@hookspec
-def steward_balance(request: Balance, cluster: Cluster, context: Context) -> Outcome | None:
-    """Plan moves that make the cluster more even, each group by itself.
-
-    :param request: how many moves at most, and what may be moved
-    :param cluster: the cluster as it is
-    :param context: options of the call and the site rules
-    :return: an answer ``[moved, [], jobs]``, jobs in the order in which they must be done,
-        a refusal, or None
-    """
-
-
-@hookspec
-def steward_capacity(request: Capacity, cluster: Cluster, context: Context) -> Outcome | None:
-    """Count how many instances like one still fit.
-
-    :param request: the instance
-    :param cluster: the cluster as it is
-    :param context: options of the call and the site rules
-    :return: an answer ``{"count": N, "placements": [[node, ...], ...], "limited_by": text}``,
-        a refusal, or None
-    """
+#: One hook for each request type.
+globals().update({kind.hook: _answering(kind) for kind in KINDS})
 
 
 @hookspec

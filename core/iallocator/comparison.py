@@ -2,70 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from ganeti_steward.core.iallocator.request_type import type_of
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.answer import Answer, Outcome
-from ganeti_steward.core.model.requests import (
-    TYPE_NAMES,
-    Allocate,
-    AllocateSecondary,
-    Capacity,
-    MultiAllocate,
-    Relocate,
-    Request,
-)
+from ganeti_steward.core.model.requests import TYPE_NAMES, Request
 
 if TYPE_CHECKING:
-    from ganeti_steward.core.model.cluster import Cluster, Instance
+    from ganeti_steward.core.iallocator.request_type import Placed
+    from ganeti_steward.core.model.cluster import Cluster
 
 #: How many instances of a request are named.
 _NAMED: Final = 3
 
 
-class Settled(NamedTuple):
-    """An instance where an answer puts it."""
-
-    instance: Instance
-    nodes: tuple[str, ...]
-    """primary first"""
-
-
-def settled(result: Any, request: Request, cluster: Cluster) -> list[Settled]:
-    """Who lives where after an answer; the result has been checked.  Nobody for ``capacity``."""
-    if isinstance(request, Capacity):
-        return []
-    if isinstance(request, Allocate):
-        return [Settled(request.instance, tuple(result))]
-    if isinstance(request, MultiAllocate):
-        bodies = {(i.instance.name, i.required_nodes): i.instance for i in request.items}
-        return [Settled(bodies[name, len(nodes)], tuple(nodes)) for name, nodes in result[0]]
-    if isinstance(request, Relocate | AllocateSecondary):
-        instance = cluster.instances[cluster.instance_index[request.name]]
-        if isinstance(request, AllocateSecondary):
-            return [Settled(instance._replace(template="drbd"), (*instance.nodes[:1], result))]
-        kept = tuple(node for node in instance.nodes if node not in request.relocate_from)
-        return [Settled(instance, (*kept, *result))]
-    moved = {name: tuple(nodes) for name, _, nodes in result[0]}
-    return [
-        Settled(cluster.instances[cluster.instance_index[name]], nodes)
-        for name, nodes in moved.items()
-    ]
+def places(answer: Answer, request: Request, cluster: Cluster) -> list[Placed]:
+    """The instances where an answer puts them; its result has been checked."""
+    placed = type_of(request).placed
+    return placed(answer.result, request, cluster) if placed else []
 
 
 def names(request: Request) -> str:
     """The instances a request is about, in one word."""
-    if isinstance(request, Allocate):
-        found: Sequence[str] = (request.instance.name,)
-    elif isinstance(request, Capacity):
-        found = (request.item.instance.name,)
-    elif isinstance(request, MultiAllocate):
-        found = [item.instance.name for item in request.items]
-    elif isinstance(request, Relocate | AllocateSecondary):
-        found = (request.name,)
-    else:
-        found = getattr(request, "instances", ())
+    found = type_of(request).instances(request)
     more = [f"+{len(found) - _NAMED}"] if len(found) > _NAMED else []
     return ",".join([*map(word, found[:_NAMED]), *more]) or "-"
 
@@ -76,32 +36,29 @@ def word(text: str) -> str:
 
 
 def short(outcome: Outcome | None, request: Request, cluster: Cluster) -> str:
-    """What an answer comes to, in one word: ``node1/node2``, ``placed:5,failed:1``, ``refused``."""
+    """An outcome in one word: ``node1/node2``, ``placed:5,failed:1``, ``refused``."""
     if outcome is None:
         return "not-mine"
     if not isinstance(outcome, Answer):
         return "refused"
-    result: Any = outcome.result
-    if isinstance(request, Capacity):
-        return f"count:{result['count']}"
-    if isinstance(request, Allocate | Relocate | AllocateSecondary):
-        (only,) = settled(result, request, cluster)
-        return "/".join(map(word, only.nodes))
-    verb = "placed" if isinstance(request, MultiAllocate) else "moved"
-    return f"{verb}:{len(result[0])},failed:{len(result[1])}"
+    summary = type_of(request).summary
+    if summary:
+        return summary(outcome.result, request, cluster)
+    (only,) = places(outcome, request, cluster)
+    return "/".join(map(word, only.nodes))
 
 
 def same(ours: Outcome, theirs: Outcome | None, request: Request, cluster: Cluster) -> bool:
     """Whether both put the same instances on the same nodes, or both refuse."""
     if not (isinstance(ours, Answer) and isinstance(theirs, Answer)):
         return theirs is not None and type(ours) is type(theirs)
-    if isinstance(request, Capacity):
+    if type_of(request).placed is None:
         return short(ours, request, cluster) == short(theirs, request, cluster)
-    places = [
-        sorted((one.instance.name, one.nodes) for one in settled(answer.result, request, cluster))
+    first, second = (
+        sorted((one.instance.name, one.nodes) for one in places(answer, request, cluster))
         for answer in (ours, theirs)
-    ]
-    return places[0] == places[1]
+    )
+    return first == second
 
 
 def request_type(request: Request) -> str:

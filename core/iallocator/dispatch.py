@@ -12,8 +12,9 @@ from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks.calls import log_failure
 from ganeti_steward.core.iallocator.members import Members, Question, opened
 from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.iallocator.request_type import type_of
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
-from ganeti_steward.core.model.requests import TYPE_NAMES, ChangeGroup, NodeEvacuate
+from ganeti_steward.core.model.requests import TYPE_NAMES
 
 if TYPE_CHECKING:
     from ganeti_steward.core.config.values import Config
@@ -134,7 +135,7 @@ class _Outcomes:
 
 def _not_moved(answer: Answer, request: Request) -> int:
     """How many instances an answer fails to move: with any, Ganeti moves none (allocation 10)."""
-    if not isinstance(request, NodeEvacuate | ChangeGroup):
+    if not type_of(request).all_or_nothing:
         return 0
     moves: Any = answer.result
     return len(moves[1])

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
+from ganeti_steward.core.model.sent import DiskDetails, Nic, Sent, disk_details_of, nics_of
+
 #: Templates in the words of Ganeti, by what matters for placement (allocation 2.5).
 INTERNALLY_MIRRORED = frozenset({"drbd"})
 EXTERNALLY_MIRRORED = frozenset({"diskless", "sharedfile", "blockdev", "rbd", "ext", "gluster"})
@@ -27,11 +29,17 @@ class Spec(NamedTuple):
     """One bound of an instance policy."""
 
     memory: int
+    """MiB"""
     vcpus: int
+    """virtual CPUs"""
     disk: int
+    """MiB of each disk"""
     disks: int
+    """number of disks"""
     nics: int
+    """number of network interfaces"""
     spindles: int
+    """spindles used"""
 
 
 class MinMax(NamedTuple):
@@ -48,7 +56,9 @@ class Policy(NamedTuple):
     std: Spec
     templates: frozenset[str]
     vcpu_ratio: float
+    """virtual CPUs of a node's instances for each of its physical CPUs, at most"""
     spindle_ratio: float
+    """spindles used by a node's instances for each of its spindles, at most"""
 
 
 class Group(NamedTuple):
@@ -73,21 +83,61 @@ class Node(NamedTuple):
     tags: tuple[str, ...]
     exclusive_storage: bool
     total_memory: float
+    """MiB"""
     reserved_memory: int
+    """MiB that the node's own system uses"""
     free_memory: int
+    """MiB"""
     total_disk: float
+    """MiB"""
     free_disk: int
+    """MiB"""
     total_cpus: float
+    """physical CPUs"""
     reserved_cpus: int
+    """physical CPUs that the node's own system uses"""
     spindles: int
-    """spindle_count, with exclusive storage total_spindles"""
+    """number: spindle_count, with exclusive storage total_spindles"""
     free_spindles: int
+    """number; counts with exclusive storage only"""
     cpu_speed: float = 1.0
     """relative to other nodes; iallocator messages are always read as 1 (allocation 2.4)"""
     own_load: float = 0.0
-    """CPU load measured on it beyond that of its instances (allocation 3.4)"""
+    """CPU load measured on it beyond that of its instances, in CPUs (allocation 3.4)"""
     silent: bool = False
-    """it should have told its figures and did not"""
+    """it should have reported its figures and did not"""
+    sent: Sent = Sent()
+    """everything that was sent of it"""
+
+    @property
+    def primary_ip(self) -> str:
+        """Its address in the primary network; empty: not sent."""
+        return self.sent.text("primary_ip")
+
+    @property
+    def secondary_ip(self) -> str:
+        """Its address in the network for disks; empty: not sent."""
+        return self.sent.text("secondary_ip")
+
+    @property
+    def master_candidate(self) -> bool | None:
+        """Whether it holds a copy of the configuration; None: not sent."""
+        return self.sent.flag("master_candidate")
+
+    @property
+    def master_capable(self) -> bool | None:
+        """Whether it may become a master candidate; None: not sent."""
+        return self.sent.flag("master_capable")
+
+    @property
+    def primaries_memory(self) -> float | None:
+        """MiB of all instances it is primary of, stopped ones included; None: not sent."""
+        return self.sent.number("i_pri_memory")
+
+    @property
+    def primaries_up_memory(self) -> float | None:
+        """MiB of the instances it is primary of that should be up; None: not sent."""
+        return self.sent.number("i_pri_up_memory")
 
     @property
     def live(self) -> bool:
@@ -115,7 +165,9 @@ class Disk(NamedTuple):
     """One disk of an instance; ``spindles`` is None when it was not given."""
 
     size: int
+    """MiB"""
     spindles: int | None
+    """number"""
 
 
 class Instance(NamedTuple):
@@ -123,12 +175,15 @@ class Instance(NamedTuple):
 
     name: str
     memory: int
+    """MiB"""
     vcpus: int
+    """virtual CPUs"""
     disk_space: int
-    """space on each of its nodes, metadata included"""
+    """MiB on each of its nodes, metadata included"""
     disks: tuple[Disk, ...]
     template: str
     spindle_use: int
+    """spindles it counts for"""
     tags: tuple[str, ...]
     networks: tuple[str, ...]
     state: str
@@ -137,7 +192,29 @@ class Instance(NamedTuple):
     auto_balance: bool = True
     """whether balancing may move it and its secondary keeps memory free for it"""
     cpu_load: float = 1.0
-    """CPU load on its primary; 1 when it is not measured (allocation 3.4)"""
+    """CPU load on its primary, in CPUs; 1 when it is not measured (allocation 3.4)"""
+    sent: Sent = Sent()
+    """everything that was sent of it"""
+
+    @property
+    def os(self) -> str:
+        """The operating system it is installed with; empty: not sent."""
+        return self.sent.text("os")
+
+    @property
+    def hypervisor(self) -> str:
+        """One of the cluster's hypervisors; empty: not sent."""
+        return self.sent.text("hypervisor")
+
+    @property
+    def nics(self) -> tuple[Nic, ...]:
+        """Its network interfaces."""
+        return nics_of(self.sent)
+
+    @property
+    def disk_details(self) -> tuple[DiskDetails, ...]:
+        """What was sent of its disks besides sizes and spindles, in their order."""
+        return disk_details_of(self.sent)
 
     @property
     def uses_memory(self) -> bool:
@@ -151,7 +228,7 @@ class Instance(NamedTuple):
 
     @property
     def reserved(self) -> int:
-        """Memory its secondary keeps free for it."""
+        """MiB its secondary keeps free for it."""
         return 0 if self.state == "offline" or not self.auto_balance else self.memory
 
     @property
@@ -161,7 +238,7 @@ class Instance(NamedTuple):
 
     @property
     def spindles(self) -> int | None:
-        """Sum of the disks' spindles, None when one of them is unknown."""
+        """Sum of the disks' spindles; None when one of them is unknown."""
         total = 0
         for disk in self.disks:
             if disk.spindles is None:
@@ -190,8 +267,11 @@ class Cluster:
     tags: tuple[str, ...]
     hypervisors: tuple[str, ...]
     group_index: dict[str, int]
+    """uuid -> position in ``groups``"""
     node_index: dict[str, int]
+    """name -> position in ``nodes``"""
     instance_index: dict[str, int]
+    """name -> position in ``instances``"""
 
     def __init__(
         self,
@@ -213,6 +293,22 @@ class Cluster:
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a cluster snapshot cannot be changed ({name})")
+
+    def replace(
+        self, nodes: Iterable[Node] | None = None, instances: Iterable[Instance] | None = None
+    ) -> Cluster:
+        """The same cluster with other nodes or instances."""
+        return Cluster(
+            self.groups,
+            self.nodes if nodes is None else nodes,
+            self.instances if instances is None else instances,
+            self.tags,
+            self.hypervisors,
+        )
+
+    def instance(self, name: str) -> Instance:
+        """An instance by its name; raises KeyError."""
+        return self.instances[self.instance_index[name]]
 
     def groups_named(self, name: str) -> list[int]:
         """Indices of the groups with this name or uuid."""

@@ -81,10 +81,6 @@ def with_offline(cluster: Cluster, names: frozenset[str]) -> Cluster:
     """The cluster with these nodes offline; their figures stay, as hbal's ``-O`` leaves them."""
     if not names:
         return cluster
-    return Cluster(
-        cluster.groups,
-        (node._replace(offline=True) if node.name in names else node for node in cluster.nodes),
-        cluster.instances,
-        cluster.tags,
-        cluster.hypervisors,
+    return cluster.replace(
+        nodes=(n._replace(offline=True) if n.name in names else n for n in cluster.nodes)
     )

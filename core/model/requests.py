@@ -1,4 +1,4 @@
-"""What Ganeti may ask an allocator, as values (allocation 6 and 9)."""
+"""The requests Ganeti makes of an allocator, as values (allocation 6 and 9)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ class Allocate(NamedTuple):
 
     instance: Instance
     required_nodes: int
+    """number: 1, or 2 with a secondary"""
     group_name: str | None = None
+    """name or uuid of the only group allowed; None: any"""
     restrict_to: tuple[str, ...] | None = None
+    """names of the only nodes allowed; None: any"""
 
 
 class MultiAllocate(NamedTuple):
@@ -34,7 +37,9 @@ class Relocate(NamedTuple):
 
     name: str
     required_nodes: int
+    """number of nodes in the result"""
     relocate_from: tuple[str, ...]
+    """names of nodes"""
 
 
 class AllocateSecondary(NamedTuple):
@@ -84,9 +89,9 @@ class Balance(NamedTuple):
     exclude: frozenset[str] = frozenset()
     """not these instances"""
     min_gain: float = 1e-4
-    """what a move, or an exchange of two instances, must lower a group's score by"""
+    """score: what a move, or an exchange of two instances, must lower a group's score by"""
     disk_factor: float = 1.0
-    """how many times more a move that copies disks must gain (--avoid-disk-moves)"""
+    """factor: how many times more a move that copies disks must gain (--avoid-disk-moves)"""
 
 
 class Capacity(NamedTuple):
@@ -106,16 +111,44 @@ Request = (
     | Capacity
 )
 
-TYPE_NAMES: Final[dict[type, str]] = {
-    Allocate: "allocate",
-    MultiAllocate: "multi-allocate",
-    Relocate: "relocate",
-    AllocateSecondary: "allocate-secondary",
-    NodeEvacuate: "node-evacuate",
-    ChangeGroup: "change-group",
-    Balance: "balance",
-    Capacity: "capacity",
-}
+
+class Kind(NamedTuple):
+    """What identifies a request type; `core.iallocator.request_type` describes the rest."""
+
+    value: type
+    name: str
+    """on the wire and in the configuration"""
+    family: str
+    """what its engine has to do: ``placement``, ``moves``, ``balancing`` or ``capacity``"""
+    result: str
+    """what the result of an answer is"""
+
+    @property
+    def hook(self) -> str:
+        """The hook that answers it."""
+        return f"steward_{self.name.replace('-', '_')}"
+
+
+_MOVES: Final = "``[moved, failed, jobs]`` (`ganeti_steward.core.model.opcodes`)"
+
+#: All request types.
+KINDS: Final = (
+    Kind(Allocate, "allocate", "placement", "node names, primary first"),
+    Kind(MultiAllocate, "multi-allocate", "placement", "``[[[name, nodes], ...], [names]]``"),
+    Kind(Relocate, "relocate", "placement", "a list of one node name"),
+    Kind(AllocateSecondary, "allocate-secondary", "placement", "one node name, a string"),
+    Kind(NodeEvacuate, "node-evacuate", "moves", _MOVES),
+    Kind(ChangeGroup, "change-group", "moves", _MOVES),
+    Kind(Balance, "balance", "balancing", f"{_MOVES}, none failed, the jobs in their order"),
+    Kind(
+        Capacity,
+        "capacity",
+        "capacity",
+        '``{"count": N, "placements": [[node, ...], ...], "limited_by": text}``',
+    ),
+)
+
+TYPE_NAMES: Final[dict[type, str]] = {kind.value: kind.name for kind in KINDS}
 
 #: Request type on the wire -> the hook that answers it.
-HOOKS: Final = {name: f"steward_{name.replace('-', '_')}" for name in TYPE_NAMES.values()}
+HOOKS: Final = {kind.name: kind.hook for kind in KINDS}

@@ -26,9 +26,9 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.iallocator.comparison import (
     names,
+    places,
     request_type,
     same,
-    settled,
     short,
     word,
 )
@@ -147,12 +147,12 @@ def _read_answer(raw: bytes) -> Outcome:
 def _score(outcome: Outcome | None, question: Question) -> str:
     """The cluster's score after an answer; ``-`` where it places no instance."""
     request, cluster = question.request, question.cluster
-    places = settled(outcome.result, request, cluster) if isinstance(outcome, Answer) else []
-    if not places:
+    placed = places(outcome, request, cluster) if isinstance(outcome, Answer) else []
+    if not placed:
         return "-"
     known = isinstance(request, Allocate | Relocate)
-    template = places[0].instance.template if known else None
+    template = placed[0].instance.template if known else None
     from ganeti_steward.allocators.score.cluster_score import score_after  # imports numpy
 
     kvm_memory = question.options.kvm_memory
-    return f"{score_after(cluster, places, template, kvm_memory):.8f}"
+    return f"{score_after(cluster, placed, template, kvm_memory):.8f}"

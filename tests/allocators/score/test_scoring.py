@@ -11,8 +11,9 @@ from ask import announced_score, hail, need_hail, steward
 from clusters import cluster
 
 from ganeti_steward.allocators.score.cluster_score import score_after
-from ganeti_steward.core.iallocator.comparison import settled
+from ganeti_steward.core.iallocator.comparison import places
 from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.requests import Allocate, Relocate
 
 Message = dict[str, Any]
@@ -20,9 +21,9 @@ Message = dict[str, Any]
 
 def score(message: Message, result: Any) -> float:
     asked, request = read_message(orjson.dumps(message))
-    places = settled(result, request, asked)
+    found = places(Answer(result, ""), request, asked)
     known = isinstance(request, Allocate | Relocate)
-    return score_after(asked, places, places[0].instance.template if known else None, 4096)
+    return score_after(asked, found, found[0].instance.template if known else None, 4096)
 
 
 @pytest.mark.parametrize("kind", ["allocate-one", "allocate-pair"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from paths import CAPTURES
 
-from ganeti_steward.core.iallocator.comparison import names, same, settled, short, word
+from ganeti_steward.core.iallocator.comparison import names, places, same, short, word
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.cluster import Cluster
@@ -26,7 +26,7 @@ def answered(capture: str) -> Answer:
 
 
 @pytest.mark.parametrize(
-    ("capture", "words", "places"),
+    ("capture", "words", "expected"),
     [
         ("allocate-drbd", "node2.lab/node1.lab", {"new1.lab": ("node2.lab", "node1.lab")}),
         # The primary stays; who is asked about moves beside it.
@@ -48,12 +48,12 @@ def answered(capture: str) -> Answer:
         ("change-group-file-refused", "moved:0,failed:1", {}),
     ],
 )
-def test_places(capture: str, words: str, places: dict[str, tuple[str, ...]]) -> None:
+def test_places(capture: str, words: str, expected: dict[str, tuple[str, ...]]) -> None:
     cluster, request = asked(capture)
     answer = answered(capture)
     assert short(answer, request, cluster) == words
-    found = settled(answer.result, request, cluster)
-    assert {one.instance.name: one.nodes for one in found} == places
+    found = places(answer, request, cluster)
+    assert {one.instance.name: one.nodes for one in found} == expected
     assert same(answer, answer._replace(info="other words"), request, cluster)
 
 
@@ -92,7 +92,7 @@ def test_capacity() -> None:
     assert short(Answer(ours, ""), question, cluster) == "count:3"
     assert not same(Answer(ours, ""), Answer(theirs, ""), question, cluster)
     assert same(Answer(ours, ""), Answer(ours | {"limited_by": "x"}, ""), question, cluster)
-    assert settled(ours, question, cluster) == []
+    assert places(ours, question, cluster) == []
     assert names(question) == "new1.lab"
 
 

@@ -1,0 +1,244 @@
+"""The cluster of an iallocator message (allocation 2), and what requests read the same way.
+
+Objects may come in any order and unknown keys are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ganeti_steward.core.json_reader import Faults, Section, quoted
+from ganeti_steward.core.model.cluster import (
+    ALLOC_POLICIES,
+    DISK_TEMPLATES,
+    Cluster,
+    Disk,
+    Group,
+    Instance,
+    MinMax,
+    Node,
+    Policy,
+    Spec,
+)
+from ganeti_steward.core.model.sent import Sent
+
+HYPERVISORS = frozenset({"kvm", "xen-pvm", "xen-hvm", "chroot", "lxc", "fake"})
+#: A tuple, so that a list or an object can be looked up, too.
+NIC_MODES = ("bridged", "openvswitch", "routed")
+
+
+def cluster_of(top: Section) -> Cluster:
+    """The cluster; faults are noted in the section."""
+    hypervisors = top.texts("enabled_hypervisors")
+    for name in hypervisors:
+        if name not in HYPERVISORS:
+            known = ", ".join(sorted(HYPERVISORS))
+            top.fault(f"unknown hypervisor {quoted(name)} (known: {known})", "enabled_hypervisors")
+    groups = [_group(section) for section in top.sections("nodegroups", "node group")]
+    nodes = [_node(section, top) for section in top.sections("nodes", "node")]
+    instances = []
+    for section in top.sections("instances", "instance"):
+        instance = instance_of(section, section.name)
+        instances.append(instance._replace(nodes=_instance_nodes(section, instance, top)))
+    return Cluster(groups, nodes, instances, top.texts("cluster_tags"), hypervisors)
+
+
+def _group(section: Section) -> Group:
+    return Group(
+        uuid=section.name,
+        name=section.text("name"),
+        alloc_policy=section.choice("alloc_policy", ALLOC_POLICIES),
+        networks=frozenset(section.texts("networks")),
+        policy=_policy(section.section("ipolicy")),
+        tags=section.texts("tags"),
+    )
+
+
+def _policy(section: Section) -> Policy:
+    minmax = []
+    for number, item in enumerate(section.items("minmax")):
+        pair = section.entry("minmax", number, item)
+        minmax.append(MinMax(_spec(pair.section("min")), _spec(pair.section("max"))))
+    return Policy(
+        minmax=tuple(minmax),
+        std=_spec(section.section("std")),
+        templates=frozenset(section.texts("disk-templates")),
+        vcpu_ratio=section.number("vcpu-ratio"),
+        spindle_ratio=section.number("spindle-ratio"),
+    )
+
+
+def _spec(section: Section) -> Spec:
+    return Spec(
+        memory=section.integer("memory-size"),
+        vcpus=section.integer("cpu-count"),
+        disk=section.integer("disk-size"),
+        disks=section.integer("disk-count"),
+        nics=section.integer("nic-count"),
+        spindles=section.integer("spindle-use"),
+    )
+
+
+def lacks(top: Section, part: str, name: str) -> bool:
+    """Whether a part of the message has no member of this name.
+
+    A part that is missing as a whole is one fault, not one for each mention of a member.
+    """
+    members = top.data.get(part)
+    return isinstance(members, dict) and name not in members
+
+
+def _node(section: Section, top: Section) -> Node:
+    group = section.text("group")
+    if is_text(section, "group") and lacks(top, "nodegroups", group):
+        section.fault(f"no node group has the uuid {quoted(group)}", "group")
+    offline = section.boolean("offline")
+    vm_capable = section.data.get("vm_capable") is None or section.boolean("vm_capable")
+    params = section.section("ndparams")
+    exclusive = params.boolean("exclusive_storage")
+    live = not offline and vm_capable
+    # The figures of a node that is not live are 0 whatever the message says.
+    figures = section if live else Section(_NO_FIGURES, section.kind, section.name, Faults())
+    if exclusive:
+        spindles = figures.integer("total_spindles")
+    else:
+        spindles = params.integer("spindle_count")
+    return Node(
+        name=section.name,
+        group=group,
+        offline=offline,
+        drained=section.boolean("drained"),
+        vm_capable=vm_capable,
+        tags=() if section.data.get("tags") is None else section.texts("tags"),
+        exclusive_storage=exclusive,
+        total_memory=figures.number("total_memory"),
+        reserved_memory=figures.integer("reserved_memory"),
+        free_memory=figures.integer("free_memory"),
+        total_disk=figures.number("total_disk"),
+        free_disk=figures.integer("free_disk"),
+        total_cpus=figures.number("total_cpus"),
+        reserved_cpus=figures.integer("reserved_cpus"),
+        spindles=spindles,
+        free_spindles=figures.integer("free_spindles"),
+        sent=Sent(section.data),
+    )
+
+
+_NO_FIGURES = dict.fromkeys(
+    (
+        "total_memory",
+        "reserved_memory",
+        "free_memory",
+        "total_disk",
+        "free_disk",
+        "total_cpus",
+        "reserved_cpus",
+        "total_spindles",
+        "free_spindles",
+    ),
+    0,
+)
+
+
+def instance_of(section: Section, name: str) -> Instance:
+    """An instance without its nodes."""
+    state = section.data.get("admin_state")
+    return Instance(
+        name=name,
+        memory=section.integer("memory"),
+        vcpus=section.integer("vcpus"),
+        disk_space=section.integer("disk_space_total"),
+        disks=_disks(section),
+        template=section.choice("disk_template", DISK_TEMPLATES),
+        spindle_use=section.integer("spindle_use"),
+        tags=section.texts("tags"),
+        networks=_networks(section),
+        # hail takes an unknown state as up, and so do we: it reserves the most.
+        state=state if state in ("down", "offline") else "up",
+        forthcoming=section.data.get("forthcoming") is True,
+        nodes=(),
+        sent=Sent(section.data),
+    )
+
+
+def _disks(section: Section) -> tuple[Disk, ...]:
+    disks = []
+    for number, item in enumerate(section.items("disks")):
+        if type(item) is dict:
+            size, spindles = item.get("size"), item.get("spindles")
+            if type(size) is int and spindles is None and 0 <= size < 2**40:
+                disks.append(Disk(size, None))
+                continue
+        disk = section.entry("disks", number, item)
+        given = disk.data.get("spindles") is not None
+        disks.append(Disk(disk.integer("size"), disk.integer("spindles") if given else None))
+    return tuple(disks)
+
+
+def _networks(section: Section) -> tuple[str, ...]:
+    networks = []
+    for number, item in enumerate(section.items("nics")):
+        if type(item) is dict and "network" not in item and item.get("mode") in NIC_MODES:
+            continue
+        nic = section.entry("nics", number, item)
+        if nic.data.get("mode") is not None:
+            nic.choice("mode", NIC_MODES)
+        network = nic.optional_text("network")
+        if network is not None:
+            networks.append(network)
+    return tuple(networks)
+
+
+def _instance_nodes(section: Section, instance: Instance, top: Section) -> tuple[str, ...]:
+    """Primary and, if there is one, secondary; further names are ignored."""
+    before = len(section.faults.found)
+    nodes = section.texts("nodes")[:2]
+    if len(section.faults.found) > before:
+        return ()
+    for name in nodes:
+        if lacks(top, "nodes", name):
+            section.fault(f"no node is named {quoted(name)}", "nodes")
+    if not nodes:
+        section.fault("the list is empty", "nodes")
+    elif instance.template == "drbd" and len(nodes) < 2:
+        section.fault("a drbd instance needs two nodes, found one", "nodes")
+    elif len(nodes) == 2 and nodes[0] == nodes[1]:
+        section.fault(f"primary and secondary are the same node {quoted(nodes[0])}", "nodes")
+    return nodes
+
+
+def is_text(section: Section, key: str) -> bool:
+    """Whether there is more to say of a value than that it is missing or no text."""
+    return isinstance(section.data.get(key), str)
+
+
+def full_names(
+    top: Section, part: str, index: Mapping[str, int], section: Section, key: str
+) -> tuple[str, ...]:
+    """Names of nodes or instances; one may lack the domain when only one can be meant."""
+    found = []
+    for name in section.texts(key):
+        if name in index:
+            found.append(name)
+            continue
+        matches = [known for known in index if known.startswith(name + ".")]
+        if len(matches) == 1:
+            found.append(matches[0])
+        elif lacks(top, part, name):
+            found_how = "more than one" if matches else "no"
+            section.fault(f"{found_how} {part[:-1]} is named {quoted(name)}", key)
+    return tuple(found)
+
+
+def instance_name(section: Section, top: Section) -> str:
+    """The instance under the key ``name``."""
+    name = section.text("name")
+    if is_text(section, "name") and lacks(top, "instances", name):
+        section.fault(f"no instance is named {quoted(name)}", "name")
+    return name
+
+
+def instance_names(section: Section, top: Section, cluster: Cluster) -> tuple[str, ...]:
+    """The instances under the key ``instances``; one that is named twice counts once."""
+    names = full_names(top, "instances", cluster.instance_index, section, "instances")
+    return tuple(dict.fromkeys(names))
