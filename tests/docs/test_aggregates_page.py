@@ -1,4 +1,4 @@
-"""The manual's examples: run line by line, each instance may go where the page says."""
+"""The manual's examples: run line by line, each instance may go where the page allows it."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ EXAMPLES: Final = blocks("")
 
 
 @dataclass
-class Told:
-    """One instance of an example and what the page says of it, by role."""
+class Example:
+    """One instance of an example and where the page allows it, by role."""
 
     message: Message
     name: str
     allowed: dict[str, set[str]] = field(default_factory=dict)
 
 
-def told(example: str) -> Iterator[Told]:
+def examples(example: str) -> Iterator[Example]:
     """The page's lines, done to a recorded request."""
     cluster = read("allocate-diskless")
-    current: Told | None = None
+    current: Example | None = None
     for line in example.splitlines():
         if line.startswith("#"):
             assert current is not None
@@ -91,7 +91,7 @@ def tags_of(cluster: Message, command: str, rest: list[str]) -> list[str]:
     return group["tags"]  # type: ignore[no-any-return]
 
 
-def added(cluster: Message, rest: list[str]) -> Told:
+def added(cluster: Message, rest: list[str]) -> Example:
     """``gnt-instance add`` as a request on the cluster as it is then."""
     template = rest[rest.index("-t") + 1]
     message: Message = json.loads(json.dumps(cluster))
@@ -99,7 +99,7 @@ def added(cluster: Message, rest: list[str]) -> Told:
     message["request"] = read(captured[template])["request"]
     tags = rest[rest.index("--tags") + 1].split(",") if "--tags" in rest else []
     message["request"].update(name=rest[-1], tags=tags)
-    return Told(message, rest[-1])
+    return Example(message, rest[-1])
 
 
 def allowed(message: Message) -> dict[str, set[str]]:
@@ -119,9 +119,9 @@ def allowed(message: Message) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_example(number: int) -> None:
-    for one in told(EXAMPLES[number]):
+    for one in examples(EXAMPLES[number]):
         found = allowed(one.message)
-        assert one.allowed, f"the page says nothing of {one.name}"
+        assert one.allowed, f"the page has no nodes for {one.name}"
         for role, nodes in one.allowed.items():
             assert found[role] == nodes, one.name
         cluster, request = read_message(json.dumps(one.message).encode())
@@ -136,7 +136,7 @@ def test_example(number: int) -> None:
 
 def test_examples_are_there() -> None:
     assert len(EXAMPLES) == 8
-    assert sum(len(list(told(example))) for example in EXAMPLES) >= 16
+    assert sum(len(list(examples(example))) for example in EXAMPLES) >= 16
 
 
 def test_the_configuration_shown() -> None:
@@ -157,7 +157,7 @@ def test_no_step_opens_a_reserved_node() -> None:
     assert pool < len(lines) - 2
     for upto in range(pool + 1, len(lines) + 1):
         plain = "gnt-instance add -t diskless -I steward other.lab\n# x\n"
-        (one,) = told("\n".join([*lines[:upto], plain]))
+        (one,) = examples("\n".join([*lines[:upto], plain]))
         assert not allowed(one.message)["primary"] & {"node1.lab", "node2.lab"}
 
 

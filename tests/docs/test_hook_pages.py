@@ -1,4 +1,4 @@
-"""Every hook has a page and a test, and the page's example does what the page says."""
+"""Every hook has a page and a test, and the page's example does what the page promises."""
 
 from __future__ import annotations
 
@@ -199,9 +199,9 @@ def test_steward_allocate(example: tuple[Ask, Ask]) -> None:
     assert ask(message) == plain(message)
     message["request"]["tags"] = ["scratch"]
     assert result(plain(message)) != ["node4.lab"]
-    told = ask(message)
-    assert result(told) == ["node4.lab"]
-    assert told.info == "node4.lab has most memory free: 32000 MiB"
+    after = ask(message)
+    assert result(after) == ["node4.lab"]
+    assert after.info == "node4.lab has most memory free: 32000 MiB"
     message["request"]["memory"] = 10**6
     assert ask(message).info.startswith("scratch: no node has 1000000 MiB free; balanced: ")
 
@@ -333,7 +333,7 @@ def test_steward_diagnose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert plugins.hooks("acme_raid") == ["steward_diagnose"]
     (implementation,) = plugins.implementations("steward_diagnose")
 
-    def said(**recorded: Any) -> list[CheckResult]:
+    def results(**recorded: Any) -> list[CheckResult]:
         machine = RecordedMachine(tmp_path, **recorded)
         return list(call(implementation, 10, machine=machine))
 
@@ -343,13 +343,13 @@ def test_steward_diagnose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     )
     output = json.dumps({"batteries": [good, worn]})
     try:
-        assert said() == [NotApplicable("acme_raid", "there is no acme-raid")]
-        assert said(commands={"acme-raid --json": {"output": output}}) == [
+        assert results() == [NotApplicable("acme_raid", "there is no acme-raid")]
+        assert results(commands={"acme-raid --json": {"output": output}}) == [
             Finding("acme_raid:battery0", "Ok"),
             Finding("acme_raid:battery1", "live-repair", "order-battery", {"serial": "BBU-1"}),
         ]
         failed = {"status": 5, "output": output}
-        assert said(commands={"acme-raid --json": failed}) == [
+        assert results(commands={"acme-raid --json": failed}) == [
             Unknown("acme_raid", "acme-raid failed: 5")
         ]
     finally:

@@ -42,7 +42,7 @@ EVERY_TYPE = pytest.mark.parametrize("kind", TYPES)
 
 
 def allocator(site: Site, name: str, kind: str, returns: str) -> None:
-    """A plugin that always says the same; ``request``, ``cluster``, ``context`` are at hand."""
+    """A plugin that always returns the same; ``request``, ``cluster``, ``context`` are at hand."""
     site.plugin(
         name,
         f"""
@@ -68,13 +68,13 @@ def test_answer_wins(site: Site, capture: Capture, kind: str) -> None:
 
 
 @EVERY_TYPE
-@pytest.mark.parametrize("says", ["None", "Refusal('not today')"])
-def test_the_next_is_asked(site: Site, capture: Capture, kind: str, says: str) -> None:
+@pytest.mark.parametrize("returned", ["None", "Refusal('not today')"])
+def test_the_next_is_called(site: Site, capture: Capture, kind: str, returned: str) -> None:
     message = capture(TYPES[kind][1])
     site.configure()
     balanced = site.ask(message)
     assert isinstance(balanced, Answer)
-    allocator(site, "mine", kind, says)
+    allocator(site, "mine", kind, returned)
     site.configure("mine", more=chain(kind, "mine", "balanced"))
     assert site.ask(message) == balanced
 
@@ -135,9 +135,9 @@ def test_what_an_allocator_gets(site: Site, capture: Capture) -> None:
         """
         @hookimpl
         def steward_allocate(request, cluster, context):
-            told = [request.instance.name, request.required_nodes, len(cluster.nodes),
+            seen = [request.instance.name, request.required_nodes, len(cluster.nodes),
                     context.options.capacity_checks, context.explain]
-            return Refusal(" ".join(map(str, told)))
+            return Refusal(" ".join(map(str, seen)))
         """,
     )
     site.configure("curious", more=chain("allocate", "curious"))

@@ -166,11 +166,11 @@ def test_explained(backup: Site, capture: Capture) -> None:
     outcome = backup.ask(message, explain=True)
     assert isinstance(outcome, Answer)
     groups = {group.name: group for group in outcome.explanations[0].groups}
-    verdicts = {(told.node, told.role): told for told in groups["default"].nodes}
+    verdicts = {(one.node, one.role): one for one in groups["default"].nodes}
     assert verdicts["node1.lab", "primary"].reason == ""
     for role in ("primary", "secondary"):
-        told = verdicts["node3.lab", role]
-        assert (told.rule, told.reason) == ("not backup storage", "has no tag storage:big")
+        verdict = verdicts["node3.lab", role]
+        assert (verdict.rule, verdict.reason) == ("not backup storage", "has no tag storage:big")
     assert "3 not backup storage" in groups["rack2"].summary
 
 
@@ -202,17 +202,17 @@ def steward_constrain(instance):
 
 
 def test_no_place_at_all(site: Site, capture: Capture) -> None:
-    """The reason alone is told; of several only that instance fails."""
+    """Only the reason is shown; of several only that instance fails."""
     site.plugin("frozen", "from ganeti_steward.core.model.site_rules import NoPlace\n" + FROZEN)
     site.configure("frozen")
     for name in ("allocate-drbd", "relocate-drbd", "allocate-secondary-plain-to-drbd"):
         message = capture(name)
         assert site.place(message)
-        asked = message["request"]["name"]
+        wanted = message["request"]["name"]
         message["request"]["tags"] = ["frozen"]
-        message["instances"].get(asked, {})["tags"] = ["frozen"]
+        message["instances"].get(wanted, {})["tags"] = ["frozen"]
         refusal = site.refused(message)
-        assert refusal == f"{asked} is frozen"
+        assert refusal == f"{wanted} is frozen"
     message = capture("node-evacuate-secondary-drbd")
     first, *others = message["request"]["instances"]
     message["instances"][first]["tags"] = ["frozen"]

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from sites import Site
 
 
-def said(site: Site, name: str) -> Any:
-    """What the hook of one plugin says about an empty machine."""
+def results_of(site: Site, name: str) -> Any:
+    """The results of one plugin's hook for an empty machine."""
     plugins = Plugins(load_config(str(site.config_file)))
     assert plugins.hooks(name) == ["steward_diagnose"]
     (implementation,) = plugins.implementations("steward_diagnose")
@@ -37,7 +37,7 @@ def test_findings(site: Site) -> None:
         """,
     )
     site.configure("fans")
-    assert said(site, "fans") == [Finding("fans", "Ok")]
+    assert results_of(site, "fans") == [Finding("fans", "Ok")]
 
 
 def test_failure(site: Site) -> None:
@@ -51,4 +51,4 @@ def test_failure(site: Site) -> None:
     )
     site.configure("fans")
     with pytest.raises(PluginError, match="plugin fans: failed: FileNotFoundError: "):
-        said(site, "fans")
+        results_of(site, "fans")

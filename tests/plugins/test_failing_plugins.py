@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from sites import Capture, Site
 
-#: What stands in a hook's body -> what the answer says behind the plugin's name.
+#: What stands in a hook's body -> the answer behind the plugin's name.
 RAISING: Final = {
     "exception": ("raise ValueError('no such rack')", "failed: ValueError: no such rack"),
     "no text": ("raise KeyError", "failed: KeyError: no message"),
@@ -261,7 +261,7 @@ def test_printing_does_not_spoil_the_answer(site: Site, capture: Capture) -> Non
         print("imported")
         @hookimpl
         def steward_constrain(cluster):
-            print("asked")
+            print("called")
             os.system("echo from a child")
             os.write(1, b"raw")
             return []

@@ -20,7 +20,7 @@ DISTRIBUTION: Final = Path(__file__).parent / "fixtures" / "example-plugins"
 
 GOOD: Final = "@hookimpl\ndef steward_constrain(cluster):\n    return []\n"
 
-#: A module's text -> what the answer says of it.
+#: A module's text -> its fault in the answer.
 UNUSABLE: Final = {
     "exception": ("raise ValueError('no such rack')", "cannot be loaded: ValueError: no such rack"),
     "exit": ("sys.exit('bye')", "failed: SystemExit: bye"),
@@ -147,7 +147,7 @@ def test_two_names_of_one_plugin(distribution: Site, capture: Capture) -> None:
     assert info.startswith("plugin alias: cannot be registered: Plugin already registered")
 
 
-def test_first_fault_is_told(site: Site, capture: Capture) -> None:
+def test_first_fault_is_reported(site: Site, capture: Capture) -> None:
     site.configure("nosuch", "neither")
     assert site.refused(capture("allocate-drbd")).startswith("plugin nosuch: ")
 
@@ -160,7 +160,7 @@ def test_built_in_by_name(site: Site, capture: Capture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "received"),
     [
         ("", "{}"),
         ("[plugin.other]\nrack = 1", "{}"),
@@ -171,24 +171,24 @@ def test_built_in_by_name(site: Site, capture: Capture) -> None:
     ],
     ids=["none", "another's", "own"],
 )
-def test_own_section(site: Site, capture: Capture, more: str, told: str) -> None:
+def test_own_section(site: Site, capture: Capture, more: str, received: str) -> None:
     site.plugin(
         "mine",
         """
-        told = None
+        received = None
 
         def configure(settings):
-            global told
-            told = settings
+            global received
+            received = settings
 
         @hookimpl
         def steward_constrain(cluster):
-            raise ValueError(told)
+            raise ValueError(received)
         """,
     )
     site.configure("mine", more=more)
     info = site.refused(capture("allocate-drbd"))
-    assert info == f"plugin mine: failed: ValueError: {told}"
+    assert info == f"plugin mine: failed: ValueError: {received}"
 
 
 def test_entry_point(distribution: Site, capture: Capture) -> None:

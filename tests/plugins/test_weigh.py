@@ -138,7 +138,7 @@ def score(answer: Answer) -> float:
 
 
 def test_plugins_add_up(site: Site, capture: Capture) -> None:
-    """Two wishes that differ: the heavier weight wins."""
+    """Two preferences that differ: the heavier weight wins."""
     for name, node in (("left", "node1.lab"), ("right", "node2.lab")):
         site.plugin(
             name,

@@ -44,7 +44,7 @@ LATE = (
     "tempfile",
 )
 
-#: Runs a program as its console script does, then tells the modules it imported.
+#: Runs a program as its console script does, then writes the modules it imported.
 DRIVER = """\
 import sys
 from ganeti_steward.core.{module} import {function} as program
@@ -54,7 +54,7 @@ try:
 except SystemExit as err:
     status = err.code
 import json
-with open({told!r}, "w") as file:
+with open({result!r}, "w") as file:
     json.dump([status or 0, sorted(sys.modules)], file)
 """
 
@@ -70,7 +70,7 @@ with open({file!r}, "rb") as request:
     outcome = answer_message(request.read(), parse_options([]), Config())
 status = 0 if b'"success":true' in write_answer(outcome) else 1
 import json
-with open({told!r}, "w") as file:
+with open({result!r}, "w") as file:
     json.dump([status, sorted(sys.modules)], file)
 """
 
@@ -86,15 +86,15 @@ def imported(front: Front, source: str) -> set[str]:
         env={"GNT_STEWARD_CONFIG": str(front.config_file)},
     )
     assert done.returncode == 0, done.stderr
-    status, modules = json.loads((front.path / "told.json").read_text())
+    status, modules = json.loads((front.path / "modules.json").read_text())
     assert status == 0
     assert "ganeti_steward.core" in modules
     return set(modules)
 
 
 def run(front: Front, module: str, function: str, *argv: str) -> set[str]:
-    told = str(front.path / "told.json")
-    source = DRIVER.format(module=module, function=function, argv=list(argv), told=told)
+    result = str(front.path / "modules.json")
+    source = DRIVER.format(module=module, function=function, argv=list(argv), result=result)
     return imported(front, source)
 
 
@@ -109,8 +109,8 @@ def run(front: Front, module: str, function: str, *argv: str) -> set[str]:
     ],
 )
 def test_an_allocation_imports_little(front: Front, name: str) -> None:
-    file, told = str(CAPTURES / f"{name}.in.json"), str(front.path / "told.json")
-    modules = imported(front, DEFAULTS.format(file=file, told=told))
+    file, result = str(CAPTURES / f"{name}.in.json"), str(front.path / "modules.json")
+    modules = imported(front, DEFAULTS.format(file=file, result=result))
     assert "numpy" in modules
     assert not modules & set(LATE)
 
@@ -173,9 +173,9 @@ def test_help_of_a_command(front: Front, command: str) -> None:
     ],
 )
 def test_options_are_documented(front: Front, command: str, options: list[str]) -> None:
-    told = front(command, "--help").out
+    text = front(command, "--help").out
     for option in options:
-        assert option in told
+        assert option in text
 
 
 def test_every_command_has_its_module() -> None:
@@ -248,6 +248,6 @@ def test_reader_goes_away(front: Front) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
-        told = process.stderr.read()
+        errors = process.stderr.read()
         assert process.wait(120) == 1
-    assert told == b""
+    assert errors == b""

@@ -27,7 +27,7 @@ def group_tag(message: Message, group: str, *tags: str) -> None:
 
 
 def ask_for(message: Message, *tags: str, name: str = "") -> None:
-    """Tags of the instance asked about: in the request when it is new."""
+    """Tags of the instance of the request: in the request when it is new."""
     request = message["request"]
     if "tags" in request:
         request["tags"] = list(tags)

@@ -1,6 +1,6 @@
 """A small Placement service: inventory and trees are its own, membership is the verdict's.
 
-It answers the queries recorded from a real service, with the functions the constraint judges
+It answers the queries recorded from a real service, with the functions the plugin evaluates
 nodes with: `by_itself`, `in_tree`, `pool_from` and `reaches`, in the reading "placement".
 """
 
@@ -43,7 +43,7 @@ class Provider:
 
 @dataclass
 class Group:
-    """What one request group asks."""
+    """What one request group requires."""
 
     suffix: str
     resources: dict[str, int] = field(default_factory=dict)
@@ -170,7 +170,7 @@ class Service:
     def _options(
         self, group: Group, root: str, offered: Sequence[Provider]
     ) -> Iterator[tuple[tuple[str, str], ...]]:
-        """Every (class, provider) choice for one group; a class is "" where none is asked."""
+        """Every (class, provider) choice for one group; a class is "" where none is requested."""
         fitting = [p for p in offered if self._qualifies(group, p, root)]
         if group.suffix:
             for one in fitting:

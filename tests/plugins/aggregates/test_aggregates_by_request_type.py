@@ -1,4 +1,4 @@
-"""What is judged of each request type (aggregates 6.6), by tags alone: no plugin is configured."""
+"""What is checked for each request type (aggregates 6.6), by tags alone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_allocate(site: Site, capture: Capture) -> None:
 
 
 def test_multi_allocate(site: Site, capture: Capture) -> None:
-    """Each by its own tags; one that asks nonsense fails alone."""
+    """Each by its own tags; one with a nonsensical tag fails alone."""
     message = capture("multi-allocate-two")
     first, second = message["request"]["instances"]
     put(message, "ssd", "node6.lab")
@@ -49,7 +49,7 @@ def test_multi_allocate(site: Site, capture: Capture) -> None:
 
 
 def test_relocate_drbd(site: Site, capture: Capture) -> None:
-    """Only the new node is judged; the one that stays is told of."""
+    """Only the new node is checked; there is a note on the one that stays."""
     message = capture("relocate-drbd")
     name = message["request"]["name"]
     put(message, "ssd", "node1.lab")
@@ -57,8 +57,8 @@ def test_relocate_drbd(site: Site, capture: Capture) -> None:
     outcome = site.ask(message)
     assert isinstance(outcome, Answer)
     assert outcome.result == ["node1.lab"]
-    told = f"{name} stays on node2.lab as primary, against the rules: it is not in aggregate ssd"
-    assert told in outcome.info
+    note = f"{name} stays on node2.lab as primary, against the rules: it is not in aggregate ssd"
+    assert note in outcome.info
     ask_for(message, "steward:member-of:not:ssd")
     assert "0/1 nodes fit: 1 in forbidden aggregate ssd" in site.refused(message)
 
@@ -133,15 +133,15 @@ def test_balance(site: Site) -> None:
 
 
 def test_hail_is_found_out(site: Site, capture: Capture) -> None:
-    """It does not know the rules; what it does against them is told."""
+    """It does not know the rules; there is a note on what it does against them."""
     site.configure(more=f'[allocators]\nallocate = ["command:{need_hail()}"]\n')
     message = capture("allocate-diskless")
     put(message, "old", *DEFAULT, *RACK2)
     ask_for(message, "steward:member-of:not:old")
     (node,) = site.place(message)
     name = message["request"]["name"]
-    told = f"{name} is placed on {node} as primary, against the rules: it is in aggregate old"
-    assert told in site.ask(message).info
+    note = f"{name} is placed on {node} as primary, against the rules: it is in aggregate old"
+    assert note in site.ask(message).info
 
 
 def test_hail_is_found_out_where_all_is_closed(site: Site, capture: Capture) -> None:

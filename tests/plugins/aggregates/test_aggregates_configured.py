@@ -1,4 +1,4 @@
-"""The section ``[aggregates]`` says the same as tags."""
+"""The section ``[aggregates]`` declares the same as tags."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_the_configuration_says_the_same(site: Site, capture: Capture) -> None:
     del message["nodes"]["node1.lab"]
     for name in [n for n, i in message["instances"].items() if "node1.lab" in i["nodes"]]:
         del message["instances"][name]
-    told = "configuration aggregates.nodes.node1.lab: the cluster has no node1.lab"
-    assert told in site.ask(message).info
+    note = "configuration aggregates.nodes.node1.lab: the cluster has no node1.lab"
+    assert note in site.ask(message).info
 
 
 def test_faults_in_the_configuration_close_everything(site: Site, capture: Capture) -> None:
@@ -72,7 +72,7 @@ def test_a_role_there_is_not_closes_everything(site: Site, capture: Capture) -> 
     assert list(config_faults(config)) == [refusal.partition(" ")[2]]
 
 
-def test_what_nobody_may_ask_for_is_told_where_it_is_said(site: Site, capture: Capture) -> None:
+def test_an_unclaimable_aggregate_is_reported(site: Site, capture: Capture) -> None:
     site.configure(more=CONFIGURED.replace("reservation:r2", "reservation:free"))
     message = capture("allocate-diskless")
     message["request"]["name"] = "strict.lab"

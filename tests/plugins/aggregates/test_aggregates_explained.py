@@ -1,4 +1,4 @@
-"""Why a node is refused, told for each."""
+"""Why a node is refused, for each node."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def test_explained(site: Site, capture: Capture) -> None:
     outcome = site.ask(message, explain=True)
     assert isinstance(outcome, Answer)
     explanation: Any = outcome.explanations[0]
-    told = {(v.node, v.role): v for group in explanation.groups for v in group.nodes}
-    assert (told["node1.lab", "primary"].rule, told["node1.lab", "primary"].reason) == (
+    verdicts = {(v.node, v.role): v for group in explanation.groups for v in group.nodes}
+    assert (verdicts["node1.lab", "primary"].rule, verdicts["node1.lab", "primary"].reason) == (
         "reserved (reservation:*)",
         "it is in aggregate reservation:r1; an instance must request one of reservation:*",
     )
-    assert told["node4.lab", "secondary"].reason == "it is in aggregate old, which is forbidden"
+    assert verdicts["node4.lab", "secondary"].reason == "it is in aggregate old, which is forbidden"
 
 
 @pytest.mark.parametrize("tags", [("steward:member-of:not:zone2",), ()])
@@ -39,11 +39,11 @@ def test_whose_aggregate_it_is(site: Site, capture: Capture, tags: tuple[str, ..
     put(message, "zone2", "node1.lab")
     ask_for(message, *tags)
     explanation: Any = site.ask(message, explain=True).explanations[0]
-    told = {v.node: v.reason for group in explanation.groups for v in group.nodes}
+    verdicts = {v.node: v.reason for group in explanation.groups for v in group.nodes}
     ending = (
         "in aggregate zone2, which is forbidden"
         if tags
         else "in aggregate zone2; an instance must request one of zone*"
     )
-    assert told["node4.lab"] == f"its group is {ending}"
-    assert told["node1.lab"] == f"it is {ending}"
+    assert verdicts["node4.lab"] == f"its group is {ending}"
+    assert verdicts["node1.lab"] == f"it is {ending}"

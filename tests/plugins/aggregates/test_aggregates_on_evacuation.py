@@ -26,8 +26,8 @@ def test_evacuation_of_secondaries(site: Site, capture: Capture) -> None:
     assert name not in [n for n, _, _ in moved]
 
 
-def test_failing_over_is_not_judged(site: Site, capture: Capture) -> None:
-    """Nothing is chosen then; but it is told."""
+def test_failing_over_is_not_checked(site: Site, capture: Capture) -> None:
+    """Nothing is chosen then; but there is a note."""
     message = capture("node-evacuate-primary-drbd")
     name = message["request"]["instances"][0]
     primary, secondary = message["instances"][name]["nodes"]
@@ -35,8 +35,8 @@ def test_failing_over_is_not_judged(site: Site, capture: Capture) -> None:
     put(message, "old", primary, secondary)
     message["instances"][name]["tags"] = ["steward:member-of:not:old"]
     assert site.place(message) == free
-    told = f"{name} stays on {secondary} as primary, against the rules: it is in aggregate old"
-    assert told in site.ask(message).info
+    note = f"{name} stays on {secondary} as primary, against the rules: it is in aggregate old"
+    assert note in site.ask(message).info
 
 
 def test_evacuation_of_everything(site: Site, capture: Capture) -> None:
@@ -80,8 +80,8 @@ def test_preferring_where_an_evacuation_is_blocked(site: Site, capture: Capture)
     assert site.place(message)[0] == []
     site.configure(more='[aggregates]\non-evacuation = "prefer"\n')
     ((_, _, nodes),), _, _ = site.place(message)
-    told = f"{name} is placed on {nodes[0]} as primary, against the rules: it is in aggregate old"
-    assert told in site.ask(message).info
+    note = f"{name} is placed on {nodes[0]} as primary, against the rules: it is in aggregate old"
+    assert note in site.ask(message).info
     # As long as one complies it is taken, whatever the score says.
     for node, other in (("node1.lab", "node2.lab"), ("node2.lab", "node1.lab")):
         message["nodes"][node]["tags"] = ["steward:aggregate:old"]

@@ -1,4 +1,4 @@
-"""What cannot be understood closes, and is told (aggregates 6.7)."""
+"""What cannot be understood closes, and is reported (aggregates 6.7)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_all_faults_of_an_instance_at_once(site: Site, capture: Capture) -> None
 
 
 def test_a_tag_that_ends_too_early(site: Site, capture: Capture) -> None:
-    """What was meant is told as the whole tag, with its role."""
+    """What was meant is shown as the whole tag, with its role."""
     message = capture("allocate-drbd")
     ask_for(message, "steward:member-of.primary", "steward:member-of")
     refusal = site.refused(message)
@@ -57,7 +57,7 @@ def test_what_has_a_faulty_tag_takes_nothing(site: Site, capture: Capture, kind:
 
 
 @pytest.mark.parametrize(
-    ("tag", "told"),
+    ("tag", "fault"),
     [
         ("steward:default-forbidden-prefix:", "the prefix is missing"),
         ("steward:default-forbidden:reservation:", "unknown key 'default-forbidden'"),
@@ -68,19 +68,19 @@ def test_what_has_a_faulty_tag_takes_nothing(site: Site, capture: Capture, kind:
     ],
 )
 def test_a_fault_of_the_cluster_closes_everything(
-    site: Site, capture: Capture, tag: str, told: str
+    site: Site, capture: Capture, tag: str, fault: str
 ) -> None:
     for name in ("allocate-drbd", "relocate-drbd", "allocate-secondary-plain-to-drbd"):
         message = capture(name)
         message["cluster_tags"].append(tag)
         refusal = site.refused(message)
         assert refusal.startswith(f"the cluster: tag {tag!r}: ")
-        assert told in refusal
+        assert fault in refusal
     message = capture("node-evacuate-secondary-drbd")
     message["cluster_tags"].append(tag)
     moved, failed, _ = site.place(message)
     assert moved == []
-    assert all(told in why for _, why in failed)
+    assert all(fault in why for _, why in failed)
 
 
 def test_where_a_key_belongs(site: Site, capture: Capture) -> None:

@@ -25,12 +25,12 @@ from ganeti_steward.plugins.aggregates.tags import INSTANCE, aggregate_tag, read
 
 PLACEMENT: Final[Any] = json.loads((DATA / "membership" / "placement.json").read_text())
 
-#: Cases that are only about the service's own protocol, and why they say nothing here.
+#: Cases that are only about the service's own protocol, and why they do not matter here.
 _UUID = "the service takes UUIDs only; here aggregates have names, and this is one"
 _FORM = "another spelling of a UUID, which names do not have; braces are no part of a name"
 _VERSION = "what an older microversion refuses; there is one version of the language"
 _POLICY = "the service's group_policy; the roles of an instance are always isolated"
-_ORPHAN = "an expression without resources; an instance always asks its nodes for something"
+_ORPHAN = "an expression without resources; an instance always takes something of its nodes"
 _TRAITS = "traits, not aggregates"
 NOT_APPLICABLE: Final = {
     **dict.fromkeys(
@@ -87,13 +87,13 @@ def test_recorded(name: str) -> None:
         return
     found = service.candidates(query)
     if not all("mappings" in one for one in expected["candidates"]):
-        # Older microversions only tell what is taken from whom.
+        # Older microversions only give what is taken from which provider.
         found = {(taken, frozenset()) for taken, _ in found}
     assert found == recorded(expected["candidates"])
 
 
 def plain_only(case: dict[str, Any]) -> bool:
-    """Whether a case asks one thing of one provider, as an instance asks it of a node."""
+    """Whether a case requires one thing of one provider, as an instance does of a node."""
     keys = [key for key, _ in case["params"]]
     resources = dict(case["params"]).get("resources", ",")
     return (
@@ -181,7 +181,7 @@ def test_every_fault_has_its_twin(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", JUDGED)
 def test_expressions_survive_both_spellings(name: str) -> None:
-    """Whatever was asked of the service can be written as tags and read again."""
+    """Every query to the service can be written as tags and read again."""
     case = CASES[name]
     if case["expected"]["status"] == 400:
         return

@@ -46,8 +46,8 @@ def test_a_role_the_instance_does_not_have(site: Site, capture: Capture) -> None
     assert site.place(message) == free
     name = message["request"]["name"]
     for role in ("secondary", "storage"):
-        told = f"{name} has no {role}; what its tags require of one is ignored"
-        assert told in site.ask(message).info
+        note = f"{name} has no {role}; what its tags require of one is ignored"
+        assert note in site.ask(message).info
 
 
 def test_both_readings(site: Site, capture: Capture) -> None:

@@ -29,11 +29,11 @@ SETTINGS = (
 
 def site(*free: str) -> Message:
     """Nodes 4 to 6 are rack2; those named are in the free pool."""
-    told = capture("allocate-diskless")
-    told["cluster_tags"] = [*SETTINGS]
-    for name, node in told["nodes"].items():
+    message = capture("allocate-diskless")
+    message["cluster_tags"] = [*SETTINGS]
+    for name, node in message["nodes"].items():
         node["tags"] = [FREE] if name.partition(".")[0] in free else []
-    return told
+    return message
 
 
 def live(front: Front, ganeti: Tagged, *arguments: str, way: str = "luxi") -> Done:

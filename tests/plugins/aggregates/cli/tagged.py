@@ -33,14 +33,14 @@ def instance(nodes: list[str], *tags: str, template: str = "diskless") -> Messag
 
 
 class Tagged(Ganeti):
-    """Jobs end as soon as they are asked about."""
+    """Jobs end as soon as they are queried."""
 
     def __init__(self, message: Message) -> None:
         super().__init__(message)
         self.done: list[Operation] = []
         """every operation, in its order"""
         self.before: Callable[[Operation], str] = lambda operation: ""
-        """asked before each one; what it says is the error the operation fails with"""
+        """called before each one; returns the error the operation fails with"""
         self._ended: dict[int, str] = {}
 
     def tags(self, kind: str, name: str | None = None) -> list[str]:

@@ -21,8 +21,8 @@ IN = "steward:aggregate:"
 
 def site() -> Message:
     """Two groups of three nodes: r1 on node5, the free pool on node6."""
-    told = capture("allocate-diskless")
-    told["cluster_tags"] = [
+    message = capture("allocate-diskless")
+    message["cluster_tags"] = [
         "steward:default-forbidden-prefix:reservation:",
         "steward:required-prefix:reservation:",
         "steward:pool:nas1:aggregate:slow",
@@ -32,19 +32,19 @@ def site() -> Message:
         "node5.lab": [f"{IN}reservation:r1", f"{IN}alpha"],
         "node6.lab": [f"{IN}reservation:free"],
     }
-    for name, node in told["nodes"].items():
+    for name, node in message["nodes"].items():
         node["tags"] = tags.get(name, [])
-    for group in told["nodegroups"].values():
+    for group in message["nodegroups"].values():
         group["tags"] = [f"{IN}zone2"] if group["name"] == "rack2" else []
-    told["instances"] = {
+    message["instances"] = {
         "mine.lab": instance(["node5.lab"], "reservation:r1"),
         "other.lab": instance(["node1.lab"]),
     }
-    return told
+    return message
 
 
-def on_file(front: Front, what: str, *arguments: str, told: Message | None = None) -> Done:
-    file = front.message(told or site())
+def on_file(front: Front, what: str, *arguments: str, message: Message | None = None) -> Done:
+    file = front.message(message or site())
     return front("aggregate", what, *arguments, "--file", file)
 
 
@@ -72,8 +72,8 @@ def test_list_of_chosen_fields(front: Front) -> None:
 
 
 def test_list_as_data(front: Front) -> None:
-    told = json.loads(on_file(front, "list", "--json").out)
-    assert [one["name"] for one in told] == [
+    rows = json.loads(on_file(front, "list", "--json").out)
+    assert [one["name"] for one in rows] == [
         "alpha",
         "fast",
         "reservation:free",
@@ -81,7 +81,7 @@ def test_list_as_data(front: Front) -> None:
         "slow",
         "zone2",
     ]
-    assert told[3] == {
+    assert rows[3] == {
         "name": "reservation:r1",
         "groups": [],
         "nodes": ["node5.lab"],
@@ -91,8 +91,8 @@ def test_list_as_data(front: Front) -> None:
         "closed": True,
         "instances": ["mine.lab"],
     }
-    told = json.loads(on_file(front, "list", "--json", "-o", "name,closed").out)
-    assert told[0] == {"name": "alpha", "closed": False}
+    rows = json.loads(on_file(front, "list", "--json", "-o", "name,closed").out)
+    assert rows[0] == {"name": "alpha", "closed": False}
 
 
 def test_an_unknown_field(front: Front) -> None:
@@ -120,16 +120,16 @@ def test_show_an_aggregate(front: Front) -> None:
 
 
 def test_show_what_is_requested_and_has_no_members(front: Front) -> None:
-    told = site()
-    told["instances"]["mine.lab"]["tags"] = ["reservation:r9"]
-    done = on_file(front, "show", "reservation:r9", told=told)
+    message = site()
+    message["instances"]["mine.lab"]["tags"] = ["reservation:r9"]
+    done = on_file(front, "show", "reservation:r9", message=message)
     assert "has no members: an instance that requests it is placed nowhere" in done.out
 
 
 def test_show_an_unclaimable_one(front: Front) -> None:
-    told = site()
-    told["cluster_tags"].append("steward:unclaimable:reservation:free")
-    done = on_file(front, "show", "reservation:free", told=told)
+    message = site()
+    message["cluster_tags"].append("steward:unclaimable:reservation:free")
+    done = on_file(front, "show", "reservation:free", message=message)
     assert "  no instance may request it\n" in done.out
     assert "with the tag" not in done.out
 
@@ -159,9 +159,9 @@ def test_show_an_instance(front: Front) -> None:
 
 
 def test_show_a_group_and_what_else_has_its_name(front: Front) -> None:
-    told = site()
-    told["nodes"]["node4.lab"]["tags"] = [f"{IN}rack2"]
-    done = on_file(front, "show", "rack2", told=told)
+    message = site()
+    message["nodes"]["node4.lab"]["tags"] = [f"{IN}rack2"]
+    done = on_file(front, "show", "rack2", message=message)
     one, two = done.out.split("\n\n")
     assert one.startswith("Aggregate rack2\n")
     assert two.splitlines()[:2] == ["Node group rack2", "  in aggregates: zone2"]
@@ -181,12 +181,12 @@ def test_check_finds_nothing(front: Front) -> None:
 
 def test_check(front: Front) -> None:
     """Each with its sentence: where it stands, its tags, those of the hosts and the cluster."""
-    told = site()
-    told["instances"]["other.lab"]["nodes"] = ["node5.lab"]
-    told["instances"]["slip.lab"] = instance(["node1.lab"], "steward:memberof:a")
-    told["nodes"]["node3.lab"]["tags"] = ["steward:agregate:a"]
-    told["cluster_tags"].append("steward:aggregate:a")
-    done = on_file(front, "check", told=told)
+    message = site()
+    message["instances"]["other.lab"]["nodes"] = ["node5.lab"]
+    message["instances"]["slip.lab"] = instance(["node1.lab"], "steward:memberof:a")
+    message["nodes"]["node3.lab"]["tags"] = ["steward:agregate:a"]
+    message["cluster_tags"].append("steward:aggregate:a")
+    done = on_file(front, "check", message=message)
     assert done.status == 1
     lines = done.out.splitlines()
     assert lines[0].startswith("the cluster: tag 'steward:aggregate:a': the whole cluster cannot")
@@ -200,15 +200,15 @@ def test_check(front: Front) -> None:
 
 
 def test_check_as_data(front: Front) -> None:
-    told = site()
-    done = on_file(front, "check", "--json", told=told)
+    message = site()
+    done = on_file(front, "check", "--json", message=message)
     assert (done.status, json.loads(done.out)) == (
         0,
         {"well": True, "faults": [], "misplaced": []},
     )
-    told["instances"]["other.lab"]["nodes"] = ["node6.lab"]
-    told["nodes"]["node3.lab"]["tags"] = ["steward:agregate:a"]
-    done = on_file(front, "check", "--json", told=told)
+    message["instances"]["other.lab"]["nodes"] = ["node6.lab"]
+    message["nodes"]["node3.lab"]["tags"] = ["steward:agregate:a"]
+    done = on_file(front, "check", "--json", message=message)
     assert done.status == 1
     data = json.loads(done.out)
     assert data["well"] is False
@@ -230,17 +230,17 @@ def test_check_tells_of_configured_instances_that_are_not_there(front: Front) ->
     front.configure('[aggregates.instances]\n"mine" = ["alpha"]\n"mine.lab" = ["alpha"]\n')
     done = on_file(front, "check")
     assert (done.status, done.out) == (0, "Nothing is wrong.\n")
-    told = "configuration aggregates.instances.mine: the cluster has no mine now"
-    assert done.err == f"Note: {told}\n"
+    note = "configuration aggregates.instances.mine: the cluster has no mine now"
+    assert done.err == f"Note: {note}\n"
 
 
 def test_check_looks_at_secondaries(front: Front) -> None:
-    told = site()
+    message = site()
     tag = "steward:member-of.secondary:not:zone9"
-    told["instances"]["pair.lab"] = instance(["node1.lab", "node2.lab"], tag, template="drbd")
-    assert on_file(front, "check", told=told).status == 0
-    told["nodes"]["node2.lab"]["tags"] = [f"{IN}zone9"]
-    done = on_file(front, "check", told=told)
+    message["instances"]["pair.lab"] = instance(["node1.lab", "node2.lab"], tag, template="drbd")
+    assert on_file(front, "check", message=message).status == 0
+    message["nodes"]["node2.lab"]["tags"] = [f"{IN}zone9"]
+    done = on_file(front, "check", message=message)
     assert "pair.lab would not be placed on node2.lab as secondary today: " in done.out
 
 
@@ -305,7 +305,7 @@ def test_a_dry_run_writes_nothing(front: Front) -> None:
         (("add", "g" * 64, "pool:" + "p" * 64), ["is longer than 128 characters"]),
     ],
 )
-def test_all_faults_are_told_and_nothing_is_done(
+def test_all_faults_are_printed_and_nothing_is_done(
     front: Front, arguments: tuple[str, ...], faults: list[str]
 ) -> None:
     ganeti = Tagged(site())
@@ -317,11 +317,11 @@ def test_all_faults_are_told_and_nothing_is_done(
 
 
 def test_a_node_with_the_name_of_a_group(front: Front) -> None:
-    told = site()
-    for group in told["nodegroups"].values():
+    message = site()
+    for group in message["nodegroups"].values():
         if group["name"] == "default":
             group["name"] = "node1.lab"
-    ganeti = Tagged(told)
+    ganeti = Tagged(message)
     done = live(front, ganeti, "add", "gold", "node1.lab")
     assert "'node1.lab' is a node and a node group; write node:node1.lab or group:node1" in done.err
     done = live(front, ganeti, "add", "gold", "group:node1.lab")
@@ -350,7 +350,7 @@ def test_one_failure_takes_back_the_others(front: Front, way: str) -> None:
     assert ganeti.tags("nodegroup", "default") == []
 
 
-def test_what_cannot_be_taken_back_is_told(front: Front) -> None:
+def test_what_cannot_be_taken_back_is_printed(front: Front) -> None:
     ganeti = Tagged(site())
 
     def before(operation: Message) -> str:
@@ -361,7 +361,7 @@ def test_what_cannot_be_taken_back_is_told(front: Front) -> None:
     assert f"node node3.lab: no; could not be taken back: '{IN}gold' on node node1" in done.err
 
 
-def test_what_may_come_true_later_is_told(front: Front) -> None:
+def test_what_may_come_true_later_is_printed(front: Front) -> None:
     ganeti = Tagged(site())
 
     def answer(method: str, arguments: list[Any]) -> Any:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 from reserve_front import IN, Meanwhile, Message, inside, live, site
 
 
-def put(told: Message, name: str, node: str, *tags: str) -> None:
+def put(message: Message, name: str, node: str, *tags: str) -> None:
     """An instance without disks."""
-    told["instances"][name] = instance([node], *tags)
+    message["instances"][name] = instance([node], *tags)
 
 
 @pytest.mark.parametrize("way", ["luxi", "rapi"])
@@ -48,10 +48,10 @@ def test_create_and_release(front: Front, way: str) -> None:
 
 
 def test_named_nodes_and_the_list(front: Front) -> None:
-    told = site("node4", "node5", "node6")
-    put(told, "mine.lab", "node1.lab", "reservation:r1")
-    put(told, "squatter.lab", "node6.lab")
-    ganeti = Tagged(told)
+    message = site("node4", "node5", "node6")
+    put(message, "mine.lab", "node1.lab", "reservation:r1")
+    put(message, "squatter.lab", "node6.lab")
+    ganeti = Tagged(message)
     done = live(front, ganeti, "create", "reservation:r1", "node6", "node4.lab", "node6")
     assert done.status == 0
     assert done.err == "Note: instances on these nodes stay there: squatter.lab\n"
@@ -64,10 +64,10 @@ def test_named_nodes_and_the_list(front: Front) -> None:
 
 
 def test_the_list_as_data(front: Front) -> None:
-    told = site("node4", "node5")
-    told["nodes"]["node6.lab"]["tags"] = [f"{IN}reservation:r1"]
-    put(told, "mine.lab", "node6.lab", "reservation:r1")
-    done = live(front, Tagged(told), "list", "--json")
+    message = site("node4", "node5")
+    message["nodes"]["node6.lab"]["tags"] = [f"{IN}reservation:r1"]
+    put(message, "mine.lab", "node6.lab", "reservation:r1")
+    done = live(front, Tagged(message), "list", "--json")
     free, r1 = json.loads(done.out)
     assert (free["state"], free["count"], free["nodes"]) == ("free", 2, ["node4.lab", "node5.lab"])
     assert r1 == {
@@ -130,10 +130,10 @@ def test_extended_at_the_same_time(front: Front) -> None:
 
 def test_which_are_chosen(front: Front) -> None:
     """Usable ones of the named groups, and first those that have no instances."""
-    told = site("node1", "node3", "node4", "node5", "node6")
-    told["nodes"]["node4.lab"]["drained"] = True
-    put(told, "one.lab", "node5.lab")
-    ganeti = Tagged(told)
+    message = site("node1", "node3", "node4", "node5", "node6")
+    message["nodes"]["node4.lab"]["drained"] = True
+    put(message, "one.lab", "node5.lab")
+    ganeti = Tagged(message)
     done = live(front, ganeti, "create", "r1", "--from", "rack2", "--dry-run")
     assert done.out == "would be moved from reservation:free to reservation:r1: node6.lab\n"
     done = live(front, ganeti, "create", "r1", "-n", "2", "--from", "rack2", "--dry-run")
@@ -178,11 +178,11 @@ def test_which_are_chosen(front: Front) -> None:
     ],
 )
 def test_what_cannot_be_done(front: Front, arguments: tuple[str, ...], fault: str) -> None:
-    told = site("node4", "node6")
-    told["cluster_tags"].append("steward:unclaimable:reservation:gold")
+    message = site("node4", "node6")
+    message["cluster_tags"].append("steward:unclaimable:reservation:gold")
     # In the free pool and in a reservation: not free.
-    told["nodes"]["node6.lab"]["tags"].append(f"{IN}reservation:in:x")
-    ganeti = Tagged(told)
+    message["nodes"]["node6.lab"]["tags"].append(f"{IN}reservation:in:x")
+    ganeti = Tagged(message)
     done = live(front, ganeti, *arguments)
     assert (done.status, done.out) == (1, "")
     assert fault in done.err
@@ -190,18 +190,18 @@ def test_what_cannot_be_done(front: Front, arguments: tuple[str, ...], fault: st
 
 
 def test_without_a_prefix(front: Front) -> None:
-    told = site("node4")
-    told["cluster_tags"] = []
-    done = live(front, Tagged(told), "create", "r1")
+    message = site("node4")
+    message["cluster_tags"] = []
+    done = live(front, Tagged(message), "create", "r1")
     assert "has no default-forbidden prefix, so nothing can be reserved" in done.err
-    assert live(front, Tagged(told), "list", "--no-headers").out == ""
+    assert live(front, Tagged(message), "list", "--no-headers").out == ""
 
 
 def test_several_prefixes(front: Front) -> None:
-    told = site("node4")
-    told["cluster_tags"].append("steward:default-forbidden-prefix:license:")
-    told["nodes"]["node5.lab"]["tags"] = [f"{IN}license:free"]
-    ganeti = Tagged(told)
+    message = site("node4")
+    message["cluster_tags"].append("steward:default-forbidden-prefix:license:")
+    message["nodes"]["node5.lab"]["tags"] = [f"{IN}license:free"]
+    ganeti = Tagged(message)
     done = live(front, ganeti, "create", "r1")
     assert "'r1' could be under any of license:, reservation:; write it with its prefix" in done.err
     done = live(front, ganeti, "create", "license:r1")
@@ -211,9 +211,9 @@ def test_several_prefixes(front: Front) -> None:
 
 
 def test_settings_that_cannot_be_read(front: Front) -> None:
-    told = site("node4")
-    told["cluster_tags"].append("steward:default-forbiden-prefix:license:")
-    ganeti = Tagged(told)
+    message = site("node4")
+    message["cluster_tags"].append("steward:default-forbiden-prefix:license:")
+    ganeti = Tagged(message)
     done = live(front, ganeti, "create", "r1")
     assert "the cluster: tag 'steward:default-forbiden-prefix:license:': unknown key" in done.err
     assert ganeti.done == []
@@ -226,23 +226,23 @@ def test_files_are_not_written(front: Front) -> None:
 
 
 def test_a_used_reservation_is_released_by_force_only(front: Front) -> None:
-    told = site()
-    told["nodes"]["node4.lab"]["tags"] = [f"{IN}reservation:r1"]
-    put(told, "there.lab", "node4.lab")
-    put(told, "verdicts.lab", "node1.lab", "reservation:r1")
-    ganeti = Tagged(told)
+    message = site()
+    message["nodes"]["node4.lab"]["tags"] = [f"{IN}reservation:r1"]
+    put(message, "there.lab", "node4.lab")
+    put(message, "client.lab", "node1.lab", "reservation:r1")
+    ganeti = Tagged(message)
     done = live(front, ganeti, "release", "r1")
-    assert "or are on its nodes: verdicts.lab, there.lab; --force releases" in done.err
+    assert "or are on its nodes: client.lab, there.lab; --force releases" in done.err
     assert ganeti.done == []
     assert live(front, ganeti, "release", "r1", "--force").status == 0
     assert inside(ganeti) == {"node4": ["reservation:free"]}
 
 
 def test_a_node_in_two_reservations_stays_in_the_other(front: Front) -> None:
-    told = site()
-    told["nodes"]["node4.lab"]["tags"] = [f"{IN}reservation:r1"]
-    told["nodes"]["node5.lab"]["tags"] = [f"{IN}reservation:r1", f"{IN}reservation:r2"]
-    ganeti = Tagged(told)
+    message = site()
+    message["nodes"]["node4.lab"]["tags"] = [f"{IN}reservation:r1"]
+    message["nodes"]["node5.lab"]["tags"] = [f"{IN}reservation:r1", f"{IN}reservation:r2"]
+    ganeti = Tagged(message)
     done = live(front, ganeti, "release", "r1")
     assert done.out.splitlines() == [
         "moved from reservation:r1 to reservation:free: node4.lab",
@@ -252,10 +252,10 @@ def test_a_node_in_two_reservations_stays_in_the_other(front: Front) -> None:
 
 
 def test_what_is_no_node_is_not_released(front: Front) -> None:
-    told = site()
-    for group in told["nodegroups"].values():
+    message = site()
+    for group in message["nodegroups"].values():
         group["tags"] = [f"{IN}reservation:r1"] if group["name"] == "rack2" else []
-    ganeti = Tagged(told)
+    ganeti = Tagged(message)
     done = live(front, ganeti, "release", "r1")
     assert "reservation:r1 has members that are no nodes" in done.err
     front.configure('[aggregates.nodes]\n"node1.lab" = ["reservation:r2"]\n')

@@ -84,10 +84,10 @@ def test_both_of_two_fail(front: Front) -> None:
 
 def test_a_release_that_fails_is_as_before(front: Front) -> None:
     """Also of nodes that would not go to the free pool."""
-    told = site()
+    message = site()
     for node in ("node4.lab", "node5.lab"):
-        told["nodes"][node]["tags"] = [f"{IN}reservation:r1", f"{IN}reservation:r2"]
-    ganeti = Tagged(told)
+        message["nodes"][node]["tags"] = [f"{IN}reservation:r1", f"{IN}reservation:r2"]
+    ganeti = Tagged(message)
     Meanwhile(ganeti, f"OP_TAGS_DEL node5.lab {IN}reservation:r1", lambda: "the disk is full")
     done = live(front, ganeti, "release", "r1")
     assert (done.status, done.out) == (1, "")
@@ -140,7 +140,7 @@ def test_what_cannot_be_undone_stays_closed(front: Front) -> None:
     assert inside(ganeti) == {"node4": ["reservation:free"], "node5": ["reservation:free"]}
 
 
-def test_nobody_knows_what_became_of_a_job(front: Front) -> None:
+def test_a_job_whose_end_is_unknown(front: Front) -> None:
     """Then nothing is undone: it may still come true."""
     ganeti = Tagged(site("node4"))
     calls = 0
