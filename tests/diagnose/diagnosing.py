@@ -70,7 +70,7 @@ class Site:
         tables: str = "",
         limit: float = 120,
     ) -> None:
-        """Write the configuration; no command is asked unless ``more`` says so."""
+        """Write the configuration; no command is run unless ``more`` configures it."""
         text = f"""
         [diagnose]
         collectors = {json.dumps(collectors)}

@@ -46,11 +46,11 @@ def test_what_a_plugin_says(site: Site) -> None:
 def test_what_it_must_not_say(site: Site) -> None:
     site.plugin("acme", PLUGIN)
     machine = RecordedMachine(site.path, commands={"acmecli show": {"output": "broken"}})
-    _, said = results_of("acme", machine)
-    assert isinstance(said, Unknown)
-    assert "'broken' (known: Ok, live-repair, " in said.reason
-    (said,) = results_of("nosuch", machine)
-    assert "neither a module nor an entry point" in said.reason
+    _, result = results_of("acme", machine)
+    assert isinstance(result, Unknown)
+    assert "'broken' (known: Ok, live-repair, " in result.reason
+    (result,) = results_of("nosuch", machine)
+    assert "neither a module nor an entry point" in result.reason
 
 
 def test_what_was_not_recorded(site: Site) -> None:

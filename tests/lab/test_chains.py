@@ -18,7 +18,7 @@ from .cluster import Lab
 HAIL = "command:/usr/lib/ganeti/iallocators/hail --no-capacity-checks"
 
 #: Seconds until a comparison is logged, at the latest.
-PATIENCE = 60
+TIME_LIMIT = 60
 
 HANGING = """\
 #!/bin/sh
@@ -36,7 +36,7 @@ def no_configuration(lab: Lab) -> Iterator[None]:
 
 def logged(lab: Lab, text: str) -> str:
     """The first line with this text, waited for."""
-    last = time.monotonic() + PATIENCE
+    last = time.monotonic() + TIME_LIMIT
     while True:
         for line in lab.log.read_text().splitlines():
             if text in line:

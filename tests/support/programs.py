@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import dedent
 
 #: Seconds a test waits for something that happens soon.
-PATIENCE = 60
+TIME_LIMIT = 60
 
 
 def program(directory: Path, name: str, source: str, *, shell: str = "/bin/sh") -> str:
@@ -41,7 +41,7 @@ def is_running(pid: int) -> bool:
 def wait_until(happened: object, what: str) -> None:
     """Wait for a function to be true; fails the test when it never is."""
     assert callable(happened)
-    last = time.monotonic() + PATIENCE
+    last = time.monotonic() + TIME_LIMIT
     while not happened():
         assert time.monotonic() < last, f"{what} never happened"
         time.sleep(0.02)

@@ -167,7 +167,7 @@ def test_a_report_from_the_future(agent: Agent) -> None:
     ],
 )
 def test_a_torn_report(agent: Agent, content: bytes) -> None:
-    """The last good one is still told, and judged by its time."""
+    """The last good one is still served, and judged by its time."""
     before = agent.write_report(data={"status": "evacuate"})
     assert agent.get(REPORT)["data"] == {"status": "evacuate"}
     agent.report_file.write_bytes(content)
@@ -183,7 +183,7 @@ def test_a_report_anybody_can_have_left(agent: Agent, kind: str) -> None:
     before = agent.get(REPORT)
     if kind == "another's" and os.geteuid() != 0:
         pytest.skip("only root can give a file away")
-    # While it is there nobody asks: so it is seen as it is in the end.
+    # No request comes while it exists: so only the final state is seen.
     agent.write_report(data={"status": "evacuate"})
     if kind == "writable":
         agent.report_file.chmod(0o666)

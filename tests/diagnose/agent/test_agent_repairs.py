@@ -77,12 +77,16 @@ def test_what_a_command_finds(agent: Agent, commands: Path) -> None:
     """
     program(commands, COMMAND, source, shell="/usr/bin/python3 -sS")
     answer = agent.repair(agent.request())
-    told = json.loads(verify(KEY, answer.body, RSALT))
-    arguments, environment, directory, given = json.loads(told["output"])
+    reported = json.loads(verify(KEY, answer.body, RSALT))
+    arguments, environment, directory, given = json.loads(reported["output"])
     assert (arguments, directory) == ([], "/")
     assert set(environment) <= {"LC_CTYPE"}, "Python sets that by itself"
     assert given == '{"command":"replace-disk","details":["sda"],"status":"live-repair"}'
-    assert (told["status"], told["fault"], told["node"]) == (0, "", this_node().identity)
+    assert (reported["status"], reported["fault"], reported["node"]) == (
+        0,
+        "",
+        this_node().identity,
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,35 +106,35 @@ def test_what_came_of_it(
 ) -> None:
     """Whatever it does, there is an answer, HTTP 200."""
     program(commands, COMMAND, source)
-    told = agent.repaired()
-    assert told["status"] == status
-    assert told["output"].endswith(output)
-    assert len(told["output"]) <= 65536
-    assert fault in told["fault"]
-    assert bool(told["fault"]) is bool(fault)
+    reported = agent.repaired()
+    assert reported["status"] == status
+    assert reported["output"].endswith(output)
+    assert len(reported["output"]) <= 65536
+    assert fault in reported["fault"]
+    assert bool(reported["fault"]) is bool(fault)
 
 
 @pytest.mark.parametrize("source", ["exec sleep 3600", "trap '' TERM; while :; do sleep 0.1; done"])
 def test_a_command_that_hangs(hasty: Agent, commands: Path, source: str) -> None:
     path = program(commands, COMMAND, f"echo $$ > NOTES; echo so far; {source}")
-    told = hasty.repaired()
-    assert (told["status"], told["fault"]) == (None, "killed after 1 s")
-    assert told["output"] == "so far\n"
+    reported = hasty.repaired()
+    assert (reported["status"], reported["fault"]) == (None, "killed after 1 s")
+    assert reported["output"] == "so far\n"
     assert not is_running(int(notes(path)))
 
 
 @pytest.mark.parametrize("start", [b"#!/nowhere/interpreter\n", b"\x7fELF broken", b""])
 def test_a_file_that_is_no_program(agent: Agent, commands: Path, start: bytes) -> None:
     Path(program(commands, COMMAND, "")).write_bytes(start)
-    told = agent.repaired()
-    assert told["status"] is None
-    assert told["fault"].startswith("it could not be started: ")
+    reported = agent.repaired()
+    assert reported["status"] is None
+    assert reported["fault"].startswith("it could not be started: ")
 
 
 def test_a_request_signed_by_ganeti(agent: Agent, repair: str) -> None:
     """And the answer is read by it: its own code from the Debian package."""
-    told = message(node=this_node().identity)
-    (raw,) = ganeti(["sign", KEY.decode(), told, agent.nonce()])
+    reported = message(node=this_node().identity)
+    (raw,) = ganeti(["sign", KEY.decode(), reported, agent.nonce()])
     answer = agent.repair(raw.encode())
     ((read, salt),) = ganeti(["load", KEY.decode(), answer.body.decode()])
     assert (read["purpose"], read["status"], salt) == ("repaired", 0, RSALT)
@@ -178,7 +182,7 @@ def test_refusals_are_all_the_same(agent: Agent, commands: Path, repair: str) ->
             strict=False,
         )
     ]
-    # Who is not listened to is told the same.
+    # A caller that is not accepted gets the same answer.
     answers += [
         agent.repair(b"", "127.0.1.1"),
         agent.ask("POST", "/1/repair/nonce", caller="127.0.1.1"),

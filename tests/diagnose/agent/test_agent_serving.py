@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from agents import FORGER, MASTER, PROGRAM, Agent, configure, running
 from paths import ROOT
-from programs import PATIENCE, is_running, notes, program, wait_until
+from programs import TIME_LIMIT, is_running, notes, program, wait_until
 from repair_requests import KEY
 from whitelists import needs_root, whitelist
 
@@ -31,7 +31,7 @@ REPORT = "/1/report/node/diagnose"
 
 
 def connect(agent: Agent, caller: str) -> socket.socket:
-    return socket.create_connection((agent.address, agent.port), PATIENCE, (caller, 0))
+    return socket.create_connection((agent.address, agent.port), TIME_LIMIT, (caller, 0))
 
 
 def test_slow_clients_hold_up_nobody(agent: Agent) -> None:
@@ -69,7 +69,7 @@ def everything(connection: socket.socket) -> bytes:
 
 
 def test_many_requests_on_one_connection(tmp_path: Path) -> None:
-    """Their answers would fill the memory, and hold up whoever answers, while nobody reads."""
+    """Answers would fill the memory and block a thread while the client does not read."""
     with running(tmp_path) as agent:
         agent.write_report(data={"status": "evacuate", "details": "x" * 100_000})
         greedy = [connect(agent, FORGER) for _ in range(8)]
@@ -83,7 +83,7 @@ def test_many_requests_on_one_connection(tmp_path: Path) -> None:
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[listening.Server]:
-    """A server that has hardly any patience, in a thread; its clock was set back by years."""
+    """A server with a very short time limit, in a thread; its clock was set back by years."""
     monkeypatch.setattr(listening, "LIFE", 0.2)
     monkeypatch.setattr(listening, "_CLEANUP", 0.05)
     server = listening.Server(endless, listening.bind(MASTER, 0))
@@ -105,11 +105,11 @@ def endless(environ: object, start_response: Callable[..., object]) -> list[byte
     return [b"x" * 2**25]
 
 
-@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n\r\n"])
-def test_a_caller_who_neither_speaks_nor_listens(hasty: listening.Server, said: bytes) -> None:
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n\r\n"])
+def test_a_caller_who_neither_speaks_nor_listens(hasty: listening.Server, sent: bytes) -> None:
     place = hasty.socket.getsockname()
-    with socket.create_connection(place, PATIENCE) as one:
-        one.sendall(said)
+    with socket.create_connection(place, TIME_LIMIT) as one:
+        one.sendall(sent)
         wait_until(lambda: hasty.active_channels, "the connection")
         wait_until(lambda: not hasty.active_channels, "that it is closed")
         assert len(everything(one)) < 2**25
@@ -134,7 +134,7 @@ def test_broken_http(agent: Agent, raw: bytes) -> None:
             connection.shutdown(socket.SHUT_WR)
             answer = connection.recv(100)
         except OSError:
-            # It was closed before all was said.
+            # It was closed before all was sent.
             answer = b""
     assert re.match(rb"HTTP/1\.[01] [45]\d\d |$", answer)
     assert agent.get("/") == [1]
@@ -157,7 +157,7 @@ def refused_to_start(path: Path, *options: str, settings: str = "", **environmen
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=TIME_LIMIT,
     )
     assert done.returncode == 1
     assert done.stdout == ""
@@ -168,29 +168,29 @@ def refused_to_start(path: Path, *options: str, settings: str = "", **environmen
 def test_where_it_cannot_listen(tmp_path: Path) -> None:
     with socket.create_server((MASTER, 0)) as other:
         port = str(other.getsockname()[1])
-        said = refused_to_start(tmp_path, "-b", MASTER, "-p", port)
-    assert said == (
+        printed = refused_to_start(tmp_path, "-b", MASTER, "-p", port)
+    assert printed == (
         f"gnt-steward agent: cannot listen at {MASTER} port {port}: Address already in use"
     )
-    said = refused_to_start(tmp_path, "-p", "0", settings='address = "somewhere"')
-    assert said == "gnt-steward agent: 'somewhere' is no IP address to listen at"
-    said = refused_to_start(tmp_path, "-b", "192.0.2.1")
-    assert said.endswith("cannot listen at 192.0.2.1 port 1817: Cannot assign requested address")
-    said = refused_to_start(tmp_path, "-b", MASTER, "-p", "70000")
-    assert said == "gnt-steward agent: there is no TCP port 70000"
+    printed = refused_to_start(tmp_path, "-p", "0", settings='address = "somewhere"')
+    assert printed == "gnt-steward agent: 'somewhere' is no IP address to listen at"
+    printed = refused_to_start(tmp_path, "-b", "192.0.2.1")
+    assert printed.endswith("cannot listen at 192.0.2.1 port 1817: Cannot assign requested address")
+    printed = refused_to_start(tmp_path, "-b", MASTER, "-p", "70000")
+    assert printed == "gnt-steward agent: there is no TCP port 70000"
 
 
 @pytest.mark.skipif(this_node().address != "", reason="this machine is a node of a cluster")
-def test_an_address_nobody_told(tmp_path: Path) -> None:
-    """Never at every address because none was told."""
+def test_an_address_that_is_not_known(tmp_path: Path) -> None:
+    """Never at every address because none was given."""
     found = {place[0] for *_, place in socket.getaddrinfo(this_node().name, None)}
     if not found <= {"127.0.0.1", "127.0.1.1", "::1"}:
         pytest.skip("the name of this machine leads to an address")
-    said = refused_to_start(tmp_path)
-    assert said.startswith("gnt-steward agent: the address of this node cannot be told: ")
+    printed = refused_to_start(tmp_path)
+    assert printed.startswith("gnt-steward agent: the address of this node cannot be told: ")
 
 
-def test_every_address_only_when_told(tmp_path: Path) -> None:
+def test_every_address_only_when_configured(tmp_path: Path) -> None:
     with running(tmp_path, address="0.0.0.0") as agent:
         assert agent.get("/") == [1]
         assert "WARNING the agent listens at every address of this node" in agent.log
@@ -234,13 +234,13 @@ def test_it_ends_with_all_it_has_started(tmp_path: Path, number: signal.Signals)
         options = ("--repair-directory", str(commands))
         with running(tmp_path, *options, settings="repair = true") as agent:
             raw = agent.request()
-            with socket.create_connection((agent.address, agent.port), PATIENCE) as connection:
+            with socket.create_connection((agent.address, agent.port), TIME_LIMIT) as connection:
                 head = f"POST /1/repair HTTP/1.1\r\nContent-Length: {len(raw)}\r\n\r\n"
                 connection.sendall(head.encode() + raw)
                 wait_until(lambda: notes(path), "the repair")
                 command = int(notes(path))
                 agent.process.send_signal(number)
-                assert agent.process.wait(PATIENCE) == 0
+                assert agent.process.wait(TIME_LIMIT) == 0
                 answer = connection.makefile("rb").read()
                 assert answer == b"" or rb"\"status\":-9" in answer
             assert not is_running(command)
@@ -256,14 +256,14 @@ def test_it_ends_what_those_have_started(tmp_path: Path) -> None:
         check = int(notes(path))
         assert is_running(check)
         agent.process.terminate()
-        assert agent.process.wait(PATIENCE) == 0
+        assert agent.process.wait(TIME_LIMIT) == 0
         assert not is_running(check)
 
 
 def in_view_of(agent: Agent, *command: str) -> str:
     """What a command prints that sees the same files as the agent."""
-    told = ["nsenter", "--target", str(agent.process.pid), "--mount", *command]
-    return subprocess.run(told, capture_output=True, text=True, check=True).stdout
+    command_line = ["nsenter", "--target", str(agent.process.pid), "--mount", *command]
+    return subprocess.run(command_line, capture_output=True, text=True, check=True).stdout
 
 
 @needs_root

@@ -26,7 +26,7 @@ def test_it_goes_on_without_memory(
         taken.append(raw)
         raise MemoryError
 
-    thread = Diagnosing([program(tmp_path, "told", "echo told")], {}, take, 0.01, 60)
+    thread = Diagnosing([program(tmp_path, "printed", "echo printed")], {}, take, 0.01, 60)
     thread.start()
     try:
         wait_until(lambda: len(taken) > 2, "another run")

@@ -70,8 +70,8 @@ class Bench:
             answer = self.repairs.repair(caller, raw)
         except Refused:
             return None
-        told: dict[str, Any] = json.loads(verify(self.key_file.read_bytes(), answer, RSALT))
-        return told
+        content: dict[str, Any] = json.loads(verify(self.key_file.read_bytes(), answer, RSALT))
+        return content
 
     def wait(self, seconds: float = LONGEST) -> None:
         """Let every penalty pass."""
@@ -115,17 +115,17 @@ def test_a_repair(bench: Bench) -> None:
 
 
 def test_by_the_nodes_name(bench: Bench) -> None:
-    told = bench.ask(request(bench.nonce(), node=NODE.name))
-    assert told is not None
-    assert told["node"] == NODE.name
+    answer = bench.ask(request(bench.nonce(), node=NODE.name))
+    assert answer is not None
+    assert answer["node"] == NODE.name
 
 
 @pytest.mark.parametrize("status", [1, 255, -9, None])
 def test_whatever_came_of_it_is_an_answer(bench: Bench, status: int | None) -> None:
     bench.execute = lambda _: Outcome(status, "\udcff\0ä", "why")
-    told = bench.ask(request(bench.nonce()))
-    assert told is not None
-    assert (told["status"], told["output"], told["fault"]) == (status, "\udcff\0ä", "why")
+    answer = bench.ask(request(bench.nonce()))
+    assert answer is not None
+    assert (answer["status"], answer["output"], answer["fault"]) == (status, "\udcff\0ä", "why")
 
 
 def test_a_request_is_good_once(bench: Bench, log: pytest.LogCaptureFixture) -> None:
@@ -162,7 +162,7 @@ def test_from_another_address(bench: Bench) -> None:
 
 @pytest.mark.parametrize("text", BAD_TEXTS.values(), ids=BAD_TEXTS.keys())
 def test_signed_but_no_request(bench: Bench, text: str, log: pytest.LogCaptureFixture) -> None:
-    """Whoever has the key, or has had something signed, must still mean exactly this."""
+    """A caller with the key, or with another signed message, must still mean exactly this."""
     assert bench.ask(sign(KEY, text, bench.nonce())) is None
     assert bench.run == []
     assert len(reasons(log)) == 1
@@ -243,7 +243,7 @@ def test_without_a_key(bench: Bench, log: pytest.LogCaptureFixture) -> None:
     assert bench.run == []
     bench.key_file.write_bytes(KEY)
     assert bench.ask(raw) is not None, "that was no guess, and did not use up the nonce"
-    assert reasons(log) == [f"there is no key {bench.key_file}"], "said once"
+    assert reasons(log) == [f"there is no key {bench.key_file}"], "given once"
 
 
 def test_a_key_that_goes_while_it_runs(bench: Bench) -> None:

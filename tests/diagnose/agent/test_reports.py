@@ -1,4 +1,4 @@
-"""The report the agent tells, where the disk it lies on fails."""
+"""The report that the agent serves, when the disk that holds it fails."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def write(path: Path, status: str) -> None:
     os.replace(new, path)
 
 
-def told(reports: Reports) -> Any:
+def reported_status(reports: Reports) -> Any:
     return json.loads(reports.text())["data"]["status"]
 
 
-def test_what_was_read_is_told_while_the_disk_is_dead(tmp_path: Path) -> None:
+def test_what_was_read_is_served_while_the_disk_is_dead(tmp_path: Path) -> None:
     path, disk = tmp_path / "report.json", Disk()
     write(path, "Ok")
     reports = Reports(str(path), 900, lambda: 0, lambda _: True, disk)
-    assert told(reports) == "Ok"
+    assert reported_status(reports) == "Ok"
     write(path, "evacuate")
     disk.left = 0
-    assert told(reports) == "Ok"
-    # It tells that there is another file, and then nothing more.
+    assert reported_status(reports) == "Ok"
+    # It shows that there is another file, and then nothing more.
     disk.left = 1
-    assert told(reports) == "Ok"
+    assert reported_status(reports) == "Ok"
     disk.left = 1000
-    assert told(reports) == "evacuate"
+    assert reported_status(reports) == "evacuate"

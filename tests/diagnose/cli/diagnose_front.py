@@ -15,7 +15,7 @@ from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
 
 @hookimpl
 def steward_diagnose(machine):
-    with open(os.path.dirname(__file__) + "/disk.said") as file:
+    with open(os.path.dirname(__file__) + "/disk.result") as file:
         for number, word in enumerate(file.read().split()):
             if word == "unknown":
                 yield Unknown("disk", "no | answer")
@@ -38,4 +38,4 @@ def configure(front: Front, more: str = "", tables: str = "") -> None:
 
 
 def says(front: Front, words: str) -> None:
-    (front.path / "disk.said").write_text(words)
+    (front.path / "disk.result").write_text(words)

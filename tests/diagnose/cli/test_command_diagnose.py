@@ -78,13 +78,13 @@ def test_verbose(disk: Front) -> None:
     says(disk, "live-repair unknown absent")
     done = disk("diagnose", "-v")
     assert (done.status, done.out) == (0, '{"status":"Ok"}\n')
-    *lines, asked = done.err.splitlines()
+    *lines, ran = done.err.splitlines()
     assert lines == [
         "unknown: disk: no | answer",
         "not applicable: disk: there is none",
         "waiting: disk:0: live-repair, 1 of 3 runs",
     ]
-    assert asked.startswith("ran: disk: ")
+    assert ran.startswith("ran: disk: ")
 
 
 def test_report(disk: Front) -> None:
@@ -297,7 +297,7 @@ def test_a_run_that_is_ended_leaves_nothing_running(disk: Front, number: signal.
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 def test_not_as_root(disk: Front, request: pytest.FixtureRequest) -> None:
-    """The object is told, though nothing can be kept; standard error stays empty."""
+    """The object is printed, though nothing can be stored; standard error stays empty."""
     says(disk, "live-repair")
     disk("diagnose")
     for place in (disk.path, *disk.path.parents[:2]):
@@ -346,7 +346,7 @@ def as_nobody(front: Front, *arguments: str) -> tuple[int, str, str]:
     return os.waitstatus_to_exitcode(ended), streams[0].read_text(), streams[1].read_text()
 
 
-def test_help_tells_the_exit_statuses(disk: Front) -> None:
+def test_help_lists_the_exit_statuses(disk: Front) -> None:
     out = " ".join(disk("diagnose", "--help").out.split())
     for text in ("75 another run is under way", "3 UNKNOWN", "1 nothing is known"):
         assert text in out

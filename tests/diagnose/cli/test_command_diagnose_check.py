@@ -29,7 +29,7 @@ def check(front: Front, what: str) -> tuple[int, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "printed"),
     [
         ('{"status":"Ok"}', ["OK"]),
         (
@@ -52,10 +52,10 @@ def check(front: Front, what: str) -> tuple[int, list[str]]:
         ),
     ],
 )
-def test_check_of_a_file(disk: Front, text: str, told: list[str]) -> None:
+def test_check_of_a_file(disk: Front, text: str, printed: list[str]) -> None:
     status, lines = check(disk, write(disk, text))
-    assert lines == told
-    assert status == (0 if told[-1] == "OK" else 1)
+    assert lines == printed
+    assert status == (0 if printed[-1] == "OK" else 1)
 
 
 def test_check_of_what_is_not_there(disk: Front) -> None:
@@ -72,7 +72,7 @@ def test_check_of_standard_input(disk: Front) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "printed"),
     [
         ("""echo '{"status":"Ok"}'""", ["OK"]),
         ("echo oops; exit 3", ["ended with exit status 3: what it printed is not used", "..."]),
@@ -110,7 +110,7 @@ def test_check_of_standard_input(disk: Front) -> None:
             ["note: prints on standard error, which goes to the log: 'warning'", "OK"],
         ),
         (
-            # Not even a path: what is found must not depend on who asks.
+            # Not even a path: the result must not depend on the caller.
             """[ -z "$HOME$GNT_STEWARD_CONFIG" ] && [ "$PWD" = / ] && [ -z "$(cat)" ] &&
             [ $# = 0 ] && echo '{"status":"Ok"}'""",
             ["OK"],
@@ -122,22 +122,22 @@ def test_check_of_standard_input(disk: Front) -> None:
         ),
     ],
 )
-def test_check_of_a_command(disk: Front, source: str, told: list[str]) -> None:
+def test_check_of_a_command(disk: Front, source: str, printed: list[str]) -> None:
     # Below /tmp nothing of a whitelist may lie.
     path = program(disk.path, "raid", "PATH=/usr/bin:/bin\n" + source)
     status, lines = check(disk, path)
     assert lines.pop(0).startswith("note: would not be run where it is: ")
-    matches(lines, told)
-    assert status == (0 if told[-1] == "OK" else 1)
+    matches(lines, printed)
+    assert status == (0 if printed[-1] == "OK" else 1)
 
 
-def matches(lines: list[str], told: list[str]) -> None:
-    """The lines are those told; ``...`` at an end stands for anything."""
+def matches(lines: list[str], printed: list[str]) -> None:
+    """The lines are those given; ``...`` at an end stands for anything."""
     seen: list[Any] = []
-    for line, wanted in zip(lines, told, strict=False):
+    for line, wanted in zip(lines, printed, strict=False):
         start = wanted.removesuffix("...")
         seen.append(wanted if wanted.endswith("...") and line.startswith(start) else line)
-    assert [*seen, *lines[len(told) :]] == told
+    assert [*seen, *lines[len(printed) :]] == printed
 
 
 def test_check_of_a_command_that_cannot_be_one(disk: Front) -> None:

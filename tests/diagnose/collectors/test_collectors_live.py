@@ -24,28 +24,28 @@ sys.path[:0] = json.loads(sys.argv[2])
 from collected import collect, faults, fine, unknown
 from ganeti_steward.diagnose.sources.local_machine import LocalMachine
 
-def told(when, name, **settings):
-    said = collect(name, LocalMachine(float("inf")), **settings)
-    outcome[f"{when} {name}"] = [faults(said), fine(said), unknown(said)]
+def report(when, name, **settings):
+    results = collect(name, LocalMachine(float("inf")), **settings)
+    outcome[f"{when} {name}"] = [faults(results), fine(results), unknown(results)]
 
 place, outcome = sys.argv[1], {}
 options = ["-o", "loop,errors=remount-ro"]
 subprocess.run(["mount", *options, f"{place}/image", f"{place}/on"], check=True)
 source = subprocess.check_output(["findmnt", "-no", "SOURCE", f"{place}/on"], text=True).strip()
 outcome["device"] = os.path.basename(source)
-told("new", "filesystems")
+report("new", "filesystems")
 with open(f"{place}/on/full", "wb") as file:
     try:
         file.write(bytes(2**26))
         file.flush()
     except OSError:
         pass
-told("full", "filesystems")
+report("full", "filesystems")
 os.unlink(f"{place}/on/full")
 with open(f"/sys/fs/ext4/{outcome['device']}/trigger_fs_error", "w") as file:
     file.write("a test of Ganeti Steward")
-told("broken", "filesystems")
-told("broken", "kernel", ignore=[])
+report("broken", "filesystems")
+report("broken", "kernel", ignore=[])
 json.dump(outcome, sys.stdout)
 """
 

@@ -47,23 +47,25 @@ def test_healthy(case: str) -> None:
 
 @pytest.mark.parametrize("case", ["broken8", "broken9"])
 def test_broken(case: str) -> None:
-    said = collect("drbd", recorded("drbd", case), repair="replace-disks")
-    assert faults(said) == {"drbd": STUCK["drbd"] + LOST["drbd"]}
-    assert {(one.status, one.command) for one in said if isinstance(one, Finding)} == {
+    results = collect("drbd", recorded("drbd", case), repair="replace-disks")
+    assert faults(results) == {"drbd": STUCK["drbd"] + LOST["drbd"]}
+    assert {(one.status, one.command) for one in results if isinstance(one, Finding)} == {
         ("live-repair", "replace-disks")
     }
 
 
 @pytest.mark.parametrize("case", ["broken8", "broken9"])
 def test_a_status_for_each_kind(case: str) -> None:
-    said = collect(
+    results = collect(
         "drbd",
         recorded("drbd", case),
         disk_lost_status="evacuate",
         inconsistent_status="Ok",
         standalone_status="live-repair",
     )
-    assert {(one.status, *one.details["faults"]) for one in said if isinstance(one, Finding)} == {
+    assert {
+        (one.status, *one.details["faults"]) for one in results if isinstance(one, Finding)
+    } == {
         ("evacuate", "local disk lost"),
         ("live-repair", "stands alone"),
     }
@@ -96,9 +98,9 @@ def test_a_status_for_each_kind(case: str) -> None:
 def test_states_of_version_8(
     tmp_path: Path, connection: str, disks: str, expected: dict[str, list[str]]
 ) -> None:
-    said = collect("drbd", eight(tmp_path, connection, "Primary/Secondary", disks))
-    assert faults(said) == expected
-    assert not unknown(said)
+    results = collect("drbd", eight(tmp_path, connection, "Primary/Secondary", disks))
+    assert faults(results) == expected
+    assert not unknown(results)
 
 
 @pytest.mark.parametrize(
@@ -113,9 +115,9 @@ def test_states_of_version_8(
     ],
 )
 def test_words_of_version_8_that_are_not_known(tmp_path: Path, connection: str, disks: str) -> None:
-    said = collect("drbd", eight(tmp_path, connection, "Primary/Secondary", disks))
-    assert set(unknown(said)) == {"drbd"}
-    assert len(said) == 1
+    results = collect("drbd", eight(tmp_path, connection, "Primary/Secondary", disks))
+    assert set(unknown(results)) == {"drbd"}
+    assert len(results) == 1
 
 
 def test_the_finding_stays_while_instances_are_moved_away(tmp_path: Path) -> None:
@@ -124,9 +126,9 @@ def test_the_finding_stays_while_instances_are_moved_away(tmp_path: Path) -> Non
     for left in range(12, 0, -1):
         lines = [line.format(left, "Failed")]
         lines += [line.format(minor, "Diskless") for minor in range(left - 1)]
-        said = collect("drbd", loaded(tmp_path, HEAD_8 + "".join(lines)))
-        assert said == (expected or said)
-        expected = said
+        results = collect("drbd", loaded(tmp_path, HEAD_8 + "".join(lines)))
+        assert results == (expected or results)
+        expected = results
     assert collect("drbd", loaded(tmp_path, HEAD_8)) == OK
 
 
@@ -134,9 +136,9 @@ def test_a_damaged_line_does_not_hide_another(tmp_path: Path) -> None:
     good = " 1: cs:Connected ro:Secondary/Primary ds:Diskless/UpToDate C r-----\n"
     for bad in (" 0: cs:Conn\x00cted ro:Primary\n", " x: cs:Connected ro:Primary\n", "0: \n"):
         text = bad + good if bad.startswith(" 0") else good + bad
-        said = collect("drbd", loaded(tmp_path, HEAD_8 + text))
-        assert faults(said) == LOST
-        assert set(unknown(said)) == {"drbd"}
+        results = collect("drbd", loaded(tmp_path, HEAD_8 + text))
+        assert faults(results) == LOST
+        assert set(unknown(results)) == {"drbd"}
 
 
 def test_nothing_there(tmp_path: Path) -> None:
@@ -149,19 +151,19 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "\n", "version: 7.0.1\n", "version: 10.1\n", " 0: cs:x"])
 def test_a_version_that_is_not_known(tmp_path: Path, text: str) -> None:
-    (said,) = collect("drbd", loaded(tmp_path, text))
-    assert isinstance(said, Unknown)
+    (result,) = collect("drbd", loaded(tmp_path, text))
+    assert isinstance(result, Unknown)
 
 
 def test_what_cannot_be_read(tmp_path: Path) -> None:
-    (said,) = collect("drbd", loaded(tmp_path, HEAD_8, refused={"/proc/drbd": "EIO"}))
-    assert isinstance(said, Unknown)
+    (result,) = collect("drbd", loaded(tmp_path, HEAD_8, refused={"/proc/drbd": "EIO"}))
+    assert isinstance(result, Unknown)
 
 
 def test_version_9_without_its_program(tmp_path: Path) -> None:
-    """The devices are there; that nobody can tell of them is no health."""
-    (said,) = collect("drbd", loaded(tmp_path, HEAD_9))
-    assert said == Unknown("drbd", "drbdsetup cannot be run: No such file or directory")
+    """The devices exist; no program can report on them, so they are not healthy."""
+    (result,) = collect("drbd", loaded(tmp_path, HEAD_9))
+    assert result == Unknown("drbd", "drbdsetup cannot be run: No such file or directory")
 
 
 @pytest.mark.parametrize(
@@ -171,8 +173,8 @@ def test_version_9_without_its_program(tmp_path: Path) -> None:
     ids=lambda ended: str(ended)[:40],
 )
 def test_a_failing_program_is_not_fine(tmp_path: Path, ended: dict[str, Any]) -> None:
-    (said,) = collect("drbd", nine(tmp_path, status_of("healthy9"), **ended))
-    assert isinstance(said, Unknown)
+    (result,) = collect("drbd", nine(tmp_path, status_of("healthy9"), **ended))
+    assert isinstance(result, Unknown)
 
 
 #: What is read of a state; without it, or with nonsense in it, nobody knows.
@@ -182,20 +184,20 @@ ESSENTIAL |= {"peer_devices", "replication-state"}
 
 def test_every_damage_to_a_healthy_state(tmp_path: Path) -> None:
     for path, changed in damaged(status_of("healthy9")):
-        said = collect("drbd", nine(tmp_path, changed))
+        results = collect("drbd", nine(tmp_path, changed))
         if path[-1] in ESSENTIAL:
-            assert said != OK, path
+            assert results != OK, path
         # Only that a device has no disk on purpose is a reason not to call it broken.
-        assert not faults(said) or path[-1] == "client", path
+        assert not faults(results) or path[-1] == "client", path
 
 
 def test_every_damage_to_a_broken_state(tmp_path: Path) -> None:
     for path, changed in damaged(status_of("broken9")):
-        said = collect("drbd", nine(tmp_path, changed))
+        results = collect("drbd", nine(tmp_path, changed))
         # One device stays broken when the other cannot be judged.
-        assert faults(said), path
+        assert faults(results), path
         if path[-1] in ESSENTIAL:
-            assert unknown(said), path
+            assert unknown(results), path
 
 
 @pytest.mark.parametrize("case", ["healthy8", "broken8", "healthy9", "broken9"])

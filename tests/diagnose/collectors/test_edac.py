@@ -14,13 +14,13 @@ MC = "/sys/devices/system/edac/mc"
 
 
 def test_healthy() -> None:
-    said = collect("edac", recorded("edac", "healthy"))
-    assert said == [Finding("edac:mc0", "Ok"), Finding("edac:mc1", "Ok")]
+    results = collect("edac", recorded("edac", "healthy"))
+    assert results == [Finding("edac:mc0", "Ok"), Finding("edac:mc1", "Ok")]
 
 
 def test_broken() -> None:
-    said = collect("edac", recorded("edac", "broken"))
-    assert faults(said) == {
+    results = collect("edac", recorded("edac", "broken"))
+    assert faults(results) == {
         "edac:mc0": [
             "many corrected errors: dimm2 CPU_SrcID#0_MC#0_Chan#1_DIMM#0",
             "uncorrected errors: dimm2 CPU_SrcID#0_MC#0_Chan#1_DIMM#0",
@@ -30,9 +30,9 @@ def test_broken() -> None:
         # A driver that knows the controller only.
         "edac:mc2": ["uncorrected errors"],
     }
-    assert {one.status for one in said if isinstance(one, Finding)} == {"live-repair"}
-    # 900 a day are too near to 1000 to tell.
-    assert unknown(said) == {
+    assert {one.status for one in results if isinstance(one, Finding)} == {"live-repair"}
+    # 900 a day are too near to 1000 to decide.
+    assert unknown(results) == {
         "edac:mc0": "corrected errors too near to the limit to decide: "
         "dimm4 CPU_SrcID#0_MC#0_Chan#2_DIMM#0"
     }
@@ -53,36 +53,36 @@ def test_counters_do_not_show() -> None:
 
 
 def test_settings() -> None:
-    said = collect(
+    results = collect(
         "edac",
         recorded("edac", "broken"),
         corrected_status="Ok",
         uncorrected_status="evacuate",
         corrected_per_day=100000.0,
     )
-    assert fine(said) == ["edac:mc1"]
-    assert [one.status for one in said if isinstance(one, Finding)] == [
+    assert fine(results) == ["edac:mc1"]
+    assert [one.status for one in results if isinstance(one, Finding)] == [
         "evacuate",
         "Ok",
         "evacuate",
     ]
-    # None at all is asked for: then none at all is found where there is none.
-    said = collect("edac", recorded("edac", "healthy"), corrected_per_day=0.0)
-    assert faults(said) == {
+    # The limit is 0: where there is no error at all, nothing is found.
+    results = collect("edac", recorded("edac", "healthy"), corrected_per_day=0.0)
+    assert faults(results) == {
         "edac:mc0": ["many corrected errors: dimm2 CPU_SrcID#0_MC#0_Chan#1_DIMM#0"],
         "edac:mc1": ["many corrected errors: dimm4 CPU_SrcID#1_MC#0_Chan#2_DIMM#0"],
     }
 
 
 def test_errors_of_no_known_module() -> None:
-    said = collect("edac", recorded("edac", "healthy", files={f"{MC}/mc1/ue_count": "1\n"}))
-    assert faults(said) == {"edac:mc1": ["uncorrected errors"]}
+    results = collect("edac", recorded("edac", "healthy", files={f"{MC}/mc1/ue_count": "1\n"}))
+    assert faults(results) == {"edac:mc1": ["uncorrected errors"]}
 
 
 def test_many_errors_of_no_known_module() -> None:
     """As where the firmware reports errors and does not say where they were."""
-    said = collect("edac", recorded("edac", "unplaced"))
-    assert faults(said) == {"edac:mc0": ["many corrected errors"]}
+    results = collect("edac", recorded("edac", "unplaced"))
+    assert faults(results) == {"edac:mc0": ["many corrected errors"]}
     fewer = {f"{MC}/mc0/ce_count": "12012\n"}
     assert fine(collect("edac", recorded("edac", "unplaced", files=fewer))) == ["edac:mc0"]
 
@@ -104,9 +104,9 @@ def test_not_allowed_to_look() -> None:
 @pytest.mark.parametrize("text", ["", "many\n", "-1\n", "\u0663\n", None])
 def test_what_cannot_be_read_is_not_fine(name: str, text: str | None) -> None:
     path = f"{MC}/mc0/{name}" + ("/dimm_ce_count" if name == "dimm2" else "")
-    said = collect("edac", recorded("edac", "healthy", files={path: text}))
-    assert set(unknown(said)) == {"edac:mc0"}
-    assert fine(said) == ["edac:mc1"]
+    results = collect("edac", recorded("edac", "healthy", files={path: text}))
+    assert set(unknown(results)) == {"edac:mc0"}
+    assert fine(results) == ["edac:mc1"]
 
 
 @pytest.mark.parametrize("case", ["healthy", "broken"])

@@ -24,8 +24,8 @@ def mounted(tmp_path: Path, mountinfo: str, fstab: str = "", **changed: Any) -> 
 
 def test_healthy() -> None:
     machine = recorded("filesystems", "healthy")
-    said = collect("filesystems", machine)
-    assert said == [
+    results = collect("filesystems", machine)
+    assert results == [
         Finding("filesystems:/", "Ok"),
         Finding("filesystems:/boot", "Ok"),
         Finding("filesystems:/boot/efi", "Ok"),
@@ -36,20 +36,20 @@ def test_healthy() -> None:
 
 
 def test_broken() -> None:
-    said = collect("filesystems", recorded("filesystems", "broken"))
-    assert faults(said) == {
+    results = collect("filesystems", recorded("filesystems", "broken"))
+    assert faults(results) == {
         "filesystems:/": ["full: blocks"],
-        # fstab asks for a filesystem that can be written to.
+        # fstab lists a filesystem that can be written to.
         "filesystems:/boot": ["read-only"],
         "filesystems:/var": ["errors recorded", "read-only"],
         # What ext4 says since it no longer sets "ro" by itself.
         "filesystems:/var/log": ["errors recorded", "read-only"],
         "filesystems:/srv/spool": ["full: inodes"],
     }
-    assert {one.status for one in said if isinstance(one, Finding)} == {"Ok", "live-repair"}
-    # 97.5 % is between: neither found nor cleared.  And what statvfs cannot tell is not fine.
-    assert set(unknown(said)) == {"filesystems:/srv/scratch", "filesystems:/srv/lost"}
-    assert fine(said) == ["filesystems:/srv/install images"]
+    assert {one.status for one in results if isinstance(one, Finding)} == {"Ok", "live-repair"}
+    # 97.5 % is between: neither found nor cleared. And where statvfs fails, nothing is fine.
+    assert set(unknown(results)) == {"filesystems:/srv/scratch", "filesystems:/srv/lost"}
+    assert fine(results) == ["filesystems:/srv/install images"]
 
 
 @pytest.mark.parametrize(
@@ -90,15 +90,15 @@ def test_the_finding_does_not_creep(tmp_path: Path) -> None:
 def test_read_only(
     tmp_path: Path, options: tuple[str, str], fstab: str, expected: list[str]
 ) -> None:
-    said = collect("filesystems", mounted(tmp_path, ROOT.format(*options), fstab))
-    assert faults(said).get("filesystems:/", []) == expected
-    assert unknown(said) == {}
+    results = collect("filesystems", mounted(tmp_path, ROOT.format(*options), fstab))
+    assert faults(results).get("filesystems:/", []) == expected
+    assert unknown(results) == {}
 
 
 def test_an_unreadable_fstab_is_no_answer(tmp_path: Path) -> None:
     machine = mounted(tmp_path, ROOT.format("ro", "ro"), refused={"/etc/fstab": "EIO"})
-    said = collect("filesystems", machine)
-    assert said == [Unknown("filesystems:/", "/etc/fstab: Input/output error")]
+    results = collect("filesystems", machine)
+    assert results == [Unknown("filesystems:/", "/etc/fstab: Input/output error")]
 
 
 def test_names_that_are_no_text(tmp_path: Path) -> None:
@@ -115,11 +115,11 @@ def test_a_covered_mount_is_not_judged(tmp_path: Path) -> None:
     assert collect("filesystems", machine) == [Finding("filesystems:/srv", "Ok")]
 
 
-def test_what_is_in_doubt_does_not_hide_a_fault(tmp_path: Path) -> None:
+def test_an_unknown_result_does_not_hide_a_fault(tmp_path: Path) -> None:
     space = {"size": 1000, "available": 0, "files": 1000, "files_free": 25}
-    said = collect("filesystems", mounted(tmp_path, ROOT.format("rw", "rw"), space={"/": space}))
-    assert faults(said) == {"filesystems:/": ["full: blocks"]}
-    assert set(unknown(said)) == {"filesystems:/"}
+    results = collect("filesystems", mounted(tmp_path, ROOT.format("rw", "rw"), space={"/": space}))
+    assert faults(results) == {"filesystems:/": ["full: blocks"]}
+    assert set(unknown(results)) == {"filesystems:/"}
 
 
 @pytest.mark.parametrize(
@@ -138,12 +138,14 @@ def test_figures_that_cannot_be_true(
 ) -> None:
     space = {"size": 1000, "available": 500, "files": 1000, "files_free": 500}
     machine = mounted(tmp_path, ROOT.format("rw", "rw"), space={"/": space | changed})
-    said = collect("filesystems", machine)
-    assert (fine(said), len(unknown(said))) == ((["filesystems:/"], 0) if plausible else ([], 1))
+    results = collect("filesystems", machine)
+    assert (fine(results), len(unknown(results))) == (
+        (["filesystems:/"], 0) if plausible else ([], 1)
+    )
 
 
 def test_settings() -> None:
-    said = collect(
+    results = collect(
         "filesystems",
         recorded("filesystems", "broken"),
         ignore=["/var*"],
@@ -151,10 +153,10 @@ def test_settings() -> None:
         read_only_status="evacuate",
         repair="look",
     )
-    assert faults(said) == {"filesystems:/boot": ["read-only"]}
-    assert Finding("filesystems:/boot", "evacuate", "", {"faults": ["read-only"]}) in said
-    said = collect("filesystems", recorded("filesystems", "broken"), repair="look")
-    assert Finding("filesystems:/", "live-repair", "look", {"faults": ["full: blocks"]}) in said
+    assert faults(results) == {"filesystems:/boot": ["read-only"]}
+    assert Finding("filesystems:/boot", "evacuate", "", {"faults": ["read-only"]}) in results
+    results = collect("filesystems", recorded("filesystems", "broken"), repair="look")
+    assert Finding("filesystems:/", "live-repair", "look", {"faults": ["full: blocks"]}) in results
 
 
 def test_no_local_filesystem(tmp_path: Path) -> None:

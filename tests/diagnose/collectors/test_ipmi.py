@@ -31,8 +31,8 @@ def test_healthy() -> None:
 
 
 def test_broken() -> None:
-    said = collect("ipmi", recorded("ipmi", "broken"))
-    assert faults(said) == {
+    results = collect("ipmi", recorded("ipmi", "broken"))
+    assert faults(results) == {
         "ipmi:sensors": [
             "12V: critical",
             "CPU2 Temp: critical",
@@ -48,29 +48,29 @@ def test_broken() -> None:
             "Slot / Connector #0x41: Predictive Failure",
         ],
     }
-    assert {one.status for one in said if isinstance(one, Finding)} == {"live-repair"}
-    assert unknown(said) == {}
+    assert {one.status for one in results if isinstance(one, Finding)} == {"live-repair"}
+    assert unknown(results) == {}
 
 
 def test_a_sensor_that_cannot_be_read_does_not_hide_the_others() -> None:
-    said = collect("ipmi", recorded("ipmi", "flaky"))
-    assert faults(said)["ipmi:sensors"] == ["Fan3B: critical", "ROMB Battery: Failed"]
-    assert unknown(said) == {"ipmi:sensors": "ipmitool ended with status 1"}
+    results = collect("ipmi", recorded("ipmi", "flaky"))
+    assert faults(results)["ipmi:sensors"] == ["Fan3B: critical", "ROMB Battery: Failed"]
+    assert unknown(results) == {"ipmi:sensors": "ipmitool ended with status 1"}
 
 
 def test_a_power_cut_of_the_past_is_no_fault() -> None:
-    said = collect("ipmi", recorded("ipmi", "flaky"))
-    assert faults(said)["ipmi:events"] == ["Battery #0x11: Failed"]
+    results = collect("ipmi", recorded("ipmi", "flaky"))
+    assert faults(results)["ipmi:events"] == ["Battery #0x11: Failed"]
     sel = "1,10/02/2025,04:19:30,Power Supply #0x61,AC lost or out-of-range,Asserted\n"
     assert faults(collect("ipmi", answering(sel=sel)))
 
 
 def test_half_an_event_log_is_none() -> None:
-    """What came to an end is told further down."""
+    """The end of an event is in a later line."""
     sel = "1,10/02/2025,04:19:30,Power Supply #0x61,Failure detected,Asserted\n"
-    said = collect("ipmi", answering(sel={"status": 1, "output": sel}))
-    assert set(unknown(said)) == {"ipmi:events"}
-    assert not faults(said)
+    results = collect("ipmi", answering(sel={"status": 1, "output": sel}))
+    assert set(unknown(results)) == {"ipmi:events"}
+    assert not faults(results)
 
 
 def test_readings_do_not_show() -> None:
@@ -81,11 +81,11 @@ def test_readings_do_not_show() -> None:
 
 def test_settings() -> None:
     broken = recorded("ipmi", "broken")
-    said = collect("ipmi", broken, ignore=["PS?*", "Power Supply*"], event_status="Ok")
-    assert fine(said) == ["ipmi:events"]
-    assert len(faults(said)["ipmi:sensors"]) == 4
-    said = collect("ipmi", broken, ignore=["[!M]*"], event_status="evacuate", repair="order")
-    assert said == [
+    results = collect("ipmi", broken, ignore=["PS?*", "Power Supply*"], event_status="Ok")
+    assert fine(results) == ["ipmi:events"]
+    assert len(faults(results)["ipmi:sensors"]) == 4
+    results = collect("ipmi", broken, ignore=["[!M]*"], event_status="evacuate", repair="order")
+    assert results == [
         Finding("ipmi:sensors", "Ok"),
         Finding(
             "ipmi:events",
@@ -97,12 +97,12 @@ def test_settings() -> None:
 
 
 def test_no_controller_or_no_program(tmp_path: Path) -> None:
-    (said,) = collect("ipmi", RecordedMachine(tmp_path, commands={SDR: {}, SEL: {}}))
-    assert said == NotApplicable("ipmi", "the kernel has no management controller")
-    (said,) = collect("ipmi", recorded("ipmi", "healthy", commands={}))
-    assert said == NotApplicable("ipmi", "there is no ipmitool")
-    (said,) = collect("ipmi", recorded("ipmi", "healthy", refused={"/sys/class/ipmi": "EACCES"}))
-    assert isinstance(said, Unknown)
+    (result,) = collect("ipmi", RecordedMachine(tmp_path, commands={SDR: {}, SEL: {}}))
+    assert result == NotApplicable("ipmi", "the kernel has no management controller")
+    (result,) = collect("ipmi", recorded("ipmi", "healthy", commands={}))
+    assert result == NotApplicable("ipmi", "there is no ipmitool")
+    (result,) = collect("ipmi", recorded("ipmi", "healthy", refused={"/sys/class/ipmi": "EACCES"}))
+    assert isinstance(result, Unknown)
 
 
 @pytest.mark.parametrize(
@@ -114,12 +114,12 @@ def test_no_controller_or_no_program(tmp_path: Path) -> None:
     ],
 )
 def test_a_failure_is_unknown(outcome: Any) -> None:
-    said = collect("ipmi", answering(sdr=outcome))
-    assert set(unknown(said)) == {"ipmi:sensors"}
-    assert fine(said) == ["ipmi:events"]
-    said = collect("ipmi", answering(sel=outcome))
-    assert set(unknown(said)) == {"ipmi:events"}
-    assert fine(said) == ["ipmi:sensors"]
+    results = collect("ipmi", answering(sdr=outcome))
+    assert set(unknown(results)) == {"ipmi:sensors"}
+    assert fine(results) == ["ipmi:events"]
+    results = collect("ipmi", answering(sel=outcome))
+    assert set(unknown(results)) == {"ipmi:events"}
+    assert fine(results) == ["ipmi:sensors"]
 
 
 @pytest.mark.parametrize(
@@ -145,9 +145,9 @@ def test_an_event_of_another_form_is_unknown(sel: str) -> None:
 
 
 def test_a_line_that_is_not_understood_hides_no_fault() -> None:
-    said = collect("ipmi", answering("FAN1,0,RPM,lcr\n???\n"))
-    assert faults(said) == {"ipmi:sensors": ["FAN1: critical"]}
-    assert set(unknown(said)) == {"ipmi:sensors"}
+    results = collect("ipmi", answering("FAN1,0,RPM,lcr\n???\n"))
+    assert faults(results) == {"ipmi:sensors": ["FAN1: critical"]}
+    assert set(unknown(results)) == {"ipmi:sensors"}
 
 
 def test_the_order_of_sensors_does_not_matter() -> None:

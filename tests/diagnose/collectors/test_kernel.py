@@ -25,8 +25,8 @@ def test_healthy() -> None:
 
 
 def test_broken() -> None:
-    said = collect("kernel", recorded("kernel", "broken"))
-    assert faults(said) == {
+    results = collect("kernel", recorded("kernel", "broken"))
+    assert faults(results) == {
         "kernel:0000:3a:00.0": ["fatal PCI Express error"],
         "kernel:cpu": ["uncorrected error reported by the firmware", "uncorrected machine check"],
         "kernel:dm-2": ["filesystem errors"],
@@ -36,13 +36,13 @@ def test_broken() -> None:
         "kernel:sdb": ["I/O errors"],
         "kernel:sde1": ["filesystem errors"],
     }
-    assert {one.status for one in said if isinstance(one, Finding)} == {"live-repair"}
-    assert unknown(said) == {}
+    assert {one.status for one in results if isinstance(one, Finding)} == {"live-repair"}
+    assert unknown(results) == {}
 
 
 def test_settings() -> None:
     broken = recorded("kernel", "broken")
-    said = collect(
+    results = collect(
         "kernel",
         broken,
         window=0.0,
@@ -56,7 +56,7 @@ def test_settings() -> None:
         machine_check_status="Ok",
         repair="look",
     )
-    assert said == [
+    assert results == [
         Finding("kernel:cpu", "evacuate", "", {"faults": ["soft lockup"]}),
         Unknown("kernel:sdb", "some I/O errors"),
         Finding("kernel:sdx", "live-repair", "look", {"faults": ["I/O errors"]}),
@@ -77,22 +77,22 @@ def test_settings() -> None:
 def test_so_many_io_errors(
     tmp_path: Path, count: int, expected: list[str], unsure: dict[str, str]
 ) -> None:
-    said = collect("kernel", logging(tmp_path, *[ERROR.format(7)] * count))
-    assert faults(said).get("kernel:sda", []) == expected
-    assert unknown(said) == unsure
-    assert fine(said) == ([] if expected else ["kernel"])
+    results = collect("kernel", logging(tmp_path, *[ERROR.format(7)] * count))
+    assert faults(results).get("kernel:sda", []) == expected
+    assert unknown(results) == unsure
+    assert fine(results) == ([] if expected else ["kernel"])
 
 
 def test_a_disk_that_fails_now_and_then_is_one_finding() -> None:
     """Errors leave the window one by one, and others come: 5, 4, 5 of them count."""
-    state, told = State(), []
+    state, reported = State(), []
     for hours in (96, 99, 102):
         uptime = {"/proc/uptime": f"{hours * 3600}.00 900.00\n"}
-        said = collect("kernel", recorded("kernel", "sporadic", files=uptime))
-        settled = update(state, said, RunCounts())
-        state = settled.state
-        told.append([finding.source for finding in settled.findings])
-    assert told == [["kernel:sdc"]] * 3
+        results = collect("kernel", recorded("kernel", "sporadic", files=uptime))
+        believed = update(state, results, RunCounts())
+        state = believed.state
+        reported.append([finding.source for finding in believed.findings])
+    assert reported == [["kernel:sdc"]] * 3
 
 
 def test_the_window(tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ def test_programs_cannot_forge(tmp_path: Path) -> None:
 @pytest.mark.parametrize("status", ["a600000000000000", "f600000000000000", "be00000000800400"])
 def test_uncorrected_machine_checks(tmp_path: Path, status: str) -> None:
     text = f"0,1,7,-;mce: [Hardware Error]: CPU 1: Machine Check: 0 Bank 5: {status}\n"
-    said = collect("kernel", logging(tmp_path, text))
-    assert faults(said) == {"kernel:cpu": ["uncorrected machine check"]}
+    results = collect("kernel", logging(tmp_path, text))
+    assert faults(results) == {"kernel:cpu": ["uncorrected machine check"]}
 
 
 @pytest.mark.parametrize("status", ["8c00004a000800c1", "d000000000000000", "9c00000000000000"])
@@ -129,26 +129,26 @@ def test_corrected_machine_checks(tmp_path: Path, status: str) -> None:
 
 def test_order_and_number_of_messages_do_not_show() -> None:
     machine = recorded("kernel", "broken")
-    said = collect("kernel", machine)
+    results = collect("kernel", machine)
     for seed in range(20):
         Random(seed).shuffle(machine.recorded["kernel_log"])
-        assert collect("kernel", machine) == said
+        assert collect("kernel", machine) == results
     machine.recorded["kernel_log"] *= 2
-    assert collect("kernel", machine) == said
+    assert collect("kernel", machine) == results
 
 
 def test_no_log(tmp_path: Path) -> None:
-    (said,) = collect("kernel", RecordedMachine(tmp_path))
-    assert said == Unknown("kernel", "/dev/kmsg: Operation not permitted")
-    (said,) = collect("kernel", logging(tmp_path))
-    assert isinstance(said, Unknown)
+    (result,) = collect("kernel", RecordedMachine(tmp_path))
+    assert result == Unknown("kernel", "/dev/kmsg: Operation not permitted")
+    (result,) = collect("kernel", logging(tmp_path))
+    assert isinstance(result, Unknown)
 
     class Without(RecordedMachine):
         def kernel_log(self) -> list[str]:
             raise FileNotFoundError(2, "No such file or directory", "/dev/kmsg")
 
-    (said,) = collect("kernel", Without(tmp_path))
-    assert isinstance(said, NotApplicable)
+    (result,) = collect("kernel", Without(tmp_path))
+    assert isinstance(result, NotApplicable)
 
 
 @pytest.mark.parametrize("uptime", ["", "long\n", "nan 1\n", "-5.0 1.0\n"])
@@ -160,12 +160,12 @@ def test_an_uptime_of_another_form_is_unknown(tmp_path: Path, uptime: str) -> No
 
 @pytest.mark.parametrize("record", ["", "nonsense", "x,1,2,-;text\n", "4,1,-;text\n", "4,1,2,-\n"])
 def test_a_record_of_another_form(tmp_path: Path, record: str) -> None:
-    said = collect("kernel", logging(tmp_path, record))
-    assert set(unknown(said)) == {"kernel"}
+    results = collect("kernel", logging(tmp_path, record))
+    assert set(unknown(results)) == {"kernel"}
     # It hides nothing.
-    said = collect("kernel", logging(tmp_path, record, *[ERROR.format(7)] * 5))
-    assert faults(said) == {"kernel:sda": ["I/O errors"]}
-    assert set(unknown(said)) == {"kernel"}
+    results = collect("kernel", logging(tmp_path, record, *[ERROR.format(7)] * 5))
+    assert faults(results) == {"kernel:sda": ["I/O errors"]}
+    assert set(unknown(results)) == {"kernel"}
 
 
 @pytest.mark.parametrize("case", ["healthy", "broken"])

@@ -32,8 +32,8 @@ def answering(tmp_path: Path, document: Any, **ended: Any) -> RecordedMachine:
 
 def test_healthy() -> None:
     """A physical volume without a group is nobody's."""
-    said = collect("lvm", recorded("lvm", "healthy"))
-    assert said == [
+    results = collect("lvm", recorded("lvm", "healthy"))
+    assert results == [
         Finding("lvm:emptyvg", "Ok"),
         Finding("lvm:sysvg", "Ok"),
         Finding("lvm:xenvg", "Ok"),
@@ -41,8 +41,8 @@ def test_healthy() -> None:
 
 
 def test_a_physical_volume_is_missing() -> None:
-    said = collect("lvm", recorded("lvm", "broken"), repair="rebuild-vg")
-    assert said == [
+    results = collect("lvm", recorded("lvm", "broken"), repair="rebuild-vg")
+    assert results == [
         Finding("lvm:sysvg", "Ok"),
         Finding("lvm:xenvg", "live-repair", "rebuild-vg", {"faults": ["physical volume missing"]}),
     ]
@@ -58,20 +58,22 @@ def test_the_finding_stays_while_instances_are_moved_away(tmp_path: Path) -> Non
 
 
 def test_incomplete_logical_volumes_may_be_worse() -> None:
-    said = collect("lvm", recorded("lvm", "broken"), partial_status="evacuate")
-    assert {one.status for one in said if isinstance(one, Finding)} == {
+    results = collect("lvm", recorded("lvm", "broken"), partial_status="evacuate")
+    assert {one.status for one in results if isinstance(one, Finding)} == {
         "Ok",
         "live-repair",
         "evacuate",
     }
-    assert faults(said) == {"lvm:xenvg": ["logical volume incomplete", "physical volume missing"]}
+    assert faults(results) == {
+        "lvm:xenvg": ["logical volume incomplete", "physical volume missing"]
+    }
 
 
 def test_a_required_group_is_missing() -> None:
-    said = collect("lvm", recorded("lvm", "healthy"), required=["xenvg", "othervg"])
-    assert faults(said) == {"lvm:othervg": ["volume group missing"]}
-    said = collect("lvm", recorded("lvm", "none"), required=["xenvg"])
-    assert faults(said) == {"lvm:xenvg": ["volume group missing"]}
+    results = collect("lvm", recorded("lvm", "healthy"), required=["xenvg", "othervg"])
+    assert faults(results) == {"lvm:othervg": ["volume group missing"]}
+    results = collect("lvm", recorded("lvm", "none"), required=["xenvg"])
+    assert faults(results) == {"lvm:xenvg": ["volume group missing"]}
 
 
 def test_groups_of_instances() -> None:
@@ -83,16 +85,16 @@ def test_groups_of_instances() -> None:
         NotApplicable("lvm", "there is no volume group")
     ]
     # What has to be there cannot be ignored.
-    said = collect("lvm", machine, ignore=["*"], required=["xenvg"])
-    assert said == [Finding("lvm:xenvg", "Ok")]
+    results = collect("lvm", machine, ignore=["*"], required=["xenvg"])
+    assert results == [Finding("lvm:xenvg", "Ok")]
 
 
 def test_two_groups_of_one_name(tmp_path: Path) -> None:
     document = report("broken")
     document["report"][0]["vg"][0]["vg_name"] = "xenvg"
-    said = collect("lvm", answering(tmp_path, document))
-    assert faults(said) == {"lvm:xenvg": ["physical volume missing"]}
-    assert not fine(said)
+    results = collect("lvm", answering(tmp_path, document))
+    assert faults(results) == {"lvm:xenvg": ["physical volume missing"]}
+    assert not fine(results)
 
 
 def test_nothing_there(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_nothing_there(tmp_path: Path) -> None:
     ]
     none = [NotApplicable("lvm", "there is no volume group")]
     assert collect("lvm", recorded("lvm", "none")) == none
-    # As it is said when a filter leaves no device.
+    # The error of LVM when a filter leaves no device.
     assert collect("lvm", answering(tmp_path, {"report": [{"vg": []}]})) == none
 
 
@@ -120,9 +122,9 @@ def test_nothing_there(tmp_path: Path) -> None:
     ids=lambda ended: str(ended)[:40],
 )
 def test_a_failing_program_is_not_fine(tmp_path: Path, ended: dict[str, Any]) -> None:
-    (said,) = collect("lvm", answering(tmp_path, report("healthy"), **ended), required=["xenvg"])
-    assert isinstance(said, Unknown)
-    assert said.source == "lvm"
+    (result,) = collect("lvm", answering(tmp_path, report("healthy"), **ended), required=["xenvg"])
+    assert isinstance(result, Unknown)
+    assert result.source == "lvm"
 
 
 #: What is read of a report; without it, or with nonsense in it, nobody knows.
@@ -133,23 +135,23 @@ ESSENTIAL |= {"lv_health_status"}
 def test_every_damage_to_a_healthy_report(tmp_path: Path) -> None:
     document = report("healthy")
     for path, changed in damaged(document):
-        said = collect("lvm", answering(tmp_path, changed))
-        assert not faults(said), path
+        results = collect("lvm", answering(tmp_path, changed))
+        assert not faults(results), path
         last, orphan = path[-1], path[:2] == ("report", 3)
         if last in ESSENTIAL and not orphan:
-            assert unknown(said), (path, said)
+            assert unknown(results), (path, results)
             # The group itself is not fine, nor are all when it is not known which it is.
-            assert len(fine(said)) <= 2, (path, said)
+            assert len(fine(results)) <= 2, (path, results)
 
 
 def test_every_damage_to_a_broken_report(tmp_path: Path) -> None:
     for path, changed in damaged(report("broken")):
-        said = collect("lvm", answering(tmp_path, changed))
+        results = collect("lvm", answering(tmp_path, changed))
         if path in (("report",), ("report", 1)):
-            # The group itself is no longer told of.
+            # The group itself is no longer reported.
             continue
-        assert faults(said) or unknown(said), path
-        assert "lvm:xenvg" not in fine(said), path
+        assert faults(results) or unknown(results), path
+        assert "lvm:xenvg" not in fine(results), path
 
 
 def test_damage() -> None:
@@ -168,5 +170,5 @@ def test_order_means_nothing(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("lvm") is None, reason="lvm is not installed")
 @pytest.mark.skipif(os.geteuid() != 0, reason="lvm wants root")
 def test_the_real_program_takes_the_question() -> None:
-    said = collect("lvm", LocalMachine(time.monotonic() + 30))
-    assert not unknown(said)
+    results = collect("lvm", LocalMachine(time.monotonic() + 30))
+    assert not unknown(results)

@@ -22,14 +22,14 @@ def healthy_but(**files: str | None) -> Any:
 
 def test_healthy() -> None:
     """Resyncing, checking, read-auto and spares are no faults; containers are no arrays."""
-    said = collect("md", recorded("md", "healthy"))
-    assert fine(said) == [f"md:md{number}" for number in (0, 1, 126, 2, 3, 4, 5)]
-    assert len(said) == 7
+    results = collect("md", recorded("md", "healthy"))
+    assert fine(results) == [f"md:md{number}" for number in (0, 1, 126, 2, 3, 4, 5)]
+    assert len(results) == 7
 
 
 def test_broken() -> None:
-    said = collect("md", recorded("md", "broken"))
-    assert faults(said) == {
+    results = collect("md", recorded("md", "broken"))
+    assert faults(results) == {
         "md:md0": ["1 of 2 members missing"],
         # It recovers, but is not whole yet.
         "md:md1": ["2 of 5 members missing"],
@@ -41,18 +41,18 @@ def test_broken() -> None:
         # It grows from three members to four.
         "md:md6": ["1 of 4 members missing"],
     }
-    assert {one.status for one in said if isinstance(one, Finding)} == {"live-repair"}
-    assert len(said) == 7
+    assert {one.status for one in results if isinstance(one, Finding)} == {"live-repair"}
+    assert len(results) == 7
 
 
 def test_nothing_there() -> None:
-    (said,) = collect("md", recorded("md", "none"))
-    assert said == NotApplicable("md", "there is no md array")
+    (result,) = collect("md", recorded("md", "none"))
+    assert result == NotApplicable("md", "there is no md array")
 
 
 def test_sysfs_is_not_there() -> None:
-    (said,) = collect("md", recorded("md", "none", refused={"/sys/block": "EACCES"}))
-    assert isinstance(said, Unknown)
+    (result,) = collect("md", recorded("md", "none", refused={"/sys/block": "EACCES"}))
+    assert isinstance(result, Unknown)
 
 
 def test_the_same_until_it_is_whole() -> None:
@@ -69,7 +69,7 @@ def test_the_same_until_it_is_whole() -> None:
 
 
 def test_a_status_for_each_kind() -> None:
-    said = collect(
+    results = collect(
         "md",
         recorded("md", "broken"),
         degraded_status="evacuate",
@@ -79,7 +79,7 @@ def test_a_status_for_each_kind() -> None:
         broken_status="evacuate",
         repair="replace-disk",
     )
-    status = {one.source: one.status for one in said if isinstance(one, Finding)}
+    status = {one.source: one.status for one in results if isinstance(one, Finding)}
     assert status == {
         "md:md0": "evacuate",
         "md:md1": "Ok",
@@ -90,12 +90,12 @@ def test_a_status_for_each_kind() -> None:
         # Reshaping is no recovery.
         "md:md6": "evacuate",
     }
-    assert {one.command for one in said if isinstance(one, Finding)} == {""}
+    assert {one.command for one in results if isinstance(one, Finding)} == {""}
 
 
 def test_the_repair_command_belongs_to_live_repair() -> None:
-    said = collect("md", recorded("md", "broken"), repair="replace-disk", broken_status=EVACUATE)
-    commands = {one.source: one.command for one in said if isinstance(one, Finding)}
+    results = collect("md", recorded("md", "broken"), repair="replace-disk", broken_status=EVACUATE)
+    commands = {one.source: one.command for one in results if isinstance(one, Finding)}
     assert commands["md:md0"] == "replace-disk"
     assert commands["md:md2"] == ""
 
@@ -122,12 +122,12 @@ def test_the_repair_command_belongs_to_live_repair() -> None:
     ],
     ids=str,
 )
-def test_what_is_not_told_is_not_fine(files: dict[str, str | None]) -> None:
-    said = collect("md", healthy_but(**files))
-    assert "md:md0" in unknown(said)
-    assert not faults(said)
+def test_missing_data_is_not_fine(files: dict[str, str | None]) -> None:
+    results = collect("md", healthy_but(**files))
+    assert "md:md0" in unknown(results)
+    assert not faults(results)
     # The others are judged all the same.
-    assert len(fine(said)) == 6
+    assert len(fine(results)) == 6
 
 
 def test_damage() -> None:

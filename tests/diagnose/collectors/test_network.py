@@ -1,4 +1,4 @@
-"""Links of interfaces and bonds, as sysfs tells them."""
+"""Links of interfaces and bonds, as sysfs reports them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def test_what_belongs_to_instances() -> None:
     assert collect("network", machine) == [Finding("network:eno1", "Ok")]
     # In an instance itself, what Xen gives it is its hardware.
     links = machine.recorded["links"] | {f"{NET}/vif7.0/device/subsystem": "../../bus/xen"}
-    said = collect("network", recorded("network", "instances", links=links))
-    assert faults(said) == {"network:vif7.0": ["no link"]}
+    results = collect("network", recorded("network", "instances", links=links))
+    assert faults(results) == {"network:vif7.0": ["no link"]}
 
 
 def test_broken() -> None:
-    said = collect("network", recorded("network", "broken"))
-    assert faults(said) == {
+    results = collect("network", recorded("network", "broken"))
+    assert faults(results) == {
         "network:bond1": ["no link"],
         "network:bond2": ["fewer than 1 ports", "no link"],
         "network:eno2": ["no link"],
@@ -48,19 +48,19 @@ def test_broken() -> None:
         "network:ens1": ["not in the aggregator its bond uses"],
         "network:ens2": ["no link"],
     }
-    assert fine(said) == ["network:bond0", "network:eno1"]
-    assert unknown(said) == {}
-    assert {one.status for one in said if isinstance(one, Finding)} == {"Ok", "live-repair"}
+    assert fine(results) == ["network:bond0", "network:eno1"]
+    assert unknown(results) == {}
+    assert {one.status for one in results if isinstance(one, Finding)} == {"Ok", "live-repair"}
 
 
 def test_settings() -> None:
     broken = recorded("network", "broken")
-    said = collect(
+    results = collect(
         "network", broken, ignore=["bond*", "ens?"], no_link_status="Ok", least_speed=1000.0
     )
-    assert faults(said) == {"network:eno5": ["half duplex", "too slow"]}
-    said = collect("network", broken, ignore=["e*"], least_ports=3, bond_status="evacuate")
-    assert [one for one in said if isinstance(one, Finding) and one.status == "evacuate"] == [
+    assert faults(results) == {"network:eno5": ["half duplex", "too slow"]}
+    results = collect("network", broken, ignore=["e*"], least_ports=3, bond_status="evacuate")
+    assert [one for one in results if isinstance(one, Finding) and one.status == "evacuate"] == [
         Finding("network:bond1", "evacuate", "", {"faults": ["fewer than 3 ports"]}),
         Finding("network:bond2", "evacuate", "", {"faults": ["fewer than 3 ports"]}),
     ]
@@ -68,32 +68,32 @@ def test_settings() -> None:
 
 def test_speeds() -> None:
     healthy = recorded("network", "healthy")
-    said = collect("network", healthy, least_speed=10000.0, speeds=["eno3=1000", "eno*=25000"])
-    assert faults(said) == {"network:eno1": ["too slow"], "network:eno2": ["too slow"]}
+    results = collect("network", healthy, least_speed=10000.0, speeds=["eno3=1000", "eno*=25000"])
+    assert faults(results) == {"network:eno1": ["too slow"], "network:eno2": ["too slow"]}
     # A speed nobody knows is not enough.
     for odd in ("-1\n", "4294967295\n"):
         machine = recorded("network", "healthy", files={f"{NET}/eno3/speed": odd})
-        said = collect("network", machine, least_speed=1000.0)
-        assert set(unknown(said)) == {"network:eno3"}
+        results = collect("network", machine, least_speed=1000.0)
+        assert set(unknown(results)) == {"network:eno3"}
         assert unknown(collect("network", machine)) == {}
-    with pytest.raises(StewardError) as told:
+    with pytest.raises(StewardError) as error:
         collect("network", healthy, speeds=["eno1", "eno2=fast", "=1", "eno3=0", "a=inf", "a=nan"])
-    assert str(told.value) == (
+    assert str(error.value) == (
         "collector.network.speeds: 'eno1', 'eno2=fast', '=1', 'a=inf', 'a=nan' "
         "are not of the form PATTERN=NUMBER"
     )
 
 
 def test_required() -> None:
-    said = collect("network", recorded("network", "healthy"), required=["eno3", "eno4", "eth9"])
-    assert faults(said) == {"network:eno4": ["down"], "network:eth9": ["missing"]}
+    results = collect("network", recorded("network", "healthy"), required=["eno3", "eno4", "eth9"])
+    assert faults(results) == {"network:eno4": ["down"], "network:eth9": ["missing"]}
 
 
 @pytest.mark.parametrize("state", ["going down", "going back"])
 def test_a_link_that_is_changing_is_unknown(state: str) -> None:
     files = {f"{NET}/eno1/bonding_slave/mii_status": f"{state}\n"}
-    said = collect("network", recorded("network", "healthy", files=files))
-    assert set(unknown(said)) == {"network:eno1"}
+    results = collect("network", recorded("network", "healthy", files=files))
+    assert set(unknown(results)) == {"network:eno1"}
 
 
 def test_a_port_that_is_down_is_missed_by_its_bond() -> None:
@@ -118,28 +118,28 @@ def test_a_port_that_is_down_is_missed_by_its_bond() -> None:
     ],
 )
 def test_another_form_is_unknown(path: str, text: str) -> None:
-    said = collect("network", recorded("network", "healthy", files={f"{NET}/{path}": text}))
-    assert set(unknown(said)) == {"network:eno1"}
-    assert fine(said) == ["network:bond0", "network:eno2", "network:eno3"]
+    results = collect("network", recorded("network", "healthy", files={f"{NET}/{path}": text}))
+    assert set(unknown(results)) == {"network:eno1"}
+    assert fine(results) == ["network:bond0", "network:eno2", "network:eno3"]
 
 
 @pytest.mark.parametrize("name", ["carrier", "flags"])
 def test_what_is_refused_is_unknown(name: str) -> None:
     refused = {f"{NET}/eno3/{name}": "EIO"}
-    said = collect("network", recorded("network", "healthy", refused=refused), required=["eno3"])
-    assert set(unknown(said)) == {"network:eno3"}
+    results = collect("network", recorded("network", "healthy", refused=refused), required=["eno3"])
+    assert set(unknown(results)) == {"network:eno3"}
 
 
-def test_a_driver_that_tells_no_speed() -> None:
+def test_a_driver_that_reports_no_speed() -> None:
     refused = {f"{NET}/eno3/speed": "EOPNOTSUPP", f"{NET}/eno3/duplex": "EINVAL"}
-    said = collect("network", recorded("network", "healthy", refused=refused))
-    assert "network:eno3" in fine(said)
+    results = collect("network", recorded("network", "healthy", refused=refused))
+    assert "network:eno3" in fine(results)
 
 
 def test_an_interface_that_is_gone_meanwhile() -> None:
     files: dict[str, Any] = {f"{NET}/vif-web1/flags": None}
-    said = collect("network", recorded("network", "healthy", files=files))
-    assert len(fine(said)) == len(said) == 4
+    results = collect("network", recorded("network", "healthy", files=files))
+    assert len(fine(results)) == len(results) == 4
 
 
 def test_no_hardware(tmp_path: Path) -> None:

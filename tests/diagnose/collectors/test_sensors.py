@@ -30,31 +30,31 @@ def test_healthy() -> None:
 
 
 def test_broken() -> None:
-    said = collect("sensors", recorded("sensors", "broken"), fans=["nct6779:fan1", "*:fan3"])
-    assert faults(said) == {
+    results = collect("sensors", recorded("sensors", "broken"), fans=["nct6779:fan1", "*:fan3"])
+    assert faults(results) == {
         "sensors:coretemp": ["too hot"],
         "sensors:drivetemp": ["too hot"],
         "sensors:nct6779": ["fan1 stands still"],
     }
-    assert unknown(said) == {
+    assert unknown(results) == {
         "sensors:nvme": "too near to the limit to decide",
         "sensors:i350bb": "no temperature is plausible",
     }
-    assert {one.status for one in said if isinstance(one, Finding)} == {"live-repair"}
+    assert {one.status for one in results if isinstance(one, Finding)} == {"live-repair"}
 
 
 def test_which_core_is_hot_does_not_matter() -> None:
     machine = recorded("sensors", "broken")
     readings = machine.recorded["temperatures"]
-    said = set()
+    results = set()
     for hot in range(3):
         for number in range(3):
             readings[number]["current"] = 95.0 + hot if number == hot else 91.0
         Random(hot).shuffle(readings)
-        said.add(str(collect("sensors", machine)))
+        results.add(str(collect("sensors", machine)))
         readings.sort(key=lambda reading: str(reading["label"]))
         readings.sort(key=lambda reading: reading["chip"] != "coretemp")
-    assert len(said) == 1
+    assert len(results) == 1
 
 
 @pytest.mark.parametrize(
@@ -71,28 +71,33 @@ def test_which_core_is_hot_does_not_matter() -> None:
     ],
 )
 def test_the_limit(tmp_path: Path, current: float, expected: str) -> None:
-    (said,) = collect("sensors", one(tmp_path, current, 93.0), margin=3.0)
-    assert (said.status if isinstance(said, Finding) else "unknown") == expected
+    (result,) = collect("sensors", one(tmp_path, current, 93.0), margin=3.0)
+    assert (result.status if isinstance(result, Finding) else "unknown") == expected
 
 
 @pytest.mark.parametrize("critical", [None, 0.0, -1.0, 127.0, 255.0, 65261.85, float("nan")])
 def test_no_limit(tmp_path: Path, critical: float | None) -> None:
-    (said,) = collect("sensors", one(tmp_path, 99.0, critical))
-    assert said == NotApplicable("sensors", "no temperature has a limit")
+    (result,) = collect("sensors", one(tmp_path, 99.0, critical))
+    assert result == NotApplicable("sensors", "no temperature has a limit")
 
 
 def test_settings(tmp_path: Path) -> None:
     healthy = recorded("sensors", "healthy")
-    said = collect("sensors", healthy, limits=["nct6779:SYS*=35", "acpitz=60"], ignore=["nvme*"])
-    assert faults(said) == {"sensors:nct6779": ["too hot"]}
-    assert fine(said) == [
+    results = collect("sensors", healthy, limits=["nct6779:SYS*=35", "acpitz=60"], ignore=["nvme*"])
+    assert faults(results) == {"sensors:nct6779": ["too hot"]}
+    assert fine(results) == [
         "sensors:acpitz",
         "sensors:coretemp",
         "sensors:drivetemp",
         "sensors:i350bb",
     ]
-    said = collect("sensors", healthy, single_limit_chips=["nct*"], ignore=["*:AUXTIN0"])
-    assert fine(said) == ["sensors:coretemp", "sensors:i350bb", "sensors:nct6779", "sensors:nvme"]
+    results = collect("sensors", healthy, single_limit_chips=["nct*"], ignore=["*:AUXTIN0"])
+    assert fine(results) == [
+        "sensors:coretemp",
+        "sensors:i350bb",
+        "sensors:nct6779",
+        "sensors:nvme",
+    ]
     machine = one(tmp_path, 99.0, 90.0)
     assert collect("sensors", machine, hot_status="evacuate") == [
         Finding("sensors:k10temp", "evacuate", "", {"faults": ["too hot"]})
@@ -102,20 +107,20 @@ def test_settings(tmp_path: Path) -> None:
 
 
 def test_a_fan_that_is_not_there_is_unknown() -> None:
-    said = collect("sensors", recorded("sensors", "healthy"), fans=["nct6779:fan7", "w83795:*"])
-    assert unknown(said) == {
+    results = collect("sensors", recorded("sensors", "healthy"), fans=["nct6779:fan7", "w83795:*"])
+    assert unknown(results) == {
         "sensors:nct6779": "there is no fan nct6779:fan7",
         "sensors:w83795": "there is no fan w83795:*",
     }
     machine = recorded("sensors", "healthy")
     machine.recorded["fans"][0]["current"] = float("inf")
-    said = collect("sensors", machine, fans=["nct6779:fan1"])
-    assert unknown(said) == {"sensors:nct6779": "the speed of fan1 is not plausible"}
+    results = collect("sensors", machine, fans=["nct6779:fan1"])
+    assert unknown(results) == {"sensors:nct6779": "the speed of fan1 is not plausible"}
 
 
 def test_nothing_is_measured(tmp_path: Path) -> None:
-    (said,) = collect("sensors", RecordedMachine(tmp_path))
-    assert said == NotApplicable("sensors", "there are no temperatures")
+    (result,) = collect("sensors", RecordedMachine(tmp_path))
+    assert result == NotApplicable("sensors", "there are no temperatures")
 
 
 @pytest.mark.parametrize("case", ["healthy", "broken"])

@@ -26,13 +26,13 @@ def runs(
 ) -> list[Update]:
     """What is believed after each of some runs."""
     believed = []
-    for said in history:
-        believed.append(update(state, said, RunCounts(appear, clear)))
+    for results in history:
+        believed.append(update(state, results, RunCounts(appear, clear)))
         state = believed[-1].state
     return believed
 
 
-def told(
+def believed_each_run(
     history: Sequence[Sequence[CheckResult]], appear: int, clear: int, state: State = CALM
 ) -> list[tuple[Finding, ...]]:
     return [one.findings for one in runs(history, appear, clear, state)]
@@ -43,7 +43,7 @@ def statuses(
 ) -> list[str]:
     """The worst status after each run; ``-`` for none."""
     names = []
-    for findings in told(history, appear, clear, state):
+    for findings in believed_each_run(history, appear, clear, state):
         worst = max((finding.status for finding in findings), key=severity, default="-")
         names.append(worst)
     return names
@@ -51,7 +51,7 @@ def statuses(
 
 def test_without_holding_every_run_counts() -> None:
     history = [[OK], [LIVE], [EVACUATE], [OK], [LIVE, EVACUATE]]
-    assert told(history, 1, 1) == [(), (LIVE,), (EVACUATE,), (), (EVACUATE, LIVE)]
+    assert believed_each_run(history, 1, 1) == [(), (LIVE,), (EVACUATE,), (), (EVACUATE, LIVE)]
 
 
 @pytest.mark.parametrize("runs_needed", [2, 3, 5])
@@ -74,7 +74,7 @@ def test_it_goes_after_so_many_runs() -> None:
 
 
 def test_a_worse_finding_takes_the_place_without_a_gap() -> None:
-    """Nothing wrong is never told between the two."""
+    """The node is never reported as healthy between the two."""
     history: list[list[CheckResult]] = [[LIVE], [LIVE], [EVACUATE], [EVACUATE], [OK]]
     assert statuses(history, 2, 1) == ["-", "live-repair", "live-repair", "evacuate", "-"]
     assert statuses(history[1:], 1, 9) == ["live-repair", "evacuate", "evacuate", "evacuate"]
@@ -88,7 +88,7 @@ def test_a_lesser_finding_has_to_hold_as_if_it_cleared() -> None:
 def test_one_finding_of_two_goes() -> None:
     other = LIVE._replace(details="another")
     both: list[CheckResult] = [LIVE, other]
-    assert told([both, [LIVE], both, [LIVE], [LIVE]], 1, 2) == [
+    assert believed_each_run([both, [LIVE], both, [LIVE], [LIVE]], 1, 2) == [
         *[(other, LIVE)] * 4,
         (LIVE,),
     ]
@@ -105,13 +105,13 @@ def test_what_is_worded_anew_each_time_is_not_hidden() -> None:
     assert statuses(history, 3, 1) == ["-", "-"] + ["live-repair"] * 4
     # Beside a finding that is always there, too.
     more = [[LIVE._replace(details="always"), *run] for run in history]
-    assert [len(found) for found in told(more, 3, 1)] == [0, 0, 1, 1, 1, 2]
+    assert [len(found) for found in believed_each_run(more, 3, 1)] == [0, 0, 1, 1, 1, 2]
 
 
 def test_in_a_streak_counts_what_was_always_there() -> None:
     odd = LIVE._replace(details="odd")
-    assert told([[LIVE, odd], [LIVE], [LIVE]], 3, 1)[-1] == (LIVE,)
-    assert told([[LIVE], [LIVE], [LIVE, odd]], 3, 1)[-1] == (LIVE,)
+    assert believed_each_run([[LIVE, odd], [LIVE], [LIVE]], 3, 1)[-1] == (LIVE,)
+    assert believed_each_run([[LIVE], [LIVE], [LIVE, odd]], 3, 1)[-1] == (LIVE,)
 
 
 def test_unknown_changes_nothing() -> None:
@@ -127,24 +127,24 @@ def test_unknown_covers_its_objects_only() -> None:
     other = Finding("smartest:sda", "evacuate")
     exact = Unknown("smart:sda", "no answer")
     for unknown in (LOST, exact):
-        after = told([[LIVE, other], [unknown]], 1, 1)[-1]
+        after = believed_each_run([[LIVE, other], [unknown]], 1, 1)[-1]
         assert after == (LIVE,)
     elsewhere = Unknown("smart:sdab", "no answer")
-    assert told([[LIVE], [elsewhere]], 1, 1)[-1] == ()
+    assert believed_each_run([[LIVE], [elsewhere]], 1, 1)[-1] == ()
 
 
 def test_an_object_that_is_known_beside_an_unknown_source() -> None:
-    assert told([[LIVE], [LOST, OK]], 1, 1)[-1] == ()
-    assert told([[LIVE], [LOST, EVACUATE]], 1, 1)[-1] == (EVACUATE,)
+    assert believed_each_run([[LIVE], [LOST, OK]], 1, 1)[-1] == ()
+    assert believed_each_run([[LIVE], [LOST, EVACUATE]], 1, 1)[-1] == (EVACUATE,)
 
 
 def test_a_source_that_knows_only_something_takes_nothing_back() -> None:
     part: list[CheckResult] = [Unknown("smart:sda", "half of it was read"), EVACUATE]
-    assert told([[LIVE], part], 1, 1)[-1] == (EVACUATE, LIVE)
-    assert told([[LIVE], [part[0], OK]], 1, 1)[-1] == (LIVE,)
+    assert believed_each_run([[LIVE], part], 1, 1)[-1] == (EVACUATE, LIVE)
+    assert believed_each_run([[LIVE], [part[0], OK]], 1, 1)[-1] == (LIVE,)
 
 
-def test_what_does_not_apply_any_more_stays_and_is_told() -> None:
+def test_what_does_not_apply_any_more_stays_and_is_reported() -> None:
     """A tool that is being upgraded has not repaired a disk."""
     gone = NotApplicable("smart", "there is no smartctl")
     believed = runs([[LIVE], [gone], [gone]], 1, 1)
@@ -171,7 +171,7 @@ def test_a_source_that_is_not_there_any_more_clears() -> None:
 
 
 def test_the_very_first_run_holds_what_must_hold() -> None:
-    """It may have been told before: then nothing must be told without it."""
+    """It may have been reported before: then no report may leave it out."""
     believed = runs([[LIVE], [LIVE], [LIVE]], 3, 1, State())
     assert [one.findings for one in believed] == [(), (), (LIVE,)]
     assert [[one.first for one in run.waiting] for run in believed] == [[True], [True], []]
@@ -181,7 +181,7 @@ def test_the_very_first_run_holds_what_must_hold() -> None:
 
 
 def test_first_heard_later() -> None:
-    """A source that could tell nothing in the first run has a first run of its own."""
+    """A source that returned nothing in the first run has its own first run later."""
     believed = runs([[LOST], [LOST], [LIVE], [LIVE]], 2, 1, State())
     assert [[one.first for one in run.waiting] for run in believed] == [[], [], [True], []]
     # Whatever else became known in the first run is known.
@@ -204,10 +204,13 @@ def test_only_what_is_not_fine_is_kept() -> None:
 
 def test_details_that_only_python_finds_equal() -> None:
     one, true = (LIVE._replace(details={"n": value}) for value in (1, True))
-    assert [type(f[0].details["n"]) for f in told([[one], [true]], 1, 1)] == [int, bool]
+    assert [type(f[0].details["n"]) for f in believed_each_run([[one], [true]], 1, 1)] == [
+        int,
+        bool,
+    ]
 
 
-SAID: st.SearchStrategy[CheckResult] = st.one_of(
+RESULTS: st.SearchStrategy[CheckResult] = st.one_of(
     st.builds(
         Finding,
         st.sampled_from(["smart", "smart:sda", "smart:sdb", "md"]),
@@ -218,26 +221,26 @@ SAID: st.SearchStrategy[CheckResult] = st.one_of(
     st.builds(Unknown, st.sampled_from(["smart", "smart:sda", "md"]), st.just("why")),
     st.builds(NotApplicable, st.sampled_from(["smart", "md"]), st.just("why")),
 )
-HISTORY = st.lists(st.lists(SAID, max_size=4), max_size=8)
+HISTORY = st.lists(st.lists(RESULTS, max_size=4), max_size=8)
 
 
 @given(HISTORY, st.randoms(use_true_random=False), st.integers(1, 3), st.integers(1, 3))
-def test_the_order_of_what_is_said_makes_no_difference(
+def test_the_order_of_results_makes_no_difference(
     history: list[list[CheckResult]], chance: random.Random, appear: int, clear: int
 ) -> None:
-    other = [chance.sample(said, len(said)) for said in history]
+    other = [chance.sample(results, len(results)) for results in history]
     for one, two in zip(
         runs(history, appear, clear, State()), runs(other, appear, clear, State()), strict=True
     ):
         assert (one.state, one.findings, one.waiting) == (two.state, two.findings, two.waiting)
 
 
-@given(HISTORY, st.lists(SAID, max_size=4), st.integers(1, 4), st.integers(1, 4))
+@given(HISTORY, st.lists(RESULTS, max_size=4), st.integers(1, 4), st.integers(1, 4))
 def test_the_same_again_counts_in_the_end(
-    history: list[list[CheckResult]], said: list[CheckResult], appear: int, clear: int
+    history: list[list[CheckResult]], results: list[CheckResult], appear: int, clear: int
 ) -> None:
-    """What is said unchanged for long enough is what is believed, and then nothing waits."""
-    again = [one for one in said if isinstance(one, Finding)]
+    """A result that stays unchanged for long enough is believed, and then nothing waits."""
+    again = [one for one in results if isinstance(one, Finding)]
     last = runs([*history, *[again] * 8], appear, clear)[-1]
     expected = {f for f in again if f.status != "Ok"}
     assert set(last.findings) == expected
@@ -245,12 +248,12 @@ def test_the_same_again_counts_in_the_end(
 
 
 @given(HISTORY, st.integers(1, 3), st.integers(1, 3))
-def test_nothing_is_believed_that_was_never_said(
+def test_nothing_is_believed_that_was_never_reported(
     history: list[list[CheckResult]], appear: int, clear: int
 ) -> None:
     seen: set[Finding] = set()
-    for said, one in zip(history, runs(history, appear, clear), strict=True):
-        seen |= {f for f in said if isinstance(f, Finding)}
+    for results, one in zip(history, runs(history, appear, clear), strict=True):
+        seen |= {f for f in results if isinstance(f, Finding)}
         assert set(one.findings) <= seen
 
 

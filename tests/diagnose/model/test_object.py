@@ -1,4 +1,4 @@
-"""What a diagnose object may be, and that every fault of one is told."""
+"""What a diagnose object may be, and that every fault of one is reported."""
 
 from __future__ import annotations
 
@@ -166,8 +166,8 @@ def test_all_faults_at_once() -> None:
 @pytest.mark.parametrize(
     "garbage", [b"%r{", b'{"status":"Ok"%r}', b'{"status":"Ok"} %r', b'{"a":"%r\xff"}']
 )
-def test_the_same_fault_is_told_in_the_same_words(garbage: bytes) -> None:
-    """Wherever it is: what is said of a node must not change with every run."""
+def test_the_same_fault_gives_the_same_message(garbage: bytes) -> None:
+    """Wherever it is: the message about a node must not change with every run."""
     texts = set()
     for text in ("", "x", "some words", "0" * 1000):
         with pytest.raises(BadObject) as caught:

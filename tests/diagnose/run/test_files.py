@@ -193,8 +193,8 @@ FINDINGS = st.lists(
 @given(st.lists(FINDINGS, max_size=4))
 def test_every_state_survives(history: list[list[Finding | Unknown]]) -> None:
     state = State()
-    for said in history:
-        state = update(state, said, RunCounts(3, 2)).state
+    for results in history:
+        state = update(state, results, RunCounts(3, 2)).state
         again = parse_state(state_bytes(state))
         assert again == state
         assert state_bytes(again) == state_bytes(state)
@@ -247,7 +247,7 @@ GOOD = json.loads(state_bytes(STATE))
     ],
 )
 def test_a_state_that_is_not_understood(tmp_path: Path, raw: bytes) -> None:
-    """It is said, and kept for whoever wants to look at it."""
+    """It is reported, and the file is kept so that it can be examined."""
     file = tmp_path / "state.json"
     file.write_bytes(raw)
     kept = read_state(str(tmp_path))

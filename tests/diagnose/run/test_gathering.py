@@ -1,4 +1,4 @@
-"""All sources asked: their order, and that none of them harms another or the run."""
+"""All sources run: their order, and that none of them harms another or the run."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_a_plugin_that_hangs(site: Site, where: str, hanging: str) -> None:
     assert found[0].source == "endless"
 
 
-def test_what_was_said_before_a_failure_stays(site: Site) -> None:
+def test_results_before_a_failure_stay(site: Site) -> None:
     site.plugin(
         "half",
         """
@@ -200,8 +200,8 @@ def test_no_whitelist(site: Site) -> None:
 def test_a_source_that_says_nothing() -> None:
     silent = Source("silent", list)
     moments = iter(range(10))
-    (asked,) = gather([silent], clock=lambda: float(next(moments)))
-    assert asked[:3] == ("silent", (Unknown("silent", "reported nothing"),), 1.0)
+    (gathered,) = gather([silent], clock=lambda: float(next(moments)))
+    assert gathered[:3] == ("silent", (Unknown("silent", "reported nothing"),), 1.0)
 
 
 def test_many_plugins_in_any_order(site: Site) -> None:
@@ -221,9 +221,11 @@ def test_a_real_machine(site: Site) -> None:
 
     site.machine = this_machine
     site.configure(collectors=COLLECTORS)
-    asked = gather(site.sources())
-    assert [one.source for one in asked] == list(COLLECTORS)
-    reasons = [one.reason for source in asked for one in source.results if isinstance(one, Unknown)]
+    gathered = gather(site.sources())
+    assert [one.source for one in gathered] == list(COLLECTORS)
+    reasons = [
+        one.reason for source in gathered for one in source.results if isinstance(one, Unknown)
+    ]
     assert [reason for reason in reasons if reason.startswith("failed: ")] == []
 
 

@@ -1,4 +1,4 @@
-"""Whole runs: what is told, what is kept, and what happens where nothing can be kept."""
+"""Whole runs: what is reported, what is stored, and what happens where nothing can be stored."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from ganeti_steward.diagnose.run.running import Run
 
-#: Says what a file tells it.
+#: Prints what is in a file.
 DISK = """
 @hookimpl
 def steward_diagnose(machine):
-    with open(os.path.dirname(__file__) + "/disk.said") as file:
+    with open(os.path.dirname(__file__) + "/disk.result") as file:
         for word in file.read().split():
             if word == "unknown":
                 yield Unknown("disk", "no answer")
@@ -32,7 +32,7 @@ def steward_diagnose(machine):
 
 
 def says(site: Site, words: str) -> None:
-    (site.modules / "disk.said").write_text(words)
+    (site.modules / "disk.result").write_text(words)
 
 
 def status(run: Run) -> Any:
@@ -76,7 +76,7 @@ def test_from_run_to_run(disk: Site) -> None:
 
 
 def test_the_first_run(disk: Site) -> None:
-    """A finding that has to hold may have been told before: nothing is told without it."""
+    """A finding that has to stay may have been reported before: no report leaves it out."""
     configure(disk, 3, 1)
     says(disk, "evacuate")
     for number in (1, 2):
@@ -96,7 +96,7 @@ def test_nothing_is_known(disk: Site) -> None:
     run = disk.run()
     assert run.diagnosis.object is None
     assert run.diagnosis.why == "nothing is known about this node: disk: no answer"
-    # What is held from before is told.
+    # What stays from before is reported.
     says(disk, "evacuate")
     disk.run()
     says(disk, "unknown")
@@ -120,7 +120,7 @@ def test_nothing_is_known_beside_what_does_not_apply(disk: Site) -> None:
 
 @pytest.mark.parametrize("damage", ["state", "directory"])
 def test_what_is_lost_is_not_healed(disk: Site, damage: str) -> None:
-    """Not before each source that is unknown now has said something known."""
+    """Not before each source that is unknown now has returned a known result."""
     disk.plugin("fan", "@hookimpl\ndef steward_diagnose(): return [Finding('fan', 'Ok')]")
     disk.configure("disk", "fan")
     says(disk, "evacuate")
@@ -152,7 +152,7 @@ def test_nothing_applies(disk: Site) -> None:
     assert disk.run().diagnosis.object == {"status": "Ok"}
 
 
-def test_a_source_that_is_not_asked_any_more(disk: Site) -> None:
+def test_a_source_that_is_not_run_any_more(disk: Site) -> None:
     says(disk, "evacuate")
     assert status(disk.run()) == "evacuate"
     disk.configure()
@@ -171,7 +171,7 @@ def test_several_commands(disk: Site) -> None:
     assert status(disk.run()) == "evacuate"
 
 
-def test_a_damaged_state_is_told(disk: Site) -> None:
+def test_a_damaged_state_is_reported(disk: Site) -> None:
     disk.run()
     (disk.directory / "state.json").write_text("garbage")
     run = disk.run()
@@ -222,7 +222,7 @@ def test_nothing_is_cleared_where_nothing_can_be_kept(disk: Site) -> None:
 
 
 def test_a_disk_that_has_become_read_only(disk: Site) -> None:
-    """What was found before stays although the source cannot tell any more."""
+    """What was found before stays although the source cannot report any more."""
     says(disk, "evacuate")
     disk.run()
     says(disk, "unknown")
@@ -238,7 +238,7 @@ def test_a_disk_that_has_become_read_only(disk: Site) -> None:
 
 
 def test_without_state(disk: Site) -> None:
-    """What is seen now, and no trace of it; not even the lock is asked for."""
+    """What is seen now, and no trace of it; not even the lock is taken."""
     configure(disk, 3, 3)
     says(disk, "evacuate")
     disk.directory.mkdir(mode=0o700)

@@ -60,9 +60,9 @@ def test_one_process_and_no_more(site: Site, by_program: bool) -> None:
         assert state(pid) == "D"
         for _ in range(2):
             fault = f"not run: a process of an earlier run cannot be killed ({pid})"
-            told = diagnose(site)
-            assert f"unknown: disk: {fault}\n" in told
-            assert "ran: fan: " in told
+            printed = diagnose(site)
+            assert f"unknown: disk: {fault}\n" in printed
+            assert "ran: fan: " in printed
             assert json.loads((site.directory / "stuck.json").read_text()) == kept
     wait_until(lambda: not is_there(Process(pid, started)), "the end of the process")
     site.plugin("disk", "@hookimpl\ndef steward_diagnose():\n    yield Finding('disk', 'Ok')")
@@ -70,17 +70,17 @@ def test_one_process_and_no_more(site: Site, by_program: bool) -> None:
     assert json.loads((site.directory / "stuck.json").read_text()) == {}
 
 
-def test_a_source_that_has_left_something_is_not_asked(site: Site) -> None:
+def test_a_source_that_has_left_something_is_not_run(site: Site) -> None:
     site.plugin("disk", "@hookimpl\ndef steward_diagnose():\n    yield Finding('disk', 'Ok')")
     site.configure("disk")
     site.directory.mkdir(mode=0o700)
     with subprocess.Popen(["sleep", "3600"]) as other:
         started = int(Path(f"/proc/{other.pid}/stat").read_text().rpartition(")")[2].split()[19])
-        for known, asked in ((started, False), (started + 1, True)):
+        for known, is_run in ((started, False), (started + 1, True)):
             write_stuck(str(site.directory), {"disk": frozenset([Process(other.pid, known)])})
-            said = [one for source in site.run().sources for one in source.results]
-            assert (said == [Finding("disk", "Ok")]) == asked
-            assert isinstance(said[0], Unknown) != asked
+            results = [one for source in site.run().sources for one in source.results]
+            assert (results == [Finding("disk", "Ok")]) == is_run
+            assert isinstance(results[0], Unknown) != is_run
         other.send_signal(signal.SIGKILL)
     # A process that has ended, reaped or not, is not there.
     assert not is_there(Process(other.pid, started))

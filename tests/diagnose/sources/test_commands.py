@@ -28,7 +28,7 @@ SHORT = 0.5
 PYTHON = "/usr/bin/python3 -IS"
 
 
-def said(
+def result_of(
     commands: Path, source: str, *, limit: float = LIMIT, shell: str = "/bin/sh"
 ) -> CheckResult:
     """What a script says as the command ``raid``; the processes it notes are ended."""
@@ -46,7 +46,9 @@ def test_finding(commands: Path) -> None:
         echo '{"status": "live-repair", "command": "swap", "details": {"slot": 3}}'
         echo 'slot 3 is bad' >&2
     """
-    assert said(commands, source) == Finding("command:raid", "live-repair", "swap", {"slot": 3})
+    assert result_of(commands, source) == Finding(
+        "command:raid", "live-repair", "swap", {"slot": 3}
+    )
 
 
 ENDINGS = {
@@ -106,7 +108,7 @@ ENDINGS = {
 
 @pytest.mark.parametrize(("source", "reason"), ENDINGS.values(), ids=ENDINGS)
 def test_endings(commands: Path, source: str, reason: str) -> None:
-    assert said(commands, source) == unknown(reason)
+    assert result_of(commands, source) == unknown(reason)
 
 
 HUGE = {
@@ -135,7 +137,7 @@ HUGE = {
 
 @pytest.mark.parametrize(("source", "fault"), HUGE.values(), ids=HUGE)
 def test_huge_values(commands: Path, source: str, fault: str) -> None:
-    found = said(commands, source, shell=PYTHON)
+    found = result_of(commands, source, shell=PYTHON)
     assert found == unknown(f"printed no diagnose object: {fault}")
 
 
@@ -143,7 +145,7 @@ HANGS = {
     "sleeps": "sleep 3600",
     "sleeps after its object": f"{FINE}; sleep 3600",
     "ignores the request": HANGING,
-    "ends well when asked": f"trap 'exit 0' TERM; {FINE}; while :; do sleep 0.05; done",
+    "ends well when signalled": f"trap 'exit 0' TERM; {FINE}; while :; do sleep 0.05; done",
     "turns round": "while :; do :; done",
     "closes its output": "exec >&- 2>&-; sleep 3600",
     "prints, closes, goes on": f"{FINE}; exec >&- 2>&-; sleep 3600",
@@ -156,7 +158,7 @@ HANGS = {
 
 @pytest.mark.parametrize("source", HANGS.values(), ids=HANGS)
 def test_hangs(commands: Path, source: str) -> None:
-    assert said(commands, source, limit=SHORT) == KILLED
+    assert result_of(commands, source, limit=SHORT) == KILLED
 
 
 LEAVES = {
@@ -171,8 +173,8 @@ LEAVES = {
 
 @pytest.mark.parametrize("source", LEAVES.values(), ids=LEAVES)
 def test_leaves_something_behind(commands: Path, source: str) -> None:
-    """It is done, and what it said counts, whoever still holds its output."""
-    assert said(commands, source) == OK
+    """It has ended, and what it printed counts, even if another process holds its output."""
+    assert result_of(commands, source) == OK
 
 
 def test_the_group_is_ended(commands: Path) -> None:
@@ -188,12 +190,12 @@ def test_the_group_is_ended(commands: Path) -> None:
 
 
 def test_errors_do_not_count(commands: Path) -> None:
-    assert said(commands, f"head -c 3000000 /dev/zero >&2; {FINE}") == OK
+    assert result_of(commands, f"head -c 3000000 /dev/zero >&2; {FINE}") == OK
 
 
 def test_errors_are_logged(commands: Path, caplog: pytest.LogCaptureFixture) -> None:
     """For people, so on lines of their own and without what moves a terminal's cursor."""
-    said(commands, rf"printf 'one\033[2J\ntwo\377\n' >&2; {FINE}")
+    result_of(commands, rf"printf 'one\033[2J\ntwo\377\n' >&2; {FINE}")
     assert [record.getMessage() for record in caplog.records] == [
         "command:raid: one\\x1b[2J",
         "command:raid: two\\xff",
@@ -203,8 +205,8 @@ def test_errors_are_logged(commands: Path, caplog: pytest.LogCaptureFixture) -> 
 def test_a_flood_of_errors_does_not_fill_the_log(
     commands: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    said(commands, f"head -c 3000000 /dev/zero >&2; {FINE}")
-    said(commands, f"head -c 3000000 /dev/zero | tr '\\0' '\\n' >&2; {FINE}")
+    result_of(commands, f"head -c 3000000 /dev/zero >&2; {FINE}")
+    result_of(commands, f"head -c 3000000 /dev/zero | tr '\\0' '\\n' >&2; {FINE}")
     assert len(caplog.records) < 500
     assert max(len(record.getMessage()) for record in caplog.records) < 3000
 
@@ -249,7 +251,7 @@ def test_signals_that_do_nothing(commands: Path, monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_no_interpreter(commands: Path, source: str, shell: str, reason: str) -> None:
-    assert said(commands, source, shell=shell) == unknown(reason)
+    assert result_of(commands, source, shell=shell) == unknown(reason)
 
 
 def test_no_program(commands: Path) -> None:
@@ -295,11 +297,11 @@ def test_one_bad_command_does_not_hide_another(commands: Path) -> None:
         ("d", FINE),
     ]:
         program(commands, name, source)
-    names, said_first = find_commands(["*"], str(commands))
+    names, printed_first = find_commands(["*"], str(commands))
     found = [
         one for name in names for one in run_command(name, SHORT, 10**6, directory=str(commands))
     ]
-    assert said_first == []
+    assert printed_first == []
     assert [type(one) for one in found] == [Unknown, Unknown, Unknown, Finding]
     assert found[3] == Finding("command:d", "Ok")
 

@@ -26,14 +26,14 @@ def pool(commands: Path) -> Pool:
     return Pool(str(commands.parent / "pool"), str(commands.parent / "locks"))
 
 
-TELLS_IDS = r"""
+PRINTS_IDS = r"""
     awk 'BEGIN { ORS = "" } /^(Uid|Gid|Groups):/ { $1 = ""; print $0 ";" }' /proc/self/status |
         sed 's/.*/{"status":"Ok","details":"&"}/'
 """
 
 
 def test_pool_user(commands: Path, pool: Pool) -> None:
-    program(commands, "raid", TELLS_IDS)
+    program(commands, "raid", PRINTS_IDS)
     (found,) = run_command("raid", LIMIT, 1000, directory=str(commands), pool=pool)
     assert isinstance(found, Finding)
     user, group, groups = found.details.split(";")[:3]

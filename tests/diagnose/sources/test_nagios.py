@@ -23,7 +23,7 @@ def check(path: str, *arguments: str, **keys: Any) -> Nagios:
     return Nagios(**{"command": (path, *arguments), "time_limit": LIMIT} | keys)
 
 
-def said(directory: Path, source: str, **keys: Any) -> CheckResult:
+def result_of(directory: Path, source: str, **keys: Any) -> CheckResult:
     """What a check says that is a shell script."""
     (one,) = run_check("raid", check(program(directory, "check_raid", source), **keys))
     return one
@@ -52,7 +52,7 @@ def test_three_lines_of_configuration(tmp_path: Path) -> None:
 def test_statuses_where_nothing_is_configured(
     tmp_path: Path, status: int, found: CheckResult
 ) -> None:
-    assert said(tmp_path, f"echo 'the line | figures=1'; exit {status}") == found
+    assert result_of(tmp_path, f"echo 'the line | figures=1'; exit {status}") == found
 
 
 @pytest.mark.parametrize("status", range(4))
@@ -82,7 +82,7 @@ def test_a_meaning_for_each_status(status: int, meaning: str) -> None:
     ],
 )
 def test_text(output: bytes, text: str | None) -> None:
-    """Only where it is asked for: many checks print what changes by itself."""
+    """Only where it is configured: many checks print text that changes by itself."""
     ended = Ended(2, output, b"")
     more = {} if text is None else {"text": text}
     for wanted in (True, False):
@@ -92,7 +92,7 @@ def test_text(output: bytes, text: str | None) -> None:
 
 
 def test_ended_by_a_signal(tmp_path: Path) -> None:
-    assert said(tmp_path, "kill -KILL $$") == Unknown("nagios:raid", "was ended by SIGKILL")
+    assert result_of(tmp_path, "kill -KILL $$") == Unknown("nagios:raid", "was ended by SIGKILL")
 
 
 def test_a_check_that_hangs(tmp_path: Path) -> None:

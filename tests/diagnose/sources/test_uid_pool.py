@@ -174,7 +174,7 @@ def test_ids_of_processes(locks: str, ids: tuple[int, int, int]) -> None:
 
 
 class Hidden:
-    """A process whose owner cannot be told."""
+    """A process whose owner cannot be found."""
 
     info: Final = {"uids": None, "status": "sleeping"}
 

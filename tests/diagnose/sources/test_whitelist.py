@@ -17,7 +17,7 @@ from whitelisted import (
     _group,
     _mode,
     _owner,
-    asked,
+    run_script,
     says,
 )
 from whitelists import needs_root
@@ -31,13 +31,13 @@ pytestmark = needs_root
 @pytest.mark.parametrize("mode", [0o755, 0o700, 0o555, 0o500, 0o711, 0o655])
 def test_a_command_that_may_be_run(commands: Path, mode: int) -> None:
     says(commands, "raid", "good", mode)
-    assert asked(commands) == (0, b"good\n", b"", "")
+    assert run_script(commands) == (0, b"good\n", b"", "")
 
 
 @pytest.mark.parametrize("name", ["raid", "RAID-6_x", "0", "-", "_"])
 def test_names_of_commands(commands: Path, name: str) -> None:
     says(commands, name, "good")
-    assert asked(commands, name).output == b"good\n"
+    assert run_script(commands, name).output == b"good\n"
 
 
 def test_what_a_command_finds(commands: Path) -> None:
@@ -49,9 +49,9 @@ def test_what_a_command_finds(commands: Path) -> None:
         print(json.dumps([sys.argv[1:], environment, os.getcwd(), sys.stdin.read()]))
     """
     program(commands, "raid", source, shell="/usr/bin/python3 -IS")
-    found = json.loads(asked(commands, given=b'{"status":"live-repair"}').output)
+    found = json.loads(run_script(commands, given=b'{"status":"live-repair"}').output)
     assert found == [[], "", "/", '{"status":"live-repair"}']
-    assert json.loads(asked(commands).output)[3] == ""
+    assert json.loads(run_script(commands).output)[3] == ""
 
 
 def test_a_binary_knows_its_name(commands: Path) -> None:
@@ -62,12 +62,12 @@ def test_a_binary_knows_its_name(commands: Path) -> None:
     assert ended.output.split(b"\0")[0] == os.fsencode(commands / "cat")
 
 
-def test_a_script_is_always_told_the_same_name(commands: Path) -> None:
+def test_a_script_always_gets_the_same_name(commands: Path) -> None:
     """However many files its caller holds: a finding may show it."""
     program(commands, "raid", "echo $0")
-    first = asked(commands).output
+    first = run_script(commands).output
     with open(os.devnull), open(os.devnull):
-        assert asked(commands).output == first
+        assert run_script(commands).output == first
 
 
 BAD_NAMES = {
@@ -110,7 +110,7 @@ def test_names_that_are_none(commands: Path, name: str) -> None:
     says(commands / "sub", "raid", "bad")
     says(commands, "raid.sh", "bad")
     with pytest.raises(Forbidden, match="is no name of a command"):
-        asked(commands, name)
+        run_script(commands, name)
 
 
 @pytest.mark.parametrize(("spoil", "fault"), BAD_FILES)
@@ -118,7 +118,7 @@ def test_files_that_are_not_run(commands: Path, spoil: Callable[[Path], None], f
     file = says(commands, "raid", "bad")
     spoil(file)
     with pytest.raises(Forbidden) as caught:
-        asked(commands)
+        run_script(commands)
     assert str(caught.value) == fault.format(file)
 
 
@@ -133,7 +133,7 @@ BAD_DIRECTORIES = [
 
 
 @pytest.mark.parametrize(("spoil", "fault"), BAD_DIRECTORIES)
-@pytest.mark.parametrize("ask", [asked, lambda path: listing(str(path))], ids=["run", "list"])
+@pytest.mark.parametrize("ask", [run_script, lambda path: listing(str(path))], ids=["run", "list"])
 def test_directories_in_which_nothing_is_run(
     commands: Path,
     ask: Callable[[Path], object],
@@ -154,7 +154,7 @@ def test_a_whitelist_that_is_none(commands: Path) -> None:
         (file, f"{file} is no directory"),
     ]:
         with pytest.raises(Forbidden) as caught:
-            asked(place)
+            run_script(place)
         assert str(caught.value) == fault
 
 
@@ -166,32 +166,32 @@ def test_parents_in_which_others_can_write(
     below = commands.parent / "a" / "b"
     below.mkdir(parents=True)
     says(below, "raid", "good")
-    assert asked(below).output == b"good\n"
+    assert run_script(below).output == b"good\n"
     spoil(commands.parent)
     with pytest.raises(Forbidden) as caught:
-        asked(below)
+        run_script(below)
     assert str(caught.value) == fault.format(commands.parent)
 
 
 def test_below_tmp(tmp_path: Path) -> None:
     says(tmp_path, "raid", "bad")
     with pytest.raises(Forbidden, match="/tmp can be written to by others than root"):
-        asked(tmp_path)
+        run_script(tmp_path)
 
 
 def test_no_descriptor_is_left(commands: Path) -> None:
     says(commands, "raid", "good")
     (commands / "open").symlink_to("/tmp/nosuch")
     before = os.listdir("/proc/self/fd")
-    asked(commands)
+    run_script(commands)
     for name in ("open", "nosuch", "a b"):
         with pytest.raises(Forbidden):
-            asked(commands, name)
+            run_script(commands, name)
     assert os.listdir("/proc/self/fd") == before
 
 
 def test_listing(commands: Path) -> None:
-    """Everything, unchecked: what is wrong with one is told where it is to be run."""
+    """Everything, unchecked: faults of a script are reported where it is to be run."""
     for name in ("raid", "b", "raid.dpkg-old", ".hidden"):
         says(commands, name, "good", 0o644)
     (commands / "a").mkdir()

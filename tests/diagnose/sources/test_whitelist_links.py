@@ -10,7 +10,7 @@ import pytest
 from whitelisted import (
     BAD_FILES,
     BAD_PARENTS,
-    asked,
+    run_script,
     says,
 )
 from whitelists import needs_root
@@ -27,10 +27,10 @@ def test_links_to_files_that_are_not_run(
     """A link is as good as its target."""
     target = says(commands.parent, "tool", "bad")
     (commands / "raid").symlink_to(target)
-    assert asked(commands).output == b"bad\n"
+    assert run_script(commands).output == b"bad\n"
     spoil(target)
     with pytest.raises(Forbidden) as caught:
-        asked(commands)
+        run_script(commands)
     assert str(caught.value) == fault.format(target)
 
 
@@ -45,14 +45,14 @@ def test_links_outside(commands: Path) -> None:
     (commands / "over").symlink_to("../over/deep/tool")
     (commands / "again").symlink_to("over")
     for name in ("absolute", "relative", "over", "again"):
-        assert asked(commands, name).output == b"good\n"
+        assert run_script(commands, name).output == b"good\n"
 
 
 def test_a_whitelist_that_is_a_link(commands: Path) -> None:
     says(commands, "raid", "good")
     link = commands.parent / "link"
     link.symlink_to("commands")
-    assert asked(link).output == b"good\n"
+    assert run_script(link).output == b"good\n"
     assert listing(f"{link}/") == ["raid"]
 
 
@@ -69,10 +69,10 @@ def test_links_over_where_others_can_write(
         says(place, "tool", "bad")
     (bad / "link").symlink_to("../good/tool")
     (commands / "raid").symlink_to(f"../{target}")
-    assert asked(commands).output == b"bad\n"
+    assert run_script(commands).output == b"bad\n"
     spoil(bad)
     with pytest.raises(Forbidden) as caught:
-        asked(commands)
+        run_script(commands)
     assert str(caught.value) == fault.format(bad)
 
 
@@ -81,10 +81,10 @@ def test_a_whitelist_reached_over_where_others_can_write(commands: Path) -> None
     open_to_all = commands.parent / "open"
     open_to_all.mkdir()
     (open_to_all / "link").symlink_to(commands)
-    assert asked(open_to_all / "link").output == b"bad\n"
+    assert run_script(open_to_all / "link").output == b"bad\n"
     open_to_all.chmod(0o777)
     with pytest.raises(Forbidden, match="open can be written to by others than root"):
-        asked(open_to_all / "link")
+        run_script(open_to_all / "link")
 
 
 @pytest.mark.parametrize("target", ["raid", "../commands/raid", "other"])
@@ -92,13 +92,13 @@ def test_links_in_a_ring(commands: Path, target: str) -> None:
     (commands / "raid").symlink_to(target)
     (commands / "other").symlink_to("raid")
     with pytest.raises(Forbidden, match="leads over too many symbolic links"):
-        asked(commands)
+        run_script(commands)
 
 
 def test_dangling_link(commands: Path) -> None:
     (commands / "raid").symlink_to("nosuch")
     with pytest.raises(Forbidden, match="nosuch cannot be opened: No such file"):
-        asked(commands)
+        run_script(commands)
 
 
 def test_a_link_to_a_file_of_the_process(commands: Path, tmp_path: Path) -> None:
@@ -106,4 +106,4 @@ def test_a_link_to_a_file_of_the_process(commands: Path, tmp_path: Path) -> None
     with open(says(tmp_path, "tool", "bad")) as file:
         (commands / "raid").symlink_to(f"/proc/{os.getpid()}/fd/{file.fileno()}")
         with pytest.raises(Forbidden, match="/tmp can be written to by others than root"):
-            asked(commands)
+            run_script(commands)

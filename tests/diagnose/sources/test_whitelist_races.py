@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from whitelisted import (
     SOMEBODY,
-    asked,
+    run_script,
     says,
 )
 from whitelists import needs_root
@@ -66,7 +66,7 @@ def test_swapped_between_check_and_run(
         return original(*args, **kwargs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(tested, "run_program", too_late)
-    assert asked(commands).output == (b"good\n" if kind == "script" else b"/\n")
+    assert run_script(commands).output == (b"good\n" if kind == "script" else b"/\n")
 
 
 def test_a_link_swapped_between_check_and_run(
@@ -80,9 +80,9 @@ def test_a_link_swapped_between_check_and_run(
         return original(*args, **kwargs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(tested, "run_program", too_late)
-    assert asked(commands).output == b"good\n"
+    assert run_script(commands).output == b"good\n"
     monkeypatch.undo()
-    assert asked(commands).output == b"bad\n"
+    assert run_script(commands).output == b"bad\n"
 
 
 @pytest.mark.parametrize("swap", [_other_directory, _nothing])
@@ -101,9 +101,9 @@ def test_the_directory_swapped_while_it_is_checked(
     monkeypatch.setattr(tested, "_directory", then_swapped)
     if swap is _nothing:
         with pytest.raises(Forbidden, match="No such file or directory"):
-            asked(commands)
+            run_script(commands)
     else:
-        assert asked(commands).output == b"good\n"
+        assert run_script(commands).output == b"good\n"
 
 
 def test_somebody_who_swaps_all_the_time(commands: Path) -> None:
@@ -132,7 +132,7 @@ def test_somebody_who_swaps_all_the_time(commands: Path) -> None:
     try:
         while len(outcomes) < 100 or len(set(outcomes)) < 2:
             try:
-                outcomes.append(asked(commands).output.decode())
+                outcomes.append(run_script(commands).output.decode())
             except Forbidden:
                 outcomes.append("refused")
     finally:

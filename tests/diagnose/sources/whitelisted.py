@@ -21,7 +21,7 @@ LIMIT = 300.0
 SOMEBODY = 12345
 
 
-def asked(commands: Path, name: str = "raid", given: bytes = b"") -> Ended:
+def run_script(commands: Path, name: str = "raid", given: bytes = b"") -> Ended:
     """What the command does when it is run."""
     return run(name, str(commands), LIMIT, output_limit=2**20, ladder=LADDER, given=given)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any, Final, NamedTuple
 
-from programs import PATIENCE, wait_until
+from programs import TIME_LIMIT, wait_until
 from repair_requests import COMMAND, KEY, RSALT, message
 
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
@@ -88,7 +88,7 @@ class Agent:
         """One request on a connection of its own."""
         source = (caller, 0) if caller else None
         connection = http.client.HTTPConnection(
-            self.address, self.port, timeout=PATIENCE, source_address=source
+            self.address, self.port, timeout=TIME_LIMIT, source_address=source
         )
         try:
             connection.request(method, path, body, dict(headers or {}))
@@ -111,8 +111,8 @@ class Agent:
 
     def request(self, key: bytes = KEY, caller: str = MASTER, **changed: Any) -> bytes:
         """A request with a fresh nonce, for the right node."""
-        told = message(**({"node": this_node().identity} | changed))
-        return sign(key, json.dumps(told), self.nonce(caller))
+        content = message(**({"node": this_node().identity} | changed))
+        return sign(key, json.dumps(content), self.nonce(caller))
 
     def repair(self, raw: bytes, caller: str = MASTER) -> Answer:
         return self.ask("POST", "/1/repair", raw, caller=caller)
@@ -122,8 +122,10 @@ class Agent:
         diagnose = {"status": "live-repair", "command": command}
         answer = self.repair(self.request(command=command, diagnose=diagnose))
         assert answer.status == 200, (answer, self.log)
-        told: dict[str, Any] = json.loads(verify(self.key_file.read_bytes(), answer.body, RSALT))
-        return told
+        reported: dict[str, Any] = json.loads(
+            verify(self.key_file.read_bytes(), answer.body, RSALT)
+        )
+        return reported
 
     def client(self, **more: Any) -> AgentClient:
         node = this_node()
@@ -196,8 +198,8 @@ def running(
             yield agent
         finally:
             process.terminate()
-            _, told = process.communicate(timeout=PATIENCE)
-            assert b"Traceback" not in told, told
+            _, printed = process.communicate(timeout=TIME_LIMIT)
+            assert b"Traceback" not in printed, printed
             assert "Traceback" not in agent.log, agent.log
 
 
@@ -213,11 +215,11 @@ def _ready_socket(path: Path) -> Iterator[tuple[socket.socket, str]]:
 
 
 def _wait_for(ready: socket.socket, process: subprocess.Popen[bytes]) -> None:
-    def told() -> bool:
+    def is_ready() -> bool:
         assert process.poll() is None, process.stderr and process.stderr.read()
         try:
             return ready.recv(100) == b"READY=1"
         except TimeoutError:
             return False
 
-    wait_until(told, "that the agent is ready")
+    wait_until(is_ready, "that the agent is ready")

@@ -19,7 +19,7 @@ from ganeti_steward.core.model.machine import Machine, Reading, Space
 from ganeti_steward.core.process import Ended
 from ganeti_steward.diagnose.testing import RecordedMachine
 
-#: How often a collector is asked on damaged answers.
+#: How often a collector is run on damaged answers.
 ROUNDS: Final = often(60, 300)
 
 RECORDED: Final = DATA / "diagnose"
@@ -29,9 +29,9 @@ def collect(name: str, machine: Machine, **settings: Any) -> list[CheckResult]:
     """All a collector says; settings with underscores for dashes."""
     module = import_module(f"ganeti_steward.diagnose.collectors.{name}")
     given = {key.replace("_", "-"): value for key, value in settings.items()}
-    said = list(made(module.Collector(), name, given).steward_diagnose(machine))
-    check(name, said)
-    return said
+    results = list(made(module.Collector(), name, given).steward_diagnose(machine))
+    check(name, results)
+    return results
 
 
 def made(collector: Any, name: str, given: Mapping[str, Any]) -> Any:
@@ -51,32 +51,32 @@ def recorded(name: str, case: str, **changed: Any) -> RecordedMachine:
     return machine
 
 
-def faults(said: Sequence[CheckResult]) -> dict[str, list[str]]:
+def faults(results: Sequence[CheckResult]) -> dict[str, list[str]]:
     """The findings that are not Ok, by source."""
     found: dict[str, list[str]] = {}
-    for one in said:
+    for one in results:
         if isinstance(one, Finding) and one.status != "Ok":
             found.setdefault(one.source, []).extend(one.details["faults"])
     return found
 
 
-def unknown(said: Sequence[CheckResult]) -> dict[str, str]:
-    return {one.source: one.reason for one in said if isinstance(one, Unknown)}
+def unknown(results: Sequence[CheckResult]) -> dict[str, str]:
+    return {one.source: one.reason for one in results if isinstance(one, Unknown)}
 
 
-def fine(said: Sequence[CheckResult]) -> list[str]:
+def fine(results: Sequence[CheckResult]) -> list[str]:
     """The sources that are Ok."""
-    return [one.source for one in said if isinstance(one, Finding) and one.status == "Ok"]
+    return [one.source for one in results if isinstance(one, Finding) and one.status == "Ok"]
 
 
-def check(name: str, said: Sequence[CheckResult]) -> None:
+def check(name: str, results: Sequence[CheckResult]) -> None:
     """What holds for all a collector may say."""
-    assert said, "nothing was said"
-    assert len(set(map(str, said))) == len(said), f"twice: {said}"
-    silent = [one.source for one in said if not isinstance(one, Finding) or one.status != "Ok"]
-    # Fine is said by itself: not beside a fault or a doubt about the same thing.
-    assert not set(fine(said)) & set(silent)
-    for one in said:
+    assert results, "no result was returned"
+    assert len(set(map(str, results))) == len(results), f"twice: {results}"
+    silent = [one.source for one in results if not isinstance(one, Finding) or one.status != "Ok"]
+    # Fine stands alone: never together with a fault or an unknown of the same source.
+    assert not set(fine(results)) & set(silent)
+    for one in results:
         assert isinstance(one, Finding | Unknown | NotApplicable)
         assert one.source.split(":", 1)[0] == name
         assert one.source.isprintable()

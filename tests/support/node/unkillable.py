@@ -23,7 +23,7 @@ needs_freezing: Final = pytest.mark.skipif(
 
 @contextmanager
 def frozen_filesystem(directory: Path) -> Iterator[Path]:
-    """Where it is mounted; whoever writes there waits, uninterruptibly, until the end."""
+    """Where it is mounted; a process that writes there waits, uninterruptibly, until the end."""
     image, place = directory / "image", directory / "frozen"
     place.mkdir()
     with open(image, "wb") as file:

@@ -38,5 +38,5 @@ def asking(tmp_path: Path, answer: Any, **ended: Any) -> RecordedMachine:
     return RecordedMachine(tmp_path, commands=commands, files={"/sys/block/dm-0/size": "8\n"})
 
 
-def sorted_by_source(said: Sequence[CheckResult]) -> list[CheckResult]:
-    return sorted(said, key=str)
+def sorted_by_source(results: Sequence[CheckResult]) -> list[CheckResult]:
+    return sorted(results, key=str)

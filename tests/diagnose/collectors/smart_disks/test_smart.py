@@ -24,14 +24,14 @@ from ganeti_steward.diagnose.testing import RecordedMachine
 
 
 def test_healthy() -> None:
-    said = collect("smart", recorded("smart", "healthy"))
-    assert sorted(fine(said)) == sorted(f"smart:{serial}" for serial in (HDD, SSD, SAS, NVME))
-    assert len(said) == 4
+    results = collect("smart", recorded("smart", "healthy"))
+    assert sorted(fine(results)) == sorted(f"smart:{serial}" for serial in (HDD, SSD, SAS, NVME))
+    assert len(results) == 4
 
 
 def test_broken() -> None:
-    said = collect("smart", recorded("smart", "broken"), repair="replace-disk")
-    assert {source: sorted(found) for source, found in faults(said).items()} == {
+    results = collect("smart", recorded("smart", "broken"), repair="replace-disk")
+    assert {source: sorted(found) for source, found in faults(results).items()} == {
         f"smart:{HDD}": [
             "attribute 5 failing",
             "failing",
@@ -55,26 +55,26 @@ def test_broken() -> None:
             "worn more than 98 %",
         ],
     }
-    assert {(one.status, one.command) for one in said if isinstance(one, Finding)} == {
+    assert {(one.status, one.command) for one in results if isinstance(one, Finding)} == {
         ("live-repair", "replace-disk")
     }
 
 
 def test_a_sleeping_disk_is_not_woken() -> None:
     machine = recorded("smart", "asleep")
-    said = collect("smart", machine)
-    assert unknown(said) == {f"smart:{HDD}": "/dev/sda (sat): it sleeps and was not woken"}
-    assert fine(said) == [f"smart:{SSD}"]
+    results = collect("smart", machine)
+    assert unknown(results) == {f"smart:{HDD}": "/dev/sda (sat): it sleeps and was not woken"}
+    assert fine(results) == [f"smart:{SSD}"]
     questions = [line for line in machine.requests if " -d " in line]
     assert len(questions) == 2
     assert all(" -n standby,3 " in line for line in questions)
 
 
 def test_dead_disks_are_not_fine() -> None:
-    """What does not open keeps its name; what smartctl does not find is told."""
-    said = collect("smart", recorded("smart", "dead"))
-    assert fine(said) == [f"smart:{SAS}"]
-    assert unknown(said) == {
+    """A disk that does not open keeps its name; one that smartctl does not find is reported."""
+    results = collect("smart", recorded("smart", "dead"))
+    assert fine(results) == [f"smart:{SAS}"]
+    assert unknown(results) == {
         "smart": "smartctl does not find sdb",
         f"smart:{HDD}": "/dev/sda (scsi): it cannot be opened",
         f"smart:{NVME}": "/dev/nvme0 (nvme): it cannot be opened",
@@ -119,18 +119,18 @@ def test_the_bits_of_the_exit_status(
 ) -> None:
     answer = document("healthy", disk)
     answer["smartctl"]["exit_status"] = status
-    said = collect("smart", asking(tmp_path, answer), **settings)
-    assert sorted(*(faults(said).values() or [[]])) == expected
-    assert not unknown(said)
+    results = collect("smart", asking(tmp_path, answer), **settings)
+    assert sorted(*(faults(results).values() or [[]])) == expected
+    assert not unknown(results)
 
 
 @pytest.mark.parametrize("status", [1, 2, 3, 2 | 64, 1 | 8])
-def test_not_asked_at_all(tmp_path: Path, status: int) -> None:
+def test_smartctl_is_not_called(tmp_path: Path, status: int) -> None:
     """Whatever else is in an answer of which smartctl says that there was none."""
     answer = document("broken", "sda")
     answer["smartctl"]["exit_status"] = status
-    (said,) = collect("smart", asking(tmp_path, answer))
-    assert isinstance(said, Unknown)
+    (result,) = collect("smart", asking(tmp_path, answer))
+    assert isinstance(result, Unknown)
 
 
 @pytest.mark.parametrize(
@@ -148,9 +148,9 @@ def test_not_asked_at_all(tmp_path: Path, status: int) -> None:
 )
 @pytest.mark.parametrize("case", ["healthy", "broken"])
 def test_a_failing_program_is_not_fine(tmp_path: Path, ended: dict[str, Any], case: str) -> None:
-    (said,) = collect("smart", asking(tmp_path, document(case, "sda"), **ended))
-    assert isinstance(said, Unknown)
-    assert said.source == "smart"
+    (result,) = collect("smart", asking(tmp_path, document(case, "sda"), **ended))
+    assert isinstance(result, Unknown)
+    assert result.source == "smart"
 
 
 @pytest.mark.parametrize("page", ["", "\x00\x80", "\x00\x83\x00\x04ABCD", "\x00\x80\x00\x00ABCD"])
@@ -166,18 +166,18 @@ def test_smart_is_switched_off(tmp_path: Path) -> None:
     assert set(unknown(collect("smart", asking(tmp_path, answer)))) == {f"smart:{HDD}"}
 
 
-def test_before_version_7_3_support_is_not_told(tmp_path: Path) -> None:
+def test_before_version_7_3_support_is_not_reported(tmp_path: Path) -> None:
     answer = document("healthy", "sda")
     del answer["smart_support"]
     assert fine(collect("smart", asking(tmp_path, answer)))
 
 
 def test_ignored(tmp_path: Path) -> None:
-    said = collect("smart", recorded("smart", "broken"), ignore=[HDD, "S*"])
-    assert {one.source for one in said} == {f"smart:{SAS}"}
+    results = collect("smart", recorded("smart", "broken"), ignore=[HDD, "S*"])
+    assert {one.source for one in results} == {f"smart:{SAS}"}
     # One whose number only smartctl knows.
-    said = collect("smart", asking(tmp_path, document("broken", "sda")), ignore=["ZQ*"])
-    assert said == [NotApplicable("smart", "every disk is ignored, as configured")]
+    results = collect("smart", asking(tmp_path, document("broken", "sda")), ignore=["ZQ*"])
+    assert results == [NotApplicable("smart", "every disk is ignored, as configured")]
 
 
 def test_what_was_found_of_a_disk_ends_when_it_is_ignored() -> None:
@@ -196,7 +196,7 @@ def test_a_strange_serial_number(tmp_path: Path) -> None:
 
 
 def test_a_status_for_each_kind(tmp_path: Path) -> None:
-    said = collect(
+    results = collect(
         "smart",
         recorded("smart", "broken"),
         failing_status="evacuate",
@@ -205,7 +205,9 @@ def test_a_status_for_each_kind(tmp_path: Path) -> None:
         media_errors_status="Ok",
     )
     found = {
-        (one.source, *one.details["faults"]): one.status for one in said if isinstance(one, Finding)
+        (one.source, *one.details["faults"]): one.status
+        for one in results
+        if isinstance(one, Finding)
     }
     assert found[f"smart:{HDD}", "failing"] == "evacuate"
     assert found[f"smart:{HDD}", "more than 10 pending sectors"] == "evacuate-failover"

@@ -53,8 +53,8 @@ def test_thresholds_of_sectors(
 ) -> None:
     answer = document("healthy", "sda")
     row(answer, number)["raw"] = {"value": count, "string": str(count)}
-    said = collect("smart", asking(tmp_path, answer), **settings)
-    assert faults(said).get(f"smart:{HDD}", []) == expected
+    results = collect("smart", asking(tmp_path, answer), **settings)
+    assert faults(results).get(f"smart:{HDD}", []) == expected
 
 
 def test_the_count_without_what_the_disk_keeps_beside_it(tmp_path: Path) -> None:
@@ -79,8 +79,8 @@ def test_attributes_below_their_threshold(
     answer = document("healthy", "sda")
     row(answer, 5)["when_failed"] = when
     row(answer, 5)["flags"]["prefailure"] = prefailure
-    said = collect("smart", asking(tmp_path, answer), **settings)
-    assert sorted(faults(said).get(f"smart:{HDD}", [])) == expected
+    results = collect("smart", asking(tmp_path, answer), **settings)
+    assert sorted(faults(results).get(f"smart:{HDD}", [])) == expected
 
 
 @pytest.mark.parametrize(
@@ -105,9 +105,9 @@ def test_wear(
         del answer["ata_device_statistics"]
     else:
         answer["ata_device_statistics"]["pages"][0]["table"][0]["value"] = wear
-    said = collect("smart", asking(tmp_path, answer), **settings)
-    assert bool(faults(said)) == expected
-    assert not unknown(said)
+    results = collect("smart", asking(tmp_path, answer), **settings)
+    assert bool(faults(results)) == expected
+    assert not unknown(results)
 
 
 def test_wear_that_is_not_kept_up_does_not_count(tmp_path: Path) -> None:
@@ -129,18 +129,18 @@ def test_names_of_a_disk_nobody_knows_are_no_wear() -> None:
     assert fine(collect("smart", machine)) == ["smart:OR24A1100734"]
 
 
-def test_whether_the_disk_is_known_is_not_told(tmp_path: Path) -> None:
+def test_whether_the_disk_is_known_is_not_reported(tmp_path: Path) -> None:
     answer = without(document("unlisted", "sda"), ("in_smartctl_database",))
-    said = collect("smart", asking(tmp_path, answer))
-    assert "in_smartctl_database is missing" in unknown(said)["smart:OR24A1100734"]
+    results = collect("smart", asking(tmp_path, answer))
+    assert "in_smartctl_database is missing" in unknown(results)["smart:OR24A1100734"]
 
 
 @pytest.mark.parametrize("disk", ["sdb", "sdc"])
-def test_wear_as_later_versions_tell_it(tmp_path: Path, disk: str) -> None:
+def test_wear_as_later_versions_report_it(tmp_path: Path, disk: str) -> None:
     answer = document("healthy", disk)
     answer["endurance_used"] = {"current_percent": 120}
-    said = collect("smart", asking(tmp_path, answer))
-    assert list(faults(said).values()) == [["worn more than 98 %"]]
+    results = collect("smart", asking(tmp_path, answer))
+    assert list(faults(results).values()) == [["worn more than 98 %"]]
 
 
 def test_a_table_without_attributes_is_none(tmp_path: Path) -> None:

@@ -75,13 +75,13 @@ def test_every_damage_to_a_healthy_answer(tmp_path: Path, disk: str) -> None:
     assert set(ESSENTIAL[disk]) <= set(paths(answer))
     status = answer["smartctl"]["exit_status"]
     for path, changed in damaged(answer):
-        said = collect("smart", asking(tmp_path, changed, status=status))
-        assert not faults(said), path
+        results = collect("smart", asking(tmp_path, changed, status=status))
+        assert not faults(results), path
         if any(path == essential[: len(path)] for essential in ESSENTIAL[disk]):
             if path in LEFT_OUT and changed == without(answer, path):
                 continue
-            assert not fine(said), path
-            assert unknown(said), path
+            assert not fine(results), path
+            assert unknown(results), path
 
 
 @pytest.mark.parametrize("disk", ESSENTIAL)
@@ -89,9 +89,9 @@ def test_every_damage_to_a_broken_answer(tmp_path: Path, disk: str) -> None:
     answer = shortened("broken", disk)
     status = answer["smartctl"]["exit_status"]
     for path, changed in damaged(answer):
-        said = collect("smart", asking(tmp_path, changed, status=status))
-        assert faults(said) or unknown(said), path
-        assert not fine(said), path
+        results = collect("smart", asking(tmp_path, changed, status=status))
+        assert faults(results) or unknown(results), path
+        assert not fine(results), path
 
 
 @pytest.mark.parametrize("disk", ["sda", "sdb", "sdc", "nvme0"])
@@ -111,9 +111,9 @@ def test_optional_members_are_no_nonsense(tmp_path: Path, disk: str) -> None:
         for value in (None, [], "", nonsense):
             answer = copy.deepcopy(document("healthy", disk))
             answer[member] = value
-            said = collect("smart", asking(tmp_path, answer))
-            assert unknown(said), (member, value)
-            assert not fine(said)
+            results = collect("smart", asking(tmp_path, answer))
+            assert unknown(results), (member, value)
+            assert not fine(results)
 
 
 class Strict(RecordedMachine):
@@ -137,9 +137,9 @@ def test_order_means_nothing() -> None:
     for seed in range(20):
         chance = Random(seed)
         commands = {}
-        for line, said in machine.recorded["commands"].items():
-            answer = json.loads((machine.directory / said["output_file"]).read_text())
+        for line, outcome in machine.recorded["commands"].items():
+            answer = json.loads((machine.directory / outcome["output_file"]).read_text())
             output = json.dumps(shuffled(answer, chance, lists=True))
-            commands[line] = {"status": said.get("status", 0), "output": output}
-        said = collect("smart", recorded("smart", "broken", commands=commands))
-        assert sorted_by_source(said) == expected
+            commands[line] = {"status": outcome.get("status", 0), "output": output}
+        results = collect("smart", recorded("smart", "broken", commands=commands))
+        assert sorted_by_source(results) == expected

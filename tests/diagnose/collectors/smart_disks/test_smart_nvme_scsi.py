@@ -33,9 +33,9 @@ def test_warnings_of_nvme(tmp_path: Path, warning: int, expected: list[str]) -> 
     answer["nvme_smart_health_information_log"]["critical_warning"] = warning
     answer["smart_status"] = {"passed": False, "nvme": {"value": warning}}
     answer["smartctl"]["exit_status"] = 8
-    said = collect("smart", asking(tmp_path, answer))
-    assert sorted(*(faults(said).values() or [[]])) == expected
-    assert not unknown(said)
+    results = collect("smart", asking(tmp_path, answer))
+    assert sorted(*(faults(results).values() or [[]])) == expected
+    assert not unknown(results)
     hot = collect("smart", asking(tmp_path, answer), temperature_status="live-repair")
     assert ("temperature" in str(hot)) == bool(warning & 2)
 
@@ -80,5 +80,5 @@ def test_a_solid_state_sas_disk_keeps_no_list(tmp_path: Path) -> None:
     answer["scsi_percentage_used_endurance_indicator"] = 3
     assert fine(collect("smart", asking(tmp_path, answer)))
     answer["scsi_percentage_used_endurance_indicator"] = 100
-    said = collect("smart", asking(tmp_path, answer))
-    assert faults(said) == {f"smart:{SAS}": ["worn more than 98 %"]}
+    results = collect("smart", asking(tmp_path, answer))
+    assert faults(results) == {f"smart:{SAS}": ["worn more than 98 %"]}

@@ -1,4 +1,4 @@
-"""Which disks smartctl is asked about, and those that hang."""
+"""Which disks smartctl is called for, and those that hang."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from ganeti_steward.diagnose.testing import RecordedMachine
 
 def test_behind_a_raid_controller() -> None:
     """The volume has no SMART; a verdict made of the attributes is one."""
-    said = collect("smart", recorded("smart", "megaraid"))
-    assert faults(said) == {"smart:X9K0A0P2FJ7D": ["more than 100 grown defects"]}
-    assert sorted(fine(said)) == ["smart:ENB7N8823I1107W4K", "smart:X9K0A0NXFJ7D"]
-    (volume,) = [one for one in said if isinstance(one, NotApplicable)]
+    results = collect("smart", recorded("smart", "megaraid"))
+    assert faults(results) == {"smart:X9K0A0P2FJ7D": ["more than 100 grown defects"]}
+    assert sorted(fine(results)) == ["smart:ENB7N8823I1107W4K", "smart:X9K0A0NXFJ7D"]
+    (volume,) = [one for one in results if isinstance(one, NotApplicable)]
     assert volume.source == "smart:00e1b2c3d4a5968727d8c4a1f0e0a0b0"
 
 
@@ -50,15 +50,15 @@ def test_a_volume_that_smartctl_refuses_to_open() -> None:
 
 
 def test_virtual_disks() -> None:
-    (said,) = collect("smart", recorded("smart", "virtual"))
-    assert said == NotApplicable("smart", "there is no disk with SMART data")
+    (result,) = collect("smart", recorded("smart", "virtual"))
+    assert result == NotApplicable("smart", "there is no disk with SMART data")
 
 
 def test_usb() -> None:
-    said = collect("smart", recorded("smart", "usb"))
-    assert fine(said) == [f"smart:{HDD}"]
+    results = collect("smart", recorded("smart", "usb"))
+    assert fine(results) == [f"smart:{HDD}"]
     # One smartctl reads nothing from, and one it does not even list.
-    assert [one for one in said if not isinstance(one, Finding)] == [
+    assert [one for one in results if not isinstance(one, Finding)] == [
         NotApplicable("smart:sdb", "has no SMART data")
     ]
 
@@ -70,7 +70,7 @@ def test_smartctl_is_not_installed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "outcome",
     [
         {"status": 1},
         {"fault": "killed after 60 s"},
@@ -83,8 +83,8 @@ def test_smartctl_is_not_installed(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_failing_scan_is_not_fine(said: dict[str, Any]) -> None:
-    machine = recorded("smart", "virtual", commands={SCAN: {"status": 0} | said})
+def test_a_failing_scan_is_not_fine(outcome: dict[str, Any]) -> None:
+    machine = recorded("smart", "virtual", commands={SCAN: {"status": 0} | outcome})
     (one,) = collect("smart", machine)
     assert isinstance(one, Unknown)
     assert one.source == "smart"
@@ -95,9 +95,9 @@ def test_a_scan_that_overlooks_all_disks() -> None:
     for case in ("healthy", "dead"):
         machine = recorded("smart", case)
         commands = {SCAN: {"output": '{"smartctl": {"exit_status": 0}}'}}
-        (said,) = collect("smart", recorded("smart", case, commands=commands))
-        assert isinstance(said, Unknown), machine
-        assert {"nvme0n1", "sda"} <= set(said.reason.replace(",", "").split())
+        (result,) = collect("smart", recorded("smart", case, commands=commands))
+        assert isinstance(result, Unknown), machine
+        assert {"nvme0n1", "sda"} <= set(result.reason.replace(",", "").split())
 
 
 class Hanging(RecordedMachine):
@@ -117,19 +117,19 @@ class Hanging(RecordedMachine):
 @pytest.mark.parametrize("disk", ["sda", "sdb", "sdc", "nvme0"])
 def test_a_disk_that_hangs_does_not_hide_the_others(disk: str) -> None:
     machine = Hanging(disk)
-    said = iter(Collector().steward_diagnose(machine))
-    others = [next(said) for _ in range(3)]
+    results = iter(Collector().steward_diagnose(machine))
+    others = [next(results) for _ in range(3)]
     machine.let_go.set()
     assert len(fine(others)) == 3
-    assert [type(one) for one in said] == [Unknown]
+    assert [type(one) for one in results] == [Unknown]
     assert not machine.held_up
 
 
 def test_who_listens_no_more_is_not_held_up() -> None:
     machine = Hanging("sda")
-    said = Collector().steward_diagnose(machine)
-    next(said)
-    said.close()
+    results = Collector().steward_diagnose(machine)
+    next(results)
+    results.close()
     assert not machine.held_up
     machine.let_go.set()
 
@@ -139,7 +139,7 @@ def results_while_a_disk_hangs() -> Iterable[CheckResult]:
 
 
 def test_what_is_left_when_its_time_is_over() -> None:
-    """Stopped from outside: the others were told, and the disk that hangs is not fine."""
-    said = isolated.run("smart", 2, results_while_a_disk_hangs)
-    assert sorted(fine(said)) == sorted(f"smart:{serial}" for serial in (SSD, SAS, NVME))
-    assert set(unknown(said)) == {"smart"}
+    """Stopped from outside: the others were reported, and the disk that hangs is not fine."""
+    results = isolated.run("smart", 2, results_while_a_disk_hangs)
+    assert sorted(fine(results)) == sorted(f"smart:{serial}" for serial in (SSD, SAS, NVME))
+    assert set(unknown(results)) == {"smart"}
