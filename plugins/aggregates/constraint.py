@@ -14,8 +14,9 @@ from ganeti_steward.core.errors import join_faults
 from ganeti_steward.core.model.requests import NodeEvacuate, Relocate
 from ganeti_steward.core.model.site_rules import Ban, Cost, NoPlace
 from ganeti_steward.plugins.aggregates.config import Aggregates
+from ganeti_steward.plugins.aggregates.declarations import config_faults, read_rules
 from ganeti_steward.plugins.aggregates.evaluator import FAULTY, Evaluator
-from ganeti_steward.plugins.aggregates.membership import Rules, config_faults, read_rules
+from ganeti_steward.plugins.aggregates.membership import Rules
 from ganeti_steward.plugins.aggregates.notes import notes
 from ganeti_steward.plugins.aggregates.requirements import (
     Requirements,

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from ganeti_steward.core.model.cluster import LOCAL_STORAGE
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
-from ganeti_steward.plugins.aggregates.expression import Expression
-from ganeti_steward.plugins.aggregates.membership import Names, Rules
+from ganeti_steward.plugins.aggregates.known import KnownAggregates
+from ganeti_steward.plugins.aggregates.membership import Rules
 from ganeti_steward.plugins.aggregates.requirements import Requirements
-from ganeti_steward.plugins.aggregates.roles import ROLES, STORAGE, UNIT
 from ganeti_steward.plugins.aggregates.tags import GROUP, NODE
-from ganeti_steward.plugins.aggregates.verdict import (
-    Reason,
-    banned,
-    by_itself,
-    in_tree,
-    pool_from,
-    reaches,
-    where,
-)
+from ganeti_steward.plugins.aggregates.verdict import Reason
+from ganeti_steward.plugins.aggregates.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Cluster, Node
@@ -28,18 +19,13 @@ if TYPE_CHECKING:
 #: What things with a tag that cannot be understood are counted under.
 FAULTY: Final = "faulty tag"
 
-_NONE: Final[Names] = frozenset()
-#: Templates whose disks are files on the nodes themselves, or blocks there.
-_ON_NODES: Final = LOCAL_STORAGE | {"file"}
-_NO_STORAGE: Final = frozenset({"diskless"})
-
 
 class Evaluator:
     """Evaluates the nodes of one cluster, each kind of node once for equal requirements."""
 
     def __init__(self, rules: Rules, cluster: Cluster) -> None:
         self._rules, self._cluster = rules, cluster
-        self._known = rules.membership.names()
+        self._known = KnownAggregates(rules.membership, cluster)
         closed = rules.closed()
         self._closed_groups = {
             group.uuid: Reason(FAULTY, fault.sentence)
@@ -51,8 +37,7 @@ class Evaluator:
             for (kind, name), fault in closed.items()
             if kind == NODE
         }
-        self._trees: dict[str, Names] = {}
-        self._cache: dict[tuple[Requirements, str], _Verdicts] = {}
+        self._cache: dict[tuple[Requirements, str], Verdicts] = {}
 
     def node(
         self, requirements: Requirements, template: str, node: Node, role: str
@@ -78,163 +63,9 @@ class Evaluator:
             return None
         return self._closed_nodes.get(node.name) or self._closed_groups.get(node.group)
 
-    def _verdicts(self, requirements: Requirements, template: str) -> _Verdicts:
+    def _verdicts(self, requirements: Requirements, template: str) -> Verdicts:
         verdicts = self._cache.get((requirements, template))
         if verdicts is None:
-            verdicts = _Verdicts(self._rules, self, requirements, template)
+            verdicts = Verdicts(self._rules, self._known, requirements, template)
             self._cache[requirements, template] = verdicts
         return verdicts
-
-    def under(self, prefixes: Iterable[str]) -> dict[str, str]:
-        """Every aggregate under default-forbidden prefixes -> the prefix."""
-        return {
-            name: prefix for prefix in prefixes for name in self._known if name.startswith(prefix)
-        }
-
-    def unknown(self, reason: Reason, expression: Expression) -> Reason:
-        """The same reason, or another one where a required aggregate has no member at all."""
-        for need in expression.need:
-            if not need & self._known:
-                names = ", ".join(sorted(need))
-                return Reason(
-                    f"not in aggregate {names} (no members)", f"aggregate {names} has no members"
-                )
-        return reason
-
-    def tree(self, group: str) -> Names:
-        """The aggregates of a group, its nodes and their units together."""
-        if not self._trees:
-            membership = self._rules.membership
-            trees = {g.uuid: set(membership.groups.get(g.uuid, ())) for g in self._cluster.groups}
-            for node in self._cluster.nodes:
-                trees[node.group].update(membership.nodes.get(node.name, ()))
-                trees[node.group].update(*membership.units.get(node.name, {}).values())
-            self._trees = {uuid: frozenset(names) for uuid, names in trees.items()}
-        return self._trees[group]
-
-
-class _Verdicts:
-    """One set of requirements with the verdicts found so far."""
-
-    def __init__(
-        self, rules: Rules, evaluator: Evaluator, requirements: Requirements, template: str
-    ) -> None:
-        self._membership, self._combine = rules.membership, rules.settings.combine
-        self._evaluator, self._requirements, self._template = evaluator, requirements, template
-        self._implied = {role: evaluator.under(requirements.prefixes(role)) for role in ROLES}
-        plain = requirements.plain
-        self._plain = {
-            role: plain._replace(ban=plain.ban.union(self._implied[role])) for role in ROLES
-        }
-        self._own = {role: requirements.role(role) for role in ROLES}
-        self._found: dict[tuple[str, Names, Names], Reason | None] = {}
-        self._pools: dict[str, Reason | None] = {}
-        self._simple = not (self._own[UNIT] or self._own[STORAGE] or rules.membership.pools)
-        """whether only the node itself and its group matter"""
-
-    def node(self, node: Node, role: str) -> Reason | None:
-        own = self._membership.nodes.get(node.name, _NONE)
-        root = self._membership.groups.get(node.group, _NONE)
-        key = role, own, root
-        if key not in self._found:
-            self._found[key] = self._plain_reason(own, root, role)
-        reason = self._found[key]
-        if reason is not None or self._simple:
-            return reason
-        return self._unit(node, root) or self._storage(node.group, own, root)
-
-    def _plain_reason(self, own: Names, root: Names, role: str) -> Reason | None:
-        """Plain expression with the group spanning, then the role's without (6.4)."""
-        expression = self._plain[role]
-        reason = in_tree(expression, own, root, self._combine)
-        if reason is not None:
-            return self._worded(reason, own, root, role)
-        required = self._own[role]
-        return None if required is None else self._for_role(required, own, role)
-
-    def _for_role(self, required: Expression, own: Names, role: str) -> Reason | None:
-        reason = by_itself(required, own)
-        if reason is None:
-            return None
-        reason = self._evaluator.unknown(reason, required)
-        return Reason(f"{role}: {reason.rule}", f"as {role}: {reason.text}")
-
-    def _worded(self, reason: Reason, own: Names, root: Names, role: str) -> Reason:
-        """The reason with its cause: a ban that no requirement holds is one of a prefix."""
-        plain, implied = self._requirements.plain, self._implied[role]
-        ban = banned(plain, own, root)
-        if ban is not None:
-            return ban
-        found = implied.keys() & (own | root)
-        if not found:
-            return self._evaluator.unknown(reason, plain)
-        name = min(found)
-        prefix = implied[name]
-        return Reason(
-            f"reserved ({prefix}*)",
-            f"{where(name, own)}; an instance must request one of {prefix}*",
-        )
-
-    # -- units
-
-    def _unit(self, node: Node, root: Names) -> Reason | None:
-        """Some unit of the node must do; a node without any has one of no aggregates."""
-        required = self._own[UNIT]
-        if required is None:
-            return None
-        units = self._membership.units.get(node.name)
-        if not units:
-            return self._for_role(required, _NONE, UNIT)
-        plain = self._plain[UNIT]
-        reasons = {
-            name: in_tree(plain, own, root, self._combine) or self._for_role(required, own, UNIT)
-            for name, own in sorted(units.items())
-        }
-        if None in reasons.values():
-            return None
-        texts = "; ".join(f"{name}: {reason.text}" for name, reason in reasons.items() if reason)
-        return Reason("unit: none of the node will do", f"none of its units will do ({texts})")
-
-    # -- storage
-
-    def _storage(self, group: str, own: Names, root: Names) -> Reason | None:
-        """Where the disks are: on the node itself, or in a pool that reaches its group."""
-        required = self._own[STORAGE]
-        if self._template in _NO_STORAGE:
-            return None
-        if self._template in _ON_NODES:
-            return None if required is None else self._for_role(required, own, STORAGE)
-        if required is None and not self._membership.pools:
-            return None
-        if group not in self._pools:
-            self._pools[group] = self._pool(group, root, required or Expression())
-        return self._pools[group]
-
-    def _pool(self, group: str, root: Names, required: Expression) -> Reason | None:
-        pools = self._reaching(group)
-        if pools is None:
-            # Nothing is known of the pool but that it is in no aggregate.
-            return self._for_role(required, _NONE, STORAGE)
-        plain = self._plain[STORAGE]
-        reasons = {
-            name: pool_from(plain, own, root) or self._for_role(required, own, STORAGE)
-            for name, own in pools.items()
-        }
-        if None in reasons.values():
-            return None
-        if not pools:
-            text = f"storage pool {self._requirements.pool} does not reach its group"
-            return Reason("storage: out of reach", text)
-        texts = "; ".join(f"{name}: {reason.text}" for name, reason in reasons.items() if reason)
-        return Reason("storage: no pool will do", f"no storage pool there will do ({texts})")
-
-    def _reaching(self, group: str) -> dict[str, Names] | None:
-        """The declared pools that may hold the disks; None when it is one never declared."""
-        pools, named = self._membership.pools, self._requirements.pool
-        tree = (self._evaluator.tree(group),)
-        if named:
-            if named not in pools:
-                return None
-            return {named: pools[named]} if reaches(pools[named], tree) else {}
-        found = {name: own for name, own in sorted(pools.items()) if reaches(own, tree)}
-        return found or None

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.errors import join_faults
+from ganeti_steward.core.iallocator.comparison import places
 from ganeti_steward.core.model.answer import Answer
-from ganeti_steward.core.model.requests import (
-    Allocate,
-    AllocateSecondary,
-    Balance,
-    ChangeGroup,
-    MultiAllocate,
-    NodeEvacuate,
-    Relocate,
-)
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 from ganeti_steward.plugins.aggregates.evaluator import Evaluator
 from ganeti_steward.plugins.aggregates.membership import Rules
@@ -41,7 +33,7 @@ def notes(
     yield from rules.notes
     if not isinstance(outcome, Answer):
         return
-    placed = list(_placed(request, outcome.result, cluster))
+    placed = places(outcome, request, cluster)
     if placed and (closing := rules.closing()):
         # Only an allocator that does not know the rules answers so.
         text = join_faults([fault.sentence for fault in closing])
@@ -51,7 +43,7 @@ def notes(
 
 
 def _notes_on(
-    cluster: Cluster, instance: Instance, names: list[str], rules: Rules, evaluator: Evaluator
+    cluster: Cluster, instance: Instance, names: Sequence[str], rules: Rules, evaluator: Evaluator
 ) -> Iterator[str]:
     """Roles it does not have, and nodes the rules would not give it."""
     requested = read_requirements(rules, instance)
@@ -74,22 +66,3 @@ def _against(instance: Instance, node: Node, role: str, text: str) -> str:
     """A node that does not comply; it was not chosen now where the instance is there."""
     verb = "stays" if node.name in instance.nodes else "is placed"
     return f"{instance.name} {verb} on {node.name} as {role}, against the rules: {text}"
-
-
-def _placed(
-    request: Request, result: Any, cluster: Cluster
-) -> Iterator[tuple[Instance, list[str]]]:
-    """The instances of an answer with their nodes then, primary first."""
-    if isinstance(request, Allocate):
-        yield request.instance, list(result)
-    elif isinstance(request, MultiAllocate):
-        wanted = {item.instance.name: item.instance for item in request.items}
-        yield from ((wanted[name], list(nodes)) for name, nodes in result[0])
-    elif isinstance(request, Relocate | AllocateSecondary):
-        instance = cluster.instances[cluster.instance_index[request.name]]
-        new = [result] if isinstance(result, str) else list(result)
-        stays = isinstance(request, AllocateSecondary) or len(instance.nodes) > 1
-        yield instance, [*instance.nodes[:1], *new] if stays else new
-    elif isinstance(request, NodeEvacuate | ChangeGroup | Balance):
-        for name, _, nodes in result[0]:
-            yield cluster.instances[cluster.instance_index[name]], list(nodes)

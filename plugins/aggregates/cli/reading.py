@@ -15,7 +15,8 @@ from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.sources import Source
 from ganeti_steward.plugins.aggregates.config import Aggregates
-from ganeti_steward.plugins.aggregates.membership import Rules, read_rules
+from ganeti_steward.plugins.aggregates.declarations import read_rules
+from ganeti_steward.plugins.aggregates.membership import Rules
 from ganeti_steward.plugins.aggregates.requirements import read_requirements
 
 if TYPE_CHECKING:

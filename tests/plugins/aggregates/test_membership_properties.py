@@ -14,6 +14,7 @@ from thorough import often
 
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.plugins.aggregates.config import Aggregates
+from ganeti_steward.plugins.aggregates.declarations import read_rules
 from ganeti_steward.plugins.aggregates.evaluator import Evaluator
 from ganeti_steward.plugins.aggregates.expression import (
     TEXT,
@@ -25,7 +26,6 @@ from ganeti_steward.plugins.aggregates.expression import (
     term_text,
 )
 from ganeti_steward.plugins.aggregates.members import aggregates
-from ganeti_steward.plugins.aggregates.membership import read_rules
 from ganeti_steward.plugins.aggregates.requirements import ROLES, read_requirements
 from ganeti_steward.plugins.aggregates.tags import (
     KEYS,

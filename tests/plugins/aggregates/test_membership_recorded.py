@@ -11,6 +11,7 @@ from paths import DATA
 from placement_service import Service, filled, read_query, recorded, spelled
 
 from ganeti_steward.plugins.aggregates.config import Aggregates
+from ganeti_steward.plugins.aggregates.declarations import read_rules
 from ganeti_steward.plugins.aggregates.evaluator import Evaluator
 from ganeti_steward.plugins.aggregates.expression import (
     ExpressionError,
@@ -19,7 +20,6 @@ from ganeti_steward.plugins.aggregates.expression import (
     term_text,
     value_text,
 )
-from ganeti_steward.plugins.aggregates.membership import read_rules
 from ganeti_steward.plugins.aggregates.requirements import Term, read_requirements
 from ganeti_steward.plugins.aggregates.tags import INSTANCE, aggregate_tag, read_tag
 
