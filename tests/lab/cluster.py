@@ -46,6 +46,11 @@ def op(name: str, /, **parameters: Any) -> dict[str, Any]:
     return {"OP_ID": f"OP_{name}", "reason": [["test", "", 0]], **parameters}
 
 
+def tagged(kind: str, name: str, *tags: str) -> dict[str, Any]:
+    """The opcode that adds tags to an object."""
+    return op("TAGS_SET", kind=kind, name=name, tags=tags)
+
+
 REMOVE: Final = op("INSTANCE_REMOVE", ignore_failures=False, shutdown_timeout=0)
 
 
@@ -273,14 +278,14 @@ class Lab:
     def clean(self) -> None:
         """Remove every instance but the pretended ones, and all tags of ours."""
         added = [name for name in self.instances() if name not in DRBD | PLAIN]
-        tagged = [("cluster", "", self.luxi.call("QueryTags", "cluster", ""))]
+        found = [("cluster", "", self.luxi.call("QueryTags", "cluster", ""))]
         for what, kind in (("group", "nodegroup"), ("node", "node")):
-            tagged += [(kind, name, tags) for name, tags in self.rows(what, "name", "tags")]
+            found += [(kind, name, tags) for name, tags in self.rows(what, "name", "tags")]
         self.do(
             *(REMOVE | {"instance_name": name} for name in added),
             *(
                 op("TAGS_DEL", kind=kind, name=name, tags=ours)
-                for kind, name, tags in tagged
+                for kind, name, tags in found
                 if (ours := [tag for tag in tags if tag.startswith("steward:")])
             ),
         )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from .cluster import ADD, DEFAULT_GROUP, RACK2, Lab
+from .cluster import ADD, DEFAULT_GROUP, RACK2, Lab, tagged
 from .live import STEWARD, Running, Ways, ways
 
-PREFIXES = "steward:default-forbidden-prefix:{0}: steward:required-prefix:{0}:"
 OTHERS = {*DEFAULT_GROUP, *RACK2}
 
 
@@ -23,6 +23,12 @@ def _clean(lab: Lab) -> Iterator[None]:
     """Whatever a test tagged or made is gone afterwards."""
     yield
     lab.clean()
+
+
+def closed(prefix: str) -> dict[str, Any]:
+    """The opcode that keeps everybody else out of the aggregates with a prefix."""
+    names = ("default-forbidden-prefix", "required-prefix")
+    return tagged("cluster", "", *(f"steward:{name}:{prefix}:" for name in names))
 
 
 def add(lab: Lab, name: str, tags: str = "", options: str = "-t diskless") -> str:
@@ -50,10 +56,12 @@ def listed(lab: Lab) -> dict[str, set[str]]:
 
 def reserved(lab: Lab) -> None:
     """Steps 0 to 2: prefixes, a free pool of three nodes, two of them reserved."""
-    lab.ok(f"gnt-cluster add-tags {PREFIXES.format('reservation')}")
-    lab.ok("gnt-cluster add-tags steward:unclaimable:reservation:free")
-    for node in RACK2:
-        lab.ok(f"gnt-node add-tags {node} steward:aggregate:reservation:free")
+    free = "reservation:free"
+    lab.do(
+        closed("reservation"),
+        tagged("cluster", "", f"steward:unclaimable:{free}"),
+        *(tagged("node", node, f"steward:aggregate:{free}") for node in RACK2),
+    )
     done = lab.ok(f"{STEWARD} reserve create r1 node5 node7")
     assert "moved from reservation:free to reservation:r1: node5.lab, node7.lab" in done.text
 
@@ -97,7 +105,7 @@ def test_the_reservation_story(lab: Lab, to: Ways) -> None:
 
 
 def test_one_of_two_at_the_same_time(lab: Lab, to: Ways) -> None:
-    lab.ok(f"gnt-cluster add-tags {PREFIXES.format('reservation')}")
+    lab.do(closed("reservation"))
     lab.ok(f"{STEWARD} aggregate add reservation:free {' '.join(RACK2)}")
     commands = [
         f"{STEWARD} reserve create {name} -n 2 {way}"
@@ -151,7 +159,7 @@ def test_all_or_nothing(lab: Lab, to: Ways, way: str) -> None:
 
 def test_licensed_hosts(lab: Lab) -> None:
     """For nothing else, and for those that belong there by either tag."""
-    lab.ok(f"gnt-cluster add-tags {PREFIXES.format('license')}")
+    lab.do(closed("license"))
     licensed = {"node2.lab", "node6.lab"}
     lab.ok(f"{STEWARD} aggregate add license:windows {' '.join(sorted(licensed))}")
     assert {add(lab, f"linux{number}") for number in range(4)} <= OTHERS - licensed

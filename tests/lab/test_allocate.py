@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from .cluster import ADD, DEFAULT_GROUP, DRBD, RACK2, Lab, until
+from .cluster import ADD, DEFAULT_GROUP, DRBD, RACK2, Lab, op, tagged, until
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,15 @@ def _wait_until_running(lab: Lab, job: str) -> None:
 
 def test_exclusion_tags(lab: Lab) -> None:
     """An instance keeps away from others with a tag that the cluster says excludes."""
-    lab.ok("gnt-instance add-tags drbd2.lab web:a")
-    lab.ok("gnt-instance add-tags drbd4.lab web:a")
-    lab.ok("gnt-cluster add-tags htools:iextags:web")
+    lab.do(
+        tagged("instance", "drbd2.lab", "web:a"),
+        tagged("instance", "drbd4.lab", "web:a"),
+        tagged("cluster", "", "htools:iextags:web"),
+    )
     try:
         call = lab.add("-t diskless --node-group rack2 --tags=web:a,plain", "tags.lab").call
     finally:
-        lab.ok("gnt-cluster remove-tags htools:iextags:web")
+        lab.do(op("TAGS_DEL", kind="cluster", name="", tags=["htools:iextags:web"]))
 
     assert call.message["cluster_tags"] == ["htools:iextags:web"]
     assert sorted(call.request["tags"]) == ["plain", "web:a"]

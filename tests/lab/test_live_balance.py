@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,6 +47,14 @@ def _instances(lab: Lab) -> Iterator[None]:
     lab.remove(*UNEVEN)
 
 
+@pytest.fixture(scope="module")
+def message(lab: Lab, _instances: None) -> Path:
+    """What Ganeti sends of this cluster."""
+    file = lab.directory / "message.json"
+    file.write_text(json.dumps(lab.run(PROBE).call.message))
+    return file
+
+
 @pytest.fixture
 def _back(lab: Lab) -> Iterator[None]:
     """Whatever a test moves is moved back."""
@@ -54,11 +63,11 @@ def _back(lab: Lab) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: " ".join(plan.split()[:2]))
-def test_every_way_to_the_cluster_leads_to_the_same(lab: Lab, to: Ways, plan: str) -> None:
-    file = lab.directory / "message.json"
-    file.write_text(json.dumps(lab.run(PROBE).call.message))
+def test_every_way_to_the_cluster_leads_to_the_same(
+    lab: Lab, to: Ways, message: Path, plan: str
+) -> None:
     command = f"{STEWARD} {plan}"
-    expected = lab.run(f"{command} --file {file}")
+    expected = lab.run(f"{command} --file {message}")
     assert len(expected.text) > 100, str(expected)
     for node, options in ((1, to.luxi), (1, to.rapi), (2, to.rapi)):
         done = lab.run(f"-n {node} {command} {options}")

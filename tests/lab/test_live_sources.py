@@ -12,7 +12,7 @@ import pytest
 from ganeti_steward.core.iallocator.message import read_cluster
 from ganeti_steward.core.model.cluster import Cluster
 
-from .cluster import DEFAULT_GROUP, DRBD, Lab, op
+from .cluster import DEFAULT_GROUP, DRBD, Lab, op, tagged
 from .live import STEWARD, Ways, read, ways
 
 PROBE = "gnt-debug iallocator --dir=out -I steward -m allocate --os-type noop --vcpus 1 --mem 512"
@@ -35,8 +35,8 @@ def _all_sorts(lab: Lab) -> Iterator[None]:
             node_name="node2.lab",
             ndparams=parameters,
         ),
-        op("TAGS_SET", kind="node", name="node2.lab", tags=["rack:a"]),
-        op("TAGS_SET", kind="cluster", name="", tags=["htools:nlocation:rack"]),
+        tagged("node", "node2.lab", "rack:a"),
+        tagged("cluster", "", "htools:nlocation:rack"),
         op("NETWORK_ADD", network_name="blue", network="10.99.0.0/24"),
         op(
             "NETWORK_CONNECT",

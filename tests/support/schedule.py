@@ -10,8 +10,15 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 #: Files of tests/lab that run one after the other in one lab, so that each lab has about as
 #: much to do; what is not named here runs in the last lab.
 _LABS: Final = (
-    {"test_aggregates", "test_live_jobs"},
-    {"test_live_balance", "test_moves", "test_mond", "test_multi_allocate", "test_relocate"},
+    {"test_aggregates"},
+    {
+        "test_live_balance",
+        "test_live_jobs",
+        "test_mond",
+        "test_moves",
+        "test_multi_allocate",
+        "test_relocate",
+    },
 )
 #: Clusters that run side by side.
 LABS: Final = len(_LABS) + 1
