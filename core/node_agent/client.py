@@ -192,21 +192,21 @@ class AgentClient:
             raise NotConnected(f"{self.where}: {reason_of(err)}") from None
         # A time limit of the socket would begin anew with each byte of the answer.
         connection.sock.settimeout(None)
-        overrun = threading.Timer(limit, _hang_up, [connection.sock])
+        late = threading.Event()
+        overrun = threading.Timer(limit, _hang_up, [connection.sock, late])
         overrun.start()
         try:
             connection.request(method, path, body, {"Connection": "close"})
             answer = connection.getresponse()
             raw = answer.read(_LONGEST + 1)
         except (OSError, http.client.HTTPException) as err:
-            if not overrun.finished.is_set():
+            if not late.is_set():
                 raise self._error(_broken(err)) from None
         finally:
-            # Whatever was read after being hung up on is not the whole.
-            late = overrun.finished.is_set()
             overrun.cancel()
             connection.close()
-        if late:
+        # Whatever was read after being hung up on is not the whole.
+        if late.is_set():
             raise self._error(f"no answer within {limit:g} s")
         if len(raw) > _LONGEST or answer.length:
             raise self._error("the answer is cut off or endless")
@@ -219,8 +219,9 @@ class AgentClient:
         return StewardError(f"{self.where}: {text}")
 
 
-def _hang_up(connection: socket.socket) -> None:
-    """Let whoever waits for the connection wait no longer."""
+def _hang_up(connection: socket.socket, late: threading.Event) -> None:
+    """Let whoever waits for the connection wait no longer, and know that it is late."""
+    late.set()
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 

@@ -8,9 +8,11 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -300,7 +302,8 @@ def test_not_as_root(disk: Front, request: pytest.FixtureRequest) -> None:
     """The object is printed, though nothing can be stored; standard error stays empty."""
     says(disk, "live-repair")
     disk("diagnose")
-    for place in (disk.path, *disk.path.parents[:2]):
+    base = Path(tempfile.gettempdir())
+    for place in (disk.path, *takewhile(lambda path: path != base, disk.path.parents)):
         open_up(request, place, 0o755)
     let_everybody_reach_python(request)
     before = sorted((disk.path / "diagnose").iterdir())
