@@ -24,7 +24,7 @@ from ganeti_steward.core.errors import (
     PluginError,
     StewardError,
 )
-from ganeti_steward.core.hooks import timed_call as guard
+from ganeti_steward.core.hooks import timed_call
 from ganeti_steward.core.hooks.calls import call
 from ganeti_steward.core.hooks.checks import check_list, check_text
 from ganeti_steward.core.hooks.isolation import isolated
@@ -77,7 +77,7 @@ def _is_loaded(name: str, config: Config) -> bool:
     """Whether a plugin can be imported."""
 
     def load() -> bool:
-        guard.call(name, config.plugins.time_limit, load_plugin, name=name)
+        timed_call.call(name, config.plugins.time_limit, load_plugin, name=name)
         return True
 
     with suppress(StewardError):
@@ -95,8 +95,8 @@ def _declaration(name: str, config: Config) -> Any:
     """The declaration of a plugin's section; None where it has none or cannot be loaded."""
     with suppress(StewardError):
         limit = config.plugins.time_limit
-        declared = getattr(guard.call(name, limit, load_plugin, name=name), "CONFIG", None)
-        return declared if guard.call(name, limit, keys, section=declared) else None
+        declared = getattr(timed_call.call(name, limit, load_plugin, name=name), "CONFIG", None)
+        return declared if timed_call.call(name, limit, keys, section=declared) else None
     return None
 
 

@@ -12,7 +12,7 @@ from ganeti_steward.core.ganeti.sources import Source, SourceOptions, open_sourc
 def add_source_options(
     parser: argparse.ArgumentParser, *, short: bool = True, positional: bool = True
 ) -> None:
-    """The options that say which cluster is meant.
+    """The options that name the cluster.
 
     ``short`` False leaves ``-t``, ``-m`` and ``-I`` to the command, ``positional`` False
     its arguments: only the long options name a source then.
@@ -21,21 +21,24 @@ def add_source_options(
         "cluster", "Without any of these: luxid, which runs on the master only."
     )
     group.add_argument(
-        "-L", "--luxi", action="store_true", help="ask luxid, on the master (the default there)"
+        "-L",
+        "--luxi",
+        action="store_true",
+        help="read from luxid, on the master (the default there)",
     )
     group.add_argument("--luxi-socket", metavar="SOCKET", help=f"luxid's socket; default: {SOCKET}")
     group.add_argument(
         *_names("-m", "--rapi", short),
         metavar="HOST[:PORT]",
-        help="ask the RAPI daemon there; port 5080 if none is given",
+        help="read from the RAPI daemon there; port 5080 if none is given",
     )
     group.add_argument(
-        "--rapi-ca", metavar="FILE", help="certificates that may vouch for the RAPI daemon"
+        "--rapi-ca", metavar="FILE", help="file of certificates that may sign the RAPI daemon's"
     )
     group.add_argument(
         "--rapi-insecure",
         action="store_true",
-        help="take whatever certificate the RAPI daemon shows",
+        help="accept any certificate of the RAPI daemon",
     )
     group.add_argument(
         "--rapi-credentials",

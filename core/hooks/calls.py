@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ganeti_steward.core.errors import PluginError
-from ganeti_steward.core.hooks import timed_call as guard
+from ganeti_steward.core.hooks import timed_call
 from ganeti_steward.core.hooks.checks import check_ban, check_cost, check_list, check_note
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def call(implementation: HookImpl, limit: float, **arguments: object) -> Any:
         return list(result) if isinstance(result, Iterator) else result
 
     _log.debug("plugin=%s hook=%s called", name, hook)
-    result = guard.call(name, limit, collected)
+    result = timed_call.call(name, limit, collected)
     _log.debug("plugin=%s hook=%s done", name, hook)
     return result
 

@@ -12,7 +12,7 @@ from typing import Any
 from ganeti_steward.core import PROJECT
 from ganeti_steward.core.builtins import built_in, target
 from ganeti_steward.core.errors import PluginError
-from ganeti_steward.core.hooks import timed_call as guard
+from ganeti_steward.core.hooks import timed_call
 
 
 def load_plugin(name: str) -> object:
@@ -24,7 +24,7 @@ def load_plugin(name: str) -> object:
     except PluginError:
         raise
     except Exception as err:
-        raise PluginError(name, f"cannot be loaded: {guard.sentence(err)}") from err
+        raise PluginError(name, f"cannot be loaded: {timed_call.sentence(err)}") from err
 
 
 def _foreign(name: str) -> object:

@@ -15,8 +15,7 @@ import pluggy
 from ganeti_steward.core import PROJECT
 from ganeti_steward.core.builtins import ALLOCATORS, BUILT_INS, built_in
 from ganeti_steward.core.errors import PluginError
-from ganeti_steward.core.hooks import hookspecs
-from ganeti_steward.core.hooks import timed_call as guard
+from ganeti_steward.core.hooks import hookspecs, timed_call
 from ganeti_steward.core.hooks.loading import load_plugin
 from ganeti_steward.core.hooks.settings import configure, is_configured
 from ganeti_steward.core.needed import Needed
@@ -51,9 +50,9 @@ class Plugins:
 
     def _load(self, name: str) -> object:
         limit = self._config.plugins.time_limit
-        plugin = guard.call(name, limit, load_plugin, name=name)
-        guard.call(name, limit, self._register, name=name, plugin=plugin)
-        guard.call(name, limit, configure, config=self._config, name=name, plugin=plugin)
+        plugin = timed_call.call(name, limit, load_plugin, name=name)
+        timed_call.call(name, limit, self._register, name=name, plugin=plugin)
+        timed_call.call(name, limit, configure, config=self._config, name=name, plugin=plugin)
         return plugin
 
     def _register(self, name: str, plugin: object) -> None:
@@ -74,7 +73,7 @@ class Plugins:
         if isinstance(needed, Needed):
             self._waiting[name] = needed
         elif needed is not None:
-            raise PluginError(name, f"NEEDED is {guard.shown(needed)}, not a Needed")
+            raise PluginError(name, f"NEEDED is {timed_call.shown(needed)}, not a Needed")
 
     def _plugin(self, name: str) -> object:
         plugin = self._manager.get_plugin(name)

@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _taking_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help="the name that instances request, with or without the prefix")
-    parser.add_argument("node", nargs="*", help="these nodes; default: as many as -n says")
+    parser.add_argument("node", nargs="*", help="these nodes; default: as many as -n gives")
     parser.add_argument("-n", "--count", type=int, help="how many nodes; default: 1")
     parser.add_argument(
         "--from",
