@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ganeti_steward.allocators.rules.groups import takes_instances
 from ganeti_steward.core import hookimpl
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def steward_multi_allocate(
 def is_mine(cluster: Cluster, group_name: str | None) -> bool:
     """Whether every node of the group, or of all groups that may be used, has exclusive storage."""
     if group_name is None:
-        groups = {g.uuid for g in cluster.groups if g.alloc_policy != "unallocable"}
+        groups = {g.uuid for g in cluster.groups if takes_instances(g)}
     else:
         groups = {cluster.groups[i].uuid for i in cluster.groups_named(group_name)}
     nodes = [node for node in cluster.nodes if node.group in groups]

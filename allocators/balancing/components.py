@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from ganeti_steward.allocators.balancing.figures import DERIVED, Figures, figures_of
-from ganeti_steward.allocators.score.score import RESERVED_MEM, SPREADS, shares
+from ganeti_steward.allocators.score.score import SPREAD_WEIGHTS, Spread, merged_rows, shares
 from ganeti_steward.allocators.state import state as st
 
 if TYPE_CHECKING:
@@ -39,15 +39,15 @@ def components_of(state: State, nodes: Ints, residents: Sequence[Resident]) -> C
     frame = state.frame
     worths = _worths(state, nodes)
     inverse: Floats = worths.max(axis=0)
-    inverse[RESERVED_MEM] = 1.0 / frame.memory[nodes]
+    inverse[Spread.RESERVED_MEM] = 1.0 / frame.memory[nodes]
     figures = figures_of(state, residents, _counted(worths, frame.exclusive[nodes]))
     # In units of the components, those that count alike are alike.
     unit = inverse.max(axis=1)
-    unit[(unit == 0) | (np.arange(len(unit)) == RESERVED_MEM)] = 1.0
+    unit[(unit == 0) | (np.arange(len(unit)) == Spread.RESERVED_MEM)] = 1.0
     return _merged(
         Components(
             shares(frame, state.now[:, nodes], nodes),
-            np.array([weight * len(names) for names, weight in SPREADS]),
+            SPREAD_WEIGHTS,
             inverse / unit[:, None],
             figures._replace(
                 as_primary=figures.as_primary * unit, as_secondary=figures.as_secondary * unit
@@ -76,23 +76,21 @@ def _counted(worths: Floats, exclusive: Mask) -> Floats:
 
 
 def _merged(components: Components) -> Components:
-    """Components that are alike and stay so are counted once."""
-    kept = list[int]()
-    weights = components.weights.copy()
-    for row in range(len(weights)):
-        for known in kept:
-            if RESERVED_MEM not in (known, row) and _alike(components, known, row):
-                weights[known] += weights[row]
-                break
-        else:
-            kept.append(row)
-    # What the reserve is worth does not follow from the instance alone; it is kept last.
-    kept.remove(RESERVED_MEM)
-    kept.append(RESERVED_MEM)
+    """Equal components are merged; the N+1 reserve never is."""
+    reserve = Spread.RESERVED_MEM
+
+    def equal(one: int, other: int) -> bool:
+        return reserve not in (one, other) and _alike(components, one, other)
+
+    rows = merged_rows(components.weights.tolist(), equal)
+    # The amount of the reserve does not follow from the instance alone; it is the last.
+    rows.sort(key=lambda row: row[0] == reserve)
+    kept = [row for row, _ in rows]
+    weights = np.array([weight for _, weight in rows])
     figures = components.figures
     return Components(
         components.values[kept],
-        weights[kept],
+        weights,
         components.inverse[kept],
         figures._replace(
             as_primary=figures.as_primary[:, :, kept], as_secondary=figures.as_secondary[:, :, kept]

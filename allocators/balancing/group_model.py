@@ -18,14 +18,7 @@ import numpy as np
 
 from ganeti_steward.allocators.balancing.components import components_of
 from ganeti_steward.allocators.balancing.tags import Tags
-from ganeti_steward.allocators.score.score import (
-    LOCATION_WEIGHT,
-    N1_WEIGHT,
-    OFFLINE_PRIMARY_WEIGHT,
-    OFFLINE_WEIGHT,
-    RESERVED_TOTAL_WEIGHT,
-    TAGS_WEIGHT,
-)
+from ganeti_steward.allocators.score.score import sum_components, tag_components
 from ganeti_steward.allocators.state import state as st
 
 if TYPE_CHECKING:
@@ -67,19 +60,11 @@ class GroupModel:
         self._share_limit = frame.spindle_limit[nodes]
         self._vcpu_limit = frame.vcpu_limit[nodes]
         self.tags = Tags(state, nodes, self.usable, residents)
-        self.reserved = self._dense_peers(state, place)
+        self.reserved: Floats = state.peers.dense(nodes).astype(np.float64)
+        """secondaries x primaries: MiB kept free"""
         self._read_nodes(state.now[:, nodes].astype(np.float64))
 
     # -- reading the state
-
-    def _dense_peers(self, state: State, place: Ints) -> Floats:
-        """secondaries x primaries: MiB kept free."""
-        size = state.frame.size
-        secondary, primary = np.divmod(state.peers.key, size)
-        inside = (place[secondary] >= 0) & (place[primary] >= 0)
-        dense = np.zeros((self.size, self.size))
-        dense[place[secondary[inside]], place[primary[inside]]] = state.peers.reserved[inside]
-        return dense
 
     def _read_nodes(self, now: Floats) -> None:
         self._now = now
@@ -144,14 +129,9 @@ class GroupModel:
         self, nodes: Ints, primaries: Floats, secondaries: Floats, fails: Mask, needed: Floats
     ) -> Floats:
         """What nodes with these figures add to the score by themselves, tags left out."""
-        both = primaries + secondaries
-        online = N1_WEIGHT * (fails * both)
-        online += RESERVED_TOTAL_WEIGHT * needed * self.inverse[-1, nodes]
-        if self.all_usable:
-            return online
-        offline = OFFLINE_WEIGHT * both + OFFLINE_PRIMARY_WEIGHT * primaries
-        amounts: Floats = np.where(self.usable[nodes], online, offline)
-        return amounts
+        share = needed * self.inverse[-1, nodes]
+        usable = None if self.all_usable else self.usable[nodes]
+        return sum_components(primaries, secondaries, fails, share, usable=usable)
 
     def _read_top(self, node: int) -> None:
         """The largest reserves of a node and whom they are kept for."""
@@ -165,7 +145,7 @@ class GroupModel:
         """The group's score as it is, but for what pairs tags of several nodes."""
         if not self.usable.any():
             return 0.0
-        tags = TAGS_WEIGHT * self.clashes + LOCATION_WEIGHT * self.location
+        tags = tag_components(self.clashes, self.location)
         return self.spread + float(self.own.sum() + tags @ self.usable) + self.tags.paired()
 
     def reserve_without(self, node: Ints, primary: Ints, lost: Floats) -> Floats:

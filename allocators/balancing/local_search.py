@@ -13,13 +13,11 @@ import numpy as np
 
 from ganeti_steward.allocators.balancing.swap_pairs import PairFinder, Pairs
 from ganeti_steward.allocators.balancing.swaps import Swaps
+from ganeti_steward.allocators.score.tolerance import TOLERANCE
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.balancing.single_moves import Best, SingleMoves
     from ganeti_steward.allocators.state.state import Floats, Ints, Mask
-
-#: A score must fall by this much to count as lower.
-GAIN: Final = 1e-9
 
 #: How much of a gain the largest disk costs when the next move is chosen.
 _SMALLER: Final = 0.01
@@ -42,7 +40,7 @@ class LocalSearch:
         """
         model = moves.model
         self._moves, self._model = moves, model
-        self._limit, self._least = limit, max(least, GAIN)
+        self._limit, self._least = limit, max(least, TOLERANCE)
         self._swaps, self._finder = Swaps(moves), PairFinder(model)
         self._home = (model.primary.copy(), model.secondary.copy())
         self._everyone = np.arange(len(model.residents))

@@ -32,8 +32,7 @@ def with_instances(cluster: Cluster, added: Iterable[Instance]) -> Cluster:
 
     touched = {name for instance in new for name in instance.nodes}
     nodes = (shrunk(node) if node.name in touched else node for node in cluster.nodes)
-    instances = (*cluster.instances, *new)
-    return Cluster(cluster.groups, nodes, instances, cluster.tags, cluster.hypervisors)
+    return cluster.replace(nodes=nodes, instances=(*cluster.instances, *new))
 
 
 def copies_of(instance: Instance, placements: Iterable[tuple[str, ...]], at: int) -> list[Instance]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from ganeti_steward.allocators.capacity.added_instances import copies_of, with_instances
-from ganeti_steward.allocators.capacity.headroom import MANY, Headroom
+from ganeti_steward.allocators.capacity.headroom import Headroom
 from ganeti_steward.allocators.capacity.headroom_score import HeadroomScore
 from ganeti_steward.allocators.capacity.headroom_search import RoomCosts, greedy, most_placements
 from ganeti_steward.allocators.capacity.shrink_hints import fits_with
@@ -21,6 +21,7 @@ from ganeti_steward.allocators.placement.info import disk_note, limits_text
 from ganeti_steward.allocators.placement.placing import Placement, Placer
 from ganeti_steward.allocators.score.global_n1 import PlaceFilter
 from ganeti_steward.allocators.score.ranked_places import RankedPlace
+from ganeti_steward.allocators.state.amounts import MANY
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.cluster import ALLOC_POLICIES
@@ -64,17 +65,17 @@ def capacity(request: Capacity, cluster: Cluster, context: Context) -> Outcome:
     while last.chosen is not None and last.chosen.best is not None:
         # What was passed over for good may fit after all.
         assert last.chosen.after is not None
-        placed.append((last.chosen.best.primary, last.chosen.best.secondary))
+        placed.append(last.chosen.best.nodes)
         last = placer.place(last.chosen.after, item, item.group_name, terms)
-    names = [node.name for node in cluster.nodes]
     result: dict[str, object] = {
         "count": len(placed),
-        "placements": [[names[node] for node in pair if node >= 0] for pair in placed],
+        "placements": [list(state.frame.node_names(pair)) for pair in placed],
         "limited_by": limits_text(last),
     }
     if context.explain:
         result["fits_with"] = fits_with(placer, last, item)
-    info = f"{len(placed)} more fit, limited by {result['limited_by']}{disk_note(last)}"
+    note = disk_note(state.frame, item.instance)
+    info = f"{len(placed)} more fit, limited by {result['limited_by']}{note}"
     return Answer(result, info, explained(context, last))
 
 
@@ -128,8 +129,7 @@ class _GroupFiller:
         if len(placed) <= _FEW:
             return self._after(self._empty, placed)
         cluster = self._empty.frame.cluster
-        names = [node.name for node in cluster.nodes]
-        nodes = (tuple(names[node] for node in pair if node >= 0) for pair in placed)
+        nodes = map(self._empty.frame.node_names, placed)
         instance = self._demand.instance
         grown = with_instances(cluster, copies_of(instance, nodes, 1))
         return load(grown, instance.template, self._kvm_memory)

@@ -8,23 +8,21 @@ legal in any order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ganeti_steward.allocators.rules.candidates import entry_checks, policy_check
 from ganeti_steward.allocators.rules.checks import first_failing
 from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state.amounts import MANY, times_with_rest, times_within
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Terms
     from ganeti_steward.allocators.rules.checks import Check
     from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, NodePair, State
-
-#: How many instances fit by a resource that they do not need.
-MANY: Final = 2**31
+    from ganeti_steward.allocators.state.state import Ints, Mask, NodePair, State
 
 
 class Headroom:
@@ -36,9 +34,12 @@ class Headroom:
         forthcoming = demand.instance.forthcoming
         self.paired = paired
         self.group: Ints = frame.group
+        """nodes: index of the node group"""
         self._counted = not forthcoming
         self.use = 0 if forthcoming else demand.use
+        """MiB a copy takes on its primary"""
         self.reserve = demand.reserve
+        """MiB a copy\'s secondary keeps free"""
         self._memory = demand.memory
         policy = [policy_check(frame, demand)]
         self._allowed = _allowed(state, terms, PRIMARY, policy)
@@ -46,41 +47,35 @@ class Headroom:
         if paired and not demand.drbd:
             self._allowed_second[:] = False
         self.slots = _slots(state, demand, forced=False)
+        """nodes: copies that disk and spindles allow in either role"""
         self._slots_first = _slots(state, demand, forced=terms.forced)
         self._primary_slots = _primary_slots(state, demand, forced=terms.forced)
         self._forced = terms.forced
         self.primaries: Ints = np.zeros(frame.size, np.int64)
+        """nodes: copies as primary"""
         self.taken: Ints = np.zeros(frame.size, np.int64)
-        """copies each node has in either role"""
+        """nodes: copies in either role"""
         self.free: Ints = now[st.UNALLOCATED].copy()
+        """nodes: MiB of unallocated memory"""
         self._free_f: Ints = now[st.MEMORY_F].copy()
         self.reserved: Ints = now[st.RESERVED].copy()
+        """nodes: MiB of N+1 reserve"""
         self._own_reserve: Ints = now[st.RESERVED].copy()
         self._fails: Mask = now[st.FAILS] > 0
         self.kept: Ints = _kept(state) if paired else np.zeros((0, 0), np.int64)
-        """memory each node (column) keeps for each primary (row)"""
+        """primaries x secondaries: MiB kept free; empty where no secondary is needed"""
         self._barred: Mask = np.zeros(frame.size, np.bool_)
         self._barred_second: Mask = np.zeros(frame.size, np.bool_)
         self._barred_pairs: set[NodePair] = set()
         self._scope: Mask = np.ones(frame.size, np.bool_)
 
     def copy(self) -> Headroom:
-        """The same again, to try something on."""
+        """An independent copy, for trying changes."""
         other = Headroom.__new__(Headroom)
-        other.__dict__.update(self.__dict__)
-        for name in (
-            "primaries",
-            "taken",
-            "free",
-            "_free_f",
-            "reserved",
-            "_fails",
-            "kept",
-            "_barred",
-            "_barred_second",
-            "_barred_pairs",
-        ):
-            setattr(other, name, getattr(self, name).copy())
+        other.__dict__.update(
+            (name, value.copy() if isinstance(value, np.ndarray | set) else value)
+            for name, value in self.__dict__.items()
+        )
         return other
 
     def narrow(self, nodes: Mask) -> None:
@@ -200,21 +195,6 @@ def _allowed(state: State, terms: Terms, role: str, more: list[Check]) -> Mask:
     return allowed
 
 
-def times_within(free: Ints, size: int) -> Ints:
-    """How often ``size`` can be taken with something left."""
-    if size <= 0:
-        return np.where(free > 0, MANY, 0)
-    return np.maximum((free - 1) // size, 0)
-
-
-def _within(used: Ints, limit: Floats, size: int) -> Ints:
-    """How often ``size`` can be added without going beyond ``limit``."""
-    if size <= 0:
-        return np.where(used <= limit, MANY, 0)
-    times = np.floor(np.clip((limit - used) / size, 0, MANY))
-    return times.astype(np.int64)
-
-
 def _slots(state: State, demand: Demand, *, forced: bool) -> Ints:
     """How many copies each node's disk and spindles allow, in whichever role (4.1, 4.2)."""
     frame, now = state.frame, state.now
@@ -227,13 +207,13 @@ def _slots(state: State, demand: Demand, *, forced: bool) -> Ints:
     for disk, dedicated, shared, soft in rows:
         if soft and forced:
             continue
-        slots = np.minimum(slots, times_within(now[disk], demand.disk))
-        spindles = times_within(now[dedicated] + 1, demand.spindles)
+        slots = np.minimum(slots, times_with_rest(now[disk], demand.disk))
+        spindles = times_with_rest(now[dedicated] + 1, demand.spindles)
         if demand.spindles < 0:
             spindles[:] = 0
         slots = np.where(frame.exclusive, np.minimum(slots, spindles), slots)
         if not forced:
-            fitting = _within(now[shared], frame.spindle_limit, demand.spindle_use)
+            fitting = times_within(now[shared], frame.spindle_limit, demand.spindle_use)
             slots = np.where(frame.exclusive, slots, np.minimum(slots, fitting))
     return slots
 
@@ -244,20 +224,19 @@ def _primary_slots(state: State, demand: Demand, *, forced: bool) -> Ints:
     primary_slots = np.full(frame.size, MANY, np.int64)
     forthcoming = demand.instance.forthcoming
     if not forthcoming:
-        primary_slots = times_within(now[st.UNALLOCATED], demand.use)
+        primary_slots = times_with_rest(now[st.UNALLOCATED], demand.use)
     if forced:
         return primary_slots
-    primary_slots = np.minimum(primary_slots, times_within(now[st.MEMORY_F], demand.memory))
+    primary_slots = np.minimum(primary_slots, times_with_rest(now[st.MEMORY_F], demand.memory))
     for row in (st.VCPUS_F,) if forthcoming else (st.VCPUS, st.VCPUS_F):
-        primary_slots = np.minimum(primary_slots, _within(now[row], frame.vcpu_limit, demand.vcpus))
+        primary_slots = np.minimum(
+            primary_slots, times_within(now[row], frame.vcpu_limit, demand.vcpus)
+        )
     if demand.exclusion and not forthcoming:
         primary_slots = np.minimum(primary_slots, state.exclusion_tags_taken(demand) == 0)
     return primary_slots
 
 
 def _kept(state: State) -> Ints:
-    """The memory kept free, by primary (row) and secondary (column)."""
-    size = state.frame.size
-    kept = np.zeros((size, size), np.int64)
-    kept[state.peers.key % size, state.peers.key // size] = state.peers.reserved
-    return kept
+    """primaries x secondaries: MiB kept free; one primary's secondaries lie side by side."""
+    return np.ascontiguousarray(state.peers.dense().T)

@@ -13,11 +13,13 @@ import numpy as np
 
 from ganeti_steward.allocators.score.score import (
     LOCATION_WEIGHT,
-    RESERVED_MEM,
     RESERVED_TOTAL_WEIGHT,
+    SPREAD_WEIGHTS,
     SPREADS,
     Scorer,
+    Spread,
     counts,
+    merged_rows,
     shares,
 )
 from ganeti_steward.allocators.state import state as st
@@ -45,8 +47,7 @@ class HeadroomScore:
         second = _steps(state, state.after_secondary(demand, 0)) if headroom.paired else state.now
         now = shares(frame, state.now)
         by_first, by_second = shares(frame, first) - now, shares(frame, second) - now
-        weights = np.array([weight * len(names) for names, weight in SPREADS])
-        rows = _different(now, by_first, by_second, weights)
+        rows = _changing(now, by_first, by_second)
         self._weights = np.array([weight for _, weight in rows])[:, None]
         which = [row for row, _ in rows]
         self._now = now[which]
@@ -84,7 +85,7 @@ class HeadroomScore:
             after = variance + (2 * (reserved - mean) + grown) * grown / self._n
             after -= (grown / self._n) ** 2
             now = np.sqrt(max(variance, 0.0))
-            cost += SPREADS[RESERVED_MEM][1] * (np.sqrt(np.maximum(after, 0.0)) - now)
+            cost += SPREADS[Spread.RESERVED_MEM][1] * (np.sqrt(np.maximum(after, 0.0)) - now)
         if self._frame.locations.shape[1]:
             cost += LOCATION_WEIGHT * self._frame.shared_locations(primary)
         return cost
@@ -117,18 +118,11 @@ def _steps(state: State, after: Ints) -> Ints:
     return after
 
 
-def _different(
-    now: Floats, first: Floats, second: Floats, weights: Floats
-) -> list[tuple[int, float]]:
-    """The components a copy changes, those that change alike put together."""
-    rows: list[tuple[int, float]] = []
-    for row, weight in enumerate(weights.tolist()):
-        if not first[row].any() and not second[row].any():
-            continue
-        for at, (other, known) in enumerate(rows):
-            if all(np.array_equal(part[row], part[other]) for part in (now, first, second)):
-                rows[at] = (other, known + weight)
-                break
-        else:
-            rows.append((row, weight))
-    return rows
+def _changing(now: Floats, first: Floats, second: Floats) -> list[tuple[int, float]]:
+    """The components a copy changes and their weights, equal ones merged."""
+
+    def equal(one: int, other: int) -> bool:
+        return all(np.array_equal(part[one], part[other]) for part in (now, first, second))
+
+    rows = merged_rows(SPREAD_WEIGHTS.tolist(), equal)
+    return [(row, weight) for row, weight in rows if first[row].any() or second[row].any()]

@@ -19,6 +19,7 @@ from ganeti_steward.allocators.capacity.smaller_specs import (
     steps_to,
 )
 from ganeti_steward.allocators.placement.info import limits
+from ganeti_steward.allocators.rules.groups import takes_instances
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.placement.placing import Placement, Placer
@@ -51,7 +52,7 @@ class _ShrinkHints:
         groups = last.state.frame.cluster.groups
         self._open = [trial.group for trial in last.trials if not trial.reason]
         if item.group_name is None:
-            self._open = [g for g in self._open if groups[g].alloc_policy != "unallocable"]
+            self._open = [g for g in self._open if takes_instances(groups[g])]
         self._bounds = [pair.min for g in self._open for pair in groups[g].policy.minmax]
         self._tested = False
 

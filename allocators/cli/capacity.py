@@ -25,6 +25,7 @@ from ganeti_steward.allocators.cli.instance_options import (
     instance_request,
     known_template,
 )
+from ganeti_steward.allocators.rules.groups import takes_instances
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
 from ganeti_steward.core.config.load import config_path, load_config
@@ -128,7 +129,7 @@ def _groups(cluster: Cluster, name: str | None) -> list[Group]:
     """The groups whose policies count: the one named, or all that take instances."""
     if name is not None:
         return [group_named(cluster, name)]
-    found = [group for group in cluster.groups if group.alloc_policy != "unallocable"]
+    found = [group for group in cluster.groups if takes_instances(group)]
     if not found:
         raise StewardError("no node group takes new instances by itself: name one (--node-group)")
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from ganeti_steward.allocators.score.tolerance import TOLERANCE
 from ganeti_steward.core.commands.tables import table
 from ganeti_steward.core.ganeti.job_sets import Step, counted
 from ganeti_steward.core.model.explanation import GroupBalance, Move
@@ -74,8 +75,7 @@ def totals(groups: Sequence[GroupBalance]) -> tuple[int, int]:
 def progress(group: GroupBalance) -> float | None:
     """The share of the way to the bound that the plan goes; None at the bound already."""
     whole = group.score_before - group.bound
-    # Sums of the same values in another order differ by as little as this.
-    return (group.score_before - group.score_after) / whole if whole > 1e-9 else None
+    return (group.score_before - group.score_after) / whole if whole > TOLERANCE else None
 
 
 def gib(mebibytes: int) -> str:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from ganeti_steward.allocators.moves.best_move import BestMoveSearch, MoveTask, MoveTrial
 from ganeti_steward.allocators.moves.planning import Planner
-from ganeti_steward.allocators.moves.tried import TriedMoves, group_trial, placement_of, try_moves
+from ganeti_steward.allocators.moves.tried import TriedMoves, group_trial, try_moves
 from ganeti_steward.allocators.placement.info import disk_note, group_refusal
-from ganeti_steward.allocators.placement.placing import refused
 from ganeti_steward.allocators.rules.move_kinds import job
 from ganeti_steward.allocators.score.final_score import FinalScore
 from ganeti_steward.core.model.answer import Answer, Outcome
@@ -67,8 +66,8 @@ def _explained(
 
 
 def _disk_note(state: State, tasks: Sequence[MoveTask]) -> str:
-    refusals = (refused(state, task.resident.demand, "", task.terms) for task in tasks)
-    return max(map(disk_note, refusals), default="")
+    notes = (disk_note(state.frame, task.resident.demand.instance) for task in tasks)
+    return max(notes, default="")
 
 
 def _reason(tried: TriedMoves) -> str:
@@ -105,4 +104,4 @@ def _refusal(tried: TriedMoves, trial: MoveTrial) -> str:
     shown = group_trial(tried, trial)
     if not shown.members.any():
         return "every other node of the group is being left, too"
-    return group_refusal(placement_of(tried, (shown,)), shown)
+    return group_refusal(tried.left, tried.task.resident.demand, shown)

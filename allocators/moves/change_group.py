@@ -17,6 +17,7 @@ from ganeti_steward.allocators.moves.answer import move_all
 from ganeti_steward.allocators.moves.best_move import MoveTask
 from ganeti_steward.allocators.rules import move_kinds as kinds
 from ganeti_steward.allocators.rules.candidates import policy_check, terms_of
+from ganeti_steward.allocators.rules.groups import network_fault, takes_instances
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.model.cluster import NOT_MIRRORED
@@ -82,9 +83,9 @@ def _closed(frame: Frame, demand: Demand, groups: tuple[int, ...]) -> dict[int, 
     closed = {}
     for at in groups:
         group = frame.cluster.groups[at]
-        missing = [n for n in demand.instance.networks if n not in group.networks]
-        if group.alloc_policy == "unallocable":
-            closed[at] = "the group is unallocable"
-        elif missing:
-            closed[at] = f"is not connected to network {missing[0]}"
+        fault = network_fault(group, demand.instance)
+        if not takes_instances(group):
+            closed[at] = f"the group is {group.alloc_policy}"
+        elif fault:
+            closed[at] = fault
     return closed

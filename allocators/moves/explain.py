@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ganeti_steward.allocators.moves.tried import TriedMoves, group_trial, placement_of, try_moves
+from ganeti_steward.allocators.moves.tried import TriedMoves, group_trial, try_moves
 from ganeti_steward.allocators.placement.explain import explain
+from ganeti_steward.allocators.placement.placing import Placement
 from ganeti_steward.allocators.score.ranked_places import RankedPlace
 
 if TYPE_CHECKING:
@@ -44,13 +45,30 @@ def _explained(tried: TriedMoves) -> Explanation:
     found = tried.found
     trials = () if tried.task.fault else tuple(_group_trials(tried))
     chosen = next((t for t in trials if found is not None and t.group == found.group), None)
-    placement = placement_of(tried, trials)._replace(
-        fault=tried.task.fault, chosen=chosen, test=tried.task.test
-    )
+    placement = _placement(tried, trials, chosen)
     explanation = explain(placement)
     if found is None:
         return explanation
     return replace(explanation, notes=(f"Steps: {found.kind.text}.", *explanation.notes))
+
+
+def _placement(
+    tried: TriedMoves, trials: tuple[GroupTrial, ...], chosen: GroupTrial | None
+) -> Placement:
+    """The trials as the placement of one instance on the state when its turn came."""
+    task = tried.task
+    group = trials[0].group if trials else next(iter(task.groups), -1)
+    return Placement(
+        task.resident.demand,
+        trials,
+        task.fault,
+        chosen,
+        tried.left,
+        tried.left.frame.group == group,
+        task.terms,
+        dedicated=False,
+        test=task.test,
+    )
 
 
 def _group_trials(tried: TriedMoves) -> Iterator[GroupTrial]:

@@ -24,6 +24,7 @@ from ganeti_steward.allocators.moves.best_move import (
     Stages,
     resident_of,
 )
+from ganeti_steward.allocators.score.tolerance import TOLERANCE
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.state import State
@@ -44,9 +45,6 @@ _ALTERNATIVES: Final = 3
 
 #: How many may have to go elsewhere, one for the other, so that one has a place.
 _GIVING_WAY: Final = 2
-
-#: A score must fall by this much to count as lower.
-_GAIN: Final = 1e-9
 
 
 def _all_kinds_at_once(task: MoveTask) -> Stages:
@@ -289,7 +287,7 @@ class Planner:
         if all(trial.found[at].nodes == plan.found[at].nodes for at in moved):
             return None
         changed = self._score(trial)
-        if (copies, policy, changed) >= (0, 0, score - _GAIN):
+        if (copies, policy, changed) >= (0, 0, score - TOLERANCE):
             return None
         plan.state, plan.found = trial.state, trial.found
         return changed

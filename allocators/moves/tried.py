@@ -10,7 +10,7 @@ from ganeti_steward.allocators.moves.best_move import (
     MoveTrial,
     resident_of,
 )
-from ganeti_steward.allocators.placement.placing import GroupTrial, Placement
+from ganeti_steward.allocators.placement.placing import GroupTrial
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.moves.best_move import MoveChoice
@@ -42,24 +42,6 @@ def group_trial(tried: TriedMoves, trial: MoveTrial) -> GroupTrial:
     first = next(trial.places.best_first(), None) if trial.places is not None else None
     if tried.task.test is None or first is None:
         return shown
-    after = tried.left.placed(tried.task.resident.demand, first.primary, first.secondary)
-    stuck = tried.task.test.newly_stuck(after, (first.primary, first.secondary))
+    after = tried.left.placed(tried.task.resident.demand, *first.nodes)
+    stuck = tried.task.test.newly_stuck(after, first.nodes)
     return shown._replace(stuck=tuple(stuck))
-
-
-def placement_of(tried: TriedMoves, trials: tuple[GroupTrial, ...]) -> Placement:
-    """The instance with its trials, in the form explanations use."""
-    group = tried.task.groups[0] if tried.task.groups else -1
-    scope = tried.left.frame.group == (trials[0].group if trials else group)
-    task = tried.task
-    return Placement(
-        task.resident.demand,
-        trials,
-        "",
-        None,
-        tried.left,
-        scope,
-        task.terms,
-        dedicated=False,
-        test=None,
-    )

@@ -9,6 +9,7 @@ import numpy as np
 
 from ganeti_steward.allocators.placement.info import disk_note, group_refusal
 from ganeti_steward.allocators.rules.candidates import secondary_verdicts
+from ganeti_steward.allocators.rules.groups import takes_instances
 from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.core.model.explanation import Explanation, GroupVerdict, NodeVerdict, Place
 
@@ -25,7 +26,7 @@ SHOWN_PLACES: Final = 5
 
 def explain(placement: Placement) -> Explanation:
     """Everything that was tried for one instance."""
-    note = disk_note(placement).strip(" ()")
+    note = disk_note(placement.state.frame, placement.demand.instance).strip(" ()")
     return Explanation(
         instance=placement.demand.instance.name,
         wanted=wanted(placement.demand),
@@ -50,10 +51,10 @@ def _group(placement: Placement, trial: GroupTrial) -> GroupVerdict:
     shown = islice(trial.places.best_first(), SHOWN_PLACES) if trial.places else ()
     if trial is placement.chosen:
         summary = "chosen"
-    elif placement.chosen and trial.best and group.alloc_policy != "unallocable":
+    elif placement.chosen and trial.best and takes_instances(group):
         summary = "another group is better"
     else:
-        summary = group_refusal(placement, trial)
+        summary = group_refusal(placement.state, placement.demand, trial, placement.keeps)
     return GroupVerdict(
         name=group.name,
         alloc_policy=group.alloc_policy,
@@ -66,14 +67,13 @@ def _group(placement: Placement, trial: GroupTrial) -> GroupVerdict:
 def _place_shown(placement: Placement, place: RankedPlace) -> Place:
     """One place with its score by component and the result of the capacity test."""
     after = placement.state.placed(placement.demand, place.primary, place.secondary)
-    names = after.frame.cluster.nodes
     scorer = Scorer(after, placement.scope)
     components, costs = scorer.components(), placement.cost_of(place)
     if costs:
         components["site_costs"] = costs
-    stuck = placement.test.newly_stuck(after, place[1:3]) if placement.test else []
+    stuck = placement.test.newly_stuck(after, place.nodes) if placement.test else []
     return Place(
-        nodes=tuple(names[i].name for i in (place.primary, place.secondary) if i >= 0),
+        nodes=after.frame.node_names(place.nodes),
         score=scorer.score + costs,
         components=components,
         capacity=tuple(f"{one.instance} could no longer leave {one.node}" for one in stuck),

@@ -14,7 +14,9 @@ from ganeti_steward.core.model.site_rules import SECONDARY
 if TYPE_CHECKING:
     from ganeti_steward.allocators.placement.placing import GroupTrial, Placement
     from ganeti_steward.allocators.rules.candidates import Verdicts
-    from ganeti_steward.allocators.state.state import Mask
+    from ganeti_steward.allocators.state.demand import Demand
+    from ganeti_steward.allocators.state.state import Frame, Mask, State
+    from ganeti_steward.core.model.cluster import Instance
 
 
 def success_text(placement: Placement) -> str:
@@ -24,12 +26,12 @@ def success_text(placement: Placement) -> str:
     entries = [_group_entry(placement, trial) for trial in placement.trials]
     named = len(placement.trials) == 1 and len(groups) > 1
     prefix = "" if named else f"Selected group: {groups[placement.chosen.group].name}, "
-    return prefix + ", ".join(entries) + disk_note(placement)
+    return prefix + ", ".join(entries) + _note(placement)
 
 
 def refusal_text(placement: Placement) -> str:
     """Why there is no place: how many nodes fit, and what refuses the others."""
-    return refusal_reasons(placement) + disk_note(placement)
+    return refusal_reasons(placement) + _note(placement)
 
 
 def refusal_reasons(placement: Placement) -> str:
@@ -39,16 +41,21 @@ def refusal_reasons(placement: Placement) -> str:
     groups = placement.state.frame.cluster.groups
     if not placement.trials:
         return "the cluster has no node group"
-    texts = [(groups[t.group].name, group_refusal(placement, t)) for t in placement.trials]
+    texts = [
+        (groups[t.group].name, group_refusal(placement.state, placement.demand, t, placement.keeps))
+        for t in placement.trials
+    ]
     if len(texts) == 1:
         return texts[0][1]
     return "; ".join(f"group {name}: {text}" for name, text in texts)
 
 
-def disk_note(placement: Placement) -> str:
+def _note(placement: Placement) -> str:
+    return disk_note(placement.state.frame, placement.demand.instance)
+
+
+def disk_note(frame: Frame, instance: Instance) -> str:
     """A note when disk space could not be checked although an instance needs it."""
-    frame = placement.state.frame
-    instance = placement.demand.instance
     if frame.disk_known or not any(i.local for i in (instance, *frame.cluster.instances)):
         return ""
     return " (disk space for drbd and plain was not checked: the request has no figures on it)"
@@ -61,10 +68,9 @@ def _group_entry(placement: Placement, trial: GroupTrial) -> str:
         name = placement.demand.instance.name
         return f"group {group.name} {trial.reason} required by {name}"
     if trial.best is None:
-        found = group_refusal(placement, trial)
+        found = group_refusal(state, placement.demand, trial, placement.keeps)
         return f"Group {group.name} ({group.alloc_policy}): No valid allocation solutions, {found}"
-    nodes = state.frame.cluster.nodes
-    chosen = "/".join(nodes[i].name for i in (trial.best.primary, trial.best.secondary) if i >= 0)
+    chosen = "/".join(state.frame.node_names(trial.best.nodes))
     failures = count_failures(placement, trial)
     classes = ", ".join(f"{kind}: {failures[kind]}" for kind in FAILURES if failures[kind])
     assert trial.places is not None
@@ -83,9 +89,11 @@ def _score(trial: GroupTrial) -> str:
     return f"{trial.best.score:.8f}"
 
 
-def group_refusal(placement: Placement, trial: GroupTrial) -> str:
-    """Why one group has no place (or may not be used although it has one)."""
-    state = placement.state
+def group_refusal(state: State, demand: Demand, trial: GroupTrial, keeps: int = -1) -> str:
+    """Why one group has no place (or may not be used although it has one).
+
+    ``keeps``: the primary that stays where only a secondary is searched for, -1 without.
+    """
     group = state.frame.cluster.groups[trial.group]
     if trial.reason:
         return trial.reason
@@ -93,35 +101,35 @@ def group_refusal(placement: Placement, trial: GroupTrial) -> str:
         return f"the group is {group.alloc_policy}"
     total = int(trial.members.sum())
     if len(trial.verdicts) == 1:
-        return f"0/{total} nodes fit: {count_reasons(placement, trial, trial.verdicts[0])}"
+        return f"0/{total} nodes fit: {count_reasons(state, demand, trial, trial.verdicts[0])}"
     first, second = trial.verdicts
     fits = int((first.fits & trial.members).sum())
-    if placement.keeps >= 0:
-        return _kept_refusal(placement, trial)
-    against = count_reasons(placement, trial, first)
+    if keeps >= 0:
+        return _kept_refusal(state, demand, trial, keeps)
+    against = count_reasons(state, demand, trial, first)
     if not fits:
         return f"0/{total} nodes fit as primary: {against}"
     others = f" ({against})" if fits < total else ""
     return (
         f"{fits}/{total} nodes fit as primary{others}, "
-        f"no secondary goes with them: {count_reasons(placement, trial, second)}"
+        f"no secondary goes with them: {count_reasons(state, demand, trial, second)}"
     )
 
 
-def _kept_refusal(placement: Placement, trial: GroupTrial) -> str:
+def _kept_refusal(state: State, demand: Demand, trial: GroupTrial, keeps: int) -> str:
     """The same where the primary is given and only the secondary is looked for."""
     primary, second = trial.verdicts
-    check = primary.check(placement.keeps)
+    check = primary.check(keeps)
     if check is not None:
-        name = placement.state.frame.cluster.nodes[placement.keeps].name
-        return f"its primary {name} cannot keep it: {check.text(placement.keeps)}"
+        name = state.frame.cluster.nodes[keeps].name
+        return f"its primary {name} cannot keep it: {check.text(keeps)}"
     others = trial.members.copy()
-    others[placement.keeps] = False
+    others[keeps] = False
     trial = trial._replace(members=others)
-    return f"0/{int(others.sum())} nodes fit: {count_reasons(placement, trial, second)}"
+    return f"0/{int(others.sum())} nodes fit: {count_reasons(state, demand, trial, second)}"
 
 
-def count_reasons(placement: Placement, trial: GroupTrial, verdicts: Verdicts) -> str:
+def count_reasons(state: State, demand: Demand, trial: GroupTrial, verdicts: Verdicts) -> str:
     """Reasons with how many nodes they hold for, the most frequent first."""
     counted: Counter[str] = Counter()
     details: dict[str, str] = {}
@@ -131,7 +139,7 @@ def count_reasons(placement: Placement, trial: GroupTrial, verdicts: Verdicts) -
         counted[check.rule] += 1
         if check.rule == "instance policy":
             details.setdefault(check.rule, f" ({check.text(node)})")
-    details |= _largest(placement, trial.members, verdicts)
+    details |= _largest(state, demand, trial.members, verdicts)
     parts = [
         f"{number} {rule}{details.get(rule, '')}"
         for rule, number in sorted(counted.items(), key=lambda item: (-item[1], item[0]))
@@ -155,10 +163,9 @@ def _count_pairs(trial: GroupTrial, secondaries: Mask) -> list[str]:
     return [f"{number} {text}" for number, text in texts if number]
 
 
-def _largest(placement: Placement, members: Mask, verdicts: Verdicts) -> dict[str, str]:
+def _largest(state: State, demand: Demand, members: Mask, verdicts: Verdicts) -> dict[str, str]:
     """For lack of memory or disk: the most that one of these nodes has, and what is needed."""
-    now, demand = placement.state.now, placement.demand
-    details = {}
+    now, details = state.now, {}
     for rule, row, need in (
         ("memory", st.UNALLOCATED, demand.memory),
         ("disk", st.DISK, demand.disk),

@@ -17,6 +17,7 @@ from ganeti_steward.allocators.placement.explained import explained
 from ganeti_steward.allocators.placement.info import disk_note, refusal_reasons
 from ganeti_steward.allocators.placement.placing import Placement, Placer
 from ganeti_steward.allocators.score.score import Scorer
+from ganeti_steward.allocators.score.tolerance import TOLERANCE
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.cluster import ALLOC_POLICIES
@@ -39,9 +40,6 @@ _ORDERS: Final[tuple[Callable[[Allocate], tuple[int, ...]], ...]] = (
 
 #: How often at most the whole batch is gone through to lower the score.
 _ROUNDS: Final = 2
-
-#: A score must fall by this much to count as lower.
-_GAIN: Final = 1e-9
 
 
 def multi_allocate(request: MultiAllocate, cluster: Cluster, context: Context) -> Outcome:
@@ -67,7 +65,7 @@ def answered(request: MultiAllocate, placements: Sequence[Placement], context: C
     text = (
         f"{len(failed)} instances failed to allocate and {len(placed)} were allocated successfully"
     )
-    notes = {disk_note(placement) for placement in placements}
+    notes = {disk_note(p.state.frame, p.demand.instance) for p in placements}
     info = "; ".join([text, *reasons]) + max(notes, default="")
     if failed and not placed:
         return Refusal(info, explanations)
@@ -155,7 +153,7 @@ class _Batch:
                 after = _after(again, plan.state)
                 rank, new = _policy(again) - _policy(placement), self._score(after)
                 gain = score + placement.cost() - new - again.cost()
-                if rank < 0 or (rank == 0 and gain > _GAIN):
+                if rank < 0 or (rank == 0 and gain > TOLERANCE):
                     plan.state, plan.placements[at], score, unmoved = after, again, new, 0
 
 
@@ -176,7 +174,4 @@ def _resident(state: State, placement: Placement) -> Resident | None:
     """The placed instance on the state, None when it has no place (or takes none yet)."""
     if placement.chosen is None or placement.chosen.best is None:
         return None
-    for resident in state.residents.get(placement.chosen.best.primary, ()):
-        if resident.demand is placement.demand:
-            return resident
-    return None
+    return state.find(placement.demand, placement.chosen.best.primary)

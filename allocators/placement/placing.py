@@ -14,6 +14,7 @@ from ganeti_steward.allocators.rules.candidates import (
     secondary_verdicts,
     terms_of,
 )
+from ganeti_steward.allocators.rules.groups import network_fault, takes_instances
 from ganeti_steward.allocators.score.exclusive_storage import DedicatedPlaces, is_dedicated
 from ganeti_steward.allocators.score.global_n1 import CapacityTest, PlaceFilter, Stuck
 from ganeti_steward.allocators.score.ranked_places import PairPlaces, RankedPlace, SinglePlaces
@@ -74,9 +75,7 @@ class Placement(NamedTuple):
         """The chosen node names, primary first; empty when there is no place."""
         if self.chosen is None or self.chosen.best is None:
             return ()
-        names = self.state.frame.cluster.nodes
-        best = self.chosen.best
-        return tuple(names[i].name for i in (best.primary, best.secondary) if i >= 0)
+        return self.state.frame.node_names(self.chosen.best.nodes)
 
     def cost(self) -> float:
         """The site rules' costs of the chosen nodes, weighted."""
@@ -137,7 +136,7 @@ class Placer:
             scope, tried = state.frame.group == named[0], named
         else:
             scope, tried = np.ones(state.frame.size, np.bool_), list(range(len(groups)))
-        allocable = [i for i in tried if named or groups[i].alloc_policy != "unallocable"]
+        allocable = [i for i in tried if named or takes_instances(groups[i])]
         dedicated = self._is_dedicated(state, tuple(allocable))
         verdicts: tuple[Verdicts, ...] = (primary_verdicts(state, demand, terms),)
         if required == 2:
@@ -163,12 +162,8 @@ class Placer:
 
 def _unconnected(state: State, demand: Demand, group: int) -> GroupTrial | None:
     """A trial that ends at once where the group lacks a network of the instance."""
-    connected = state.frame.cluster.groups[group].networks
-    for network in demand.instance.networks:
-        if network not in connected:
-            reason = f"is not connected to network {network}"
-            return GroupTrial(group, reason, state.frame.group == group)
-    return None
+    fault = network_fault(state.frame.cluster.groups[group], demand.instance)
+    return GroupTrial(group, fault, state.frame.group == group) if fault else None
 
 
 def refused(state: State, demand: Demand, fault: str, terms: Terms) -> Placement:
@@ -189,8 +184,7 @@ def _choose(state: State, trials: tuple[GroupTrial, ...], *, any_policy: bool) -
     usable = [
         trial
         for trial in trials
-        if trial.best is not None
-        and (any_policy or groups[trial.group].alloc_policy != "unallocable")
+        if trial.best is not None and (any_policy or takes_instances(groups[trial.group]))
     ]
     return min(usable, key=rank, default=None)
 

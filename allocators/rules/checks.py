@@ -80,7 +80,7 @@ def primary_checks(state: State, demand: Demand, after: Ints) -> list[Check]:
                 "N+1",
                 "FailMem",
                 False,
-                (after[st.FAILS] > 0) & (now[st.FAILS] == 0),
+                st.newly_fails(now[st.FAILS], after[st.FAILS]),
                 lambda i: (
                     f"needs {demand.use} MiB, "
                     f"{now[st.UNALLOCATED, i] - now[st.RESERVED, i]} MiB unallocated after "
@@ -142,7 +142,7 @@ def secondary_checks(
                 "N+1",
                 "FailMem",
                 False,
-                (after[st.FAILS] > 0) & (now[st.FAILS] == 0),
+                st.newly_fails(now[st.FAILS], after[st.FAILS]),
                 lambda i: (
                     f"would have to keep {after[st.RESERVED, i]} MiB free for N+1, "
                     f"{now[st.UNALLOCATED, i]} MiB unallocated"

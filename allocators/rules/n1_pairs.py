@@ -44,7 +44,7 @@ def _checks(
         return []
     after = state.after_secondary(demand, kept, secondaries)
     failing = np.zeros(state.frame.size, np.bool_)
-    fails = (after[st.FAILS] > 0) & (state.now[st.FAILS, secondaries] == 0)
+    fails = st.newly_fails(state.now[st.FAILS, secondaries], after[st.FAILS])
     failing[nodes] = fails
     if not fails.any():
         return []

@@ -13,15 +13,13 @@ import numpy as np
 
 from ganeti_steward.allocators.score.ranked_places import RankedPlace
 from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state.amounts import MANY, times_with_rest
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Verdicts
     from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Floats, Frame, Ints, Mask, State
     from ganeti_steward.core.model.cluster import Spec
-
-#: What a resource that is not asked for at all can hold.
-_MANY: Final = 2**31
 
 #: How many secondaries of each primary are remembered.
 _KEPT: Final = 8
@@ -76,7 +74,7 @@ class DedicatedPlaces:
                 after = state.after_secondary(self._demand, kept, second)
                 lost = lost.copy()
                 lost[:-1] = before[:, second] - _room(state.frame, after, self._specs, second)
-                fits &= (after[st.FAILS] == 0) | (state.now[st.FAILS, second] > 0)
+                fits &= ~st.newly_fails(state.now[st.FAILS, second], after[st.FAILS])
             total = (losses[0][:, primary, None] + lost)[:, fits]
             mine = second[fits]
             self.count += len(mine)
@@ -101,9 +99,11 @@ def _room(frame: Frame, now: Ints, specs: list[Spec], nodes: Ints | slice = slic
 
 def _times(frame: Frame, now: Ints, spec: Spec, nodes: Ints | slice) -> Ints:
     free = now[st.UNALLOCATED] - np.where(now[st.FAILS] > 0, 0, now[st.RESERVED])
-    times = np.minimum(_above_zero(free, spec.memory), _above_zero(now[st.MEMORY_F], spec.memory))
+    times = np.minimum(
+        times_with_rest(free, spec.memory), times_with_rest(now[st.MEMORY_F], spec.memory)
+    )
     for row in (st.DISK, st.DISK_F):
-        times = np.minimum(times, _above_zero(now[row], spec.disk))
+        times = np.minimum(times, times_with_rest(now[row], spec.disk))
     for row in (st.VCPUS, st.VCPUS_F):
         times = np.minimum(times, _under_ratio(frame, now[row], spec.vcpus, nodes))
     shared = now[st.SPINDLE_USE] > frame.spindle_limit[nodes]
@@ -111,18 +111,11 @@ def _times(frame: Frame, now: Ints, spec: Spec, nodes: Ints | slice) -> Ints:
     return np.where(blocked, 0, times)
 
 
-def _above_zero(free: Ints, size: int) -> Ints:
-    """How often ``size`` can be taken with something left."""
-    if size <= 0:
-        return np.where(free > 0, _MANY, 0)
-    return np.maximum((free - 1) // size, 0)
-
-
 def _under_ratio(frame: Frame, used: Ints, vcpus: int, nodes: Ints | slice) -> Ints:
     limit: Floats = frame.vcpu_ratio[nodes] * np.where(
         np.isinf(frame.cpus[nodes]), 0.0, frame.cpus[nodes]
     )
     if vcpus <= 0:
-        return np.where((used <= limit) | (frame.vcpu_ratio[nodes] < 0), _MANY, 0)
+        return np.where((used <= limit) | (frame.vcpu_ratio[nodes] < 0), MANY, 0)
     times = np.floor((limit - used) / vcpus)
-    return np.where(frame.vcpu_ratio[nodes] < 0, _MANY, np.maximum(times, 0)).astype(np.int64)
+    return np.where(frame.vcpu_ratio[nodes] < 0, MANY, np.maximum(times, 0)).astype(np.int64)

@@ -88,7 +88,7 @@ class FinalPairPlaces(PairPlaces):
 
     def _n1_pair_columns(self, secondary: Ints, kept: Ints) -> tuple[Ints, Mask]:
         after = self._legal.after_secondary(self._demand, kept, secondary)
-        refused = (after[st.FAILS] > 0) & (self._legal.now[st.FAILS, secondary] == 0)
+        refused = st.newly_fails(self._legal.now[st.FAILS, secondary], after[st.FAILS])
         return self._final_score.columns(after, secondary), refused
 
     def score_of(self, primary: int, secondary: int) -> float:

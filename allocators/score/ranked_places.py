@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Terms, Verdicts
     from ganeti_steward.allocators.score.score import Scorer
     from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.state import Floats, Ints, Mask
+    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, NodePair
 
 
 class RankedPlace(NamedTuple):
@@ -26,6 +26,11 @@ class RankedPlace(NamedTuple):
     secondary: int = -1
     metric: tuple[int, ...] = ()
     """with exclusive storage, what is compared instead of the score"""
+
+    @property
+    def nodes(self) -> NodePair:
+        """Both nodes."""
+        return self.primary, self.secondary
 
 
 class SinglePlaces:
@@ -113,7 +118,7 @@ class PairPlaces:
         """The columns of secondaries that keep memory already, and which that rules out."""
         state = self._scorer.state
         after = state.after_secondary(self._demand, kept, secondary)
-        return after, (after[st.FAILS] > 0) & (state.now[st.FAILS, secondary] == 0)
+        return after, st.newly_fails(state.now[st.FAILS, secondary], after[st.FAILS])
 
     def _rows(self, start: int, stop: int) -> Floats:
         """The scores of some primaries with every secondary; infinite where illegal."""

@@ -8,6 +8,7 @@ costs the same on any cluster size.
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -16,11 +17,34 @@ from ganeti_steward.allocators.state import state as st
 from ganeti_steward.allocators.state.demand import LOAD_UNIT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Floats, Frame, Ints, Mask, State
 
-#: Components measured as standard deviation over the online nodes: names, weight.  Memory
-#: and network load are never measured: both are the number of primaries (allocation 3.4).
+
+class Spread(IntEnum):
+    """Components measured as standard deviation over the online nodes: rows of `shares`.
+
+    Those that end in _F count forthcoming instances, too.
+    """
+
+    FREE_MEM = 0
+    FREE_DISK = 1
+    RESERVED_MEM = 2
+    VCPU_RATIO = 3
+    CPU_LOAD = 4
+    PRIMARIES = 5
+    INSTANCES = 6
+    SPINDLES = 7
+    FREE_MEM_F = 8
+    FREE_DISK_F = 9
+    VCPU_RATIO_F = 10
+    SPINDLES_F = 11
+
+
+#: By row: hail's names of the component, and its weight for each name.  Memory and network load
+#: are never measured: both are the number of primaries (allocation 3.4).
 SPREADS: Final = (
     (("free_mem_cv",), 0.5),
     (("free_disk_cv",), 0.5),
@@ -35,9 +59,17 @@ SPREADS: Final = (
     (("vcpu_ratio_cv_forth",), 0.5),
     (("spindles_cv_forth",), 0.5),
 )
-FREE_DISK, RESERVED_MEM, DISK_LOAD, SPINDLES, FREE_DISK_F, SPINDLES_F = 1, 2, 6, 7, 9, 11
-#: What a new secondary changes besides the primary; the memory reserved is its alone.
-SHARED_SPREADS: Final = (FREE_DISK, DISK_LOAD, SPINDLES, FREE_DISK_F, SPINDLES_F)
+#: The weight of each row.
+SPREAD_WEIGHTS: Final = np.array([weight * len(names) for names, weight in SPREADS])
+#: Rows that a new secondary changes as well as the primary; the N+1 reserve is changed by the
+#: secondary alone.
+SHARED_SPREADS: Final = (
+    Spread.FREE_DISK,
+    Spread.INSTANCES,
+    Spread.SPINDLES,
+    Spread.FREE_DISK_F,
+    Spread.SPINDLES_F,
+)
 
 N1_WEIGHT: Final = 1.0
 OFFLINE_WEIGHT: Final = 4.0
@@ -46,47 +78,75 @@ TAGS_WEIGHT: Final = 2.0
 LOCATION_WEIGHT: Final = 1.0
 RESERVED_TOTAL_WEIGHT: Final = 0.25
 
-_WEIGHTS: Final = np.array([weight * len(names) for names, weight in SPREADS])[:, None]
+_WEIGHTS: Final = SPREAD_WEIGHTS[:, None]
 
 #: Pairs scored at once; small enough for their figures to stay in the processor's cache.
 _CHUNK: Final = 32768
 
 
 def shares(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats:
-    """The spread components' value per node, one row each; ``now`` has these nodes only."""
+    """`Spread` x nodes: the value of each component; ``now`` has these nodes only."""
     memory, disk, cpus = frame.memory[nodes], frame.disk[nodes], frame.cpu_power[nodes]
     exclusive, no_disk = frame.exclusive[nodes], frame.no_disk[nodes]
     limit = frame.spindle_share[nodes]
     values = np.empty((len(SPREADS), now.shape[1]))
-    values[0] = now[st.UNALLOCATED] / memory
-    values[1] = np.where(exclusive, now[st.SPINDLES], now[st.DISK]) / disk
-    values[1, no_disk] = 1.0
-    values[2] = now[st.RESERVED] / memory
-    values[3] = now[st.VCPUS] / cpus
-    values[4] = now[st.CPU_LOAD] / LOAD_UNIT
-    values[5] = now[st.PRIMARIES]
-    values[6] = now[st.PRIMARIES] + now[st.SECONDARIES]
-    values[7] = now[st.SPINDLE_USE] / limit
-    values[8] = now[st.MEMORY_F] / memory
-    values[9] = np.where(exclusive, now[st.SPINDLES_F], now[st.DISK_F]) / disk
-    values[9, no_disk] = 1.0
-    values[10] = now[st.VCPUS_F] / cpus
-    values[11] = now[st.SPINDLE_USE_F] / limit
+    values[Spread.FREE_MEM] = now[st.UNALLOCATED] / memory
+    values[Spread.FREE_DISK] = np.where(exclusive, now[st.SPINDLES], now[st.DISK]) / disk
+    values[Spread.FREE_DISK, no_disk] = 1.0
+    values[Spread.RESERVED_MEM] = now[st.RESERVED] / memory
+    values[Spread.VCPU_RATIO] = now[st.VCPUS] / cpus
+    values[Spread.CPU_LOAD] = now[st.CPU_LOAD] / LOAD_UNIT
+    values[Spread.PRIMARIES] = now[st.PRIMARIES]
+    values[Spread.INSTANCES] = now[st.PRIMARIES] + now[st.SECONDARIES]
+    values[Spread.SPINDLES] = now[st.SPINDLE_USE] / limit
+    values[Spread.FREE_MEM_F] = now[st.MEMORY_F] / memory
+    values[Spread.FREE_DISK_F] = np.where(exclusive, now[st.SPINDLES_F], now[st.DISK_F]) / disk
+    values[Spread.FREE_DISK_F, no_disk] = 1.0
+    values[Spread.VCPU_RATIO_F] = now[st.VCPUS_F] / cpus
+    values[Spread.SPINDLES_F] = now[st.SPINDLE_USE_F] / limit
     return values
 
 
+def sum_components(
+    primaries: Floats | Ints,
+    secondaries: Floats | Ints,
+    fails: Ints | Mask,
+    reserved_share: Floats,
+    tags: Floats | None = None,
+    usable: Mask | None = None,
+) -> Floats:
+    """nodes: what each adds to the score by itself, weighted.
+
+    ``fails``: whether N+1 fails; ``reserved_share``: N+1 reserve by total memory; ``tags``: see
+    `tag_components`, None leaves them out; ``usable``: None where all nodes are.
+    """
+    both = primaries + secondaries
+    online = N1_WEIGHT * (fails * both)
+    if tags is not None:
+        online += tags
+    online += RESERVED_TOTAL_WEIGHT * reserved_share
+    if usable is None:
+        return online
+    offline = OFFLINE_WEIGHT * both + OFFLINE_PRIMARY_WEIGHT * primaries
+    return np.where(usable, online, offline)
+
+
+def tag_components(clashes: Floats | Ints, location: Floats | Ints) -> Floats:
+    """nodes: the sum components by tags, weighted."""
+    tags: Floats = TAGS_WEIGHT * clashes + LOCATION_WEIGHT * location
+    return tags
+
+
 def counts(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats:
-    """What each node adds to the score on its own: the sum components, weighted."""
-    both = now[st.PRIMARIES] + now[st.SECONDARIES]
-    online = (
-        N1_WEIGHT * (now[st.FAILS] * both)
-        + TAGS_WEIGHT * now[st.CLASHES]
-        + LOCATION_WEIGHT * now[st.LOCATION]
-        + RESERVED_TOTAL_WEIGHT * (now[st.RESERVED] / frame.memory[nodes])
+    """nodes: the sum components of these nodes, weighted; ``now`` has these nodes only."""
+    return sum_components(
+        now[st.PRIMARIES],
+        now[st.SECONDARIES],
+        now[st.FAILS],
+        now[st.RESERVED] / frame.memory[nodes],
+        tag_components(now[st.CLASHES], now[st.LOCATION]),
+        frame.usable[nodes],
     )
-    offline = OFFLINE_WEIGHT * both + OFFLINE_PRIMARY_WEIGHT * now[st.PRIMARIES]
-    amounts: Floats = np.where(frame.usable[nodes], online, offline)
-    return amounts
 
 
 class _Change(NamedTuple):
@@ -228,7 +288,7 @@ class PairScores:
         alone = np.maximum(variance + one.square - one.shift * one.shift, 0.0)
         shared = list(SHARED_SPREADS)
         by_first = _WEIGHTS * np.sqrt(alone)
-        by_first[[RESERVED_MEM, *shared]] = 0.0
+        by_first[[Spread.RESERVED_MEM, *shared]] = 0.0
         self.first: Floats = scorer._base + one.counts + by_first.sum(axis=0)
         self.plain: Floats = self._second_part(two)
         self.second: Floats = self.plain.copy()
@@ -247,9 +307,9 @@ class PairScores:
         )
 
     def _second_part(self, change: _Change) -> Floats:
-        variance = self._scorer._variance[RESERVED_MEM] + change.square[RESERVED_MEM]
-        variance = np.maximum(variance - change.shift[RESERVED_MEM] ** 2, 0.0)
-        part: Floats = change.counts + _WEIGHTS[RESERVED_MEM] * np.sqrt(variance)
+        variance = self._scorer._variance[Spread.RESERVED_MEM] + change.square[Spread.RESERVED_MEM]
+        variance = np.maximum(variance - change.shift[Spread.RESERVED_MEM] ** 2, 0.0)
+        part: Floats = change.counts + _WEIGHTS[Spread.RESERVED_MEM] * np.sqrt(variance)
         return part
 
     def second_part(self, nodes: Ints, after: Ints) -> Floats:
@@ -275,20 +335,33 @@ class PairScores:
         return max(1, _CHUNK // max(len(self.second), 1))
 
 
-_Spread = tuple[float, "Floats", "Floats", "Floats", "Floats"]
+_PairSpread = tuple[float, "Floats", "Floats", "Floats", "Floats"]
 
 
-def _merged(spreads: list[_Spread]) -> list[_Spread]:
-    """Components that change alike are done once, with their weights added up.
+def merged_rows(
+    weights: Iterable[float], equal: Callable[[int, int], bool]
+) -> list[tuple[int, float]]:
+    """Rows that are equal are kept once, with their weights added: (row, weight) each."""
+    kept: list[tuple[int, float]] = []
+    for row, weight in enumerate(weights):
+        for at, (known, total) in enumerate(kept):
+            if equal(known, row):
+                kept[at] = (known, total + weight)
+                break
+        else:
+            kept.append((row, weight))
+    return kept
+
+
+def _merged(spreads: list[_PairSpread]) -> list[_PairSpread]:
+    """Components that change alike are computed once.
 
     Without forthcoming instances the figures that count them equal the real ones.
     """
-    merged: list[_Spread] = []
-    for spread in spreads:
-        for at, known in enumerate(merged):
-            if all(np.array_equal(a, b) for a, b in zip(known[1:], spread[1:], strict=True)):
-                merged[at] = (known[0] + spread[0], *known[1:])
-                break
-        else:
-            merged.append(spread)
-    return merged
+
+    def equal(one: int, other: int) -> bool:
+        pairs = zip(spreads[one][1:], spreads[other][1:], strict=True)
+        return all(np.array_equal(a, b) for a, b in pairs)
+
+    rows = merged_rows((spread[0] for spread in spreads), equal)
+    return [(weight, *spreads[row][1:]) for row, weight in rows]

@@ -52,6 +52,12 @@ VCPUS_F: Final = 16
 ROWS: Final = 17
 
 
+def newly_fails(before: Ints, after: Ints) -> Mask:
+    """Whether N+1 fails after a change and did not before; the `FAILS` rows of some nodes."""
+    newly: Mask = (after > 0) & (before == 0)
+    return newly
+
+
 class Resident(NamedTuple):
     """An instance on its nodes."""
 
@@ -97,6 +103,19 @@ class Peers(NamedTuple):
         most = np.zeros(self.size, np.int64)
         np.maximum.at(most, self.key // self.size, self.reserved)
         return most
+
+    def dense(self, nodes: Ints | None = None) -> Ints:
+        """secondaries x primaries: MiB kept free; ``nodes``: only between these, in this order."""
+        size = self.size if nodes is None else len(nodes)
+        place = np.arange(self.size)
+        if nodes is not None:
+            place = np.full(self.size, -1, np.int64)
+            place[nodes] = np.arange(size)
+        secondary, primary = (place[part] for part in np.divmod(self.key, self.size))
+        inside = (secondary >= 0) & (primary >= 0)
+        dense = np.zeros((size, size), np.int64)
+        dense[secondary[inside], primary[inside]] = self.reserved[inside]
+        return dense
 
     def changed(self, secondary: int, primary: int, demand: Demand, sign: int) -> Peers:
         """With an instance of this pair added or removed."""
