@@ -201,6 +201,59 @@ def steward_constrain(instance):
 """
 
 
+SENT = """
+@hookimpl
+def steward_constrain(request, cluster, instance):
+    {condition}
+    for node in cluster.nodes:
+        if node.master_candidate:
+            for role in ROLES:
+                yield Ban(node.name, role, type(request).__name__, "is a master candidate")
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "applies"),
+    [
+        ("", True),
+        ("if instance.os != 'noop': return", True),
+        ("if instance.os != 'debian': return", False),
+        ("if instance.hypervisor != 'fake': return", True),
+        ("if instance.nics[0].mac != 'aa:00:00:8a:42:f8': return", True),
+        ("if instance.nics[0].network: return", True),
+        ("if instance.disk_details[0].volume_group != 'labvg': return", True),
+        ("if instance.disk_details[0].mode != 'ro': return", False),
+        ("if request.instance is not instance: return", True),
+        ("if cluster.nodes[0].primary_ip != '10.77.0.11': return", True),
+    ],
+)
+def test_rules_by_what_ganeti_sends(
+    site: Site, capture: Capture, condition: str, applies: bool
+) -> None:
+    site.plugin("sent", SENT.format(condition=condition))
+    site.configure("sent")
+    message = capture("allocate-drbd")
+    for node in message["nodes"].values():
+        node["master_candidate"] = True
+    message["nodes"]["node4.lab"]["master_candidate"] = False
+    message["nodes"]["node5.lab"]["master_candidate"] = False
+    assert ({"node4.lab", "node5.lab"} == set(site.place(message))) == applies
+
+
+def test_rules_by_the_request(site: Site, capture: Capture) -> None:
+    site.plugin("sent", SENT.format(condition="if type(request).__name__ == 'Relocate': return"))
+    site.configure("sent")
+    message = capture("relocate-drbd")
+    free = site.place(message)
+    for node in message["nodes"].values():
+        node["master_candidate"] = True
+    assert site.place(message) == free
+    message = capture("allocate-secondary-plain-to-drbd")
+    for node in message["nodes"].values():
+        node["master_candidate"] = True
+    assert "0/2 nodes fit: 2 AllocateSecondary" in site.refused(message)
+
+
 def test_no_place_at_all(site: Site, capture: Capture) -> None:
     """Only the reason is shown; of several only that instance fails."""
     site.plugin("frozen", "from ganeti_steward.core.model.site_rules import NoPlace\n" + FROZEN)
