@@ -32,47 +32,47 @@ def message(kind: str, *more: str) -> Message:
 @pytest.mark.parametrize("kind", REQUESTS)
 def test_exclusive_storage(kind: str) -> None:
     """There it is what `balanced` does by itself."""
-    asked = message(kind, "--exclusive-storage")
-    answer = outcome(asked, config=ALONE)
+    sent = message(kind, "--exclusive-storage")
+    answer = outcome(sent, config=ALONE)
     assert isinstance(answer, Answer)
-    assert answer == outcome(asked) == outcome(asked, config=CHAIN)
+    assert answer == outcome(sent) == outcome(sent, config=CHAIN)
 
 
 @pytest.mark.parametrize("kind", REQUESTS)
 def test_elsewhere(kind: str) -> None:
-    asked = message(kind)
-    assert outcome(asked, config=ALONE).info == NOBODY
+    sent = message(kind)
+    assert outcome(sent, config=ALONE).info == NOBODY
     packed = Config(allocators=Allocators({"allocate": ("packed",), "multi-allocate": ("packed",)}))
-    answer = outcome(asked, config=CHAIN)
+    answer = outcome(sent, config=CHAIN)
     assert isinstance(answer, Answer)
-    assert answer == outcome(asked, config=packed)
+    assert answer == outcome(sent, config=packed)
 
 
 def _mixed(kind: str, policy: str) -> tuple[Message, str, str]:
     """One group with exclusive storage and one without; the names of both."""
-    asked = message(kind)
-    first, second = asked["nodegroups"]
-    for node in asked["nodes"].values():
+    sent = message(kind)
+    first, second = sent["nodegroups"]
+    for node in sent["nodes"].values():
         node["ndparams"]["exclusive_storage"] = node["group"] == first
-    asked["nodegroups"][second]["alloc_policy"] = policy
-    return asked, asked["nodegroups"][first]["name"], asked["nodegroups"][second]["name"]
+    sent["nodegroups"][second]["alloc_policy"] = policy
+    return sent, sent["nodegroups"][first]["name"], sent["nodegroups"][second]["name"]
 
 
 def test_the_groups_in_question_count() -> None:
     """Those named, or all that may be used."""
-    asked, exclusive, shared = _mixed("allocate", "preferred")
-    assert outcome(asked, config=ALONE).info == NOBODY
+    sent, exclusive, shared = _mixed("allocate", "preferred")
+    assert outcome(sent, config=ALONE).info == NOBODY
     for group, is_taken in ((exclusive, True), (shared, False), ("nosuch", False)):
-        asked["request"]["group_name"] = group
-        assert (outcome(asked, config=ALONE).info != NOBODY) is is_taken
-    asked, _, _ = _mixed("allocate", "unallocable")
-    assert outcome(asked, config=ALONE).info != NOBODY
+        sent["request"]["group_name"] = group
+        assert (outcome(sent, config=ALONE).info != NOBODY) is is_taken
+    sent, _, _ = _mixed("allocate", "unallocable")
+    assert outcome(sent, config=ALONE).info != NOBODY
 
 
 def test_every_instance_of_a_batch_counts() -> None:
-    asked, exclusive, shared = _mixed("multi-allocate", "preferred")
-    for body in asked["request"]["instances"]:
+    sent, exclusive, shared = _mixed("multi-allocate", "preferred")
+    for body in sent["request"]["instances"]:
         body["group_name"] = exclusive
-    assert outcome(asked, config=ALONE).info != NOBODY
-    asked["request"]["instances"][-1]["group_name"] = shared
-    assert outcome(asked, config=ALONE).info == NOBODY
+    assert outcome(sent, config=ALONE).info != NOBODY
+    sent["request"]["instances"][-1]["group_name"] = shared
+    assert outcome(sent, config=ALONE).info == NOBODY

@@ -34,7 +34,7 @@ def test_allocate(kind: str, first: int, tmp_path: Path) -> None:
 def compare_allocations(theirs: Message, ours: Message) -> None:
     assert ours["success"], ours["info"]
     if "score: ([" in theirs["info"]:
-        # Exclusive storage has its own metric; equal places may be told apart by order.
+        # Exclusive storage has its own metric; equal places may differ in their order.
         metric = theirs["info"].split("score: ")[1].split(", successes")[0]
         assert metric in ours["info"]
         return
@@ -44,8 +44,8 @@ def compare_allocations(theirs: Message, ours: Message) -> None:
         # The very words, counts of failures included.  Only the capacity test is made for
         # other candidates than hail makes it for.
         place = "/".join(ours["result"])
-        told = [part for part in theirs["info"].split(", Group ") if part.endswith(place)]
-        assert told[0].split("Group ")[-1] in ours["info"]
+        parts = [part for part in theirs["info"].split(", Group ") if part.endswith(place)]
+        assert parts[0].split("Group ")[-1] in ours["info"]
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
@@ -70,7 +70,7 @@ def test_refusals_are_hails_where_the_cluster_is_sound(seed: int, tmp_path: Path
     theirs, ours = hail(message, tmp_path), steward(message)
     if theirs["success"] != ours["success"]:
         # Only a cluster that fails the capacity test beforehand may differ: then hail
-        # refuses whatever is asked, and without the test it places as well.
+        # refuses every request, and without the test it places as well.
         assert not theirs["success"]
         assert "FailN1" in theirs["info"]
         assert hail(message, tmp_path, "--no-capacity-checks")["success"]

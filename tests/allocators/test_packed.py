@@ -54,7 +54,7 @@ def test_hail_takes_the_same_nodes(tmp_path: Path, kind: str, seed: int) -> None
 
 
 def _grown(message: Message, name: str, nodes: list[str]) -> Message:
-    """The cluster with the requested instance placed, asked for the next one."""
+    """The cluster with the requested instance placed, and a request for the next one."""
     new: Message = json.loads(json.dumps(message))
     request = new["request"]
     body = {key: value for key, value in request.items() if key not in ("type", "required_nodes")}

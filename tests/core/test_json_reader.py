@@ -45,10 +45,10 @@ _PLACES = [(kind, path) for kind in KINDS for path in _paths(message(kind))]
 @given(st.sampled_from(_PLACES), _ANYTHING)
 def test_any_value_anywhere(place: tuple[str, str], value: object) -> None:
     kind, path = place
-    assert _told(json.dumps(put(message(kind), path, value)).encode()).isprintable()
+    assert _message_of(json.dumps(put(message(kind), path, value)).encode()).isprintable()
 
 
-def _told(raw: bytes) -> str:
+def _message_of(raw: bytes) -> str:
     try:
         read_message(raw)
     except BadInput as err:

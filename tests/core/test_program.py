@@ -59,7 +59,7 @@ def test_hanging(tmp_path: Path) -> None:
     assert ended == (-signal.SIGKILL, b"begun\n", b"", "killed after 0.5 s")
 
 
-def test_ends_when_asked(tmp_path: Path) -> None:
+def test_ends_on_a_signal(tmp_path: Path) -> None:
     path = program(tmp_path, "polite", "trap 'exit 7' TERM; while :; do sleep 0.05; done")
     assert run_program([path], 0.5)[::3] == (7, "killed after 0.5 s")
 
@@ -138,7 +138,7 @@ def test_executable_by_descriptor(tmp_path: Path) -> None:
 
 
 def test_environment(tmp_path: Path) -> None:
-    path = program(tmp_path, "tells", "tr '\\0' ' ' < /proc/$$/environ")
+    path = program(tmp_path, "prints", "tr '\\0' ' ' < /proc/$$/environ")
     assert run_program([path], LIMIT, environment={}).output == b""
     assert run_program([path], LIMIT, environment={"A": "b"}).output == b"A=b "
 
@@ -146,7 +146,7 @@ def test_environment(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_user(tmp_path: Path) -> None:
     """Real, effective and saved ids, and no other groups."""
-    path = program(tmp_path, "tells", "grep -E '^(Uid|Gid|Groups):' /proc/self/status")
+    path = program(tmp_path, "prints", "grep -E '^(Uid|Gid|Groups):' /proc/self/status")
     descriptor, before = os.open(path, os.O_PATH), os.getgroups()
     os.setgroups([0, 6])
     try:
@@ -163,7 +163,7 @@ def test_user(tmp_path: Path) -> None:
 def test_ladder(tmp_path: Path) -> None:
     """Only the signals that are on it."""
     path = program(
-        tmp_path, "polite", "trap 'echo asked; exit 7' TERM; while :; do sleep 0.05; done"
+        tmp_path, "polite", "trap 'echo stopping; exit 7' TERM; while :; do sleep 0.05; done"
     )
     ended = run_program([path], 0.5, ladder=[(signal.SIGKILL, 1.0)])
     assert ended == (-signal.SIGKILL, b"", b"", "killed after 0.5 s")

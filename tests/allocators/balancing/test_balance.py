@@ -1,4 +1,4 @@
-"""Balancing: legal step by step, never behind hbal, within the limits asked for."""
+"""Balancing: legal step by step, never behind hbal, within the limits given."""
 
 from __future__ import annotations
 
@@ -203,16 +203,16 @@ def test_cheap_moves_are_preferred() -> None:
     assert failovers[50.0] > failovers[1.0]
 
 
-def test_what_is_told() -> None:
+def test_explanations() -> None:
     made = message(7, "--nodes=8")
     answer, run = ask(made)
-    (told,) = answer.explanations
-    assert isinstance(told, GroupBalance)
-    assert told.score_before == pytest.approx(score_of(Replay(made)))
-    assert told.score_after == told.moves[-1].score == pytest.approx(score_of(run))
-    assert 0 < told.bound < told.score_after
-    assert [move.instance for move in told.moves] == [name for name, _, _ in answer.result[0]]  # type: ignore[index]
-    assert sum(move.copied for move in told.moves) / 1024 == pytest.approx(
+    (explained,) = answer.explanations
+    assert isinstance(explained, GroupBalance)
+    assert explained.score_before == pytest.approx(score_of(Replay(made)))
+    assert explained.score_after == explained.moves[-1].score == pytest.approx(score_of(run))
+    assert 0 < explained.bound < explained.score_after
+    assert [move.instance for move in explained.moves] == [name for name, _, _ in answer.result[0]]  # type: ignore[index]
+    assert sum(move.copied for move in explained.moves) / 1024 == pytest.approx(
         copied_by({"result": answer.result}, made)
     )
 
@@ -223,10 +223,10 @@ def test_groups_are_balanced_each_by_itself() -> None:
     for old, new in changes(made, run).values():
         homes = {made["nodes"][node]["group"] for node in (*old, *new)}
         assert len(homes) == 1
-    (first, second) = (told.group for told in both.explanations)  # type: ignore[union-attr]
+    (first, second) = (explained.group for explained in both.explanations)  # type: ignore[union-attr]
     uuids = {group["name"]: uuid for uuid, group in made["nodegroups"].items()}
     one, _ = ask(made, groups=(uuids[second],))
-    assert [told.group for told in one.explanations] == [second]  # type: ignore[union-attr]
+    assert [explained.group for explained in one.explanations] == [second]  # type: ignore[union-attr]
     assert {group for _, group, _ in one.result[0]} == {second}  # type: ignore[index]
     assert first != second
 

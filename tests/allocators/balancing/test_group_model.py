@@ -98,7 +98,7 @@ def test_moves_gain_what_they_say(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_what_a_board_allows_the_rules_allow(seed: int) -> None:
+def test_what_a_group_model_allows_the_rules_allow(seed: int) -> None:
     """And the other way round, but for what a model sees more narrowly."""
     case = Case(seed)
     usable = case.members & case.state.frame.usable

@@ -106,7 +106,7 @@ def hspace(message: Message, path: Path, *options: str) -> int:
         f"--disk-template={template}",
         "--machine-readable",
     ]
-    # A small start for the tiers, which nobody looks at here.
+    # A small start for the tiered specs, which this test does not check.
     command += [f"--standard-alloc={size}", "--tiered-alloc=1024,128,1", "-l", "1000"]
     command += ["--accept-existing-errors", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
@@ -301,7 +301,7 @@ def test_too_large() -> None:
 
 
 def test_exclusive_storage() -> None:
-    """Spindles run out; copies that do not tell theirs fit nowhere."""
+    """Spindles run out; instances that do not give theirs fit nowhere."""
     message = cluster("--exclusive-storage", "--mix=plain=1", template="plain")
     message["request"]["disks"] = [{"size": 30720, "spindles": 1}]
     free = sum(node["free_spindles"] for node in message["nodes"].values())
@@ -321,7 +321,7 @@ def test_tag_that_excludes() -> None:
     assert "exclusion tags" in result["limited_by"]
 
 
-def test_nodes_that_tell_no_cpus() -> None:
+def test_nodes_that_report_no_cpus() -> None:
     """Nothing limits their VCPUs, as in the rules."""
     message = cluster("--mix=drbd=1", "--seed=3")
     for node in message["nodes"].values():
@@ -340,7 +340,7 @@ def test_soft_rules_dropped() -> None:
 
 
 def test_a_smaller_one_fits() -> None:
-    """What the command's tiers need: the largest amounts with which one more fits."""
+    """What the tiered run of the command needs: the largest amounts that still fit once more."""
     message = cluster("--mix=drbd=1", memory=16384)
     outcome = ask.outcome(message, explain=True)
     assert isinstance(outcome, Answer)

@@ -17,7 +17,7 @@ from ganeti_steward.core.model.explanation import GroupBalance, GroupHealth, Mov
 from ganeti_steward.core.model.opcodes import migrate, moves_result, replace_secondary
 
 EXPLAINS, REFUSES, HEALTH = {explains}, {refuses!r}, {health}
-asked = []
+calls = []
 
 
 def health(*, primaries=(), stuck=()):
@@ -26,7 +26,7 @@ def health(*, primaries=(), stuck=()):
 
 @hookimpl
 def steward_balance(request, cluster, context):
-    asked.append((request, cluster, context.options))
+    calls.append((request, cluster, context.options))
     if REFUSES:
         return Refusal(REFUSES)
     drbd = [instance for instance in cluster.instances if instance.template == "drbd"]
@@ -45,13 +45,13 @@ def steward_balance(request, cluster, context):
     (name, *others) = [group.name for group in cluster.groups]
     wrong = health(primaries=(drbd[0].name,), stuck=((drbd[1].name, drbd[1].nodes[0]),))
     well = health()
-    told = [
+    explained = [
         GroupBalance(name, 10.5, score, 0.5, tuple(moves), (), *((wrong, well) if HEALTH else ())),
         *(GroupBalance(other, 1.25, 1.25, 1.25, (), ("small",), *((well,) * 2 * HEALTH))
           for other in others),
     ]
     result = moves_result([(one, name, to) for one, to in moved.items()], (), jobs)
-    return Answer(result, "as always", tuple(told) if EXPLAINS else ())
+    return Answer(result, "as always", tuple(explained) if EXPLAINS else ())
 """
 
 
@@ -61,9 +61,9 @@ def install(front: Front, *, explains: bool = True, refuses: str = "", health: b
     front.configure('[plugins]\nload = ["fixed"]\n[allocators]\nbalance = ["fixed"]\n')
 
 
-def asked() -> list[Any]:
-    """What the plugin was asked: request, cluster, options."""
+def calls() -> list[Any]:
+    """The calls of the plugin: request, cluster, options."""
     import fixed  # type: ignore[import-not-found]
 
-    found: list[Any] = fixed.asked
+    found: list[Any] = fixed.calls
     return found

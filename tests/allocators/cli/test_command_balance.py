@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import clusters
 import pytest
 from daemons import luxid
-from fixed_plan import asked, install
+from fixed_plan import calls, install
 from live import Ganeti
 
 from ganeti_steward.core.model.requests import Balance
@@ -27,20 +27,20 @@ def cluster(*more: str) -> Message:
     )
 
 
-def first_two(told: Message) -> tuple[str, str]:
+def first_two(message: Message) -> tuple[str, str]:
     """The instances the fixed plan moves."""
-    one, other, *_ = sorted(told["instances"])
+    one, other, *_ = sorted(message["instances"])
     return one, other
 
 
 def test_plan(front: Front) -> None:
-    told = cluster()
+    message = cluster()
     install(front)
-    done = front("balance", "--file", front.message(told))
+    done = front("balance", "--file", front.message(message))
     assert (done.status, done.err) == (0, "")
-    first, second = first_two(told)
-    a, b = told["instances"][first]["nodes"]
-    sizes = [told["instances"][name]["disk_space_total"] / 1024 for name in (first, second)]
+    first, second = first_two(message)
+    a, b = message["instances"][first]["nodes"]
+    sizes = [message["instances"][name]["disk_space_total"] / 1024 for name in (first, second)]
     lines = done.out.splitlines()
     assert lines[0] == "Group group00: score 10.50000000, no plan gets below 0.50000000"
     assert lines[1].split() == ["#", "Instance", "From", "To", "GiB", "Score"]
@@ -61,27 +61,27 @@ def test_plan(front: Front) -> None:
         "Balanced: no allowed move lowers the score.",
         "Note: small",
         "",
-        f"3 moves, {copied} to be copied, {sets(front, told)} job sets",
+        f"3 moves, {copied} to be copied, {sets(front, message)} job sets",
     ]
 
 
-def sets(front: Front, told: Message) -> int:
-    found: int = len(plan(front, told)["job_sets"])
+def sets(front: Front, message: Message) -> int:
+    found: int = len(plan(front, message)["job_sets"])
     assert found > 1  # the first two moves are of one instance
     return found
 
 
-def plan(front: Front, told: Message, *options: str) -> Any:
-    done = front("balance", "--json", *options, "--file", front.message(told))
+def plan(front: Front, message: Message, *options: str) -> Any:
+    done = front("balance", "--json", *options, "--file", front.message(message))
     assert (done.status, done.err) == (0, "")
     return json.loads(done.out)
 
 
 def test_json(front: Front) -> None:
-    told = cluster()
+    message = cluster()
     install(front)
-    data = plan(front, told)
-    first, second = first_two(told)
+    data = plan(front, message)
+    first, second = first_two(message)
     assert [move["instance"] for move in data["groups"][0]["moves"]] == [first, first, second]
     assert [group["way"] for group in data["groups"]] == [0.75, None]
     moves = [
@@ -97,29 +97,29 @@ def test_json(front: Front) -> None:
 
 
 def test_an_allocator_that_explains_nothing(front: Front) -> None:
-    told = cluster()
+    message = cluster()
     install(front, explains=False)
-    done = front("balance", "--file", front.message(told))
+    done = front("balance", "--file", front.message(message))
     assert done.status == 0
     lines = done.out.splitlines()
     assert lines[0].split() == ["#", "Instance", "From", "To", "GiB"]
-    assert [line.split()[1] for line in lines[1:4]] == [first_two(told)[at] for at in (0, 0, 1)]
+    assert [line.split()[1] for line in lines[1:4]] == [first_two(message)[at] for at in (0, 0, 1)]
     assert lines[-1].startswith("3 moves, ")
-    assert plan(front, told)["groups"] == []
-    none = front("balance", "-l", "0", "--file", front.message(told))
+    assert plan(front, message)["groups"] == []
+    none = front("balance", "-l", "0", "--file", front.message(message))
     assert (none.status, none.out) == (0, "No moves: as always\n")
 
 
 @pytest.mark.parametrize("explains", [True, False])
 def test_table_for_scripts(front: Front, *, explains: bool) -> None:
-    told = cluster()
+    message = cluster()
     install(front, explains=explains)
-    done = front("balance", "--separator=|", "--no-headers", "--file", front.message(told))
+    done = front("balance", "--separator=|", "--no-headers", "--file", front.message(message))
     rows = [line.split("|") for line in done.out.splitlines()]
     assert [row[1] for row in rows] == ["1", "2", "3"]
     assert {row[0] for row in rows} == ({"group00"} if explains else {""})
     assert [bool(row[6]) for row in rows] == [explains] * 3
-    headed = front("balance", "--separator=|", "--file", front.message(told))
+    headed = front("balance", "--separator=|", "--file", front.message(message))
     assert headed.out == f"Group|#|Instance|From|To|GiB|Score\n{done.out}"
 
 
@@ -131,15 +131,15 @@ def test_limit_reached(front: Front) -> None:
 
 
 def test_commands(front: Front, tmp_path: Path) -> None:
-    told = cluster()
+    message = cluster()
     install(front)
-    printed = front("balance", "-C", "--file", front.message(told)).out
-    first, second = first_two(told)
+    printed = front("balance", "-C", "--file", front.message(message)).out
+    first, second = first_two(message)
     commands = [line for line in printed.splitlines() if not line.startswith("#")]
     assert commands[0].startswith("gnt-instance migrate -f ")
     assert [line.split()[-1] for line in commands] == [first, first, second]
     file = tmp_path / "plan.sh"
-    done = front("balance", f"-C{file}", "--file", front.message(told))
+    done = front("balance", f"-C{file}", "--file", front.message(message))
     assert done.out.startswith("Group group00: ")
     assert file.read_text() == f"#!/bin/sh\nset -e\n{printed}"
     # As a script it runs these commands, and stops at the first that fails.
@@ -158,12 +158,12 @@ def test_commands(front: Front, tmp_path: Path) -> None:
 
 
 def test_options_become_a_request(front: Front) -> None:
-    told = cluster()
+    message = cluster()
     install(front)
-    first, second = first_two(told)
-    uuids = {one["name"]: uuid for uuid, one in told["nodegroups"].items()}
-    node = sorted(told["nodes"])[3]
-    file = front.message(told)
+    first, second = first_two(message)
+    uuids = {one["name"]: uuid for uuid, one in message["nodegroups"].items()}
+    node = sorted(message["nodes"])[3]
+    file = front.message(message)
     assert front("balance", "--file", file).status == 0
     options = (
         *("-l", "2", "-G", "group01", "--group", uuids["group00"], "-E", "-g", "0.5", "-O", node),
@@ -172,7 +172,7 @@ def test_options_become_a_request(front: Front) -> None:
         *("--avoid-disk-moves=3", "--option=--ignore-soft-errors"),
     )
     assert front("balance", *options, "--file", file).status == 0
-    (usual, plain, _), (request, changed, arguments) = asked()
+    (usual, plain, _), (request, changed, arguments) = calls()
     assert usual == Balance()
     assert request == Balance(
         max_moves=2,
@@ -202,12 +202,12 @@ def test_names_without_a_domain(front: Front) -> None:
     install(front)
     node = sorted(cluster()["nodes"])[0]
     assert front("balance", "-O", node, "--file", front.message(json.loads(text))).status == 0
-    ((_, changed, _),) = asked()
+    ((_, changed, _),) = calls()
     assert changed.nodes[0].offline
     assert changed.nodes[0].name == f"{node}.example.com"
 
 
-def test_unknown_names_are_told_at_once(front: Front) -> None:
+def test_unknown_names_are_reported_at_once(front: Front) -> None:
     install(front)
     options = ("-O", "n1", "-G", "g1", "--select-instances=i1,i2", "--exclude-instances=i3")
     done = front("balance", *options, "--file", front.message(cluster()))
@@ -217,7 +217,7 @@ def test_unknown_names_are_told_at_once(front: Front) -> None:
         "group01); no instance is named 'i1'; no instance is named 'i2'; no instance is named "
         "'i3'\n"
     )
-    assert asked() == []
+    assert calls() == []
 
 
 @pytest.mark.parametrize(
@@ -260,8 +260,8 @@ def test_refusal(front: Front) -> None:
 class Queue(Ganeti):
     """A cluster that takes jobs; the one with this number fails."""
 
-    def __init__(self, told: Message, failing: int = -1) -> None:
-        super().__init__(told)
+    def __init__(self, message: Message, failing: int = -1) -> None:
+        super().__init__(message)
         self.failing = failing
         self.jobs: list[list[Message]] = []
 
@@ -278,20 +278,20 @@ class Queue(Ganeti):
 
 
 def test_running(front: Front, tmp_path: Path) -> None:
-    told = cluster()
+    message = cluster()
     install(front)
-    queue = Queue(told)
+    queue = Queue(message)
     with luxid(tmp_path, queue.luxi) as daemon:
         done = front("balance", "-X", "--luxi-socket", daemon.path)
     assert (done.status, done.err) == (0, "")
-    planned = [job for jobs in plan(front, told)["job_sets"] for job in jobs]
+    planned = [job for jobs in plan(front, message)["job_sets"] for job in jobs]
     ran = [
         [{key: value for key, value in op.items() if key != "reason"} for op in job]
         for job in queue.jobs
     ]
     assert ran == planned
     assert {op["reason"][0][1] for job in queue.jobs for op in job} == {"balance"}
-    # The plan is told before the first job.
+    # The plan is printed before the first job.
     assert done.out.index("job sets\n") < done.out.index("set 1/")
     assert done.out.endswith("\n3 jobs done\n")
 
@@ -316,21 +316,21 @@ def test_nothing_to_run(front: Front, tmp_path: Path) -> None:
 
 
 def test_explained(front: Front) -> None:
-    """``explain`` tells of a balance request what ``balance`` does."""
-    told = cluster()
+    """``explain`` prints the same about a balance request as ``balance``."""
+    message = cluster()
     install(front)
-    groups = front("balance", "--file", front.message(told)).out.rpartition("\n\n")[0]
-    done = front("explain", front.message(told | {"request": {"type": "balance"}}))
+    groups = front("balance", "--file", front.message(message)).out.rpartition("\n\n")[0]
+    done = front("explain", front.message(message | {"request": {"type": "balance"}}))
     assert done.out == f"Request successful: as always\n\n{groups}\n"
 
 
 @pytest.mark.parametrize("option", [(), ("--no-disk-moves",), ("-l", "3"), ("-G", "group01")])
 def test_the_real_allocator(front: Front, option: tuple[str, ...]) -> None:
     """Scores fall, each group by itself, and the jobs are what the table says."""
-    told = cluster("--offline=1")
-    data = plan(front, told, *option)
+    message = cluster("--offline=1")
+    data = plan(front, message, *option)
     assert data["moves"] > 0
-    before = {name: one["nodes"] for name, one in told["instances"].items()}
+    before = {name: one["nodes"] for name, one in message["instances"].items()}
     moves = [move for group in data["groups"] for move in group["moves"]]
     for move, step in zip(moves, data["steps"], strict=True):
         assert step == {key: value for key, value in move.items() if key != "score"}

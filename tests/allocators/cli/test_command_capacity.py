@@ -1,4 +1,4 @@
-"""``gnt-steward capacity``: sizes, tiers, what is told, and what cannot be asked."""
+"""``gnt-steward capacity``: sizes, tiered specs, output, and requests it rejects."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def small() -> Message:
 
 
 @pytest.fixture
-def told(front: Front, small: Message, tmp_path: Path) -> Any:
-    """Asks with ``--json`` about the small cluster, as it is by then."""
+def capacity_of(front: Front, small: Message, tmp_path: Path) -> Any:
+    """Runs the command with ``--json`` on the small cluster, as it is at the time of the call."""
     front.configure()
 
     def ask(*options: str) -> Any:
@@ -37,9 +37,9 @@ def told(front: Front, small: Message, tmp_path: Path) -> Any:
     return ask
 
 
-def test_both_counts(told: Any) -> None:
-    """The standard size alone, and tiers from the largest down, each from the same start."""
-    answer = told()
+def test_both_counts(capacity_of: Any) -> None:
+    """The standard size alone, and tiered specs from the largest down, from the same start."""
+    answer = capacity_of()
     tiered, standard = answer["runs"]
     assert (tiered["mode"], standard["mode"]) == ("tiered", "standard")
     (size,) = standard["sizes"]
@@ -57,10 +57,10 @@ def test_both_counts(told: Any) -> None:
     assert all(0 < before[key] < after[key] < 1 for key in keys)
 
 
-def test_steps_of_the_tiers(told: Any) -> None:
+def test_steps_of_the_tiered_run(capacity_of: Any) -> None:
     """hspace's units: 64 MiB of memory, 256 MiB of each disk."""
     for template in ("drbd", "diskless"):
-        run = told("--only", "tiered", f"--disk-template={template}")["runs"][0]
+        run = capacity_of("--only", "tiered", f"--disk-template={template}")["runs"][0]
         sizes = run["sizes"]
         assert len(sizes) > 1
         for large, less in pairwise(sizes):
@@ -70,18 +70,20 @@ def test_steps_of_the_tiers(told: Any) -> None:
         assert sizes[-1][key] < sizes[0][key]
 
 
-def test_one_size(told: Any) -> None:
+def test_one_size(capacity_of: Any) -> None:
     """By gnt-instance's options; a drbd disk takes its metadata besides."""
     options = ("--memory=4g", "--vcpus=1", "--disk=0:size=10g", "--disk-template=drbd")
-    (run,) = told(*options)["runs"]
+    (run,) = capacity_of(*options)["runs"]
     (size,) = run["sizes"]
     assert run["mode"] == "asked for"
     assert (size["memory"], size["disk"], size["vcpus"]) == (4096, 10240 + 128, 1)
 
 
-def test_sizes_by_option(told: Any) -> None:
+def test_sizes_by_option(capacity_of: Any) -> None:
     """hspace's way to write them."""
-    tiered, standard = told("--tiered-alloc=50g,8g,2", "--standard-alloc=10240,1024,1")["runs"]
+    tiered, standard = capacity_of("--tiered-alloc=50g,8g,2", "--standard-alloc=10240,1024,1")[
+        "runs"
+    ]
     sizes = [run["sizes"][0] for run in (tiered, standard)]
     assert [(size["disk"], size["memory"], size["vcpus"]) for size in sizes] == [
         (51200, 8192, 2),
@@ -90,24 +92,24 @@ def test_sizes_by_option(told: Any) -> None:
 
 
 @pytest.mark.parametrize("template", ["plain", "ext", "diskless"])
-def test_one_node(told: Any, template: str) -> None:
-    (run,) = told("--only=standard", f"--disk-template={template}")["runs"]
+def test_one_node(capacity_of: Any, template: str) -> None:
+    (run,) = capacity_of("--only=standard", f"--disk-template={template}")["runs"]
     (size,) = run["sizes"]
     assert size["disk_template"] == template
     assert all(len(nodes) == 1 for nodes in size["placements"])
     assert size["count"] > 0
 
 
-def test_options_for_the_allocator(told: Any, small: Message) -> None:
+def test_options_for_the_allocator(capacity_of: Any, small: Message) -> None:
     """On two nodes neither may take so much that it could not be emptied."""
     names = list(small["nodes"])[:2]
     options = ("--only=standard", "--disk-template=ext", f"--nodes={','.join(names)}")
-    free = told(*options, "--no-capacity-checks")["runs"][0]["count"]
-    assert free == told(*options, "-O=--no-capacity-checks")["runs"][0]["count"]
-    assert 0 < told(*options)["runs"][0]["count"] <= free
+    free = capacity_of(*options, "--no-capacity-checks")["runs"][0]["count"]
+    assert free == capacity_of(*options, "-O=--no-capacity-checks")["runs"][0]["count"]
+    assert 0 < capacity_of(*options)["runs"][0]["count"] <= free
 
 
-def test_several_policies(told: Any, small: Message) -> None:
+def test_several_policies(capacity_of: Any, small: Message) -> None:
     """Where the groups differ each size is counted; a named group has its own alone."""
     (old,) = small["nodegroups"].values()
     other = json.loads(json.dumps(old)) | {"name": "other"}
@@ -116,20 +118,20 @@ def test_several_policies(told: Any, small: Message) -> None:
     for name in list(small["nodes"])[:3]:
         small["nodes"][name]["group"] = "other-uuid"
     small["instances"] = {}
-    tiered, *standard = told()["runs"]
+    tiered, *standard = capacity_of()["runs"]
     assert tiered["mode"] == "tiered"
     assert [run["sizes"][0]["memory"] for run in standard] == [2048, 1024]
-    _, alone = told("--node-group=other")["runs"]
+    _, alone = capacity_of("--node-group=other")["runs"]
     assert alone["sizes"][0]["memory"] == 1024
     nodes = {node for nodes in alone["sizes"][0]["placements"] for node in nodes}
     assert nodes <= set(list(small["nodes"])[:3])
 
 
-def test_no_room(told: Any) -> None:
+def test_no_room(capacity_of: Any) -> None:
     """Nothing is an answer too."""
-    (run,) = told("--memory=32g", "--disk=0:size=1023g", "--vcpus=16", "-O=-v")["runs"]
+    (run,) = capacity_of("--memory=32g", "--disk=0:size=1023g", "--vcpus=16", "-O=-v")["runs"]
     assert run["count"] == len(run["sizes"][0]["placements"])
-    (run,) = told("--standard-alloc=100t,1g,1", "--only=standard")["runs"]
+    (run,) = capacity_of("--standard-alloc=100t,1g,1", "--only=standard")["runs"]
     assert (run["count"], run["sizes"][0]["limited_by"]) == (0, "instance policy (6 nodes)")
 
 
@@ -163,7 +165,7 @@ def test_separator(front: Front, small: Message) -> None:
 
 
 def test_another_allocator(front: Front, small: Message) -> None:
-    """Whoever is configured is asked; without its hint the tiers end after the first size."""
+    """The configured allocator is called; without its hint the run ends after the first size."""
     front.plugin(
         "mine",
         """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import clusters
 import pytest
-from fixed_plan import asked, install
+from fixed_plan import calls, install
 from installed import need
 from text_output import write_text
 
@@ -33,15 +33,15 @@ def cluster(*more: str) -> Message:
 def ill(seed: int) -> Message:
     """A cluster of any sort on which a lot is wrong."""
     rng = random.Random(seed)
-    told = clusters.cluster(seed, rng.choice(clusters.KINDS))
-    told["cluster_tags"].append("htools:iextags:web")
-    for node in told["nodes"].values():
+    message = clusters.cluster(seed, rng.choice(clusters.KINDS))
+    message["cluster_tags"].append("htools:iextags:web")
+    for node in message["nodes"].values():
         if "free_memory" in node and rng.random() < 0.3:
             node["free_memory"] = rng.choice([0, 100, 2000, 5000])
-    for instance in told["instances"].values():
+    for instance in message["instances"].values():
         if rng.random() < 0.2:
             instance["tags"] = [*instance["tags"], "web:" + rng.choice("ab")]
-    return told
+    return message
 
 
 def variables(text: str, prefix: str) -> dict[str, str]:
@@ -100,11 +100,11 @@ def test_the_clusters_have_every_fault(front: Front) -> None:
 
 
 def test_text(front: Front) -> None:
-    told = cluster("--offline=1")
+    message = cluster("--offline=1")
     install(front)
-    done = front("check", "-I", front.message(told))
+    done = front("check", "-I", front.message(message))
     assert (done.status, done.err) == (1, "")
-    first, second = sorted(told["instances"])[:2]
+    first, second = sorted(message["instances"])[:2]
     blocks = [block.splitlines() for block in done.out.split("\n\n")]
     assert blocks[0] == ["Something is wrong; balancing would mend all of it."]
     rows = {line.rsplit(None, 2)[0]: line.split()[-2:] for line in blocks[1]}
@@ -114,11 +114,11 @@ def test_text(front: Front) -> None:
     assert rows["nodes that could not be emptied"] == ["1", "0"]
     assert rows["score (never below 0.50000000)"] == ["10.50000000", "3.00000000"]
     assert f"Primary unusable: {first}" in blocks[1]
-    node = told["instances"][second]["nodes"][0]
+    node = message["instances"][second]["nodes"][0]
     assert f"Cannot move away: {second} on {node}" in blocks[1]
     assert "Secondary unusable" not in done.out
     assert blocks[2][-1] == "Note: small"
-    (down,) = [name for name, node in told["nodes"].items() if node["offline"]]
+    (down,) = [name for name, node in message["nodes"].items() if node["offline"]]
     assert done.out.count(f"\nUnusable: {down} (offline)\n") == 1
     assert blocks[3][0].split() == ["All", "groups", "now", "balanced"]
     assert blocks[4][0].startswith("Balancing would be 3 moves, ")
@@ -134,46 +134,46 @@ def test_nothing_is_wrong(front: Front) -> None:
 
 def test_balancing_cannot_mend_everything(front: Front) -> None:
     """Plain instances cannot leave a node that is offline."""
-    told = clusters.generate(
+    message = clusters.generate(
         "--nodes=6", "--mix=drbd=1,plain=1", "--seed=3", "--per-node=3", "--fill=.3", "--offline=1"
     )
-    done = front("check", "-I", front.message(told))
+    done = front("check", "-I", front.message(message))
     assert done.status == 1
     assert done.out.startswith("Something is wrong; balancing would mend not all of it.\n")
-    none = front("check", "-I", front.message(told), "--no-instance-moves", "--no-disk-moves")
+    none = front("check", "-I", front.message(message), "--no-instance-moves", "--no-disk-moves")
     assert none.out.startswith("Something is wrong that balancing would not mend.\n")
     assert none.out.endswith("\nBalancing would move nothing.\n")
-    plain = front("check", "--no-simulation", "-I", front.message(told))
+    plain = front("check", "--no-simulation", "-I", front.message(message))
     assert plain.status == 1
     assert plain.out.startswith("Something is wrong.\n")
     assert "balanc" not in plain.out
 
 
-def test_without_simulation_no_moves_are_asked_for(front: Front) -> None:
+def test_without_simulation_no_moves_are_requested(front: Front) -> None:
     install(front)
     file = front.message(cluster())
     for option in ("--no-simulation", "-l5"):
         front("check", option, "-I", file)
-    assert [request.max_moves for request, _, _ in asked()] == [0, 5]
+    assert [request.max_moves for request, _, _ in calls()] == [0, 5]
 
 
 def test_what_balancing_gains_is_what_it_does(front: Front) -> None:
     """The figures after balancing are those of the same plan by ``balance``."""
     file = front.message(ill(4))
-    told = json.loads(front("check", "--json", "-I", file).out)
+    printed = json.loads(front("check", "--json", "-I", file).out)
     plan = json.loads(front("balance", "--json", "-I", file).out)
-    assert (told["moves"], told["copied"]) == (plan["moves"], plan["copied"])
+    assert (printed["moves"], printed["copied"]) == (plan["moves"], plan["copied"])
     assert plan["moves"] > 0
-    for one, other in zip(told["groups"], plan["groups"], strict=True):
+    for one, other in zip(printed["groups"], plan["groups"], strict=True):
         assert one["score_after"] == other["score_after"]
         assert one["moves"] == other["moves"]
 
 
 def test_a_node_taken_as_offline(front: Front) -> None:
-    told = cluster()
-    name = sorted(told["nodes"])[0]
-    data = json.loads(front("check", "--json", "-O", name, "-I", front.message(told)).out)
-    on = {one: told["instances"][one]["nodes"] for one in sorted(told["instances"])}
+    message = cluster()
+    name = sorted(message["nodes"])[0]
+    data = json.loads(front("check", "--json", "-O", name, "-I", front.message(message)).out)
+    on = {one: message["instances"][one]["nodes"] for one in sorted(message["instances"])}
     before = data["groups"][0]["before"]
     assert before["primaries"] == [one for one, nodes in on.items() if nodes[0] == name]
     assert before["secondaries"] == [one for one, nodes in on.items() if nodes[1] == name]
@@ -196,14 +196,14 @@ def test_without_capacity_checks(front: Front) -> None:
 
 
 def test_many_names(front: Front) -> None:
-    told = cluster()
-    name = max(told["nodes"], key=lambda node: sum(
-        one["nodes"][0] == node for one in told["instances"].values()
+    message = cluster()
+    name = max(message["nodes"], key=lambda node: sum(
+        one["nodes"][0] == node for one in message["instances"].values()
     ))  # fmt: skip
     for number in range(20):
-        (instance, *_) = [one for one in told["instances"].values() if one["nodes"][0] == name]
-        told["instances"][f"more{number:02}"] = {**instance, "memory": 1}
-    options = ("check", "-O", name, "--no-simulation", "-I", front.message(told))
+        (instance, *_) = [one for one in message["instances"].values() if one["nodes"][0] == name]
+        message["instances"][f"more{number:02}"] = {**instance, "memory": 1}
+    options = ("check", "-O", name, "--no-simulation", "-I", front.message(message))
     few = front(*options).out
     assert " more\n" in few
     assert "more19" not in few
@@ -243,9 +243,9 @@ def test_unknown_names(front: Front) -> None:
 
 def test_hcheck_says_the_same_of_a_healthy_cluster(front: Front, tmp_path: Path) -> None:
     """Both leave an uneven cluster alone that has no faults."""
-    told = cluster()
+    message = cluster()
     text = tmp_path / "cluster.text"
-    text.write_text(write_text(read_cluster(told)))
+    text.write_text(write_text(read_cluster(message)))
     his = subprocess.run([need("hcheck"), "-t", text], capture_output=True, check=False)
     assert his.returncode == 0
     assert front("check", "-t", str(text)).status == 0

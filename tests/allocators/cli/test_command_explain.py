@@ -128,12 +128,12 @@ def test_secondaries_are_judged_beside_their_primary(front: Front) -> None:
 def test_json_says_what_the_text_says(front: Front, name: str) -> None:
     file = str(CAPTURES / f"{name}.in.json")
     text = front("explain", file).out
-    told = json.loads(front("explain", "--json", file).out)
-    assert set(told) == {"success", "info", "result", "explanations"}
-    word = "successful" if told["success"] else "failed"
-    assert text.startswith(f"Request {word}: {told['info']}\n")
-    assert told["explanations"]
-    for story in told["explanations"]:
+    printed = json.loads(front("explain", "--json", file).out)
+    assert set(printed) == {"success", "info", "result", "explanations"}
+    word = "successful" if printed["success"] else "failed"
+    assert text.startswith(f"Request {word}: {printed['info']}\n")
+    assert printed["explanations"]
+    for story in printed["explanations"]:
         assert f"\nInstance {story['instance']}: {story['wanted']}\n" in text
         assert f"\nChosen: {'/'.join(story['chosen']) or 'none'}\n" in text
         assert f"\nCluster score before: {story['score_before']:.8f}\n" in text
@@ -159,20 +159,20 @@ def test_json_says_what_the_text_says(front: Front, name: str) -> None:
 
 def test_chosen_is_the_result(front: Front) -> None:
     file = front.message(capture("allocate-drbd"))
-    told = json.loads(front("explain", "--json", file).out)
-    assert told["explanations"][0]["chosen"] == told["result"]
+    printed = json.loads(front("explain", "--json", file).out)
+    assert printed["explanations"][0]["chosen"] == printed["result"]
     answer = json.loads(front.allocate(file).out)
-    assert answer["result"] == told["result"]
-    assert answer["info"] == f"Request successful: {told['info']}"
+    assert answer["result"] == printed["result"]
+    assert answer["info"] == f"Request successful: {printed['info']}"
 
 
 def test_batch(front: Front) -> None:
     """One story per instance, those without a place included."""
-    told = json.loads(
+    printed = json.loads(
         front("explain", "--json", str(CAPTURES / "multi-allocate-refused.in.json")).out
     )
-    placed, failed = told["result"]
-    stories = {story["instance"]: story["chosen"] for story in told["explanations"]}
+    placed, failed = printed["result"]
+    stories = {story["instance"]: story["chosen"] for story in printed["explanations"]}
     assert stories == {**dict(placed), **{name: [] for name in failed}}
     assert placed
     assert failed
@@ -191,9 +191,9 @@ def test_costs_of_plugins(front: Front) -> None:
         """,
     )
     front.configure('[plugins]\nload = ["prefer"]')
-    told = json.loads(front("explain", "--json", front.message(capture("allocate-ext"))).out)
-    assert told["result"] == ["node5.lab"]
-    groups = {group["name"]: group for group in told["explanations"][0]["groups"]}
+    printed = json.loads(front("explain", "--json", front.message(capture("allocate-ext"))).out)
+    assert printed["result"] == ["node5.lab"]
+    groups = {group["name"]: group for group in printed["explanations"][0]["groups"]}
     assert groups["rack2"]["places"][0]["nodes"] == ["node5.lab"]
 
 
@@ -315,31 +315,31 @@ def test_names_beyond_ascii(front: Front) -> None:
     assert front.run("explain", file, PYTHONIOENCODING="ascii").status == 0
 
 
-def test_moves_are_told_in_their_order(front: Front) -> None:
+def test_moves_are_printed_in_their_order(front: Front) -> None:
     """Of an evacuation the steps, and what speaks against each other node."""
     message = capture("node-evacuate-secondary-drbd")
-    told = json.loads(front("explain", "--json", front.message(message)).out)
-    moved = [name for name, _, _ in told["result"][0]]
-    assert [story["instance"] for story in told["explanations"]] == moved
-    for story in told["explanations"]:
+    printed = json.loads(front("explain", "--json", front.message(message)).out)
+    moved = [name for name, _, _ in printed["result"][0]]
+    assert [story["instance"] for story in printed["explanations"]] == moved
+    for story in printed["explanations"]:
         assert story["notes"][0] == "Steps: replace the secondary."
         (group,) = story["groups"]
         # Its own nodes are no targets; one is left in a group of three.
         assert [verdict["node"] for verdict in group["nodes"]] == ["node6.lab"]
         assert group["summary"] == "chosen"
     message["nodes"]["node6.lab"]["drained"] = True
-    told = json.loads(front("explain", "--json", front.message(message)).out)
-    for story in told["explanations"]:
+    printed = json.loads(front("explain", "--json", front.message(message)).out)
+    for story in printed["explanations"]:
         (group,) = story["groups"]
         assert group["summary"] == "0/1 nodes fit: 1 drained"
         assert [verdict["reason"] for verdict in group["nodes"]] == ["the node is drained"]
 
 
-def test_change_of_group_tells_of_every_group(front: Front) -> None:
+def test_change_of_group_explains_every_group(front: Front) -> None:
     message = capture("change-group-drbd")
     message["request"]["target_groups"] = []
-    told = json.loads(front("explain", "--json", front.message(message)).out)
-    (story,) = told["explanations"]
+    printed = json.loads(front("explain", "--json", front.message(message)).out)
+    (story,) = printed["explanations"]
     assert story["notes"][0] == (
         "Steps: replace the secondary, then migrate to the secondary, then replace the secondary."
     )

@@ -26,13 +26,13 @@ def cluster(*more: str, groups: int = 3) -> Message:
     )  # fmt: skip
 
 
-def members(told: Message, group: str) -> list[str]:
+def members(message: Message, group: str) -> list[str]:
     """Instances with their primary in a group."""
-    (uuid,) = [uuid for uuid, one in told["nodegroups"].items() if one["name"] == group]
-    nodes = told["nodes"]
+    (uuid,) = [uuid for uuid, one in message["nodegroups"].items() if one["name"] == group]
+    nodes = message["nodes"]
     return sorted(
         name
-        for name, instance in told["instances"].items()
+        for name, instance in message["instances"].items()
         if nodes[instance["nodes"][0]]["group"] == uuid
     )
 
@@ -44,40 +44,40 @@ def rows(done: Done) -> dict[str, list[str]]:
     return {line[0]: line[1:] for line in lines[1:] if len(line) == 5}
 
 
-def plan(front: Front, told: Message, *options: str) -> Any:
+def plan(front: Front, message: Message, *options: str) -> Any:
     """The answer to Ganeti's own request for the same."""
-    target = [uuid for uuid, one in told["nodegroups"].items() if one["name"] in options]
+    target = [uuid for uuid, one in message["nodegroups"].items() if one["name"] in options]
     wanted = {
         "type": "change-group",
-        "instances": members(told, "group00"),
+        "instances": members(message, "group00"),
         "target_groups": target,
     }
-    done = front("explain", "--json", front.message(told | {"request": wanted}, "asked.json"))
+    done = front("explain", "--json", front.message(message | {"request": wanted}, "request.json"))
     return json.loads(done.out)["result"]
 
 
 @pytest.mark.parametrize("targets", [(), ("group02",), ("group01", "group02")])
 def test_plan(front: Front, targets: tuple[str, ...]) -> None:
-    told = cluster()
+    message = cluster()
     to = ("--to", ",".join(targets)) if targets else ()
-    done = front("group-evacuate", "group00", *to, "--file", front.message(told))
+    done = front("group-evacuate", "group00", *to, "--file", front.message(message))
     assert (done.status, done.err) == (0, "")
-    moved, failed, _ = plan(front, told, *targets)
+    moved, failed, _ = plan(front, message, *targets)
     assert failed == []
     found = rows(done)
-    assert sorted(found) == members(told, "group00")
+    assert sorted(found) == members(message, "group00")
     for name, group, nodes in moved:
-        old = told["instances"][name]
+        old = message["instances"][name]
         copied = f"{2 * old['disk_space_total'] / 1024:.1f}"
         assert found[name] == ["/".join(old["nodes"]), group, "/".join(nodes), copied]
     assert {row[1] for row in found.values()} <= {*targets} or not targets
 
 
 def test_commands(front: Front) -> None:
-    told = cluster()
-    done = front("group-evacuate", "group00", "-C", "--file", front.message(told))
+    message = cluster()
+    done = front("group-evacuate", "group00", "-C", "--file", front.message(message))
     assert done.status == 0
-    _, _, jobs = plan(front, told)
+    _, _, jobs = plan(front, message)
     copies = [line for line in done.out.splitlines() if "replace-disks" in line]
     moves = [operation for job in jobs for operation in job if "remote_node" in operation]
     assert copies == [
@@ -88,33 +88,33 @@ def test_commands(front: Front) -> None:
 
 
 def test_a_group_without_instances(front: Front) -> None:
-    told = cluster()
-    for name in members(told, "group00"):
-        del told["instances"][name]
-    done = front("group-evacuate", "group00", "-C", "--file", front.message(told))
+    message = cluster()
+    for name in members(message, "group00"):
+        del message["instances"][name]
+    done = front("group-evacuate", "group00", "-C", "--file", front.message(message))
     assert (done.status, done.out) == (0, "Group group00 has no instances.\n")
 
 
 def with_plain() -> tuple[Message, str]:
     """One of the group's instances cannot be moved."""
-    told = cluster()
-    name = members(told, "group00")[0]
-    told["instances"][name]["disk_template"] = "plain"
-    del told["instances"][name]["nodes"][1:]
-    return told, name
+    message = cluster()
+    name = members(message, "group00")[0]
+    message["instances"][name]["disk_template"] = "plain"
+    del message["instances"][name]["nodes"][1:]
+    return message, name
 
 
 @pytest.mark.parametrize("option", [(), ("-C",), ("-X",)])
 def test_all_or_nothing(front: Front, tmp_path: Path, option: tuple[str, ...]) -> None:
-    told, name = with_plain()
-    queue = Queue(told)
+    message, name = with_plain()
+    queue = Queue(message)
     with luxid(tmp_path, queue.luxi) as daemon:
         done = front("group-evacuate", "group00", *option, "--luxi-socket", daemon.path)
     assert done.status == 1
     assert f"{name} cannot be moved: " in done.err
     assert queue.jobs == {}
     if option:
-        total = len(members(told, "group00"))
+        total = len(members(message, "group00"))
         assert f"1 instance of {total} cannot be moved; --partial moves the others" in done.err
     if option == ("-C",):
         assert done.out == ""
@@ -123,25 +123,25 @@ def test_all_or_nothing(front: Front, tmp_path: Path, option: tuple[str, ...]) -
 
 
 def test_partial(front: Front, tmp_path: Path) -> None:
-    told, name = with_plain()
-    queue = Queue(told)
+    message, name = with_plain()
+    queue = Queue(message)
     options = ("group-evacuate", "group00", "--partial")
     with luxid(tmp_path, queue.luxi) as daemon:
         done = front(*options, "-X", "--luxi-socket", daemon.path)
     # What could be done was done, and yet the group is not empty.
     assert done.status == 1
     moved = {job[0]["instance_name"] for job in queue.jobs.values()}
-    assert moved == {*members(told, "group00")} - {name}
-    commands = front(*options, "-C", "--file", front.message(told))
+    assert moved == {*members(message, "group00")} - {name}
+    commands = front(*options, "-C", "--file", front.message(message))
     assert commands.status == 1
     assert {line.split()[-1] for line in commands.out.splitlines() if line[0] != "#"} == moved
 
 
 class Queue(Ganeti):
-    """A cluster that takes jobs; each ends as told by its instance's name."""
+    """A cluster that takes jobs; the instance's name decides how each ends."""
 
-    def __init__(self, told: Message, **ends: str) -> None:
-        super().__init__(told)
+    def __init__(self, message: Message, **ends: str) -> None:
+        super().__init__(message)
         self.ends = ends
         self.jobs: dict[int, list[Message]] = {}
         self.states: dict[int, Iterator[str]] = {}
@@ -174,12 +174,12 @@ class Queue(Ganeti):
 
 
 def test_running(front: Front, tmp_path: Path) -> None:
-    told = cluster()
-    queue = Queue(told)
+    message = cluster()
+    queue = Queue(message)
     with luxid(tmp_path, queue.luxi) as daemon:
         done = front("group-evacuate", "group00", "-X", "--luxi-socket", daemon.path)
     assert done.status == 0
-    _, _, jobs = plan(front, told)
+    _, _, jobs = plan(front, message)
     submitted = [
         [{k: v for k, v in operation.items() if k != "reason"} for operation in job]
         for job in queue.jobs.values()
@@ -196,23 +196,23 @@ def test_running(front: Front, tmp_path: Path) -> None:
 
 
 def test_running_through_rapi(front: Front) -> None:
-    told = cluster()
-    queue = Queue(told)
+    message = cluster()
+    queue = Queue(message)
     with rapi(queue.rapi) as server:
         options = ("--rapi", server.host, "--rapi-insecure")
         done = front("group-evacuate", "group00", "-X", *options)
     assert done.status == 0
-    _, _, jobs = plan(front, told)
+    _, _, jobs = plan(front, message)
     assert len(queue.jobs) == sum(len(job) for job in jobs)
     assert all("?reason=group-evacuate+group00" in job[0]["path"] for job in queue.jobs.values())
     assert " job 100/101/102 " in done.out
 
 
 def test_a_failing_job_stops_the_run(front: Front, tmp_path: Path) -> None:
-    told = cluster()
-    _, _, jobs = plan(front, told)
+    message = cluster()
+    _, _, jobs = plan(front, message)
     name: str = jobs[0][0]["instance_name"]
-    queue = Queue(told, **{name.partition(".")[0]: "error"})
+    queue = Queue(message, **{name.partition(".")[0]: "error"})
     with luxid(tmp_path, queue.luxi) as daemon:
         done = front("group-evacuate", "group00", "-X", "--luxi-socket", daemon.path)
     assert done.status == 1
@@ -244,12 +244,12 @@ def test_only_one_group(front: Front) -> None:
 
 
 def test_an_instance_between_groups(front: Front) -> None:
-    told = cluster()
-    stays = members(told, "group01")[0]
-    inside = told["instances"][members(told, "group00")[0]]["nodes"][0]
-    told["instances"][stays]["nodes"][1] = inside
-    done = front("group-evacuate", "group00", "--file", front.message(told))
-    primary = told["instances"][stays]["nodes"][0]
+    message = cluster()
+    stays = members(message, "group01")[0]
+    inside = message["instances"][members(message, "group00")[0]]["nodes"][0]
+    message["instances"][stays]["nodes"][1] = inside
+    done = front("group-evacuate", "group00", "--file", front.message(message))
+    primary = message["instances"][stays]["nodes"][0]
     assert done.err == (
         f"Note: {stays} stays: its primary {primary} is in another group, only its secondary is "
         "in group00\n"

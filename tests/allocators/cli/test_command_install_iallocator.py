@@ -98,7 +98,7 @@ def test_twice(front: Front, directory: Path) -> None:
 
 
 def test_another_installation_of_ours(front: Front, directory: Path) -> None:
-    """The link follows the installation that is asked last; a dead one is no obstacle."""
+    """The link points to the installation that set it last; a dead link is no obstacle."""
     (directory / "steward").symlink_to("/opt/old/bin/steward-iallocator")
     done = front("install-iallocator", f"--dir={directory}")
     assert done.status == 0

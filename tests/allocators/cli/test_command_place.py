@@ -45,9 +45,9 @@ def request(**changes: Any) -> Message:
 WANTED = ("-t", "drbd", "-m", "4g", "-c", "2", "--disk", "0:size=20g", "web1.lab")
 
 
-def explained(front: Front, told: Message, wanted: Message) -> Message:
+def explained(front: Front, message: Message, wanted: Message) -> Message:
     """What ``explain`` says to Ganeti's own request."""
-    done = front("explain", "--json", front.message(told | {"request": wanted}, "asked.json"))
+    done = front("explain", "--json", front.message(message | {"request": wanted}, "request.json"))
     answer: Message = json.loads(done.out)
     return answer
 
@@ -84,39 +84,39 @@ def explained(front: Front, told: Message, wanted: Message) -> Message:
     ],
     ids=["letters", "backend", "range", "both", "disks", "tags", "group", "plain", "diskless"],
 )
-def test_asks_what_ganeti_would_ask(
+def test_sends_the_request_that_ganeti_would_send(
     front: Front, options: tuple[str, ...], wanted: Message
 ) -> None:
-    told = cluster("--mix=drbd=3,plain=1")
-    done = front("place", *options, "--json", "--file", front.message(told))
+    message = cluster("--mix=drbd=3,plain=1")
+    done = front("place", *options, "--json", "--file", front.message(message))
     assert done.status == 0
-    assert json.loads(done.out) == explained(front, told, request(**wanted))
+    assert json.loads(done.out) == explained(front, message, request(**wanted))
 
 
 def test_networks(front: Front) -> None:
-    told = cluster()
-    (uuid,) = next(iter(told["nodegroups"].values()))["networks"][:1]
+    message = cluster()
+    (uuid,) = next(iter(message["nodegroups"].values()))["networks"][:1]
     done = front(
-        "place", *WANTED, "--net", f"0:network={uuid}", "--json", "--file", front.message(told)
+        "place", *WANTED, "--net", f"0:network={uuid}", "--json", "--file", front.message(message)
     )
     wanted = request(nics=[{"mode": "bridged", "network": uuid}])
-    assert json.loads(done.out) == explained(front, told, wanted)
+    assert json.loads(done.out) == explained(front, message, wanted)
     assert "is not connected" in json.loads(done.out)["info"]
     none = front(
-        "place", *WANTED, "--net", "0:mode=routed", "--json", "--file", front.message(told)
+        "place", *WANTED, "--net", "0:mode=routed", "--json", "--file", front.message(message)
     )
-    assert json.loads(none.out) == explained(front, told, request())
+    assert json.loads(none.out) == explained(front, message, request())
 
 
 def test_only_some_nodes(front: Front) -> None:
-    told = cluster()
-    done = front("place", *WANTED, "--json", "--file", front.message(told))
+    message = cluster()
+    done = front("place", *WANTED, "--json", "--file", front.message(message))
     chosen: list[str] = json.loads(done.out)["result"]
-    names = [name for name in told["nodes"] if name not in chosen]
+    names = [name for name in message["nodes"] if name not in chosen]
     short = ",".join(name.partition(".")[0] for name in names)
-    done = front("place", *WANTED, "-n", short, "--json", "--file", front.message(told))
+    done = front("place", *WANTED, "-n", short, "--json", "--file", front.message(message))
     wanted = request(**{"restrict-to-nodes": names})
-    assert json.loads(done.out) == explained(front, told, wanted)
+    assert json.loads(done.out) == explained(front, message, wanted)
     assert set(json.loads(done.out)["result"]) <= {*names}
 
 
@@ -136,11 +136,11 @@ def test_no_place(front: Front) -> None:
 
 def test_option_for_the_allocator(front: Front) -> None:
     # It fits on node6 alone, and could never leave it again.
-    told = capture("allocate-ext")
+    message = capture("allocate-ext")
     for name in ("node4.lab", "node5.lab"):
-        told["nodes"][name].update(total_memory=2048, free_memory=512)
+        message["nodes"][name].update(total_memory=2048, free_memory=512)
     options = ("place", "-t", "ext", "-m", "1g", "-s", "1g", "-g", "rack2")
-    options = (*options, "--file", front.message(told))
+    options = (*options, "--file", front.message(message))
     refused = front(*options)
     assert refused.status == 1
     assert "1 capacity (e.g. " in refused.out
@@ -149,21 +149,21 @@ def test_option_for_the_allocator(front: Front) -> None:
 
 
 def test_every_source_gives_the_same(front: Front, tmp_path: Path) -> None:
-    told = cluster("--offline=1", "--down=.3")
-    for instance in told["instances"].values():
+    message = cluster("--offline=1", "--down=.3")
+    for instance in message["instances"].values():
         sizes = [disk["size"] for disk in instance["disks"]]
         instance["disk_space_total"] = sum(sizes) + 128 * len(sizes)
-    ganeti = Ganeti(told)
-    # What only a live cluster tells must not lead elsewhere than Ganeti would go.
+    ganeti = Ganeti(message)
+    # What only a live cluster reports must not lead to another node than Ganeti's own request.
     ganeti.nodes[1]["ndparams"]["cpu_speed"] = 3
     for instance in ganeti.instances[::2]:
         instance["beparams"]["auto_balance"] = False
     for instance in ganeti.instances:
         instance["forthcoming"] = instance["admin_state"] == "down"
     text = tmp_path / "cluster.data"
-    text.write_text(write_text(read_cluster(told)))
+    text.write_text(write_text(read_cluster(message)))
     options = ("place", *WANTED, "--json")
-    expected = front(*options, "--file", front.message(told))
+    expected = front(*options, "--file", front.message(message))
     assert expected.status == 0
     with luxid(tmp_path, ganeti.luxi) as daemon:
         assert front(*options, "--luxi-socket", daemon.path) == expected
@@ -182,7 +182,7 @@ def test_defaults_of_a_live_cluster(front: Front, tmp_path: Path) -> None:
     assert f"is not connected to network {network['uuid']}" in done.out
 
 
-def test_notes_are_told(front: Front, tmp_path: Path) -> None:
+def test_notes_are_printed(front: Front, tmp_path: Path) -> None:
     ganeti = Ganeti(cluster())
     ganeti.nodes[0]["mfree"] = None
     name = ganeti.nodes[0]["name"]

@@ -28,8 +28,10 @@ def test_answer_is_legal_and_complete(kind: str, seed: int) -> None:
     assert answer["success"], answer["info"]
     moved, failed, jobs = answer["result"]
     done = Replay(message).run(answer)
-    asked = message["request"]["instances"]
-    assert sorted([*(name for name, _, _ in moved), *(name for name, _ in failed)]) == sorted(asked)
+    wanted = message["request"]["instances"]
+    assert sorted([*(name for name, _, _ in moved), *(name for name, _ in failed)]) == sorted(
+        wanted
+    )
     assert [job[0]["instance_name"] for job in jobs] == [name for name, _, _ in moved]
     for name, reason in failed:
         assert f"; {name}: {reason}" in answer["info"]
@@ -93,7 +95,7 @@ def test_mode_all_leaves_the_node_with_one_copy_each(seed: int) -> None:
     assert failed == []
     assert all(node not in nodes for _, _, nodes in moved)
     assert Replay(message).run(answer).copies == len(moved)
-    # One instance alone does not tell which of its nodes is meant: it leaves both ...
+    # One instance alone does not show which of its nodes is meant: it leaves both ...
     name = request["instances"][0]
     request["instances"] = [name]
     ((_, _, nodes),), _, _ = steward(message)["result"]
@@ -211,8 +213,8 @@ def test_change_of_group_honours_policies_networks_and_capacity() -> None:
         return str(group)
 
     def reason() -> str:
-        ((_, told),) = steward(message)["result"][1]
-        return str(told)
+        ((_, reason),) = steward(message)["result"][1]
+        return str(reason)
 
     for better, other in ((first, second), (second, first)):
         groups[other]["alloc_policy"] = "last_resort"

@@ -20,10 +20,10 @@ Message = dict[str, Any]
 
 
 def score(message: Message, result: Any) -> float:
-    asked, request = read_message(orjson.dumps(message))
-    found = places(Answer(result, ""), request, asked)
+    snapshot, request = read_message(orjson.dumps(message))
+    found = places(Answer(result, ""), request, snapshot)
     known = isinstance(request, Allocate | Relocate)
-    return score_after(asked, found, found[0].instance.template if known else None, 4096)
+    return score_after(snapshot, found, found[0].instance.template if known else None, 4096)
 
 
 @pytest.mark.parametrize("kind", ["allocate-one", "allocate-pair"])

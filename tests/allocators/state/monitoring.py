@@ -33,7 +33,7 @@ def node_report(load: object) -> dict[str, Any]:
 
 
 def xen_report(loads: object) -> dict[str, Any]:
-    """What a daemon says of the CPU load of each of its guests."""
+    """What a daemon reports about the CPU load of each of its instances."""
     return _report("xen-cpu-avg-load", loads)
 
 
@@ -49,7 +49,7 @@ def _report(name: str, data: object) -> dict[str, Any]:
     }
 
 
-def telling(*reports: Mapping[str, Any]) -> Behaviour:
+def reporting(*reports: Mapping[str, Any]) -> Behaviour:
     """A daemon with these reports; like the real one it sends no content type."""
 
     def behave(request: http.server.BaseHTTPRequestHandler) -> None:
@@ -92,7 +92,7 @@ class _Server(socketserver.ThreadingTCPServer):
 def _daemon(address: str, behaviour: Behaviour, port: int) -> Iterator[None]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            with suppress(OSError):  # whoever asked has gone
+            with suppress(OSError):  # the client has gone
                 behaviour(self)
             self.close_connection = True
 

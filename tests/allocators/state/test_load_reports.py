@@ -71,7 +71,7 @@ def test_without_measurements() -> None:
     assert loads == {name: 0.0 if name.endswith(".test") else 1.0 for name in loads}
 
 
-def test_only_live_nodes_are_asked() -> None:
+def test_only_live_nodes_are_queried() -> None:
     def drain(built: Json) -> None:
         built["nodes"]["n2.test"]["drained"] = True
 
@@ -106,11 +106,11 @@ def test_load_of_a_node_whose_cpus_nobody_uses() -> None:
     assert (loads["n2.test"], loads["alone"]) == (3.0, 0.0)
 
 
-GUESTS = {"up": 0.25, "big": 2, "Domain-0": 9.0, "alone": 7.0}
+LOADS = {"up": 0.25, "big": 2, "Domain-0": 9.0, "alone": 7.0}
 
 
-def test_load_of_xen_guests() -> None:
-    reports = {"n1.test": xen_report(GUESTS), "n2.test": xen_report({"alone": 0.5, "up": 7.0})}
+def test_load_of_xen_instances() -> None:
+    reports = {"n1.test": xen_report(LOADS), "n2.test": xen_report({"alone": 0.5, "up": 7.0})}
     assert _loads(with_reports(_cluster(), reports, XEN_COLLECTOR)) == {
         "n1.test": 0.0,
         "n2.test": 0.0,
@@ -126,8 +126,8 @@ def test_load_of_xen_guests() -> None:
     }
 
 
-def test_running_guest_that_is_not_reported() -> None:
-    reports = {"n1.test": xen_report(GUESTS), "n2.test": xen_report({})}
+def test_running_instance_that_is_not_reported() -> None:
+    reports = {"n1.test": xen_report(LOADS), "n2.test": xen_report({})}
     with pytest.raises(NoLoads) as caught:
         with_reports(_cluster(), reports, XEN_COLLECTOR)
     assert str(caught.value) == "node 'n2.test': it reports no load of instance 'alone'"
@@ -169,8 +169,8 @@ def test_report_of_a_node_at_fault(report: object, fault: str) -> None:
     ],
     ids=str,
 )
-def test_report_of_guests_at_fault(data: object, fault: str) -> None:
-    reports = {"n1.test": xen_report(GUESTS), "n2.test": xen_report(data)}
+def test_faulty_report_of_instances(data: object, fault: str) -> None:
+    reports = {"n1.test": xen_report(LOADS), "n2.test": xen_report(data)}
     with pytest.raises(NoLoads) as caught:
         with_reports(_cluster(), reports, XEN_COLLECTOR)
     assert str(caught.value).startswith(f"node 'n2.test': {fault}")
@@ -234,7 +234,7 @@ def test_file_that_cannot_be_read(file: str, reason: str, tmp_path: Path) -> Non
         read_reports(f"{tmp_path}{file}", (), NODE_COLLECTOR)
 
 
-def test_data_that_cannot_be_had_are_told_in_the_answer(tmp_path: Path) -> None:
+def test_missing_data_is_noted_in_the_answer(tmp_path: Path) -> None:
     file = _write(tmp_path, [_entry("n1.test", node_report(1))])
     plain, noted = answer(message()), answer(message(), f"--mond-data={file}", "--bogus")
     note = " (CPU load not used: node 'n2.test': not in file '/"
@@ -243,7 +243,7 @@ def test_data_that_cannot_be_had_are_told_in_the_answer(tmp_path: Path) -> None:
     assert noted["info"].endswith(") (options ignored: --bogus)")
 
 
-def test_refusals_tell_it_too(tmp_path: Path) -> None:
+def test_refusals_note_it_too(tmp_path: Path) -> None:
     nodes_to_query = message()
     nodes_to_query["request"]["memory"] = 2**30
     plain = answer(nodes_to_query)

@@ -16,7 +16,7 @@ from ask import announced_score, hail, need_hail, steward
 from cluster_text import to_text
 from clusters import cluster, generate
 from installed import need
-from monitoring import addresses, daemons, node_report, telling, xen_report
+from monitoring import addresses, daemons, node_report, reporting, xen_report
 
 from ganeti_steward.allocators.capacity.added_instances import with_instances
 from ganeti_steward.allocators.score.score import Scorer
@@ -68,7 +68,7 @@ def test_load_of_nodes_is_used_as_hail_does(kind: str, seed: int, tmp_path: Path
     nodes = addresses(len(message["nodes"]))
     message = _renamed(message, nodes)
     loads = {node: round(rng.uniform(0, 12), rng.choice([0, 2, 9])) for node in nodes}
-    with daemons({node: telling(node_report(load)) for node, load in loads.items()}):
+    with daemons({node: reporting(node_report(load)) for node, load in loads.items()}):
         theirs, ours = _both(message, tmp_path, "--mond")
     _agree(theirs, ours)
     if ours["success"] and "score: ([" not in ours["info"]:
@@ -77,7 +77,7 @@ def test_load_of_nodes_is_used_as_hail_does(kind: str, seed: int, tmp_path: Path
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_load_of_guests_is_used_as_hail_does(seed: int, tmp_path: Path) -> None:
+def test_load_of_instances_is_used_as_hail_does(seed: int, tmp_path: Path) -> None:
     need_hail()
     rng = random.Random(seed)
     message = cluster(seed, "allocate-one", "--vm-incapable=0", nodes=6)
@@ -86,7 +86,7 @@ def test_load_of_guests_is_used_as_hail_does(seed: int, tmp_path: Path) -> None:
     loads: dict[str, dict[str, float]] = {node: {"Domain-0": 1.0} for node in nodes}
     for name, instance in message["instances"].items():
         loads[instance["nodes"][0]][name] = rng.uniform(0, 4)
-    with daemons({node: telling(xen_report(loads[node])) for node in nodes}):
+    with daemons({node: reporting(xen_report(loads[node])) for node in nodes}):
         _agree(*_both(message, tmp_path, "--mond=yes", "--mond-xen"))
 
 
@@ -94,8 +94,8 @@ def test_one_node_that_does_not_answer_spoils_it_for_hail_too(tmp_path: Path) ->
     message = cluster(1, "allocate-pair", "--offline=0", "--drained=0", "--vm-incapable=0", nodes=6)
     nodes = addresses(6)
     message = _renamed(message, nodes)
-    behaviours = {node: telling(node_report(float(i))) for i, node in enumerate(nodes)}
-    behaviours[nodes[2]] = telling()
+    behaviours = {node: reporting(node_report(float(i))) for i, node in enumerate(nodes)}
+    behaviours[nodes[2]] = reporting()
     with daemons(behaviours):
         theirs, ours = _both(message, tmp_path, "--mond")
     _agree(theirs, ours)
@@ -105,15 +105,15 @@ def test_one_node_that_does_not_answer_spoils_it_for_hail_too(tmp_path: Path) ->
     assert ours == {**plain, "info": plain["info"] + note}
 
 
-def test_an_offline_node_is_not_asked(tmp_path: Path) -> None:
-    """hail asks it; as nobody answers there it drops the data of all others."""
+def test_an_offline_node_is_not_queried(tmp_path: Path) -> None:
+    """hail queries it; as nothing answers there it drops the data of all others."""
     message = cluster(1, "allocate-pair", "--offline=1", "--vm-incapable=0", nodes=6)
     nodes = addresses(6)
     message = _renamed(message, nodes)
     offline = [name for name, node in message["nodes"].items() if node["offline"]]
     assert offline
     live = set(nodes) - set(offline)
-    reports = {node: telling(node_report(float(i))) for i, node in enumerate(nodes)}
+    reports = {node: reporting(node_report(float(i))) for i, node in enumerate(nodes)}
     with daemons(reports):
         with_offline = hail(message, tmp_path, "--no-capacity-checks", "--mond")
     with daemons({node: reports[node] for node in live}):
@@ -126,12 +126,12 @@ def test_an_offline_node_is_not_asked(tmp_path: Path) -> None:
 def _hbal(*arguments: str) -> tuple[float, float, str]:
     """hbal's scores before and after its moves, and all it says."""
     done = subprocess.run([need("hbal"), *arguments], capture_output=True, text=True, check=True)
-    said = done.stdout
-    found = re.search(r"[Ii]nitial score:? ([0-9.]+)", said)
-    assert found, said
+    printed = done.stdout
+    found = re.search(r"[Ii]nitial score:? ([0-9.]+)", printed)
+    assert found, printed
     before = float(found[1])
-    after = re.search(r"Cluster score improved from [0-9.]+ to ([0-9.]+)", said)
-    return before, float(after[1]) if after else before, said
+    after = re.search(r"Cluster score improved from [0-9.]+ to ([0-9.]+)", printed)
+    return before, float(after[1]) if after else before, printed
 
 
 def _one_group(seed: int) -> Message:
@@ -188,11 +188,11 @@ def test_score_with_unequal_loads(seed: int, tmp_path: Path) -> None:
     file.write_text(text)
     usage.write_text("".join(f"{name} {load!r} 1 1 1\n" for name, load in loads.items()))
     options = ("-t", str(file), "-U", str(usage), "-l", "6", "-S", str(saved))
-    first, last, said = _hbal(*options)
+    first, last, printed = _hbal(*options)
     snapshot = _loaded(before, loads)
     assert _score(snapshot) == pytest.approx(first, abs=1e-7)
     after = _loaded(read_text(Path(f"{saved}.balanced").read_text()), loads)
-    assert _score(snapshot, _moved(snapshot, after)) == pytest.approx(last, abs=1e-7), said
+    assert _score(snapshot, _moved(snapshot, after)) == pytest.approx(last, abs=1e-7), printed
 
 
 def _loaded(snapshot: Cluster, loads: dict[str, float]) -> Cluster:
@@ -249,5 +249,5 @@ def test_a_snapshot_that_grows_has_the_load_of_what_is_new() -> None:
     snapshot = with_node_loads(snapshot, {n.name: 4.5 for n in snapshot.nodes})
     new = request.instance._replace(nodes=(snapshot.nodes[1].name,))
     before, grown = load(snapshot, None, 0), load(with_instances(snapshot, [new]), None, 0)
-    growth = grown.now[st.CPU_LOAD] - before.now[st.CPU_LOAD]
-    assert growth[1] == growth.sum() == LOAD_UNIT
+    added = grown.now[st.CPU_LOAD] - before.now[st.CPU_LOAD]
+    assert added[1] == added.sum() == LOAD_UNIT

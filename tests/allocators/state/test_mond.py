@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from monitoring import Behaviour, addresses, answering, daemons, node_report, telling, xen_report
+from monitoring import Behaviour, addresses, answering, daemons, node_report, reporting, xen_report
 
 from ganeti_steward.allocators.state.load_reports import NODE_COLLECTOR, XEN_COLLECTOR, NoLoads
 from ganeti_steward.allocators.state.mond import query
@@ -27,24 +27,24 @@ def port() -> int:
     return free
 
 
-def test_each_node_gives_the_report_asked_for(port: int) -> None:
+def test_each_node_gives_the_requested_report(port: int) -> None:
     nodes = addresses(3)
     reports = {
         node: (node_report(load), xen_report({"i1": load}))
         for node, load in zip(nodes, (0.5, 0, 12.25), strict=True)
     }
-    with daemons({node: telling(*reports[node]) for node in nodes}, port):
+    with daemons({node: reporting(*reports[node]) for node in nodes}, port):
         assert query(nodes, NODE_COLLECTOR, LONG, port=port) == {n: reports[n][0] for n in nodes}
         assert query(nodes, XEN_COLLECTOR, LONG, port=port) == {n: reports[n][1] for n in nodes}
 
 
-def test_no_node_is_waited_for_before_the_next_is_asked(port: int) -> None:
+def test_nodes_are_queried_in_parallel(port: int) -> None:
     nodes = addresses(12)
     together = threading.Barrier(len(nodes), timeout=LONG)
 
     def behave(request: http.server.BaseHTTPRequestHandler) -> None:
         together.wait()
-        telling(node_report(1.0))(request)
+        reporting(node_report(1.0))(request)
 
     with daemons(dict.fromkeys(nodes, behave), port):
         assert len(query(nodes, NODE_COLLECTOR, LONG, port=port)) == len(nodes)
@@ -52,7 +52,7 @@ def test_no_node_is_waited_for_before_the_next_is_asked(port: int) -> None:
 
 def test_more_nodes_than_connections(port: int) -> None:
     nodes = addresses(150)
-    with daemons(dict.fromkeys(nodes, telling(node_report(1.0))), port):
+    with daemons(dict.fromkeys(nodes, reporting(node_report(1.0))), port):
         assert set(query(nodes, NODE_COLLECTOR, LONG, port=port)) == set(nodes)
 
 
@@ -88,7 +88,7 @@ PATH = f"/1/report/default/{NODE_COLLECTOR}"
 @pytest.mark.parametrize(
     ("behaviour", "fault"),
     [
-        (telling(), f"status 404 for {PATH}"),
+        (reporting(), f"status 404 for {PATH}"),
         (answering(b"ExitFailure 1", 500), f"status 500 for {PATH}"),
         (answering(b"", 204), f"status 204 for {PATH}"),
         (answering(b"", 302), f"status 302 for {PATH}"),
@@ -116,7 +116,7 @@ PATH = f"/1/report/default/{NODE_COLLECTOR}"
 )
 def test_one_node_at_fault_is_named(behaviour: Behaviour, fault: str, port: int) -> None:
     nodes = addresses(5)
-    behaviours = dict.fromkeys(nodes, telling(node_report(1.0)))
+    behaviours = dict.fromkeys(nodes, reporting(node_report(1.0)))
     behaviours[nodes[3]] = behaviour
     with daemons(behaviours, port), pytest.raises(NoLoads) as caught:
         query(nodes, NODE_COLLECTOR, LONG, port=port)
@@ -169,7 +169,7 @@ def test_time_limit(kind: str, port: int) -> None:
     good, bad = addresses(2)
     head = b"HTTP/1.0 200 OK\r\n" + (b"\r\n" if kind == "dripping body" else b"X: ")
     server = _quiet(bad, port) if kind == "quiet" else _dripping(bad, port, head)
-    with daemons({good: telling(node_report(1.0))}, port), server:
+    with daemons({good: reporting(node_report(1.0))}, port), server:
         with pytest.raises(NoLoads) as caught:
             query([good, bad], NODE_COLLECTOR, SHORT, port=port)
         assert str(caught.value) == f"node '{bad}': no complete answer in time"

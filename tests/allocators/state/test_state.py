@@ -29,7 +29,7 @@ SEEDS = range(40)
 KVM = 4096
 
 
-def _asked(seed: int, kind: str) -> tuple[Cluster, Allocate, st.State]:
+def _read(seed: int, kind: str) -> tuple[Cluster, Allocate, st.State]:
     snapshot, request = read_message(orjson.dumps(cluster(seed, kind, "--vm-incapable=0")))
     assert isinstance(request, Allocate)
     return snapshot, request, load(snapshot, request.instance.template, KVM)
@@ -60,7 +60,7 @@ def _with(snapshot: Cluster, request: Allocate, nodes: tuple[str, ...]) -> Clust
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_placing_equals_reading_the_cluster_afterwards(seed: int) -> None:
-    snapshot, request, before = _asked(seed, "allocate-pair")
+    snapshot, request, before = _read(seed, "allocate-pair")
     demand = before.frame.tag_rules.demand(request.instance)
     usable = np.flatnonzero(before.frame.usable)
     primary, secondary = int(usable[seed % len(usable)]), int(usable[(seed + 1) % len(usable)])
@@ -71,14 +71,14 @@ def test_placing_equals_reading_the_cluster_afterwards(seed: int) -> None:
     assert (placed.now[rows] == read.now[rows]).all()
     # Memory in use beyond what is recorded is fixed when a message is read (3.2), so a
     # node that has less than recorded there is counted another way afterwards.
-    told = {instance.name for instance in snapshot.instances}
-    assert told | {request.instance.name} == {i.name for i in read.frame.cluster.instances}
+    present = {instance.name for instance in snapshot.instances}
+    assert present | {request.instance.name} == {i.name for i in read.frame.cluster.instances}
     assert placed.peers.most().tolist() == read.now[st.RESERVED].tolist()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_taking_off_what_was_placed_changes_nothing(seed: int) -> None:
-    _, request, before = _asked(seed, "allocate-pair")
+    _, request, before = _read(seed, "allocate-pair")
     demand = before.frame.tag_rules.demand(request.instance)
     usable = np.flatnonzero(before.frame.usable).tolist()
     placed = before.placed(demand, usable[0], usable[1])
@@ -96,7 +96,7 @@ def _drop_empty(state: st.State) -> dict[str, dict[int, int]]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_scores_of_pairs_equal_those_counted_from_scratch(seed: int) -> None:
-    _, request, state = _asked(seed, "allocate-pair")
+    _, request, state = _read(seed, "allocate-pair")
     frame = state.frame
     demand = frame.tag_rules.demand(request.instance)
     terms = terms_of(frame, request.instance, NoSiteRules())
@@ -120,7 +120,7 @@ def test_scores_of_pairs_equal_those_counted_from_scratch(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_scores_of_single_places_equal_those_counted_from_scratch(seed: int) -> None:
-    _, request, state = _asked(seed, "allocate-one")
+    _, request, state = _read(seed, "allocate-one")
     frame = state.frame
     demand = frame.tag_rules.demand(request.instance)
     terms = terms_of(frame, request.instance, NoSiteRules())
@@ -138,7 +138,7 @@ def test_nodes_taken_as_certain_can_really_be_emptied(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = ("allocate-one", "allocate-pair")[seed % 2]
-    _, _, state = _asked(seed, kind)
+    _, _, state = _read(seed, kind)
     _empty_the_certain(state, monkeypatch)
 
 
@@ -160,7 +160,7 @@ def _empty_the_certain(state: st.State, monkeypatch: pytest.MonkeyPatch) -> None
     nobody_changed = tuple(range(state.frame.size))
     unsure = test._uncertain(state, nobody_changed)
     assert unsure.shape == nowhere.shape
-    # The rules are asked about every step, also about those that pass as certain.
+    # The rules check every step, also those that are certain to pass.
     monkeypatch.setattr(capacity_check, "_certain_failovers", lambda _: nowhere)
     for node in np.flatnonzero(~unsure).tolist():
         assert not evacuate(state, node)

@@ -20,30 +20,30 @@ def names(sets: list[list[Job]]) -> list[list[str]]:
 
 
 def test_sets_touch_no_node_twice() -> None:
-    told = cluster(instance("a", "1", "2"), instance("b", "3", "4"), instance("c", "5", "6"))
+    snapshot = cluster(instance("a", "1", "2"), instance("b", "3", "4"), instance("c", "5", "6"))
     jobs = [[migrate("a")], [replace_secondary("b", "7")], [replace_secondary("c", "4")]]
     # b leaves node 4, where c's new secondary is to be.
-    assert names(job_sets(told, jobs)) == [["a", "b"], ["c"]]
-    assert names(job_sets(told, [jobs[2], jobs[0], jobs[1]])) == [["c", "a"], ["b"]]
-    assert job_sets(told, []) == []
+    assert names(job_sets(snapshot, jobs)) == [["a", "b"], ["c"]]
+    assert names(job_sets(snapshot, [jobs[2], jobs[0], jobs[1]])) == [["c", "a"], ["b"]]
+    assert job_sets(snapshot, []) == []
 
 
 def test_nodes_follow_the_operations() -> None:
     """What a job touches depends on where the jobs before it left the instance."""
-    told = cluster(instance("a", "1", "2"), instance("b", "1", "9"), instance("c", "2", "8"))
+    snapshot = cluster(instance("a", "1", "2"), instance("b", "1", "9"), instance("c", "2", "8"))
     leave: Job = [migrate("a"), replace_secondary("a", "3")]
     again: Job = [replace_secondary("a", "4")]
     # First a goes from 1 and 2 to 2 and 3, then to 2 and 4: node 1 is free for b.
-    assert names(job_sets(told, [leave, again, [migrate("b")]])) == [["a"], ["a", "b"]]
-    assert names(job_sets(told, [leave, again, [migrate("c")]])) == [["a"], ["a"], ["c"]]
+    assert names(job_sets(snapshot, [leave, again, [migrate("b")]])) == [["a"], ["a", "b"]]
+    assert names(job_sets(snapshot, [leave, again, [migrate("c")]])) == [["a"], ["a"], ["c"]]
 
 
 def test_instances_without_secondary() -> None:
-    told = cluster(instance("a", "1"), instance("b", "2"))
+    snapshot = cluster(instance("a", "1"), instance("b", "2"))
     jobs = [[migrate("a", "3")], [failover("b", "3")]]
-    assert names(job_sets(told, jobs)) == [["a"], ["b"]]
-    assert names(job_sets(told, [jobs[0], [failover("b", "1")]])) == [["a"], ["b"]]
-    assert names(job_sets(told, [jobs[0], [failover("b", "4")]])) == [["a", "b"]]
+    assert names(job_sets(snapshot, jobs)) == [["a"], ["b"]]
+    assert names(job_sets(snapshot, [jobs[0], [failover("b", "1")]])) == [["a"], ["b"]]
+    assert names(job_sets(snapshot, [jobs[0], [failover("b", "4")]])) == [["a", "b"]]
 
 
 def test_commands() -> None:

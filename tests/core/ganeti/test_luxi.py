@@ -26,7 +26,7 @@ def test_a_call(tmp_path: Path) -> None:
 
     with luxid(tmp_path, answer) as daemon:
         assert Luxi(daemon.path).info()["name"] == "cluster.lab"
-        assert daemon.asked == [{"method": "QueryClusterInfo", "args": [], "version": 3000000}]
+        assert daemon.requests == [{"method": "QueryClusterInfo", "args": [], "version": 3000000}]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_rows(tmp_path: Path) -> None:
     with luxid(tmp_path, lambda method, arguments: {"data": data, "fields": []}) as daemon:
         rows = Luxi(daemon.path).rows("node", ("name", "mfree"))
     assert rows == [{"name": "n1", "mfree": 5}, {"name": "n2", "mfree": None}]
-    assert daemon.asked[0]["args"] == ["node", ["name", "mfree"], None]
+    assert daemon.requests[0]["args"] == ["node", ["name", "mfree"], None]
 
 
 def test_a_field_ganeti_does_not_know(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_submit(tmp_path: Path) -> None:
         done = client.submit([[migrate("i1.lab", "n1.lab")], [own]], "balance")
     assert done == [Submitted((7,)), Submitted((), "Job queue is drained")]
     trail = ["gnt:client:gnt-steward", "balance", 12345]
-    (first,), (second,) = daemon.asked[0]["args"][0]
+    (first,), (second,) = daemon.requests[0]["args"][0]
     assert first == {**migrate("i1.lab", "n1.lab"), "reason": [trail]}
     assert second["reason"] == [["gnt:user", "mine", 3], trail]
 
@@ -136,10 +136,10 @@ def test_states(tmp_path: Path) -> None:
     assert [state.error for state in states][:2] == ["", "Disk is gone"]
     assert all(state.ended for state in states)
     assert not JobState(5, "canceling").ended
-    assert len(daemon.asked) == 1
+    assert len(daemon.requests) == 1
 
 
 def test_cancel(tmp_path: Path) -> None:
     with luxid(tmp_path, lambda method, arguments: [False, "Job 9 not found"]) as daemon:
         assert Luxi(daemon.path).cancel(9) == "Job 9 not found"
-    assert daemon.asked[0]["args"] == [9, False]
+    assert daemon.requests[0]["args"] == [9, False]

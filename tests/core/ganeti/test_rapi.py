@@ -65,7 +65,7 @@ def test_a_call() -> None:
     with rapi(lambda method, path: (200, {"name": "cluster.lab"})) as daemon:
         assert client(daemon).info() == {"name": "cluster.lab"}
         client(daemon, None).info()
-    first, second = daemon.asked
+    first, second = daemon.requests
     assert (first.method, first.path) == ("GET", "/2/info")
     assert first.authorization == "Basic " + base64.b64encode(b"lab:secret").decode()
     assert second.authorization is None
@@ -79,7 +79,7 @@ def test_environment_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     with rapi(lambda method, path: (200, {})) as daemon:
         client(daemon, None).info()
-    assert daemon.asked[0].authorization is None
+    assert daemon.requests[0].authorization is None
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_errors_are_sentences(status: int, answer: Any, fault: str) -> None:
     assert str(caught.value) == f"RAPI at {daemon.host}, {fault}"
 
 
-def test_credentials_are_asked_for() -> None:
+def test_credentials_are_required() -> None:
     with (
         rapi(lambda method, path: (401, {})) as daemon,
         pytest.raises(StewardError, match=r"are needed \(--rapi-credentials FILE\)"),
@@ -134,7 +134,7 @@ def test_no_answer() -> None:
             Rapi(host, verify=False, time_limit=0.05).info()
 
 
-def test_what_plain_resources_do_not_tell_is_asked_for() -> None:
+def test_fields_missing_in_plain_resources_are_queried() -> None:
     answers = {
         "/2/instances?bulk=1": [{"name": "i1", "tags": []}, {"name": "i2", "tags": ["x"]}],
         "/2/query/instance?fields=name%2Cforthcoming": {
@@ -149,7 +149,7 @@ def test_what_plain_resources_do_not_tell_is_asked_for() -> None:
         {"name": "i2", "tags": ["x"], "forthcoming": True},
     ]
     assert [row["forthcoming"] for row in alone] == [None, None]
-    assert len(daemon.asked) == 3
+    assert len(daemon.requests) == 3
 
 
 def test_a_user_who_may_not_query() -> None:
@@ -169,12 +169,12 @@ def test_submit() -> None:
         job = [replace_secondary("i1.lab", "n3.lab"), migrate("i1.lab")]
         done = client(daemon).submit([job, [migrate("i2.lab", "n4.lab")]], "tidy up")
     assert done == [Submitted((11, 12)), Submitted((13,))]
-    assert [(one.method, one.path) for one in daemon.asked] == [
+    assert [(one.method, one.path) for one in daemon.requests] == [
         ("POST", "/2/instances/i1.lab/replace-disks?reason=tidy+up"),
         ("PUT", "/2/instances/i1.lab/migrate?reason=tidy+up"),
         ("PUT", "/2/instances/i2.lab/migrate?reason=tidy+up"),
     ]
-    first, second, third = (one.body for one in daemon.asked)
+    first, second, third = (one.body for one in daemon.requests)
     assert first["remote_node"] == "n3.lab"
     assert "depends" not in first
     assert second["depends"] == [[11, ["success"]]]
@@ -195,7 +195,7 @@ def test_tags() -> None:
         assert [client(daemon).refusal(job) for job in jobs] == ["", "", ""]
         done = client(daemon).submit(jobs, "tidy up")
     assert done == [Submitted((11, 12)), Submitted((13,)), Submitted((14,))]
-    assert [(one.method, one.path, one.body) for one in daemon.asked] == [
+    assert [(one.method, one.path, one.body) for one in daemon.requests] == [
         ("PUT", "/2/nodes/n1.lab/tags?tag=a%3Ab&tag=c%2Bd&reason=tidy+up", None),
         (
             "DELETE",
@@ -213,7 +213,7 @@ def test_a_job_taken_in_part() -> None:
         (done,) = client(daemon).submit([[migrate("a"), migrate("a"), migrate("a")]], "x")
     assert done.numbers == (5,)
     assert done.error.endswith("instances/a/migrate: Queue drained (status 500)")
-    assert len(daemon.asked) == 2
+    assert len(daemon.requests) == 2
 
 
 def test_what_cannot_be_done() -> None:
@@ -242,7 +242,7 @@ def test_states_and_cancel() -> None:
         (4, "lost"),
     ]
     assert states[1].error == "no disk"
-    assert d.asked[-1].method == "DELETE"
+    assert d.requests[-1].method == "DELETE"
 
 
 @pytest.mark.parametrize(

@@ -65,4 +65,4 @@ def test_any_other_is_refused(certificates: list[str], other: bool) -> None:
         client = Rapi(url(daemon), verify=certificates[1] if other else True)
         with pytest.raises(StewardError, match="the certificate is not trusted"):
             client.info()
-        assert daemon.asked == []
+        assert daemon.requests == []

@@ -28,7 +28,7 @@ class Queue:
     where = "the queue"
 
     def __init__(self, **ends: str) -> None:
-        """Instance -> how its job ends, success if not told."""
+        """Instance -> how its job ends, success if not given."""
         self.ends = ends
         self.submitted: list[list[str]] = []
         self.reasons: set[str] = set()
@@ -36,7 +36,7 @@ class Queue:
         """how many of the next calls fail"""
         self.refused = ""
         self.looks: dict[int, Iterator[str]] = {}
-        self.asked: list[list[int]] = []
+        self.polled: list[list[int]] = []
         self.names: dict[int, str] = {}
 
     def refusal(self, one: Job) -> str:
@@ -59,7 +59,7 @@ class Queue:
 
     def states(self, numbers: Sequence[int]) -> list[JobState]:
         self._call()
-        self.asked.append(list(numbers))
+        self.polled.append(list(numbers))
         return [self._state(number) for number in numbers]
 
     def _state(self, number: int) -> JobState:
@@ -77,17 +77,17 @@ class Queue:
 
 def run(queue: Queue, interrupts: Sequence[int] = ()) -> tuple[Result, list[Run]]:
     """``interrupts``: how often was interrupted at each look, the last for ever."""
-    told: list[Run] = []
+    reported: list[Run] = []
     counts = [*interrupts] or [0]
     result = run_job_sets(
         queue,
         SETS,
         reason="test",
-        report=told.append,
+        report=reported.append,
         interrupts=lambda: counts.pop(0) if len(counts) > 1 else counts[0],
         sleep=lambda seconds: None,
     )
-    return result, told
+    return result, reported
 
 
 def names(runs: Sequence[Run]) -> list[str]:
@@ -96,13 +96,13 @@ def names(runs: Sequence[Run]) -> list[str]:
 
 def test_all_sets() -> None:
     queue = Queue()
-    result, told = run(queue)
+    result, reported = run(queue)
     assert result.complete
     assert queue.submitted == [["a", "b"], ["c"], ["d", "e"]]
     assert queue.reasons == {"test"}
     assert names(result.done) == ["a", "b", "c", "d", "e"]
     # A set begins when every job of the one before has ended.
-    assert [(names([one])[0], one.status) for one in told][:8] == [
+    assert [(names([one])[0], one.status) for one in reported][:8] == [
         ("a", "queued"),
         ("b", "queued"),
         ("a", "running"),
@@ -129,12 +129,12 @@ def test_the_first_failure_stops(end: str) -> None:
 
 def test_a_failure_lets_its_set_end() -> None:
     queue = Queue(a="error")
-    result, told = run(queue)
+    result, reported = run(queue)
     assert queue.submitted == [["a", "b"]]
     assert names(result.done) == ["b"]
     assert names(result.failed) == ["a"]
-    assert told[-2].error == "no disk"
-    assert progress_line(told[-2], 3).endswith("a: migrate: error (no disk)")
+    assert reported[-2].error == "no disk"
+    assert progress_line(reported[-2], 3).endswith("a: migrate: error (no disk)")
     assert summary(result).splitlines() == [
         "1 job done, 1 failed, 3 not begun",
         "failed: a: migrate",
@@ -144,16 +144,16 @@ def test_a_failure_lets_its_set_end() -> None:
     ]
 
 
-def test_jobs_that_have_ended_are_not_asked_about() -> None:
+def test_jobs_that_have_ended_are_not_polled() -> None:
     queue = Queue()
     queue.ends = {}
     run(queue)
-    assert queue.asked[:4] == [[1, 2], [1, 2], [1, 2], [3]]
+    assert queue.polled[:4] == [[1, 2], [1, 2], [1, 2], [3]]
 
 
 def test_an_interrupt_lets_the_running_set_end() -> None:
     queue = Queue()
-    # Asked before the first set and before each look; the second set is never begun.
+    # Called before the first set and before each poll; the second set is never begun.
     result, _ = run(queue, [0, 0, 1])
     assert queue.submitted == [["a", "b"]]
     assert names(result.done) == ["a", "b"]
@@ -181,7 +181,7 @@ def test_nothing_is_begun_after_an_interrupt() -> None:
     assert not result.complete
 
 
-def test_what_cannot_be_run_is_told_before_anything_is() -> None:
+def test_a_job_that_cannot_run_is_reported_before_any_starts() -> None:
     queue = Queue()
     queue.refused = "no way"
     with pytest.raises(StewardError, match="the queue: no way; nothing was done"):
@@ -218,9 +218,9 @@ def test_a_daemon_that_stays_away() -> None:
 def test_a_submission_of_which_nothing_is_known() -> None:
     queue = Queue()
     queue.away = 1
-    result, told = run(queue)
+    result, reported = run(queue)
     assert [one.status for one in result.failed] == ["unknown", "unknown"]
-    assert [one.error for one in told] == ["nobody listens"] * 2
+    assert [one.error for one in reported] == ["nobody listens"] * 2
     assert len(result.left) == 3
 
 
@@ -234,7 +234,7 @@ class Chains(Queue):
 
 
 def chain(*looks: tuple[str, str]) -> list[str]:
-    """What is told of a job of two, whose states at each look are these."""
+    """What is reported of a job of two operations that have these states at each poll."""
     queue = Chains()
     rows = iter(looks)
 
@@ -243,12 +243,12 @@ def chain(*looks: tuple[str, str]) -> list[str]:
         return [JobState(n, row[n - 1], "e" if row[n - 1] == "error" else "") for n in numbers]
 
     queue.states = states  # type: ignore[method-assign]
-    told: list[Run] = []
+    reported: list[Run] = []
     result = run_job_sets(
-        queue, [[job("a")]], reason="x", report=told.append, sleep=lambda seconds: None
+        queue, [[job("a")]], reason="x", report=reported.append, sleep=lambda seconds: None
     )
     assert result.complete is (looks[-1] == ("success", "success"))
-    return [one.status for one in told]
+    return [one.status for one in reported]
 
 
 def test_jobs_that_became_several() -> None:
@@ -259,7 +259,7 @@ def test_jobs_that_became_several() -> None:
         ("success", "running"),
         ("success", "success"),
     ) == ["queued", "running", "queued", "running", "success"]
-    # The failure of the first is told when the second has followed it.
+    # The failure of the first is reported when the second has ended too.
     assert chain(("running", "queued"), ("error", "queued"), ("error", "error")) == [
         "queued",
         "running",
@@ -269,9 +269,9 @@ def test_jobs_that_became_several() -> None:
 
 
 def test_signals_are_counted() -> None:
-    told: list[int] = []
+    reported: list[int] = []
     before = signal.getsignal(signal.SIGINT)
-    with Interrupts(told.append) as interrupts:
+    with Interrupts(reported.append) as interrupts:
         assert interrupts() == 0
         os.kill(os.getpid(), signal.SIGINT)
         assert interrupts() == 1
@@ -281,7 +281,7 @@ def test_signals_are_counted() -> None:
         assert signal.getsignal(signal.SIGINT) == before
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
-    assert told == [1, 2]
+    assert reported == [1, 2]
     with Interrupts():
         assert signal.getsignal(signal.SIGINT) != before
     assert signal.getsignal(signal.SIGINT) == before

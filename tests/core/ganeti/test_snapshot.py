@@ -48,14 +48,14 @@ def through_rapi(ganeti: Ganeti, template: str | None = None) -> Snapshot:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_same_cluster_as_the_message(seed: int, tmp_path: Path) -> None:
-    told = message(seed)
-    for disks, instance in ((i["disks"], i) for i in told["instances"].values()):
+    sent = message(seed)
+    for disks, instance in ((i["disks"], i) for i in sent["instances"].values()):
         # As Ganeti has it: the message's own sum is what is to be found again.
         sizes = [disk["size"] for disk in disks]
         instance["disk_space_total"] = disk_space(instance["disk_template"], sizes)
-    expected = parts(read_cluster(told))
-    assert parts(through_luxi(Ganeti(told), tmp_path).cluster) == expected
-    assert parts(through_rapi(Ganeti(told)).cluster) == expected
+    expected = parts(read_cluster(sent))
+    assert parts(through_luxi(Ganeti(sent), tmp_path).cluster) == expected
+    assert parts(through_rapi(Ganeti(sent)).cluster) == expected
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_spindles_matter_with_exclusive_storage_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("state", [{"offline": True}, {"vm_capable": False}])
-def test_nodes_that_need_not_tell_are_not_silent(state: dict[str, bool], tmp_path: Path) -> None:
+def test_nodes_that_need_not_report_are_not_silent(state: dict[str, bool], tmp_path: Path) -> None:
     ganeti = Ganeti(healthy())
     ganeti.nodes[2].update(state, mtotal=None, mfree=None, dtotal=None)
     snapshot = through_luxi(ganeti, tmp_path)
@@ -173,14 +173,14 @@ def disks(snapshot: Snapshot, at: int = 0) -> dict[str, float]:
 def test_disk_figures_are_of_the_wanted_storage(
     templates: tuple[str, ...], wanted: str | None, jobs: int, tmp_path: Path
 ) -> None:
-    """Nodes tell the figures of the first enabled template; others are asked for by a job."""
+    """Nodes report the figures of the first enabled template; a job queries the others."""
     ganeti = Ganeti(healthy(), templates)
     plain = {"total_disk": ganeti.nodes[0]["dtotal"], "free_disk": ganeti.nodes[0]["dfree"]}
     assert disks(through_luxi(ganeti, tmp_path, wanted)) == (DISKS if jobs else plain)
     assert len(ganeti.storage) == jobs
     ganeti.storage.clear()
     assert disks(through_rapi(ganeti, wanted)) == (DISKS if jobs else plain)
-    # RAPI asks each node for itself.
+    # RAPI queries each node separately.
     assert len(ganeti.storage) == jobs * 5
 
 
@@ -194,23 +194,23 @@ def test_templates_without_space_on_nodes(template: str, tmp_path: Path) -> None
     assert snapshot.silent == ()
 
 
-def test_a_node_that_does_not_tell_its_storage(tmp_path: Path) -> None:
-    """It is not asked when it did not tell anything, and silent when it lacks the unit."""
+def test_a_node_that_does_not_report_its_storage(tmp_path: Path) -> None:
+    """It is not queried when it reported nothing, and silent when it lacks the unit."""
     ganeti = Ganeti(healthy(), ("file", "drbd"))
     ganeti.nodes[1]["mtotal"] = None
     ganeti.nodes[3]["offline"] = True
     with luxid(tmp_path, ganeti.luxi) as daemon:
         snapshot = read_live(Luxi(daemon.path), "drbd")
-        (job,) = [one["args"][0] for one in daemon.asked if one["method"] == "SubmitManyJobs"]
-    asked = job[0][0]["nodes"]
-    assert asked == [ganeti.nodes[at]["name"] for at in (0, 2, 4)]
+        (job,) = [one["args"][0] for one in daemon.requests if one["method"] == "SubmitManyJobs"]
+    queried = job[0][0]["nodes"]
+    assert queried == [ganeti.nodes[at]["name"] for at in (0, 2, 4)]
     assert snapshot.silent == (ganeti.nodes[1]["name"],)
     ganeti.info["volume_group_name"] = "another"
     assert len(through_luxi(ganeti, tmp_path, "drbd").silent) == 4
 
 
 class StorageJob:
-    """A client whose storage job does what is told."""
+    """A client whose storage job ends as given."""
 
     def __init__(self, ganeti: Ganeti, status: str) -> None:
         self._ganeti, self._status = ganeti, status
@@ -239,7 +239,7 @@ def test_a_storage_job_without_result(status: str, fault: str) -> None:
     assert sum(slept) == pytest.approx(120 if status == "queued" else 0)
 
 
-def test_faults_of_what_is_told(tmp_path: Path) -> None:
+def test_faulty_answers(tmp_path: Path) -> None:
     ganeti = Ganeti(healthy())
     ganeti.instances[0]["disk_template"] = "mixed"
     name = ganeti.instances[0]["name"]

@@ -28,14 +28,14 @@ def source(*arguments: str, template: str | None = None) -> Source:
     return read_source(parser.parse_args(arguments), template)
 
 
-def told() -> dict[str, Any]:
+def sent() -> dict[str, Any]:
     return clusters.generate("--nodes=4", "--groups=1", "--mix=drbd=1", "--seed=1")
 
 
 @pytest.fixture
 def message(tmp_path: Path) -> Path:
     file = tmp_path / "message.json"
-    file.write_text(json.dumps(told()))
+    file.write_text(json.dumps(sent()))
     return file
 
 
@@ -50,7 +50,7 @@ def _no_luxid(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("option", [(), ("--file",), ("-I",)])
 def test_a_message(message: Path, option: tuple[str, ...]) -> None:
     found = source(*option, str(message))
-    assert found.cluster.nodes == read_cluster(told()).nodes
+    assert found.cluster.nodes == read_cluster(sent()).nodes
     assert found.where == f"the file {message}"
     assert found.jobs is None
     assert found.backend["maxmem"] == 128
@@ -58,12 +58,12 @@ def test_a_message(message: Path, option: tuple[str, ...]) -> None:
 
 def test_the_request_does_not_matter(message: Path) -> None:
     for request in ({"type": "odd"}, None):
-        message.write_text(json.dumps(told() | {"request": request}))
+        message.write_text(json.dumps(sent() | {"request": request}))
         assert len(source(str(message)).cluster.nodes) == 4
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(told()).encode())))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(sent()).encode())))
     found = source("-")
     assert (len(found.cluster.nodes), found.where) == (4, "standard input")
 
@@ -71,18 +71,18 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("option", ["-t", "--text-data"])
 def test_text_format(tmp_path: Path, option: str) -> None:
     file = tmp_path / "cluster.data"
-    file.write_text(write_text(read_cluster(told())))
+    file.write_text(write_text(read_cluster(sent())))
     found = source(option, str(file))
-    assert found.cluster.nodes == read_cluster(told()).nodes
+    assert found.cluster.nodes == read_cluster(sent()).nodes
     assert found.where == f"the file {file}"
 
 
 def test_luxid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with luxid(tmp_path, Ganeti(told()).luxi) as daemon:
+    with luxid(tmp_path, Ganeti(sent()).luxi) as daemon:
         found = source("--luxi-socket", daemon.path)
         monkeypatch.setattr(sources, "SOCKET", daemon.path)
         assert source("-L").cluster.nodes == source().cluster.nodes == found.cluster.nodes
-    assert found.cluster.nodes == read_cluster(told()).nodes
+    assert found.cluster.nodes == read_cluster(sent()).nodes
     assert found.where == f"luxid at {daemon.path}"
     assert found.jobs is not None
     assert found.jobs.where == found.where
@@ -93,21 +93,21 @@ def test_rapi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "credentials"
     file.write_text("lab secret")
     file.chmod(0o600)
-    with rapi(Ganeti(told()).rapi) as daemon:
+    with rapi(Ganeti(sent()).rapi) as daemon:
         found = source("-m", daemon.host, "--rapi-insecure", "--rapi-credentials", str(file))
-        basic = {asked.authorization for asked in daemon.asked}
+        basic = {one.authorization for one in daemon.requests}
         assert len(basic) == 1
         monkeypatch.setenv("GNT_STEWARD_RAPI_USER", "lab")
         monkeypatch.setenv("GNT_STEWARD_RAPI_PASSWORD", "secret")
         source("--rapi", daemon.host, "--rapi-insecure")
-    assert {asked.authorization for asked in daemon.asked} == basic != {None}
-    assert found.cluster.nodes == read_cluster(told()).nodes
+    assert {one.authorization for one in daemon.requests} == basic != {None}
+    assert found.cluster.nodes == read_cluster(sent()).nodes
     assert found.where == f"RAPI at {daemon.host}"
     assert found.jobs is not None
 
 
-def test_silent_nodes_are_told(tmp_path: Path) -> None:
-    ganeti = Ganeti(told())
+def test_silent_nodes_are_reported(tmp_path: Path) -> None:
+    ganeti = Ganeti(sent())
     ganeti.nodes[1]["mfree"] = None
     name = ganeti.nodes[1]["name"]
     with luxid(tmp_path, ganeti.luxi) as daemon:
@@ -116,7 +116,7 @@ def test_silent_nodes_are_told(tmp_path: Path) -> None:
 
 
 def test_disk_figures_for_a_template(tmp_path: Path) -> None:
-    with luxid(tmp_path, Ganeti(told(), ("drbd", "file")).luxi) as daemon:
+    with luxid(tmp_path, Ganeti(sent(), ("drbd", "file")).luxi) as daemon:
         found = source("--luxi-socket", daemon.path, template="file")
     assert found.cluster.nodes[0].total_disk == 7000
 

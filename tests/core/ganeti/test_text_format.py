@@ -40,8 +40,8 @@ def message(seed: int) -> dict[str, Any]:
     return clusters.cluster(seed, "allocate-one", "--networks=2")
 
 
-def told_by_text(cluster: Cluster) -> Cluster:
-    """What of a cluster the format can tell."""
+def kept_by_text(cluster: Cluster) -> Cluster:
+    """The part of a cluster that the format can hold."""
     return Cluster(
         cluster.groups,
         map(_node, cluster.nodes),
@@ -51,7 +51,7 @@ def told_by_text(cluster: Cluster) -> Cluster:
 
 
 def _node(node: Node) -> Node:
-    # Unusable nodes that tell figures read as drained, the others as offline.
+    # Unusable nodes with figures read as drained, the others as offline.
     if node.usable or node.silent:
         return node
     return node._replace(
@@ -72,16 +72,16 @@ def parts(cluster: Cluster) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_same_cluster_as_the_message(seed: int) -> None:
-    told = message(seed)
-    found = read_text(cluster_text.to_text(told, static_kvm=0))
-    assert parts(found) == parts(told_by_text(read_cluster(told)))
+    sent = message(seed)
+    found = read_text(cluster_text.to_text(sent, static_kvm=0))
+    assert parts(found) == parts(kept_by_text(read_cluster(sent)))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_written_and_read_again(seed: int) -> None:
     cluster = read_cluster(message(seed))
     found = read_text(write_text(cluster))
-    assert parts(found) == parts(told_by_text(cluster))
+    assert parts(found) == parts(kept_by_text(cluster))
     assert write_text(found) == write_text(cluster)
 
 
@@ -96,8 +96,8 @@ def test_what_messages_do_not_carry() -> None:
 
 
 def test_memory_reserved_on_kvm() -> None:
-    told = message(0) | {"enabled_hypervisors": ["kvm", "lxc"]}
-    found = read_text(write_text(read_cluster(told), kvm_memory=4096))
+    sent = message(0) | {"enabled_hypervisors": ["kvm", "lxc"]}
+    found = read_text(write_text(read_cluster(sent), kvm_memory=4096))
     assert {node.reserved_memory for node in found.nodes} == {4096}
 
 
@@ -118,13 +118,13 @@ def through_hbal(written: str, path: Path) -> str:
 @pytest.mark.parametrize("seed", range(8))
 def test_hbal_reads_the_same(seed: int, tmp_path: Path) -> None:
     """hbal's own files are read as what was written for it."""
-    told = clusters.generate(
+    sent = clusters.generate(
         "--nodes=8", f"--seed={seed}", "--groups=1", "--excl-tags=.3", "--down=.2", "--mix=drbd=1",
         "--admin-offline=.1", "--networks=2", "--drained=1", "--exclusive-storage"
     )  # fmt: skip
-    cluster = read_cluster(told)
+    cluster = read_cluster(sent)
     again = read_text(through_hbal(write_text(cluster), tmp_path))
-    assert parts(again) == parts(told_by_text(cluster))
+    assert parts(again) == parts(kept_by_text(cluster))
 
 
 @pytest.mark.parametrize(
@@ -143,16 +143,16 @@ def test_short_lines_as_hbal_takes_them(nodes: str, tmp_path: Path) -> None:
     mine = read_text(text(nodes=nodes))
     hbals = read_text(through_hbal(text(nodes=nodes), tmp_path))
     # hbal loses that a node's figures are unknown, and makes it an offline one.
-    told = [
+    written = [
         node._replace(silent=False, offline=True, spindles=0, reserved_cpus=0)
         if node.silent
         else node
         for node in mine.nodes
     ]
-    if told != list(mine.nodes):
+    if written != list(mine.nodes):
         assert [node.silent for node in mine.nodes] == [True, False]
         assert not mine.nodes[0].usable
-    assert list(hbals.nodes) == told
+    assert list(hbals.nodes) == written
     assert hbals.instances == mine.instances
     assert hbals.groups == mine.groups
 
@@ -242,7 +242,7 @@ def test_groups_without_a_policy_have_the_default_one(tmp_path: Path) -> None:
         (text(policies="g1|1"), "line 9: the fields of one policy start owner|std|"),
     ],
 )
-def test_faults_are_told(written: str, fault: str) -> None:
+def test_faults_are_reported(written: str, fault: str) -> None:
     with pytest.raises(BadInput) as caught:
         read_text(written)
     assert fault in str(caught.value)

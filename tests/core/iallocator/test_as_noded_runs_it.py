@@ -72,8 +72,8 @@ class House:
     def answer(self, *arguments: str | bytes, stdin: bytes = b"") -> Json:
         done = self.run(*arguments, stdin=stdin)
         assert (done.returncode, done.stderr) == (0, b"")
-        told: Json = json.loads(done.stdout)
-        return told
+        printed: Json = json.loads(done.stdout)
+        return printed
 
     def error(self, *arguments: str | bytes, stdin: bytes = b"") -> str:
         """The one sentence on standard error."""
@@ -164,8 +164,8 @@ def test_bad_message(house: House) -> None:
 
 
 def test_refusal_is_an_answer(house: House) -> None:
-    told = house.answer(house.request(put(message(), "request/memory", 40000)))
-    assert (told["success"], told["result"]) == (False, [])
+    printed = house.answer(house.request(put(message(), "request/memory", 40000)))
+    assert (printed["success"], printed["result"]) == (False, [])
 
 
 def test_broken_configuration_names_every_fault(house: House) -> None:
@@ -211,8 +211,8 @@ def test_unusable_history_does_not_spoil_the_answer(house: House) -> None:
 def test_calls_at_the_same_time(house: House) -> None:
     file = house.request(message())
     with ThreadPoolExecutor(4) as pool:
-        told = list(pool.map(lambda _: house.answer(file), range(12)))
-    assert told == [answer(message())] * 12
+        printed = list(pool.map(lambda _: house.answer(file), range(12)))
+    assert printed == [answer(message())] * 12
     assert len(names(house.history)) == 3
     assert sorted(os.listdir(house.history.directory)) == names(house.history)
 
@@ -242,10 +242,10 @@ def _with_plugin(house: House, body: str) -> House:
 def test_plugin_that_prints(house: House) -> None:
     chatty = _with_plugin(house, 'return Answer(["n1.test"], "mine")')
     done = chatty.run(chatty.request(message()))
-    told = {"success": True, "info": "Request successful: mine", "result": ["n1.test"]}
-    assert (done.returncode, json.loads(done.stdout)) == (0, told)
-    for said in (b"imported", b"written", b"to standard output", b"by a child"):
-        assert said in done.stderr
+    printed = {"success": True, "info": "Request successful: mine", "result": ["n1.test"]}
+    assert (done.returncode, json.loads(done.stdout)) == (0, printed)
+    for output in (b"imported", b"written", b"to standard output", b"by a child"):
+        assert output in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -262,9 +262,9 @@ def test_plugin_that_prints(house: House) -> None:
 def test_plugin_that_fails(house: House, body: str, info: str) -> None:
     chatty = _with_plugin(house, body)
     done = chatty.run(chatty.request(message()))
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["success"], told["result"]) == (0, False, [])
-    assert told["info"].startswith("Request failed: " + info)
+    printed = json.loads(done.stdout)
+    assert (done.returncode, printed["success"], printed["result"]) == (0, False, [])
+    assert printed["info"].startswith("Request failed: " + info)
     assert b"Traceback" not in done.stdout + done.stderr
 
 

@@ -15,7 +15,7 @@ from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.requests import Balance, Capacity, Request
 
 
-def asked(capture: str) -> tuple[Cluster, Request]:
+def snapshot_and_request(capture: str) -> tuple[Cluster, Request]:
     return read_message((CAPTURES / f"{capture}.in.json").read_bytes())
 
 
@@ -29,7 +29,7 @@ def answered(capture: str) -> Answer:
     ("capture", "words", "expected"),
     [
         ("allocate-drbd", "node2.lab/node1.lab", {"new1.lab": ("node2.lab", "node1.lab")}),
-        # The primary stays; who is asked about moves beside it.
+        # The primary stays; the requested instance moves beside it.
         ("relocate-drbd", "node2.lab/node1.lab", {"drbd3.lab": ("node2.lab", "node1.lab")}),
         ("relocate-sharedfile", "node2.lab", {"inst3.lab": ("node2.lab",)}),
         (
@@ -49,7 +49,7 @@ def answered(capture: str) -> Answer:
     ],
 )
 def test_places(capture: str, words: str, expected: dict[str, tuple[str, ...]]) -> None:
-    cluster, request = asked(capture)
+    cluster, request = snapshot_and_request(capture)
     answer = answered(capture)
     assert short(answer, request, cluster) == words
     found = places(answer, request, cluster)
@@ -58,7 +58,7 @@ def test_places(capture: str, words: str, expected: dict[str, tuple[str, ...]]) 
 
 
 def test_batch() -> None:
-    cluster, request = asked("multi-allocate-two")
+    cluster, request = snapshot_and_request("multi-allocate-two")
     one = Answer([[["m1.lab", ["node3.lab"]], ["m2.lab", ["node1.lab"]]], []], "")
     turned = Answer([[["m2.lab", ["node1.lab"]], ["m1.lab", ["node3.lab"]]], []], "")
     other = Answer([[["m1.lab", ["node3.lab"]]], ["m2.lab"]], "")
@@ -81,12 +81,12 @@ def test_batch() -> None:
     ],
 )
 def test_same(ours: Outcome, theirs: Outcome | None, are_same: bool) -> None:
-    cluster, request = asked("allocate-drbd")
+    cluster, request = snapshot_and_request("allocate-drbd")
     assert same(ours, theirs, request, cluster) is are_same
 
 
 def test_capacity() -> None:
-    cluster, request = asked("allocate-drbd")
+    cluster, request = snapshot_and_request("allocate-drbd")
     question = Capacity(request)  # type: ignore[arg-type]
     ours, theirs = ({"count": n, "placements": [], "limited_by": str(n)} for n in (3, 4))
     assert short(Answer(ours, ""), question, cluster) == "count:3"
@@ -97,16 +97,16 @@ def test_capacity() -> None:
 
 
 def test_names() -> None:
-    assert names(asked("relocate-drbd")[1]) == "drbd3.lab"
-    assert names(asked("multi-allocate-two")[1]) == "m1.lab,m2.lab"
-    _, request = asked("node-evacuate-all-drbd")
+    assert names(snapshot_and_request("relocate-drbd")[1]) == "drbd3.lab"
+    assert names(snapshot_and_request("multi-allocate-two")[1]) == "m1.lab,m2.lab"
+    _, request = snapshot_and_request("node-evacuate-all-drbd")
     many = request._replace(instances=("a", "b c", "d", "e", "f"))  # type: ignore[call-arg, union-attr]
     assert names(many) == "a,'b c',d,+2"
     assert names(Balance()) == "-"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("a.lab", "a.lab"),
         ("a b", "'a b'"),
@@ -115,5 +115,5 @@ def test_names() -> None:
         ("\udc80", r"'\udc80'"),
     ],
 )
-def test_word(text: str, told: str) -> None:
-    assert word(text) == told
+def test_word(text: str, expected: str) -> None:
+    assert word(text) == expected

@@ -88,7 +88,7 @@ def _fits(result: object, request: Request, cluster: Cluster) -> bool:
     names = [item.instance.name for item in request.items]
     return Counter([*(name for name, _ in placed), *failed]) == Counter(names) and all(
         _are_usable(nodes, len(nodes), cluster)
-        and any(_asks(item, name, len(nodes)) for item in request.items)
+        and any(_requests(item, name, len(nodes)) for item in request.items)
         for name, nodes in placed
     )
 
@@ -132,7 +132,7 @@ def _are_moved(result: list[Any], request: NodeEvacuate | ChangeGroup, cluster: 
     )
 
 
-def _asks(item: Allocate, name: str, nodes: int) -> bool:
+def _requests(item: Allocate, name: str, nodes: int) -> bool:
     return item.instance.name == name and item.required_nodes == nodes
 
 

@@ -253,13 +253,13 @@ _POLICY = "instance policy"
     ],
 )
 def test_refused_allocation(path: str, value: object, info: str) -> None:
-    asked = put(message(), path, value)
+    sent = put(message(), path, value)
     if path == "nodes":
-        asked["instances"] = {}
-    told = answer(asked)
-    assert (told["success"], told["result"]) == (False, [])
-    assert told["info"].startswith("Request failed: ")
-    assert info in told["info"]
+        sent["instances"] = {}
+    answered = answer(sent)
+    assert (answered["success"], answered["result"]) == (False, [])
+    assert answered["info"].startswith("Request failed: ")
+    assert info in answered["info"]
 
 
 def _drbd(**more: object) -> Json:
@@ -267,24 +267,24 @@ def _drbd(**more: object) -> Json:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "sent",
     [
         pytest.param(_drbd(**{"restrict-to-nodes": ["n1.test"]}), id="one node for drbd"),
         pytest.param(_drbd(disk_template="plain"), id="plain with two nodes"),
     ],
 )
-def test_refused_pair(asked: Json) -> None:
-    assert answer(asked)["success"] is False
+def test_refused_pair(sent: Json) -> None:
+    assert answer(sent)["success"] is False
 
 
 @pytest.mark.parametrize("kind", ["allocate", "multi-allocate"])
 @pytest.mark.parametrize("why", [{"offline": True}, {"drained": True}, {"vm_capable": False}])
 def test_no_usable_node(kind: str, why: Json) -> None:
-    asked = message(kind)
-    for name in asked["nodes"]:
-        asked["nodes"][name] |= why
-    told = answer(asked)
-    assert (told["success"], told["result"]) == (False, [])
+    sent = message(kind)
+    for name in sent["nodes"]:
+        sent["nodes"][name] |= why
+    answered = answer(sent)
+    assert (answered["success"], answered["result"]) == (False, [])
 
 
 @pytest.mark.parametrize(
@@ -325,52 +325,52 @@ def test_fraction_is_rounded_halves_to_the_even_number() -> None:
     ],
 )
 def test_refused_relocation(path: str, value: object, info: str) -> None:
-    told = answer(put(message("relocate"), path, value))
-    assert (told["success"], told["result"]) == (False, [])
-    assert info in told["info"]
+    answered = answer(put(message("relocate"), path, value))
+    assert (answered["success"], answered["result"]) == (False, [])
+    assert info in answered["info"]
 
 
 def test_relocate_from_may_lack_the_domain() -> None:
-    asked = message("relocate")
-    assert answer(put(asked, "request/relocate_from", ["n2"]))["success"] is True
-    asked["nodes"]["n2.other"] = node()
-    assert _sentence(asked) == "request: key 'relocate_from': more than one node is named 'n2'"
+    sent = message("relocate")
+    assert answer(put(sent, "request/relocate_from", ["n2"]))["success"] is True
+    sent["nodes"]["n2.other"] = node()
+    assert _sentence(sent) == "request: key 'relocate_from': more than one node is named 'n2'"
 
 
 def test_secondary_for_an_instance_that_has_one() -> None:
-    told = answer(put(message("allocate-secondary"), "request/name", "d1.test"))
-    assert (told["success"], told["result"]) == (False, [])
-    assert "Instance already has a secondary" in told["info"]
+    answered = answer(put(message("allocate-secondary"), "request/name", "d1.test"))
+    assert (answered["success"], answered["result"]) == (False, [])
+    assert "Instance already has a secondary" in answered["info"]
 
 
 def test_empty_batch() -> None:
-    told = answer(put(message("multi-allocate"), "request/instances", []))
-    assert (told["success"], told["result"]) == (True, [[], []])
+    answered = answer(put(message("multi-allocate"), "request/instances", []))
+    assert (answered["success"], answered["result"]) == (True, [[], []])
 
 
 def test_figures_of_a_node_that_is_not_live_are_not_read() -> None:
-    asked = message()
-    asked["nodes"]["n9.test"] = {
+    sent = message()
+    sent["nodes"]["n9.test"] = {
         "group": "uuid-g",
         "offline": True,
         "drained": False,
         "total_memory": "nonsense",
         "ndparams": {"exclusive_storage": False, "spindle_count": 1},
     }
-    assert answer(asked)["success"] is True
+    assert answer(sent)["success"] is True
 
 
 def test_order_of_a_message_decides_nothing() -> None:
-    asked = message()
+    sent = message()
     for part in ("nodes", "instances", "nodegroups"):
-        asked[part] = dict(reversed(asked[part].items()))
-    assert answer(dict(reversed(asked.items()))) == answer(message())
+        sent[part] = dict(reversed(sent[part].items()))
+    assert answer(dict(reversed(sent.items()))) == answer(message())
 
 
 def test_third_node_of_an_instance_is_ignored() -> None:
-    asked = message()
-    asked["instances"]["e1.test"] = {**body("ext"), "nodes": ["n1.test", "n2.test", "nowhere"]}
-    assert answer(asked)["success"] is True
+    sent = message()
+    sent["instances"]["e1.test"] = {**body("ext"), "nodes": ["n1.test", "n2.test", "nowhere"]}
+    assert answer(sent)["success"] is True
 
 
 @pytest.mark.parametrize(
@@ -393,6 +393,6 @@ def test_answer_on_the_wire(given: Answer | Refusal, written: list[Any]) -> None
 
 def test_result_that_json_cannot_carry_becomes_a_refusal() -> None:
     nonsense: list[list[object]] = [[{1, 2}]]
-    told = json.loads(write_answer(Answer(nonsense, "well")))
-    assert (told["success"], told["result"]) == (False, [])
-    assert "cannot be written" in told["info"]
+    answered = json.loads(write_answer(Answer(nonsense, "well")))
+    assert (answered["success"], answered["result"]) == (False, [])
+    assert "cannot be written" in answered["info"]

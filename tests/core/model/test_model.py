@@ -12,22 +12,22 @@ from ganeti_steward.core.model.cluster import Disk, Instance
 
 
 def _instance(**more: object) -> Instance:
-    asked = message()
-    asked["instances"]["e1.test"] |= more
-    cluster, _ = read_message(json.dumps(asked).encode())
+    sent = message()
+    sent["instances"]["e1.test"] |= more
+    cluster, _ = read_message(json.dumps(sent).encode())
     return cluster.instances[cluster.instance_index["e1.test"]]
 
 
 def test_everything_is_in_the_order_of_its_name() -> None:
-    asked = message()
-    asked["nodegroups"]["a-uuid"] = {**asked["nodegroups"]["uuid-g"], "name": "zz"}
-    asked["nodegroups"]["b-uuid"] = {**asked["nodegroups"]["uuid-g"], "name": "zz"}
+    sent = message()
+    sent["nodegroups"]["a-uuid"] = {**sent["nodegroups"]["uuid-g"], "name": "zz"}
+    sent["nodegroups"]["b-uuid"] = {**sent["nodegroups"]["uuid-g"], "name": "zz"}
     for part in ("nodes", "instances", "nodegroups"):
-        asked[part] = dict(reversed(asked[part].items()))
-    cluster, _ = read_message(json.dumps(asked).encode())
+        sent[part] = dict(reversed(sent[part].items()))
+    cluster, _ = read_message(json.dumps(sent).encode())
     assert [group.uuid for group in cluster.groups] == ["uuid-g", "a-uuid", "b-uuid"]
-    assert [node.name for node in cluster.nodes] == sorted(asked["nodes"])
-    assert [instance.name for instance in cluster.instances] == sorted(asked["instances"])
+    assert [node.name for node in cluster.nodes] == sorted(sent["nodes"])
+    assert [instance.name for instance in cluster.instances] == sorted(sent["instances"])
     assert all(cluster.nodes[at].name == name for name, at in cluster.node_index.items())
     assert cluster.groups_named("zz") == [1, 2]
     assert cluster.groups_named("a-uuid") == [1]
@@ -50,9 +50,9 @@ def test_a_snapshot_cannot_be_changed() -> None:
     ],
 )
 def test_condition_of_a_node(flags: Json, live: bool, usable: bool, condition: str) -> None:
-    asked = message()
-    asked["nodes"]["n1.test"] |= flags
-    cluster, _ = read_message(json.dumps(asked).encode())
+    sent = message()
+    sent["nodes"]["n1.test"] |= flags
+    cluster, _ = read_message(json.dumps(sent).encode())
     node = cluster.nodes[0]
     assert (node.live, node.usable, node.condition) == (live, usable, condition)
     # A drained node keeps its figures, one that is not live has none.

@@ -100,7 +100,7 @@ def test_whether_load_is_measured(arguments: list[str], measured: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["--mond"], ["--mond"]),
         (["--mond", "--mond-xen"], ["--mond", "--mond-xen"]),
@@ -110,16 +110,16 @@ def test_whether_load_is_measured(arguments: list[str], measured: bool) -> None:
     ],
     ids=lambda arguments: " ".join(arguments) or "none",
 )
-def test_load_options_for_another_allocator(arguments: list[str], told: list[str]) -> None:
-    assert list(written(parse_options(arguments))) == told
+def test_load_options_for_another_allocator(arguments: list[str], expected: list[str]) -> None:
+    assert list(written(parse_options(arguments))) == expected
 
 
 def test_every_fault_is_named() -> None:
     with pytest.raises(BadInput) as caught:
         parse_options(["--text-data=x", "--simulate=p,1,1,1,1", "-t", "--static-kvm-node-memory=x"])
-    said = [fault.split(":")[0] for fault in caught.value.faults]
+    found = [fault.split(":")[0] for fault in caught.value.faults]
     names = ("--text-data", "--simulate", "-t", "--static-kvm-node-memory")
-    assert said == [f"option {name}" for name in names]
+    assert found == [f"option {name}" for name in names]
 
 
 def test_ignored_options_are_noted_in_the_answer() -> None:
@@ -130,17 +130,17 @@ def test_ignored_options_are_noted_in_the_answer() -> None:
 
 
 def test_restriction_overrides_the_one_of_the_request() -> None:
-    asked = message()
-    asked["request"]["restrict-to-nodes"] = ["n1.test"]
-    assert answer(asked)["result"] == ["n1.test"]
-    assert answer(asked, "--restrict-allocation-to=n2.test")["result"] == ["n2.test"]
+    sent = message()
+    sent["request"]["restrict-to-nodes"] = ["n1.test"]
+    assert answer(sent)["result"] == ["n1.test"]
+    assert answer(sent, "--restrict-allocation-to=n2.test")["result"] == ["n2.test"]
 
 
 def test_memory_of_a_kvm_node() -> None:
-    asked = message()
-    asked["enabled_hypervisors"] = ["kvm"]
-    asked["request"] = {"type": "allocate", **wanted("new.test"), "memory": 14000}
-    for node in asked["nodes"].values():
+    sent = message()
+    sent["enabled_hypervisors"] = ["kvm"]
+    sent["request"] = {"type": "allocate", **wanted("new.test"), "memory": 14000}
+    for node in sent["nodes"].values():
         node["free_memory"] = 16000
-    assert answer(asked)["success"] is False
-    assert answer(asked, "--static-kvm-node-memory=0", "--no-capacity-checks")["success"] is True
+    assert answer(sent)["success"] is False
+    assert answer(sent, "--static-kvm-node-memory=0", "--no-capacity-checks")["success"] is True

@@ -84,13 +84,13 @@ def client(key: KeyFile, port: int, **more: Any) -> AgentClient:
 
 def report(**changed: Any) -> dict[str, Any]:
     data = {"status": "Ok"}
-    told = {"purpose": "report", "node": UUID, "timestamp": NOW, "data": data, "unknown": []}
-    return told | changed
+    content = {"purpose": "report", "node": UUID, "timestamp": NOW, "data": data, "unknown": []}
+    return content | changed
 
 
-def signs(told: object, key: bytes = KEY, salt: str = "") -> Lie:
-    """Signs something, with the salt it was asked for unless there is another."""
-    return lambda path, _: (200, sign(key, json.dumps(told), salt or path.partition("=")[2]))
+def signs(content: object, key: bytes = KEY, salt: str = "") -> Lie:
+    """Signs something, with the requested salt unless another is given."""
+    return lambda path, _: (200, sign(key, json.dumps(content), salt or path.partition("=")[2]))
 
 
 @pytest.mark.parametrize("node", [UUID, "node1.lab"])
@@ -134,7 +134,7 @@ def test_a_report_not_to_be_believed(key: KeyFile, lie: Lie, fault: str) -> None
 
 
 def repairs(answer: Callable[[dict[str, Any]], tuple[int, bytes]]) -> Lie:
-    """Gives a nonce, then answers what was asked for."""
+    """Gives a nonce, then the requested answer."""
 
     def lie(path: str, body: bytes) -> tuple[int, bytes]:
         if path.endswith("nonce"):
@@ -147,10 +147,10 @@ def repairs(answer: Callable[[dict[str, Any]], tuple[int, bytes]]) -> Lie:
 
 
 def repaired(key: bytes = KEY, salt: str = "", **changed: Any) -> Lie:
-    def answer(asked: dict[str, Any]) -> tuple[int, bytes]:
-        told = {"purpose": "repaired", "node": asked["node"], "command": asked["command"]}
-        told |= {"status": 0, "output": "done", "fault": ""} | changed
-        return 200, sign(key, json.dumps(told), salt or asked["rsalt"])
+    def answer(call: dict[str, Any]) -> tuple[int, bytes]:
+        content = {"purpose": "repaired", "node": call["node"], "command": call["command"]}
+        content |= {"status": 0, "output": "done", "fault": ""} | changed
+        return 200, sign(key, json.dumps(content), salt or call["rsalt"])
 
     return repairs(answer)
 
@@ -181,7 +181,7 @@ def test_a_repair(key: KeyFile, status: int | None) -> None:
     ],
 )
 def test_a_repair_of_unknown_outcome(key: KeyFile, lie: Lie, fault: str) -> None:
-    """It may have been run: that has to be told from one that surely was not."""
+    """It may have been run: the message must differ from that of one that surely was not."""
     with liar(key, lie) as one, pytest.raises(OutcomeUnknown) as error:
         repair(one)
     assert fault in str(error.value)
@@ -190,8 +190,8 @@ def test_a_repair_of_unknown_outcome(key: KeyFile, lie: Lie, fault: str) -> None
 
 @pytest.mark.parametrize("path", ["/1/repair/nonce", "/1/repair"])
 def test_a_refusal(key: KeyFile, path: str) -> None:
-    def lie(asked: str, _: bytes) -> tuple[int, bytes]:
-        return (403, b"refused\n") if asked == path else (200, NONCE)
+    def lie(requested: str, _: bytes) -> tuple[int, bytes]:
+        return (403, b"refused\n") if requested == path else (200, NONCE)
 
     with liar(key, lie) as one, pytest.raises(AgentRefused, match="log says why"):
         repair(one)
@@ -201,16 +201,16 @@ def test_a_refusal(key: KeyFile, path: str) -> None:
     "nonce", [b"", b"{", b"{}", b"[]", b'{"nonce": 1}', b'{"nonce": "1700000000"}']
 )
 def test_nothing_is_signed_with_what_is_no_nonce(key: KeyFile, nonce: bytes) -> None:
-    """Else whoever answers could have a message signed for another purpose, such as confd."""
-    asked: list[str] = []
+    """Else the agent could obtain a signed message for another purpose, such as confd."""
+    requested: list[str] = []
 
     def lie(path: str, _: bytes) -> tuple[int, bytes]:
-        asked.append(path)
+        requested.append(path)
         return 200, nonce
 
     with liar(key, lie) as one, pytest.raises(StewardError, match="no nonce"):
         repair(one)
-    assert asked == ["/1/repair/nonce"]
+    assert requested == ["/1/repair/nonce"]
 
 
 def test_nobody_listens(key: KeyFile) -> None:
@@ -223,16 +223,16 @@ def test_nobody_listens(key: KeyFile) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", b"\0\r\n\r\n"]
+    "sent", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", b"\0\r\n\r\n"]
 )
-def test_a_connection_that_breaks(key: KeyFile, said: bytes) -> None:
+def test_a_connection_that_breaks(key: KeyFile, sent: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
             connection, _ = server.accept()
             with connection:
                 connection.recv(10_000)
-                connection.sendall(said)
+                connection.sendall(sent)
 
         thread = threading.Thread(target=serve)
         thread.start()
@@ -241,8 +241,8 @@ def test_a_connection_that_breaks(key: KeyFile, said: bytes) -> None:
         thread.join()
 
 
-@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nX: y\r\n"])
-def test_an_answer_that_never_ends(key: KeyFile, said: bytes) -> None:
+@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\nX: y\r\n"])
+def test_an_answer_that_never_ends(key: KeyFile, sent: bytes) -> None:
     """Also where a byte comes now and then, which a socket's own limit would take for progress."""
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -251,8 +251,8 @@ def test_an_answer_that_never_ends(key: KeyFile, said: bytes) -> None:
             connection, _ = server.accept()
             with connection:
                 try:
-                    connection.sendall(said)
-                    while said and not over.wait(0.01):
+                    connection.sendall(sent)
+                    while sent and not over.wait(0.01):
                         connection.sendall(b"x")
                     over.wait(60)
                 except OSError:
@@ -280,13 +280,13 @@ def test_the_real_agent(tmp_path: Path) -> None:
 def _ask_the_real_agent(agent: Agent, command: str) -> None:
     one = agent.client()
     agent.write_report(data=DIAGNOSE)
-    told = one.report(900)
-    assert told["data"] == DIAGNOSE
+    content = one.report(900)
+    assert content["data"] == DIAGNOSE
     diagnose = DIAGNOSE | {"details": {"ä": [1, None]}}
-    assert one.repair(told["node"], COMMAND, diagnose, 60) == Repaired(7, "mended\n", "")
+    assert one.repair(content["node"], COMMAND, diagnose, 60) == Repaired(7, "mended\n", "")
     assert json.loads(notes(command)) == diagnose
     agent.renew_key(b"renewed\n")
-    assert one.repair(told["node"], COMMAND, DIAGNOSE, 60).status == 7
+    assert one.repair(content["node"], COMMAND, DIAGNOSE, 60).status == 7
     agent.write_report(timestamp=time.time_ns() - 10**12)
     assert one.report(900)["data"] is None
     with pytest.raises(AgentRefused):

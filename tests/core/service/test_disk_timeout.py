@@ -20,17 +20,17 @@ SHORT = 0.05
 
 
 class Disk:
-    """Asked through `Patience`; answers nothing while it is dead."""
+    """Called through `Patience`; answers nothing while it is dead."""
 
     def __init__(self) -> None:
         self.alive = threading.Event()
         self.alive.set()
-        self.asked = 0
+        self.calls = 0
         self.patience = Patience(SHORT)
 
     def __call__(self, question: Callable[[], _T], /) -> _T:
         def answered() -> _T:
-            self.asked += 1
+            self.calls += 1
             assert self.alive.wait(LONG)
             return question()
 
@@ -63,8 +63,8 @@ def test_no_answer() -> None:
     for _ in range(20):
         with pytest.raises(OSError, match="no answer"):
             disk(lambda: 1)
-    # It was asked once, by one thread: nothing piles up.
-    assert (disk.asked, threading.active_count()) == (1, threads + 1)
+    # It was called once, by one thread: nothing piles up.
+    assert (disk.calls, threading.active_count()) == (1, threads + 1)
     disk.alive.set()
     while True:
         try:

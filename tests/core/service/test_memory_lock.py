@@ -1,4 +1,4 @@
-"""Memory locking, each time in a process of its own, as the kernel tells it."""
+"""Memory locking, each time in a separate process, as the kernel reports it."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ needs_the_right: Final = pytest.mark.skipif(
 
 @needs_the_right
 def test_everything_is_locked_now_and_in_future() -> None:
-    said, before, after, later = run("""
+    fault, before, after, later = run("""
 before = of_status("VmLck")
-said = lock_memory()
+fault = lock_memory()
 after = of_status("VmLck")
 kept = bytearray(64 * 2**20)
-print(json.dumps([said, before, after, of_status("VmLck")]))
+print(json.dumps([fault, before, after, of_status("VmLck")]))
 """)
-    assert (said, before) == ("", 0)
+    assert (fault, before) == ("", 0)
     assert after > 1024
     assert later >= after + 64 * 1024
 
@@ -92,12 +92,12 @@ print(json.dumps(of_status("VmRSS") - before))
 
 @needs_the_right
 def test_without_the_right() -> None:
-    said, locked, limit = run("""
+    fault, locked, limit = run("""
 drop_rights(2**20)
-said = lock_memory()
-print(json.dumps([said, of_status("VmLck"), resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]]))
+fault = lock_memory()
+print(json.dumps([fault, of_status("VmLck"), resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]]))
 """)
-    assert said == (
+    assert fault == (
         "the memory is not locked: neither the capability CAP_IPC_LOCK nor an unlimited "
         "RLIMIT_MEMLOCK is there"
     )
@@ -125,7 +125,7 @@ print(json.dumps(raised == [(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY,) 
     ],
 )
 def test_a_library_without_it_is_no_failure(libc: str, reason: str) -> None:
-    said = run(f"""
+    fault = run(f"""
 def library(*_, **__):
     {libc}
 ctypes.CDLL = library
@@ -134,4 +134,4 @@ resource.getrlimit = lambda _: (0, resource.RLIM_INFINITY)
 keep_small()
 print(json.dumps(lock_memory()))
 """)
-    assert said == f"the memory is not locked: {reason}"
+    assert fault == f"the memory is not locked: {reason}"

@@ -1,4 +1,4 @@
-"""Stand-ins for luxid and the RAPI daemon, which answer as told and remember what was asked."""
+"""Stand-ins for luxid and the RAPI daemon, with given answers, which remember the requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Luxid:
 
     def __init__(self, path: Path, answer: Answerer) -> None:
         self.path = str(path)
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         self._answer = answer
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(self.path)
@@ -51,7 +51,7 @@ class Luxid:
                 return
             raw += part
         request = json.loads(raw[:-1])
-        self.asked.append(request)
+        self.requests.append(request)
         answer = self._answer(request["method"], request["args"])
         if answer is None:
             return
@@ -71,7 +71,7 @@ def luxid(path: Path, answer: Answerer) -> Iterator[Luxid]:
         daemon.close()
 
 
-class Asked(NamedTuple):
+class Received(NamedTuple):
     """One request to the RAPI daemon."""
 
     method: str
@@ -86,7 +86,7 @@ class Rapid(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, answers: Callable[[str, str], tuple[int, Any]]) -> None:
-        self.asked: list[Asked] = []
+        self.requests: list[Received] = []
         self.answers = answers
         super().__init__(("127.0.0.1", 0), _Handler)
 
@@ -101,8 +101,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _do(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(length)) if length else None
-        asked = Asked(self.command, self.path, body, self.headers.get("Authorization"))
-        self.server.asked.append(asked)
+        received = Received(self.command, self.path, body, self.headers.get("Authorization"))
+        self.server.requests.append(received)
         status, answer = self.server.answers(self.command, self.path)
         raw = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         self.send_response(status)
