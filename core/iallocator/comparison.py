@@ -10,7 +10,7 @@ from ganeti_steward.core.model.answer import Answer, Outcome
 from ganeti_steward.core.model.requests import TYPE_NAMES, Request
 
 if TYPE_CHECKING:
-    from ganeti_steward.core.iallocator.request_type import Placed
+    from ganeti_steward.core.iallocator.placed import Placed
     from ganeti_steward.core.model.cluster import Cluster
 
 #: How many instances of a request are named.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ganeti_steward.core.iallocator.request_type import Placed
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.opcodes import MOVES
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.iallocator.placed import Placed
 
 
 def are_nodes(names: Any, number: int, cluster: Cluster) -> bool:
@@ -49,6 +51,8 @@ def moves_all(result: Any, instances: Sequence[str], cluster: Cluster) -> bool:
 
 def moves_placed(result: Any, request: object, cluster: Cluster) -> list[Placed]:
     """The moved instances, each where its last move puts it."""
+    from ganeti_steward.core.iallocator.placed import Placed  # only comparisons need it
+
     moved = {name: tuple(nodes) for name, _, nodes in result[0]}
     return [Placed(cluster.instance(name), nodes) for name, nodes in moved.items()]
 

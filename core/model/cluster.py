@@ -10,9 +10,12 @@ depends on the order in which a source happened to list them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from ganeti_steward.core.model.sent import DiskDetails, Nic, Sent, disk_details_of, nics_of
+from ganeti_steward.core.model.sent import Sent
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.model.instance_details import DiskDetails, Nic
 
 #: Templates in the words of Ganeti, by what matters for placement (allocation 2.5).
 INTERNALLY_MIRRORED = frozenset({"drbd"})
@@ -209,11 +212,15 @@ class Instance(NamedTuple):
     @property
     def nics(self) -> tuple[Nic, ...]:
         """Its network interfaces."""
+        from ganeti_steward.core.model.instance_details import nics_of  # few requests need it
+
         return nics_of(self.sent)
 
     @property
     def disk_details(self) -> tuple[DiskDetails, ...]:
         """What was sent of its disks besides sizes and spindles, in their order."""
+        from ganeti_steward.core.model.instance_details import disk_details_of
+
         return disk_details_of(self.sent)
 
     @property

@@ -112,21 +112,19 @@ Request = (
 )
 
 
-class Kind(NamedTuple):
+class Kind:
     """What identifies a request type; `core.iallocator.request_type` describes the rest."""
 
-    value: type
-    name: str
-    """on the wire and in the configuration"""
-    family: str
-    """what its engine has to do: ``placement``, ``moves``, ``balancing`` or ``capacity``"""
-    result: str
-    """what the result of an answer is"""
-
-    @property
-    def hook(self) -> str:
-        """The hook that answers it."""
-        return f"steward_{self.name.replace('-', '_')}"
+    def __init__(self, value: type, name: str, family: str, result: str) -> None:
+        self.value: Final = value
+        self.name: Final = name
+        """on the wire and in the configuration"""
+        self.family: Final = family
+        """what its engine has to do: ``placement``, ``moves``, ``balancing`` or ``capacity``"""
+        self.result: Final = result
+        """what the result of an answer is"""
+        self.hook: Final = f"steward_{name.replace('-', '_')}"
+        """the hook that answers it"""
 
 
 _MOVES: Final = "``[moved, failed, jobs]`` (`ganeti_steward.core.model.opcodes`)"

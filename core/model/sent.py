@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -49,46 +49,3 @@ class Sent:
         value = self.data.get(key)
         items = value if isinstance(value, list) else []
         return [Sent(item if isinstance(item, dict) else _NOTHING) for item in items]
-
-
-class Nic(NamedTuple):
-    """A network interface as it was sent; empty: not sent."""
-
-    mac: str
-    ip: str
-    """an address, or ``pool`` in a request"""
-    mode: str
-    """``bridged``, ``routed`` or ``openvswitch``"""
-    link: str
-    network: str
-    """uuid"""
-
-
-class DiskDetails(NamedTuple):
-    """What is sent of a disk besides its size and spindles; empty: not sent."""
-
-    mode: str
-    """``rw`` or ``ro``"""
-    volume_group: str
-    provider: str
-    """of a disk of the template ext"""
-    name: str
-
-
-def nics_of(sent: Sent) -> tuple[Nic, ...]:
-    """The interfaces of an instance; a request has mode and link one level down."""
-    found = []
-    for nic in sent.entries("nics"):
-        given = nic.data.get("nicparams")
-        below = Sent(given) if isinstance(given, dict) else nic
-        mode, link = (nic.text(key) or below.text(key) for key in ("mode", "link"))
-        found.append(Nic(nic.text("mac"), nic.text("ip"), mode, link, nic.text("network")))
-    return tuple(found)
-
-
-def disk_details_of(sent: Sent) -> tuple[DiskDetails, ...]:
-    """The disks of an instance, in their order."""
-    return tuple(
-        DiskDetails(*(disk.text(key) for key in ("mode", "vg", "provider", "name")))
-        for disk in sent.entries("disks")
-    )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ganeti_steward.core.iallocator.cluster_reader import instance_of
-from ganeti_steward.core.iallocator.request_type import Placed, RequestType
+from ganeti_steward.core.iallocator.request_type import RequestType
 from ganeti_steward.core.iallocator.result_checks import are_nodes
 from ganeti_steward.core.json_reader import Section
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.requests import Allocate
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.iallocator.placed import Placed
 
 
 def read_instance(section: Section) -> Allocate:
@@ -31,6 +34,8 @@ def _is_result(result: Any, request: Allocate, cluster: Cluster) -> bool:
 
 
 def _placed(result: Any, request: Allocate, cluster: Cluster) -> list[Placed]:
+    from ganeti_steward.core.iallocator.placed import Placed  # only comparisons need it
+
     return [Placed(request.instance, tuple(result))]
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ganeti_steward.core.iallocator.request_type import Placed, RequestType
+from ganeti_steward.core.iallocator.request_type import RequestType
 from ganeti_steward.core.iallocator.request_types.allocate import read_instance
 from ganeti_steward.core.iallocator.result_checks import are_nodes
 from ganeti_steward.core.json_reader import Section
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.requests import MultiAllocate
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.iallocator.placed import Placed
 
 
 def _read(section: Section, top: Section, cluster: Cluster) -> MultiAllocate:
@@ -36,6 +39,8 @@ def _is_result(result: Any, request: MultiAllocate, cluster: Cluster) -> bool:
 
 
 def _placed(result: Any, request: MultiAllocate, cluster: Cluster) -> list[Placed]:
+    from ganeti_steward.core.iallocator.placed import Placed  # only comparisons need it
+
     bodies = {(i.instance.name, i.required_nodes): i.instance for i in request.items}
     return [Placed(bodies[name, len(nodes)], tuple(nodes)) for name, nodes in result[0]]
 

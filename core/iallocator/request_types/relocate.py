@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ganeti_steward.core.iallocator.cluster_reader import full_names, instance_name
-from ganeti_steward.core.iallocator.request_type import Placed, RequestType
+from ganeti_steward.core.iallocator.request_type import RequestType
 from ganeti_steward.core.iallocator.result_checks import are_nodes
 from ganeti_steward.core.json_reader import Section
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.requests import Relocate
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.iallocator.placed import Placed
 
 
 def _read(section: Section, top: Section, cluster: Cluster) -> Relocate:
@@ -23,6 +26,8 @@ def _is_result(result: Any, request: Relocate, cluster: Cluster) -> bool:
 
 
 def _placed(result: Any, request: Relocate, cluster: Cluster) -> list[Placed]:
+    from ganeti_steward.core.iallocator.placed import Placed  # only comparisons need it
+
     instance = cluster.instance(request.name)
     kept = tuple(node for node in instance.nodes if node not in request.relocate_from)
     return [Placed(instance, (*kept, *result))]

@@ -13,8 +13,8 @@ from ganeti_steward.core.hooks import hookspecs
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.iallocator.request_type import type_of
 from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.model.instance_details import DiskDetails, Nic
 from ganeti_steward.core.model.requests import KINDS, Allocate, Kind, Request
-from ganeti_steward.core.model.sent import DiskDetails, Nic
 
 
 def capture(name: str) -> dict[str, Any]:
