@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import io
+import logging
 import os
 import sys
-import traceback
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from ganeti_steward.core import log
 from ganeti_steward.core.commands.registry import (
     CommandFailed,
     Registered,
@@ -20,10 +21,32 @@ from ganeti_steward.core.commands.registry import (
     load_command,
     named,
 )
+from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_USAGE, StewardError
 from ganeti_steward.core.version import VERSION
 
 _VERSION: Final = ("-V", "--version")
+
+_log = logging.getLogger(__name__)
+
+
+class _LogFile(logging.Handler):
+    """Opens the configured log when the first record comes; most commands log nothing.
+
+    Without it Python would print records, tracebacks of plugins included, on the terminal.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Set up the log, which replaces this handler, and pass the record on."""
+        root = logging.getLogger("ganeti_steward")
+        root.removeHandler(self)
+        try:
+            config = load_config(config_path())
+            log.set_up(config.log.file, config.log.level)
+        except StewardError:
+            # The command itself reports what is wrong with the configuration.
+            root.addHandler(logging.NullHandler())
+        root.handle(record)
 
 
 def parser(
@@ -53,6 +76,7 @@ def parser(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
+    _use_log_file()
     given = list(sys.argv[1:] if arguments is None else arguments)
     word = next((word for word in given if not word.startswith("-")), "")
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -63,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except StewardError as err:
         if isinstance(err, CommandFailed):
-            traceback.print_exception(err.__cause__)
+            _log.error("%s", err, exc_info=err.__cause__)
         print(f"gnt-steward {word}: {err}", file=sys.stderr)
         return EXIT_FAILURE
     except BrokenPipeError:
@@ -74,6 +98,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"gnt-steward {word}: interrupted", file=sys.stderr)
         return EXIT_USAGE
     return status
+
+
+def _use_log_file() -> None:
+    logger = logging.getLogger("ganeti_steward")
+    if not logger.handlers:
+        logger.addHandler(_LogFile())
 
 
 def _run(given: Sequence[str], word: str) -> int:

@@ -6,9 +6,11 @@ import json
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from front import PROGRAMS
 from paths import CAPTURES
 
 from ganeti_steward.core.commands import main as cli
@@ -251,3 +253,22 @@ def test_reader_goes_away(front: Front) -> None:
         errors = process.stderr.read()
         assert process.wait(120) == 1
     assert errors == b""
+
+
+def test_a_traceback_of_a_plugin_is_in_the_log_only(tmp_path: Path) -> None:
+    (tmp_path / "no_rack.py").write_text('raise ValueError("no such rack")\n')
+    config, log = tmp_path / "steward.toml", tmp_path / "steward.log"
+    config.write_text(f'[plugins]\nload = ["no_rack"]\n[log]\nfile = "{log}"\n')
+    done = subprocess.run(
+        [PROGRAMS / "gnt-steward", "place", "-t", "drbd", "-s", "1g"]
+        + ["--file", CAPTURES / "allocate-drbd.in.json"],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=120,
+        env={"GNT_STEWARD_CONFIG": str(config), "PYTHONPATH": str(tmp_path)},
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "plugin no_rack: cannot be loaded: ValueError: no such rack" in done.stdout
+    assert "Traceback" in log.read_text()
+    assert "no_rack.py" in log.read_text()
