@@ -259,9 +259,9 @@ def test_a_traceback_of_a_plugin_is_in_the_log_only(tmp_path: Path) -> None:
     (tmp_path / "no_rack.py").write_text('raise ValueError("no such rack")\n')
     config, log = tmp_path / "steward.toml", tmp_path / "steward.log"
     config.write_text(f'[plugins]\nload = ["no_rack"]\n[log]\nfile = "{log}"\n')
+    command = f"{PROGRAMS}/gnt-steward place -t drbd -s 1g --file {CAPTURES}/allocate-drbd.in.json"
     done = subprocess.run(
-        [PROGRAMS / "gnt-steward", "place", "-t", "drbd", "-s", "1g"]
-        + ["--file", CAPTURES / "allocate-drbd.in.json"],
+        command.split(),
         capture_output=True,
         check=False,
         text=True,
