@@ -1,0 +1,55 @@
+"""Built-in plugins: registered through the same manager, each when it is needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from ganeti_steward.core.builtins import ALLOCATORS, BUILT_INS, COLLECTORS, BuiltIn
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.errors import PluginError
+from ganeti_steward.core.hooks.manager import HOOK_NAMES, Plugins
+from ganeti_steward.core.model.requests import HOOKS
+
+#: Prints the modules of built-in plugins that are imported when nothing needs any.
+LOADED = """
+import sys
+from ganeti_steward.core.builtins import BUILT_INS
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.hooks.manager import Plugins
+Plugins(Config())
+print([one.name for one in BUILT_INS if one.target.partition(":")[0] in sys.modules])
+"""
+
+
+@pytest.mark.parametrize("one", BUILT_INS, ids=lambda one: one.name)
+def test_it_implements_the_hooks_it_is_loaded_for(one: BuiltIn) -> None:
+    hooks = Plugins(Config(), ()).hooks(one.name)
+    assert hooks
+    assert set(one.hooks) <= set(hooks) <= set(HOOK_NAMES)
+
+
+def test_allocators_and_collectors() -> None:
+    plugins = Plugins(Config(), ())
+    for one in ALLOCATORS:
+        assert set(plugins.hooks(one.name)) <= set(HOOKS.values())
+    for name in COLLECTORS:
+        assert plugins.hooks(name) == ["steward_diagnose"]
+
+
+def test_nothing_is_imported_before_it_is_needed() -> None:
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, check=True)
+    assert done.stdout == b"[]\n"
+
+
+def test_names_are_unique() -> None:
+    assert len({one.name for one in BUILT_INS}) == len(BUILT_INS)
+
+
+def test_a_name_that_is_none() -> None:
+    with pytest.raises(PluginError, match=r"plugin nosuch: is no allocator that is loaded"):
+        Plugins(Config(), ()).implementation("nosuch", "steward_allocate")
+    with pytest.raises(PluginError, match="plugin md: does not implement steward_allocate"):
+        Plugins(Config(), ()).implementation("md", "steward_allocate")
