@@ -113,7 +113,7 @@ class Legality:
         return fits
 
     def _primary_fits(self, g: Ints, t: Ints, forced: Mask | bool) -> Mask:
-        """Whether a node may become primary (4.1)."""
+        """Whether a node may become primary (allocation 4.1)."""
         model, figures = self._model, self._model.figures
         free = model.free[t] - figures.use[g]
         soft = (
@@ -127,7 +127,7 @@ class Legality:
         return fits
 
     def _secondary_fits(self, g: Ints, t: Ints, primary: Ints, forced: Mask) -> Mask:
-        """Whether a node may become secondary of a primary (4.2)."""
+        """Whether a node may become secondary of a primary (allocation 4.2)."""
         model, figures = self._model, self._model.figures
         reserve, free = figures.reserve[g], model.free[t]
         needed = np.maximum(model.needed[t], model.reserved[t, primary] + reserve)

@@ -196,7 +196,7 @@ def _allowed(state: State, terms: Terms, role: str, more: list[Check]) -> Mask:
 
 
 def _slots(state: State, demand: Demand, *, forced: bool) -> Ints:
-    """How many copies each node's disk and spindles allow, in whichever role (4.1, 4.2)."""
+    """nodes: copies that disk and spindles allow, in either role (allocation 4.1, 4.2)."""
     frame, now = state.frame, state.now
     slots = np.full(frame.size, MANY, np.int64)
     if not demand.instance.local:
@@ -219,7 +219,7 @@ def _slots(state: State, demand: Demand, *, forced: bool) -> Ints:
 
 
 def _primary_slots(state: State, demand: Demand, *, forced: bool) -> Ints:
-    """How many copies each node's memory and CPUs allow as primaries, N+1 aside (4.1)."""
+    """nodes: copies that memory and CPUs allow as primaries, without N+1 (allocation 4.1)."""
     frame, now = state.frame, state.now
     primary_slots = np.full(frame.size, MANY, np.int64)
     forthcoming = demand.instance.forthcoming

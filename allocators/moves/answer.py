@@ -30,7 +30,7 @@ def move_all(state: State, tasks: Sequence[MoveTask], context: Context) -> Outco
     """Plan the moves and answer with them.
 
     ``success`` stays true however many fail, as with hail: then Ganeti fails the whole
-    operation and shows each name with its reason (facts, 3).
+    operation and shows each name with its reason.
     """
     search = BestMoveSearch(FinalScore(state))
     plan = Planner(state, tasks, search).plan()

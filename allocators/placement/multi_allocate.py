@@ -1,4 +1,4 @@
-"""Request type ``multi-allocate``: a batch of new instances planned as a whole (9.4).
+"""Request type ``multi-allocate``: a batch of new instances planned as a whole (allocation 9.4).
 
 The batch is placed one by one in the order of the request, as hail does.  Where some do
 not fit that way, other orders are tried (large ones first, small ones first) and the one

@@ -1,4 +1,4 @@
-"""Placing one new instance: which groups may take it, and the best place of each (6, 7)."""
+"""The place of one new instance: the groups it may use, the best of each (allocation 6, 7)."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def _fault(request: Relocate, state: State, resident: Resident) -> str:
 def _leave_secondary(
     state: State, resident: Resident, terms: Terms, kind: type[PlaceSearch]
 ) -> Placement:
-    """drbd: replace the secondary; strict unless the node left is unusable (4.4)."""
+    """drbd: replace the secondary; strict unless the node left is unusable (allocation 4.4)."""
     demand, primary, secondary = resident
     left = state.removed(resident)
     forced = terms.forced or not bool(state.frame.usable[secondary])
@@ -87,7 +87,7 @@ def _leave_secondary(
 def _leave_primary(
     state: State, resident: Resident, terms: Terms, kind: type[PlaceSearch]
 ) -> Placement:
-    """External storage: move the primary; strict unless the node left is unusable (4.4)."""
+    """External storage: move the primary; see `_leave_secondary` (allocation 4.4)."""
     demand, primary, _ = resident
     left = state.removed(resident)
     verdicts = (move_verdicts(left, demand, terms, primary),)

@@ -32,6 +32,10 @@ FAILURES: Final = (
 )
 
 
+#: What sentences on the figures of allocation 3.6 end with.
+_WITH_FORTHCOMING: Final = " with forthcoming instances counted"
+
+
 class Check(NamedTuple):
     """One rule applied to all nodes."""
 
@@ -59,55 +63,22 @@ def first_failing(checks: Sequence[Check], size: int, *, forced: bool = False) -
 
 def primary_checks(state: State, demand: Demand, after: Ints) -> list[Check]:
     """The rules for a new primary (allocation 4.1); ``after`` is ``after_primary``."""
-    now = state.now
     checks = []
     if not demand.instance.forthcoming:
-        checks.append(
-            Check(
-                "memory",
-                "FailMem",
-                True,
-                after[st.UNALLOCATED] <= 0,
-                lambda i: (
-                    f"needs {demand.use} MiB and 1 to spare, "
-                    f"{now[st.UNALLOCATED, i]} MiB unallocated"
-                ),
-            )
-        )
-        checks += _storage_checks(state, demand, after, "")
-        checks.append(
-            Check(
-                "N+1",
-                "FailMem",
-                False,
-                st.newly_fails(now[st.FAILS], after[st.FAILS]),
-                lambda i: (
-                    f"needs {demand.use} MiB, "
-                    f"{now[st.UNALLOCATED, i] - now[st.RESERVED, i]} MiB unallocated after "
-                    f"the N+1 reserve of {now[st.RESERVED, i]} MiB"
-                ),
-            )
-        )
-        checks.append(_vcpu_check(state, demand, after, st.VCPUS, ""))
+        checks = [
+            _unallocated_check(state, demand, after),
+            *_storage_checks(state, demand, after, ""),
+            _primary_n1_check(state, demand, after),
+            _vcpu_check(state, demand, after, st.VCPUS, ""),
+        ]
         if demand.exclusion:
             checks.append(_tag_check(state, demand))
-    checks.append(
-        Check(
-            "memory",
-            "FailMem",
-            False,
-            after[st.MEMORY_F] <= 0,
-            lambda i: (
-                f"needs {demand.memory} MiB and 1 to spare, {now[st.MEMORY_F, i]} MiB free "
-                "with stopped and forthcoming instances counted"
-            ),
-        )
-    )
-    checks += _storage_checks(state, demand, after, " with forthcoming instances counted")
-    checks.append(
-        _vcpu_check(state, demand, after, st.VCPUS_F, " with forthcoming instances counted")
-    )
-    return checks
+    return [
+        *checks,
+        _total_memory_check(state, demand, after),
+        *_storage_checks(state, demand, after, _WITH_FORTHCOMING),
+        _vcpu_check(state, demand, after, st.VCPUS_F, _WITH_FORTHCOMING),
+    ]
 
 
 def secondary_checks(
@@ -117,52 +88,96 @@ def secondary_checks(
 
     ``ignore_disk``: drop the free-disk rule (the one case of allocation 4.4).
     """
-    now, size = state.now, state.frame.size
     if not demand.drbd:
-        text = f"disk template {demand.instance.template} has no secondary"
-        return [Check("template", "FailDisk", True, np.ones(size, np.bool_), lambda i: text)]
+        return [_template_check(state, demand)]
     checks = []
     if not demand.instance.forthcoming:
         storage = _storage_checks(state, demand, after, "")
-        checks += storage[1:] if ignore_disk else storage
-        checks.append(
-            Check(
-                "memory",
-                "FailMem",
-                False,
-                now[st.UNALLOCATED] <= demand.reserve,
-                lambda i: (
-                    f"must be able to take over {demand.reserve} MiB, "
-                    f"{now[st.UNALLOCATED, i]} MiB unallocated"
-                ),
-            )
-        )
-        checks.append(
-            Check(
-                "N+1",
-                "FailMem",
-                False,
-                st.newly_fails(now[st.FAILS], after[st.FAILS]),
-                lambda i: (
-                    f"would have to keep {after[st.RESERVED, i]} MiB free for N+1, "
-                    f"{now[st.UNALLOCATED, i]} MiB unallocated"
-                ),
-            )
-        )
-    checks += _storage_checks(state, demand, after, " with forthcoming instances counted")
-    checks.append(
-        Check(
-            "memory",
-            "FailMem",
-            False,
-            now[st.MEMORY_F] <= demand.reserve,
-            lambda i: (
-                f"must be able to take over {demand.reserve} MiB, {now[st.MEMORY_F, i]} MiB "
-                "free with stopped and forthcoming instances counted"
-            ),
-        )
+        checks = [
+            *(storage[1:] if ignore_disk else storage),
+            _takeover_check(state, demand, st.UNALLOCATED, "unallocated"),
+            _secondary_n1_check(state, after),
+        ]
+    return [
+        *checks,
+        *_storage_checks(state, demand, after, _WITH_FORTHCOMING),
+        _takeover_check(
+            state, demand, st.MEMORY_F, "free with stopped and forthcoming instances counted"
+        ),
+    ]
+
+
+def _unallocated_check(state: State, demand: Demand, after: Ints) -> Check:
+    now = state.now
+    return Check(
+        "memory",
+        "FailMem",
+        True,
+        after[st.UNALLOCATED] <= 0,
+        lambda i: (
+            f"needs {demand.use} MiB and 1 to spare, {now[st.UNALLOCATED, i]} MiB unallocated"
+        ),
     )
-    return checks
+
+
+def _total_memory_check(state: State, demand: Demand, after: Ints) -> Check:
+    now = state.now
+    return Check(
+        "memory",
+        "FailMem",
+        False,
+        after[st.MEMORY_F] <= 0,
+        lambda i: (
+            f"needs {demand.memory} MiB and 1 to spare, {now[st.MEMORY_F, i]} MiB free "
+            "with stopped and forthcoming instances counted"
+        ),
+    )
+
+
+def _primary_n1_check(state: State, demand: Demand, after: Ints) -> Check:
+    now = state.now
+    return Check(
+        "N+1",
+        "FailMem",
+        False,
+        st.newly_fails(now[st.FAILS], after[st.FAILS]),
+        lambda i: (
+            f"needs {demand.use} MiB, "
+            f"{now[st.UNALLOCATED, i] - now[st.RESERVED, i]} MiB unallocated after "
+            f"the N+1 reserve of {now[st.RESERVED, i]} MiB"
+        ),
+    )
+
+
+def _secondary_n1_check(state: State, after: Ints) -> Check:
+    now = state.now
+    return Check(
+        "N+1",
+        "FailMem",
+        False,
+        st.newly_fails(now[st.FAILS], after[st.FAILS]),
+        lambda i: (
+            f"would have to keep {after[st.RESERVED, i]} MiB free for N+1, "
+            f"{now[st.UNALLOCATED, i]} MiB unallocated"
+        ),
+    )
+
+
+def _takeover_check(state: State, demand: Demand, row: int, which: str) -> Check:
+    """Memory to run the instance when its primary fails."""
+    now = state.now
+    return Check(
+        "memory",
+        "FailMem",
+        False,
+        now[row] <= demand.reserve,
+        lambda i: f"must be able to take over {demand.reserve} MiB, {now[row, i]} MiB {which}",
+    )
+
+
+def _template_check(state: State, demand: Demand) -> Check:
+    text = f"disk template {demand.instance.template} has no secondary"
+    return Check("template", "FailDisk", True, np.ones(state.frame.size, np.bool_), lambda i: text)
 
 
 def _storage_checks(state: State, demand: Demand, after: Ints, suffix: str) -> list[Check]:
@@ -250,7 +265,7 @@ def migration_check(state: State, source: int) -> Check:
 
 
 def policy_fault(instance: Instance, policy: Policy, exclusive: bool) -> tuple[str, str] | None:
-    """hail's failure class and a sentence when the policy forbids the instance (4.3)."""
+    """hail's failure class and a sentence when the policy forbids the instance (allocation 4.3)."""
     faults = [_range_fault(instance, pair, exclusive) for pair in policy.minmax]
     if faults and all(faults):
         return faults[0]

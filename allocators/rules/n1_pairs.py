@@ -1,7 +1,7 @@
-"""N+1 pairs: nodes that keep memory free for a primary already, when an instance is added (4.2).
+"""N+1 pairs: a primary and a node that keeps memory free for it already (allocation 4.2).
 
-The node then needs the sum of both amounts, so these pairs are checked one by one; for all
-others the rules of a new secondary are enough.
+With another instance the node needs the sum of both amounts, so these pairs are checked one by
+one; for all others the rules of a new secondary are enough.
 """
 
 from __future__ import annotations

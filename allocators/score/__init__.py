@@ -1,1 +1,1 @@
-"""The cluster score (allocation 5), the capacity test (8), and searches ordered by them."""
+"""The score and the capacity test (allocation 5, 8), and searches ordered by them."""

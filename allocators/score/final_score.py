@@ -1,9 +1,9 @@
-"""Scores as they will be once everything has been carried out and read anew.
+"""Scores as they will be when all moves are done and the cluster is read again.
 
-While moves are simulated a node counts as failing N+1 from "nothing left beyond the reserve"
-on (allocation 3.3); when a cluster is read, its reported free memory is compared (3.2), which
-may be more than the records leave.  Rules go by the former, the score by what the next
-message will contain, so that a plan does not prefer nodes that only seem to fail.
+While moves are simulated, N+1 fails on a node as soon as nothing is left beyond the reserve
+(allocation 3.3).  When a cluster is read, its reported free memory is compared, which may be
+more (allocation 3.2).  The rules use the former.  The score uses the latter, as the next message
+will, so that a plan does not prefer nodes that only seem to fail.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def load(cluster: Cluster, template: str | None, kvm_memory: int) -> st.State:
     peers = _peers(demands, primary, secondary, frame.size)
     state = st.State(
         frame=frame,
-        now=_matrix(frame, demands, primary, secondary, peers, kvm_memory),
+        now=_matrix(frame, _Sums(demands, primary, secondary, frame.size), peers, kvm_memory),
         peers=peers,
         tag_counts=_tag_counts(demands, primary),
         residents=_residents(demands, primary, secondary),
@@ -167,59 +167,88 @@ def _forthcoming(demands: Sequence[Demand]) -> Mask:
     return _mask(demand.instance.forthcoming for demand in demands)
 
 
-def _matrix(
-    frame: st.Frame,
-    demands: Sequence[Demand],
-    primary: Ints,
-    secondary: Ints,
-    peers: st.Peers,
-    kvm_memory: int,
-) -> Ints:
-    nodes, size = frame.cluster.nodes, frame.size
-    real = ~_forthcoming(demands)
-    both = secondary >= 0
+class _Sums:
+    """Amounts of instances added up per node."""
 
-    def on_primary(amount: Ints, which: Mask | None = None) -> Ints:
-        chosen = slice(None) if which is None else which
-        return np.bincount(primary[chosen], amount[chosen], size).astype(np.int64)
+    def __init__(
+        self, demands: Sequence[Demand], primary: Ints, secondary: Ints, size: int
+    ) -> None:
+        """``primary``, ``secondary``: instances: node, -1 without one; ``size``: nodes."""
+        self._demands, self._primary, self._secondary = demands, primary, secondary
+        self._size, self._both = size, secondary >= 0
+        self.every: Mask = np.ones(len(demands), np.bool_)
+        self.real: Mask = ~_forthcoming(demands)
+        """instances: without forthcoming ones"""
 
-    def on_both(amount: Ints, which: Mask) -> Ints:
-        second = np.bincount(secondary[both & which], amount[both & which], size)
-        return on_primary(amount, which) + second.astype(np.int64)
+    def of(self, value: Callable[[Demand], int]) -> Ints:
+        """instances: an amount of each."""
+        return _ints(self._demands, value)
 
-    use = _ints(demands, lambda g: g.use)
-    memory = _ints(demands, lambda g: g.memory)
-    vcpus = _ints(demands, lambda g: g.vcpus)
-    disk = _ints(demands, lambda g: g.disk)
-    spindles = _ints(demands, lambda g: g.spindles)
-    share = _ints(demands, lambda g: g.spindle_use)
-    used = on_primary(use)
+    def on_primary(self, amount: Ints, which: Mask) -> Ints:
+        """nodes: the amounts of these instances on their primaries."""
+        return np.bincount(self._primary[which], amount[which], self._size).astype(np.int64)
+
+    def on_secondary(self, amount: Ints, which: Mask) -> Ints:
+        """nodes: the amounts of these instances on their secondaries."""
+        which = which & self._both
+        return np.bincount(self._secondary[which], amount[which], self._size).astype(np.int64)
+
+    def on_both(self, amount: Ints, which: Mask) -> Ints:
+        """nodes: the sum of both."""
+        return self.on_primary(amount, which) + self.on_secondary(amount, which)
+
+
+def _matrix(frame: st.Frame, sums: _Sums, peers: st.Peers, kvm_memory: int) -> Ints:
+    """rows x nodes: the figures as they are read, those by tags left out."""
+    now = np.zeros((st.ROWS, frame.size), np.int64)
+    _fill_memory(now, frame, sums, peers, kvm_memory)
+    _fill_disk(now, frame, sums)
+    _fill_spindles(now, frame, sums)
+    _fill_counts(now, frame, sums)
+    return now
+
+
+def _fill_memory(now: Ints, frame: st.Frame, sums: _Sums, peers: st.Peers, kvm_memory: int) -> None:
+    nodes, use = frame.cluster.nodes, sums.of(lambda d: d.use)
     kvm = kvm_memory > 0 and frame.cluster.hypervisors[:1] == ("kvm",)
-    own = np.full(size, kvm_memory) if kvm else _ints(nodes, lambda n: n.reserved_memory)
+    own = np.full(frame.size, kvm_memory) if kvm else _ints(nodes, lambda n: n.reserved_memory)
     free = _ints(nodes, lambda n: n.free_memory)
+    used = sums.on_primary(use, sums.every)
     recorded = _ints(nodes, lambda n: int(n.total_memory)) - own - used
-    now = np.zeros((st.ROWS, size), np.int64)
     now[st.UNALLOCATED] = recorded - np.maximum(recorded - free, 0)
     now[st.RESERVED] = peers.most()
     now[st.FAILS] = free < now[st.RESERVED]
+    now[st.MEMORY_F] = free - sums.on_primary(sums.of(lambda d: d.memory) - use, sums.every)
+
+
+def _fill_disk(now: Ints, frame: st.Frame, sums: _Sums) -> None:
+    nodes, disk = frame.cluster.nodes, sums.of(lambda d: d.disk)
     now[st.DISK] = _ints(nodes, lambda n: n.free_disk) if frame.disk_known else st.UNKNOWN
+    now[st.DISK_F] = now[st.DISK] - sums.on_both(disk, ~sums.real)
+
+
+def _fill_spindles(now: Ints, frame: st.Frame, sums: _Sums) -> None:
+    nodes, exclusive = frame.cluster.nodes, frame.exclusive
+    spindles, share = sums.of(lambda d: d.spindles), sums.of(lambda d: d.spindle_use)
     now[st.SPINDLES] = _ints(nodes, lambda n: n.free_spindles) if frame.disk_known else st.UNKNOWN
-    now[st.SPINDLES] *= frame.exclusive
-    now[st.SPINDLE_USE] = on_both(share, real) * ~frame.exclusive
-    own_cpus = _ints(nodes, lambda n: n.reserved_cpus)
-    now[st.VCPUS] = own_cpus + on_primary(vcpus, real)
-    now[st.PRIMARIES] = on_primary(np.ones_like(use), real)
-    now[st.SECONDARIES] = np.bincount(secondary[both & real], minlength=size)
-    now[st.CPU_LOAD] = _ints(nodes, lambda n: round(n.own_load * LOAD_UNIT))
-    now[st.CPU_LOAD] += on_primary(_ints(demands, lambda g: g.load), real)
-    now[st.MEMORY_F] = free - on_primary(memory - use)
-    now[st.DISK_F] = now[st.DISK] - on_both(disk, ~real)
+    now[st.SPINDLES] *= exclusive
     known = np.maximum(spindles, 0)
-    now[st.SPINDLES_F] = now[st.SPINDLES] - on_both(known, ~real) * frame.exclusive
-    now[st.SPINDLES_F, (on_both(spindles - known, ~real) < 0) & frame.exclusive] = -1
-    now[st.SPINDLE_USE_F] = on_both(share, np.ones_like(real)) * ~frame.exclusive
-    now[st.VCPUS_F] = own_cpus + on_primary(vcpus)
-    return now
+    now[st.SPINDLES_F] = now[st.SPINDLES] - sums.on_both(known, ~sums.real) * exclusive
+    now[st.SPINDLES_F, (sums.on_both(spindles - known, ~sums.real) < 0) & exclusive] = -1
+    now[st.SPINDLE_USE] = sums.on_both(share, sums.real) * ~exclusive
+    now[st.SPINDLE_USE_F] = sums.on_both(share, sums.every) * ~exclusive
+
+
+def _fill_counts(now: Ints, frame: st.Frame, sums: _Sums) -> None:
+    nodes, vcpus = frame.cluster.nodes, sums.of(lambda d: d.vcpus)
+    one = np.ones_like(vcpus)
+    own_cpus = _ints(nodes, lambda n: n.reserved_cpus)
+    now[st.VCPUS] = own_cpus + sums.on_primary(vcpus, sums.real)
+    now[st.VCPUS_F] = own_cpus + sums.on_primary(vcpus, sums.every)
+    now[st.PRIMARIES] = sums.on_primary(one, sums.real)
+    now[st.SECONDARIES] = sums.on_secondary(one, sums.real)
+    now[st.CPU_LOAD] = _ints(nodes, lambda n: round(n.own_load * LOAD_UNIT))
+    now[st.CPU_LOAD] += sums.on_primary(sums.of(lambda d: d.load), sums.real)
 
 
 def _tag_counts(demands: Sequence[Demand], primary: Ints) -> st.TagCounts:
