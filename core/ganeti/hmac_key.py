@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.signing import WrongSignature
-from ganeti_steward.core.service.disk_timeout import Ask, at_once
+from ganeti_steward.core.service.disk_timeout import CallDisk, without_timeout
 
 PATH: Final = "/var/lib/ganeti/hmac.key"
 
@@ -42,10 +42,10 @@ class _Seen(NamedTuple):
 class KeyFile:
     """A key file; may be asked by several threads."""
 
-    def __init__(self, path: str = PATH, ask: Ask = at_once) -> None:
-        """``ask``: how the disk is asked; one that gives up leaves the key as it was."""
+    def __init__(self, path: str = PATH, call_disk: CallDisk = without_timeout) -> None:
+        """``call_disk``: how the disk is read; one that gives up leaves the key as it was."""
         self.path = path
-        self._ask = ask
+        self._call_disk = call_disk
         self._lock = threading.Lock()
         self._key = b""
         self._seen: _Seen | None = None
@@ -76,9 +76,9 @@ class KeyFile:
         """
         with self._lock:
             try:
-                seen = self._ask(lambda: _look(self.path))
+                seen = self._call_disk(lambda: _look(self.path))
                 if again or seen != self._seen:
-                    self._key, self._seen = self._ask(lambda: _read(self.path)), seen
+                    self._key, self._seen = self._call_disk(lambda: _read(self.path)), seen
             except (FileNotFoundError, NotADirectoryError):
                 self._key, self._seen = b"", None
                 raise NoKey(f"there is no key {self.path}") from None

@@ -1,4 +1,4 @@
-"""Asking a disk that may not answer any more, without waiting for it for ever."""
+"""Calls that read a disk, given up after a while: a dead disk may never answer."""
 
 from __future__ import annotations
 
@@ -9,62 +9,62 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, Final, Protocol, TypeVar
 
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 
 #: Seconds; a disk that is only slow has answered by then.
-_PATIENCE: Final = 0.5
+_TIMEOUT: Final = 0.5
 
 
-class Ask(Protocol):
-    """Gets the answer to a question."""
+class CallDisk(Protocol):
+    """Makes a call that reads a disk."""
 
-    def __call__(self, question: Callable[[], _Answer], /) -> _Answer:
-        """The answer; raises what the question raises."""
-
-
-def at_once(question: Callable[[], _Answer], /) -> _Answer:
-    """Ask without a limit."""
-    return question()
+    def __call__(self, function: Callable[[], _Result], /) -> _Result:
+        """The function's result; raises what it raises."""
 
 
-class Patience:
-    """Has its questions answered by a thread of its own, one at a time.
+def without_timeout(function: Callable[[], _Result], /) -> _Result:
+    """Make a call without a limit."""
+    return function()
 
-    Where an answer does not come in time, TimeoutError is raised, which is an OSError; and
-    at once as long as it has not come: threads that wait for a dead disk cannot be ended, so
-    there is never more than one.
+
+class DiskTimeout:
+    """Makes calls in a thread of its own, one at a time.
+
+    A call without a result in time raises TimeoutError, which is an OSError; so does every
+    further call until the first one has ended: threads that wait for a dead disk cannot be
+    ended, so there is never more than one.
     """
 
-    def __init__(self, seconds: float = _PATIENCE) -> None:
+    def __init__(self, seconds: float = _TIMEOUT) -> None:
         self._seconds = seconds
         self._lock = threading.Lock()
-        self._questions: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
         self._last: Future[Any] | None = None
 
-    def __call__(self, question: Callable[[], _Answer], /) -> _Answer:
-        """The answer; raises TimeoutError and what the question raises."""
+    def __call__(self, function: Callable[[], _Result], /) -> _Result:
+        """The function's result; raises TimeoutError and what the function raises."""
         with self._lock:
             if self._last is None:
-                threading.Thread(target=self._work, name="patience", daemon=True).start()
+                threading.Thread(target=self._work, name="disk", daemon=True).start()
             elif not self._last.done():
                 raise _no_answer()
-            answer: Future[_Answer] = Future()
-            self._last = answer
-            self._questions.put((question, answer))
+            result: Future[_Result] = Future()
+            self._last = result
+            self._calls.put((function, result))
             try:
-                return answer.result(self._seconds)
+                return result.result(self._seconds)
             except TimeoutError:
-                if answer.done():
+                if result.done():
                     raise
                 raise _no_answer() from None
 
     def _work(self) -> None:
         while True:
-            question, answer = self._questions.get()
+            function, result = self._calls.get()
             try:
-                answer.set_result(question())
+                result.set_result(function())
             except BaseException as err:
-                answer.set_exception(err)
+                result.set_exception(err)
 
 
 def _no_answer() -> TimeoutError:

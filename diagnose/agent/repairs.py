@@ -21,8 +21,8 @@ from ganeti_steward.core.node_agent.protocol import (
     answer_text,
     read_request,
 )
+from ganeti_steward.core.service.callers import caller
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
-from ganeti_steward.diagnose.agent.callers import caller
 from ganeti_steward.diagnose.agent.nonces import Nonces
 from ganeti_steward.diagnose.agent.penalties import Penalties
 from ganeti_steward.diagnose.sources.whitelist import Forbidden

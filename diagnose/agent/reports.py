@@ -18,7 +18,7 @@ from typing import Any, Final
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_nesting import check_nesting
-from ganeti_steward.core.service.disk_timeout import Ask, at_once
+from ganeti_steward.core.service.disk_timeout import CallDisk, without_timeout
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.core.version import VERSION
 from ganeti_steward.diagnose.model.diagnosis import ITSELF
@@ -101,14 +101,14 @@ class Reports:
         max_age: float,
         clock: Callable[[], int],
         is_this_node: Callable[[str], bool],
-        ask: Ask = at_once,
+        call_disk: CallDisk = without_timeout,
     ) -> None:
         """``path``: the file; ``max_age``: seconds; ``clock``: ns since the epoch.
 
-        ``is_this_node``: whether a name or uuid is this node's; ``ask``: how the disk is asked.
+        ``is_this_node``: whether a name or uuid is this node's; ``call_disk``: reads the disk.
         """
         self._path, self._max_age, self._clock = path, max_age, clock
-        self._is_this_node, self._ask = is_this_node, ask
+        self._is_this_node, self._call_disk = is_this_node, call_disk
         self._lock = threading.Lock()
         self._unreadable = RateLimitedLog(_log)
         self._seen: tuple[int, int, int] | None = None
@@ -130,12 +130,12 @@ class Reports:
     def _look(self) -> None:
         """Read the file if it is another one; the last good report stays if it cannot be used."""
         try:
-            found = self._ask(lambda: os.stat(self._path))
+            found = self._call_disk(lambda: os.stat(self._path))
             seen = (found.st_ino, found.st_size, found.st_mtime_ns)
             if seen == self._seen:
                 return
             self._seen = seen
-            self._report = self._own(self._ask(lambda: _content(self._path)))
+            self._report = self._own(self._call_disk(lambda: _content(self._path)))
         except FileNotFoundError:
             return
         except OSError as err:

@@ -23,21 +23,24 @@ from ganeti_steward.core.log import set_up
 from ganeti_steward.core.process import ENVIRONMENT
 from ganeti_steward.core.service.children import end_children
 from ganeti_steward.core.service.console_log import ConsoleLog
-from ganeti_steward.core.service.disk_timeout import Patience
+from ganeti_steward.core.service.disk_timeout import DiskTimeout
+from ganeti_steward.core.service.http_server import Limits, Server, bind, silence_waitress
 from ganeti_steward.core.service.memory_lock import keep_small, lock_memory
 from ganeti_steward.core.service.sd_notify import notify
 from ganeti_steward.diagnose.agent.child import Diagnosing
 from ganeti_steward.diagnose.agent.execute import executor
 from ganeti_steward.diagnose.agent.http import Application
-from ganeti_steward.diagnose.agent.listening import Server, bind, silence_waitress
 from ganeti_steward.diagnose.agent.nonces import Nonces
 from ganeti_steward.diagnose.agent.penalties import Penalties
 from ganeti_steward.diagnose.agent.preload import preload
-from ganeti_steward.diagnose.agent.repairs import Repairs
+from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Repairs
 from ganeti_steward.diagnose.agent.reports import Reports
 from ganeti_steward.diagnose.config.sections import Agent, Diagnose
 from ganeti_steward.diagnose.run.files import REPORT
 from ganeti_steward.diagnose.sources.whitelist import REPAIR_DIRECTORY
+
+#: What callers may take; below the largest body the application refuses by itself.
+LIMITS: Final = Limits(body=2 * REQUEST_LIMIT)
 
 #: Signals that end it.
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -84,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
     is_this_node = _recogniser()
     reports = _reports(config, is_this_node)
     application = _application(settings, reports, is_this_node, options.repair_directory)
-    server = Server(application, listener)
+    server = Server(application, listener, LIMITS)
     preload(application)
     _note_start(listener.getsockname(), settings)
     if settings.lock_memory and not options.no_mlock:
@@ -99,13 +102,13 @@ def run(options: argparse.Namespace) -> int:
 
 def _reports(config: Config, is_this_node: Callable[[str], bool]) -> Reports:
     path = f"{config.section(Diagnose).directory}/{REPORT}"
-    return Reports(path, config.section(Agent).max_age, time.time_ns, is_this_node, Patience())
+    return Reports(path, config.section(Agent).max_age, time.time_ns, is_this_node, DiskTimeout())
 
 
 def _application(
     settings: Agent, reports: Reports, is_this_node: Callable[[str], bool], directory: str
 ) -> Application:
-    key = KeyFile(settings.key_file, Patience())
+    key = KeyFile(settings.key_file, DiskTimeout())
     if not settings.repair:
         return Application(reports, key, None)
     repairs = Repairs(

@@ -39,6 +39,7 @@ def gather(
     ``left``: what earlier runs have left behind; such a source is not run.
     """
     source_runs: list[SourceRun] = []
+    before = stuck_children()
     for source in sources:
         there = (left or {}).get(source.name, _NOTHING)
         if there:
@@ -46,9 +47,10 @@ def gather(
             fault = f"not run: a process of an earlier run cannot be killed ({numbers})"
             source_runs.append(SourceRun(source.name, (Unknown(source.name, fault),), 0, there))
             continue
-        before = stuck_children()
         started = clock()
         results = tuple(source.run()) or (Unknown(source.name, "reported nothing"),)
         took = clock() - started
-        source_runs.append(SourceRun(source.name, results, took, stuck_children() - before))
+        now = stuck_children()
+        source_runs.append(SourceRun(source.name, results, took, now - before))
+        before = now
     return source_runs

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
+import psutil
+
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.diagnose.run.files import write_file
@@ -23,17 +25,19 @@ STUCK: Final = "stuck.json"
 #: Of prctl(2).
 _SET_CHILD_SUBREAPER: Final = 36
 
-#: Waiting without being interruptible, and ended but not reaped (proc_pid_stat(5)).
-_UNINTERRUPTIBLE: Final = "D"
-_ENDED: Final = "ZX"
+#: Ended, but not reaped.
+_ENDED: Final = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+
+#: Seconds; what was started within them under one id is one process.
+_SAME_START: Final = 1.0
 
 
 class Process(NamedTuple):
     """A process, distinguished from others that had its id."""
 
     pid: int
-    started: int
-    """clock ticks since boot"""
+    started: float
+    """seconds since boot"""
 
 
 @contextmanager
@@ -54,9 +58,9 @@ def adopting_orphans() -> Iterator[None]:
     try:
         yield
     except BaseException:
-        for pid in _children() - others:
+        for child in set(_children()).difference(others):
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, signal.SIGKILL)
+                os.killpg(child.pid, signal.SIGKILL)
         raise
     finally:
         prctl(_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
@@ -65,39 +69,34 @@ def adopting_orphans() -> Iterator[None]:
 def stuck_children() -> frozenset[Process]:
     """The children of this process, adopted ones too, that wait and cannot be killed."""
     found = set()
-    for pid in _children():
-        state, started = _look(pid)
-        if state == _UNINTERRUPTIBLE:
-            found.add(Process(pid, started))
-        elif state in _ENDED:
-            with suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
+    for child in _children():
+        with suppress(psutil.NoSuchProcess):
+            status = child.status()
+            if status == psutil.STATUS_DISK_SLEEP:
+                found.add(Process(child.pid, _started(child)))
+            elif status in _ENDED:
+                with suppress(ChildProcessError):
+                    os.waitpid(child.pid, os.WNOHANG)
     return frozenset(found)
 
 
-def _children() -> frozenset[int]:
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
-            return frozenset(map(int, file.read().split()))
-    except OSError:
-        return frozenset()
+def _children() -> list[psutil.Process]:
+    return psutil.Process().children()
 
 
 def is_there(process: Process) -> bool:
     """Whether a process has not ended yet."""
-    state, started = _look(process.pid)
-    return state not in _ENDED and started == process.started
-
-
-def _look(pid: int) -> tuple[str, int]:
-    """A process's state and start; as if it had ended where there is none."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name, in brackets, may hold anything.
-            fields = file.read().rpartition(b")")[2].split()
-        return fields[0].decode(), int(fields[19])
-    except (OSError, ValueError, IndexError):
-        return "X", 0
+        found = psutil.Process(process.pid)
+        same = abs(_started(found) - process.started) < _SAME_START
+        return same and found.status() not in _ENDED
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _started(process: psutil.Process) -> float:
+    """When a process was started, in seconds since boot: the clock may be set in between."""
+    return round(process.create_time() - psutil.boot_time(), 2)
 
 
 def read_stuck(directory: str) -> dict[str, frozenset[Process]]:

@@ -17,7 +17,8 @@ from programs import notes, program
 from whitelists import needs_root, whitelist
 
 from ganeti_steward.core.ganeti.this_node import this_node
-from ganeti_steward.diagnose.agent import listening, nonces, repairs
+from ganeti_steward.diagnose.agent import nonces, repairs
+from ganeti_steward.diagnose.cli.agent import LIMITS
 from ganeti_steward.diagnose.config.sections import Agent as Settings
 
 PAGE: Final = (DOCS / "reference" / "agent.md").read_text()
@@ -114,9 +115,9 @@ def test_the_log_line(agent: Agent) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        f"| connections | {listening.CONNECTIONS}, of one address {listening.CONNECTIONS_OF_ONE};",
-        f"| closed after {listening.LIFE:g} s,",
-        f"| requests at a time | {listening.THREADS},",
+        f"| connections | {LIMITS.connections}, of one address {LIMITS.connections_of_one};",
+        f"| closed after {LIMITS.life:g} s,",
+        f"| requests at a time | {LIMITS.threads},",
         f"| a repair request | {repairs.REQUEST_LIMIT // 2**20} MiB |",
         f"| nonces | {nonces.MOST}, of one address {nonces.MOST_OF_ONE};",
         f"TCP port {Settings().port} ",

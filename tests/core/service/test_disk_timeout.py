@@ -1,4 +1,4 @@
-"""Questions to a disk that may not answer."""
+"""Calls to a disk that may not answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
-from ganeti_steward.core.service.disk_timeout import Patience
+from ganeti_steward.core.service.disk_timeout import DiskTimeout
 
 _T = TypeVar("_T")
 
@@ -20,13 +20,13 @@ SHORT = 0.05
 
 
 class Disk:
-    """Called through `Patience`; answers nothing while it is dead."""
+    """Called through `DiskTimeout`; answers nothing while it is dead."""
 
     def __init__(self) -> None:
         self.alive = threading.Event()
         self.alive.set()
         self.calls = 0
-        self.patience = Patience(SHORT)
+        self.call_disk = DiskTimeout(SHORT)
 
     def __call__(self, question: Callable[[], _T], /) -> _T:
         def answered() -> _T:
@@ -34,11 +34,11 @@ class Disk:
             assert self.alive.wait(LONG)
             return question()
 
-        return self.patience(answered)
+        return self.call_disk(answered)
 
 
 def test_answers() -> None:
-    ask = Patience(LONG)
+    ask = DiskTimeout(LONG)
     assert [ask(lambda number=number: number * 2) for number in range(3)] == [0, 2, 4]
     with pytest.raises(FileNotFoundError):
         ask(lambda: os.stat("/nonexistent"))
@@ -46,7 +46,7 @@ def test_answers() -> None:
 
 
 def test_a_time_out_of_the_disk_itself_is_an_answer() -> None:
-    ask = Patience(LONG)
+    ask = DiskTimeout(LONG)
 
     def time_out() -> None:
         raise TimeoutError(110, "by the disk")

@@ -24,7 +24,7 @@ from whitelists import needs_root, whitelist
 
 from ganeti_steward.core.ganeti.signing import verify
 from ganeti_steward.core.ganeti.this_node import this_node
-from ganeti_steward.diagnose.agent import listening
+from ganeti_steward.core.service import http_server
 
 SALT = "a-fresh_salt-0123"
 REPORT = "/1/report/node/diagnose"
@@ -82,11 +82,10 @@ def test_many_requests_on_one_connection(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[listening.Server]:
+def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[http_server.Server]:
     """A server with a very short time limit, in a thread; its clock was set back by years."""
-    monkeypatch.setattr(listening, "LIFE", 0.2)
-    monkeypatch.setattr(listening, "_CLEANUP", 0.05)
-    server = listening.Server(endless, listening.bind(MASTER, 0))
+    monkeypatch.setattr(http_server, "_CLEANUP", 0.05)
+    server = http_server.Server(endless, http_server.bind(MASTER, 0), http_server.Limits(life=0.2))
     monkeypatch.setattr(time, "time", lambda: 0.0)
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -106,7 +105,7 @@ def endless(environ: object, start_response: Callable[..., object]) -> list[byte
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n\r\n"])
-def test_a_caller_who_neither_speaks_nor_listens(hasty: listening.Server, sent: bytes) -> None:
+def test_a_caller_who_neither_speaks_nor_listens(hasty: http_server.Server, sent: bytes) -> None:
     place = hasty.socket.getsockname()
     with socket.create_connection(place, TIME_LIMIT) as one:
         one.sendall(sent)

@@ -9,8 +9,8 @@ from itertools import count
 import pytest
 
 from ganeti_steward.core.ganeti.signing import is_nonce, is_salt
+from ganeti_steward.core.service.callers import caller
 from ganeti_steward.diagnose.agent import nonces, penalties
-from ganeti_steward.diagnose.agent.callers import caller
 from ganeti_steward.diagnose.agent.nonces import Nonces
 from ganeti_steward.diagnose.agent.penalties import Penalties
 

@@ -1,11 +1,11 @@
-"""The HTTP server: waitress with limits for each caller, ended by a signal within a second."""
+"""An HTTP server: waitress with limits for each caller, ended by a signal within a second."""
 
 from __future__ import annotations
 
 import logging
 import socket
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from waitress.adjustments import Adjustments
 from waitress.channel import HTTPChannel
@@ -14,27 +14,10 @@ from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
 from ganeti_steward.core.errors import StewardError, reason_of
-from ganeti_steward.diagnose.agent.callers import caller
-from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT
+from ganeti_steward.core.service.callers import caller
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
-
-#: Requests that are answered at a time; a repair command takes one for as long as it runs.
-THREADS: Final = 4
-
-#: Connections of all callers, and of one.
-CONNECTIONS: Final = 100
-CONNECTIONS_OF_ONE: Final = 8
-
-#: Seconds after which a connection nobody works for is closed, however busy it looks.
-LIFE: Final = 30.0
-
-#: Bytes a request may have besides its body.
-_HEADERS: Final = 8192
-
-#: Bytes waitress takes before it refuses by itself; below, the application refuses.
-_BODY: Final = 2 * REQUEST_LIMIT
 
 #: Bytes up to which waitress keeps what it reads and writes in memory, not on disk.
 _IN_MEMORY: Final = 2**25
@@ -44,8 +27,27 @@ _LAST_PORT: Final = 65535
 #: Seconds that answers which are nearly there are waited for at the end.
 _LAST_ANSWERS: Final = 0.2
 
+#: Seconds between two looks whether the server is to stop.
+_WAKE: Final = 0.5
+
 #: Seconds between two looks at old connections.
-_CLEANUP: Final = 5
+_CLEANUP: Final = 5.0
+
+
+class Limits(NamedTuple):
+    """What callers may take of a server."""
+
+    threads: int = 4
+    """requests that are answered at a time"""
+    connections: int = 100
+    """of all callers"""
+    connections_of_one: int = 8
+    life: float = 30.0
+    """seconds after which a connection nobody works for is closed, however busy it looks"""
+    headers: int = 8192
+    """bytes a request may have besides its body"""
+    body: int = 2**21
+    """bytes a request's body may have; a larger one is refused unread"""
 
 
 def bind(address: str, port: int) -> socket.socket:
@@ -79,7 +81,7 @@ class _OneRequest(HTTPRequestParser):
     """
 
     def parse_header(self, header_plus: bytes) -> None:
-        """Read the head, as if the caller had asked for the connection to be closed."""
+        """Read the head, as if the caller had requested that the connection is closed."""
         super().parse_header(header_plus)
         self.headers = {**self.headers, "CONNECTION": "close"}
 
@@ -94,60 +96,46 @@ class _Channel(HTTPChannel):
         self._unread_since = 0.0
         super().__init__(*arguments, **more)
 
-    def is_over(self, now: float) -> bool:
+    def is_over(self, now: float, life: float) -> bool:
         """Whether nobody works for it any more, or its answer has not been read in time."""
         if not self.total_outbufs_len:
             self._unread_since = 0.0
-            return not self.requests and self._begun < now - LIFE
+            return not self.requests and self._begun < now - life
         self._unread_since = self._unread_since or now
-        return self._unread_since < now - LIFE
+        return self._unread_since < now - life
 
 
 class Server(TcpWSGIServer):
-    """Serves an application on a bound socket until it is told to stop."""
+    """Serves an application on a bound socket until `stop` is called."""
 
     channel_class = _Channel
 
-    def __init__(self, application: WSGIApplication, listener: socket.socket) -> None:
-        adjustments = Adjustments(
-            sockets=[listener],
-            threads=THREADS,
-            connection_limit=CONNECTIONS,
-            channel_timeout=int(LIFE),
-            cleanup_interval=_CLEANUP,
-            max_request_header_size=_HEADERS,
-            max_request_body_size=_BODY,
-            inbuf_overflow=_IN_MEMORY,
-            outbuf_overflow=_IN_MEMORY,
-            asyncore_use_poll=True,
-            log_socket_errors=False,
-            clear_untrusted_proxy_headers=True,
-            ident=None,
-        )
+    def __init__(
+        self, application: WSGIApplication, listener: socket.socket, limits: Limits
+    ) -> None:
         dispatcher = ThreadedTaskDispatcher()
-        dispatcher.set_thread_count(THREADS)
-        self._listener, self._stopping = listener, False
-        self._next_look = 0.0
-        place = (listener.family, listener.type, listener.proto, listener.getsockname())
+        dispatcher.set_thread_count(limits.threads)
+        self._listener, self._limits = listener, limits
+        self._sockets: dict[int, Any] = {}
+        self._stopping, self._next_look = False, 0.0
         super().__init__(
             application,
-            map={},
+            map=self._sockets,
             _sock=listener,
             dispatcher=dispatcher,
-            adj=adjustments,
-            sockinfo=place,
+            adj=_adjustments(listener, limits),
+            sockinfo=(listener.family, listener.type, listener.proto, listener.getsockname()),
             bind_socket=False,
         )
 
     def stop(self) -> None:
-        """Let `run` end; may be called by a signal handler."""
+        """Let `run` end within half a second; may be called by a signal handler."""
         self._stopping = True
-        self.pull_trigger()
 
     def run(self) -> None:
         """Serve until it is stopped; takes no more connections then."""
         while not self._stopping:
-            self.asyncore.loop(timeout=_CLEANUP, use_poll=True, map=self._channels(), count=1)
+            self.asyncore.loop(timeout=_WAKE, use_poll=True, map=self._sockets, count=1)
             self._close_old(time.monotonic())
         self.accepting = False
         self._listener.close()
@@ -160,7 +148,8 @@ class Server(TcpWSGIServer):
         """What waitress calls for each new connection; with an OSError it is dropped."""
         super().set_socket_options(conn)
         who = caller(conn.getpeername()[0])
-        if sum(who == caller(channel.addr[0]) for channel in self._open()) >= CONNECTIONS_OF_ONE:
+        others = sum(who == caller(channel.addr[0]) for channel in self._open())
+        if others >= self._limits.connections_of_one:
             conn.close()
             raise ConnectionAbortedError
 
@@ -173,7 +162,7 @@ class Server(TcpWSGIServer):
             return
         self._next_look = now + _CLEANUP
         for channel in self._open():
-            if channel.is_over(now):
+            if channel.is_over(now, self._limits.life):
                 # Not will_close, which waits until the caller takes something.
                 channel.handle_close()
 
@@ -181,13 +170,27 @@ class Server(TcpWSGIServer):
         channels: Any = self.active_channels
         return list(channels.values())
 
-    def _channels(self) -> Any:
-        """All sockets of this server, as waitress keeps them."""
-        return self._map  # type: ignore[attr-defined]
+
+def _adjustments(listener: socket.socket, limits: Limits) -> Adjustments:
+    return Adjustments(
+        sockets=[listener],
+        threads=limits.threads,
+        connection_limit=limits.connections,
+        channel_timeout=int(limits.life),
+        cleanup_interval=int(_CLEANUP),
+        max_request_header_size=limits.headers,
+        max_request_body_size=limits.body,
+        inbuf_overflow=_IN_MEMORY,
+        outbuf_overflow=_IN_MEMORY,
+        asyncore_use_poll=True,
+        log_socket_errors=False,
+        clear_untrusted_proxy_headers=True,
+        ident=None,
+    )
 
 
 def silence_waitress() -> None:
-    """Let waitress log nothing: all it has to say is what broken requests make it say."""
+    """Let waitress log nothing: all it logs is what broken requests make it log."""
     logger = logging.getLogger("waitress")
     logger.propagate = False
     logger.handlers = [logging.NullHandler()]
