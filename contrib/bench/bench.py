@@ -33,7 +33,7 @@ GENERATOR: Final = Path(__file__).with_name("make_cluster.py")
 CONFIG: Final = '[history]\nkeep = 0\n[log]\nfile = ""\n'
 ENVIRONMENT: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 """as Ganeti's node daemon gives it"""
-#: Tells what Steward runs with; an editable installation starts more slowly than a plain one.
+#: Prints the environment of Steward; an editable installation starts more slowly than a plain one.
 LIBRARIES: Final = """
 import platform, numpy, orjson, pluggy, ganeti_steward.core as core
 plain = "-packages" in core.__file__
@@ -66,8 +66,8 @@ class Bench:
         steward, hail = self._programs(case)
         skipped = case.why_no_hail(nodes, self.slow) if hail else "left out"
         programs = [steward] if skipped or not hail else [hail, steward]
-        asked = str(text if case.tool else file)
-        *first, last = alternate(programs, asked, self.times, self.warm_up)
+        request_file = str(text if case.tool else file)
+        *first, last = alternate(programs, request_file, self.times, self.warm_up)
         other = case.tool.program if case.tool else "hail"
         series = first[0] if first else Series(skipped=skipped)
         return Row(case.name, nodes, count_instances(file), series, last, other)
@@ -93,7 +93,7 @@ class Bench:
 def make_input(file: Path, options: Sequence[str], text: Path | None = None) -> None:
     """Write a cluster and request; the cluster alone in htools' format, too.
 
-    A process of its own does it: a child's peak memory as the kernel tells it is never
+    A separate process does it: a child's peak memory as the kernel reports it is never
     below that of the process that started it, so this one has to stay small.
     """
     also = [] if text is None else ["--text", str(text)]

@@ -29,7 +29,7 @@ class Tool:
 class Case:
     """One kind of request on clusters of growing size, 10 instances per node.
 
-    What is said of hail holds for the tool where there is one.
+    What this page states about hail applies to the tool where there is one.
     """
 
     name: str

@@ -101,12 +101,12 @@ def alternate(programs: Sequence[Program], file: str, times: int, warm_up: bool)
             results.runs.append(first)
     for _ in range(times):
         for program, results in zip(programs, series, strict=True):
-            if not _is_settled(results):
+            if not _is_stable(results):
                 results.runs.append(program.run(file))
     return series
 
 
-def _is_settled(series: Series) -> bool:
+def _is_stable(series: Series) -> bool:
     return any(run.fault or run.cpu > LONG_RUN for run in series.runs)
 
 

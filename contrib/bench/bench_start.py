@@ -57,7 +57,7 @@ def _parts(steward: Program) -> list[Program]:
 
 
 def interpreter(script: str) -> str:
-    """The Python that runs a console script; empty where its first line does not tell."""
+    """The Python that runs a console script; empty if its first line does not name it."""
     with open(script, "rb") as file:
         first = file.readline().decode(errors="replace").strip()
     path = first.removeprefix("#!")

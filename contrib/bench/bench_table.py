@@ -15,9 +15,9 @@ HEADINGS: Final = (
     "nodes",
     "instances",
     "hail CPU s",
-    "growth",
+    "exponent",
     "Steward CPU s",
-    "growth",
+    "exponent",
     "ratio",
     "hail MiB",
     "Steward MiB",
@@ -78,9 +78,9 @@ def _cells(row: Row, before: Row | None, floor: int) -> tuple[str, ...]:
         str(row.nodes),
         str(row.instances),
         cpu_seconds(hail),
-        _growth(row, before, lambda row: row.hail),
+        _exponent(row, before, lambda row: row.hail),
         cpu_seconds(steward),
-        _growth(row, before, lambda row: row.steward),
+        _exponent(row, before, lambda row: row.steward),
         NONE if row.ratio is None else f"{row.ratio:.3g}",
         _mebibytes(hail, floor),
         _mebibytes(steward, floor),
@@ -97,7 +97,7 @@ def cpu_seconds(series: Series) -> str:
     return f"{series.cpu:.3f}" if series.cpu < 10 else f"{series.cpu:.1f}"
 
 
-def _growth(row: Row, before: Row | None, series: Callable[[Row], Series]) -> str:
+def _exponent(row: Row, before: Row | None, series: Callable[[Row], Series]) -> str:
     """The exponent x of n^x from the size before."""
     now, then = series(row).cpu, before and series(before).cpu
     if not before or not now or not then or row.nodes == before.nodes:

@@ -19,7 +19,7 @@ from cluster_parts import (
     LOCAL,
     NODE_SHAPES,
     SERVICE_TAG,
-    Guest,
+    Demand,
     Json,
     Node,
     Shape,
@@ -250,19 +250,19 @@ class _Placer:
         for _ in range(want * 20 + 100):
             if len(instances) >= want:
                 break
-            guest = self._draw()
-            place = self._find_place(guest) if guest else []
-            if not guest or not place:
+            demand = self._draw()
+            place = self._find_place(demand) if demand else []
+            if not demand or not place:
                 continue
-            self._settle(guest, place)
+            self._settle(demand, place)
             number = len(instances) + 1
-            entry = instance_entry(guest, place, number, args.hypervisor)
+            entry = instance_entry(demand, place, number, args.hypervisor)
             if args.forthcoming and self._rng.random() < args.forthcoming:
                 entry["forthcoming"] = True
             instances[f"inst{number:05d}.{args.domain}"] = entry
         return instances
 
-    def _draw(self) -> Guest | None:
+    def _draw(self) -> Demand | None:
         """A random instance; None when it does not fit into the group drawn for it."""
         args, rng = self._args, self._rng
         template = pick_weighted(rng, self._mix)
@@ -281,7 +281,7 @@ class _Placer:
             # Always 1; drawn, because every draw moves the ones after it.
             spindles = [rng.randrange(1, 2) for _ in sizes]
         total = disk_space(template, sizes)
-        return Guest(template, memory, vcpus, sizes, total, group, state, tags, spindles)
+        return Demand(template, memory, vcpus, sizes, total, group, state, tags, spindles)
 
     def _disk_count(self, template: str) -> int:
         if template == "diskless":
@@ -305,68 +305,68 @@ class _Placer:
             tags.append(f"owner:team{rng.randrange(5)}")
         return tags
 
-    def _find_place(self, guest: Guest) -> list[Node]:
+    def _find_place(self, demand: Demand) -> list[Node]:
         """The emptiest of a few nodes (or pair of nodes) that can take it; else nothing."""
         choices = self._args.choices
-        primaries = [n for n in self._sample(guest, choices + 2) if self._can_run(guest, n)]
+        primaries = [n for n in self._sample(demand, choices + 2) if self._can_run(demand, n)]
         if not primaries:
             return []
         primary = max(primaries[:choices], key=lambda n: n.headroom() / n.mem)
-        if guest.template != "drbd":
+        if demand.template != "drbd":
             return [primary]
-        sample = self._sample(guest, choices + 3)
-        secondaries = [n for n in sample if self._can_mirror(guest, n, primary)]
+        sample = self._sample(demand, choices + 3)
+        secondaries = [n for n in sample if self._can_mirror(demand, n, primary)]
         if not secondaries:
             return []
         best = max(secondaries[:choices], key=lambda n: (n.headroom() - n.reserve()) / n.mem)
         return [primary, best]
 
-    def _sample(self, guest: Guest, count: int) -> list[Node]:
-        members = self._members[guest.group]
+    def _sample(self, demand: Demand, count: int) -> list[Node]:
+        members = self._members[demand.group]
         return self._rng.sample(members, min(len(members), count))
 
-    def _can_run(self, guest: Guest, node: Node) -> bool:
+    def _can_run(self, demand: Demand, node: Node) -> bool:
         args = self._args
-        if node.headroom() - guest.memory <= node.reserve():
+        if node.headroom() - demand.memory <= node.reserve():
             return False
-        if guest.local and not self._can_store(guest, node):
+        if demand.local and not self._can_store(demand, node):
             return False
-        if node.vcpus + guest.vcpus > args.vcpu_ratio * node.cpu * args.cpu_margin:
+        if node.vcpus + demand.vcpus > args.vcpu_ratio * node.cpu * args.cpu_margin:
             return False
-        return args.allow_conflicts or node.services.isdisjoint(guest.services)
+        return args.allow_conflicts or node.services.isdisjoint(demand.services)
 
-    def _can_mirror(self, guest: Guest, node: Node, primary: Node) -> bool:
-        if node is primary or not self._can_store(guest, node):
+    def _can_mirror(self, demand: Demand, node: Node, primary: Node) -> bool:
+        if node is primary or not self._can_store(demand, node):
             return False
-        needed = node.peers.get(primary.name, 0) + guest.memory
+        needed = node.peers.get(primary.name, 0) + demand.memory
         return node.headroom() > max(node.reserve(), needed)
 
-    def _can_store(self, guest: Guest, node: Node) -> bool:
-        if node.disk_used + guest.disk_total >= node.disk:
+    def _can_store(self, demand: Demand, node: Node) -> bool:
+        if node.disk_used + demand.disk_total >= node.disk:
             return False
         if node.exclusive:
-            return node.spindles_free >= guest.spindle_total
+            return node.spindles_free >= demand.spindle_total
         most = node.spindles * self._args.spindle_ratio
-        return node.spindle_use + guest.spindle_use <= most
+        return node.spindle_use + demand.spindle_use <= most
 
-    def _settle(self, guest: Guest, place: Sequence[Node]) -> None:
+    def _settle(self, demand: Demand, place: Sequence[Node]) -> None:
         """Book the instance on its nodes."""
         primary = place[0]
-        self._used[guest.group] += guest.memory
-        primary.mem_planned += guest.memory
-        if guest.state == "up":
-            primary.mem_up += guest.memory
-        if guest.state != "offline":
-            primary.vcpus += guest.vcpus
-        primary.services.update(guest.services)
-        if guest.local:
+        self._used[demand.group] += demand.memory
+        primary.mem_planned += demand.memory
+        if demand.state == "up":
+            primary.mem_up += demand.memory
+        if demand.state != "offline":
+            primary.vcpus += demand.vcpus
+        primary.services.update(demand.services)
+        if demand.local:
             for node in place:
-                node.disk_used += guest.disk_total
-                node.spindle_use += guest.spindle_use
-                node.spindles_free -= guest.spindle_total
-        if guest.state != "offline":
+                node.disk_used += demand.disk_total
+                node.spindle_use += demand.spindle_use
+                node.spindles_free -= demand.spindle_total
+        if demand.state != "offline":
             for node in place[1:]:
-                node.peers[primary.name] = node.peers.get(primary.name, 0) + guest.memory
+                node.peers[primary.name] = node.peers.get(primary.name, 0) + demand.memory
 
 
 def _forget_forthcoming(instances: Json, nodes: Sequence[Node]) -> None:

@@ -87,7 +87,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Guest:
+class Demand:
     """One instance before it has a place."""
 
     template: str
@@ -145,14 +145,14 @@ def disk_space(template: str, sizes: Sequence[int]) -> int:
     return sum(sizes) + (DRBD_META * len(sizes) if template == "drbd" else 0)
 
 
-def instance_entry(guest: Guest, place: Sequence[Node], number: int, hypervisor: str) -> Json:
+def instance_entry(demand: Demand, place: Sequence[Node], number: int, hypervisor: str) -> Json:
     mac = f"aa:00:00:{number >> 16 & 255:02x}:{number >> 8 & 255:02x}:{number & 255:02x}"
     return {
-        "tags": guest.tags,
-        "admin_state": guest.state,
-        "vcpus": guest.vcpus,
-        "memory": guest.memory,
-        "spindle_use": guest.spindle_use,
+        "tags": demand.tags,
+        "admin_state": demand.state,
+        "vcpus": demand.vcpus,
+        "memory": demand.memory,
+        "spindle_use": demand.spindle_use,
         "os": "debootstrap+default",
         "nodes": [node.name for node in place],
         "nics": [make_nic(mac)],
@@ -160,15 +160,15 @@ def instance_entry(guest: Guest, place: Sequence[Node], number: int, hypervisor:
             {
                 "size": size,
                 "mode": "rw",
-                "spindles": guest.spindles[at] if guest.spindles else None,
-                "dev_type": guest.template,
+                "spindles": demand.spindles[at] if demand.spindles else None,
+                "dev_type": demand.template,
             }
-            for at, size in enumerate(guest.disks)
+            for at, size in enumerate(demand.disks)
         ],
-        "disk_template": guest.template,
-        "disks_active": guest.state == "up",
+        "disk_template": demand.template,
+        "disks_active": demand.state == "up",
         "hypervisor": hypervisor,
-        "disk_space_total": guest.disk_total,
+        "disk_space_total": demand.disk_total,
     }
 
 
@@ -204,7 +204,7 @@ def node_entry(node: Node, at: int) -> Json:
 
 
 def _runtime_figures(node: Node) -> Json:
-    """What only a node that answers can tell."""
+    """Figures that only a node that answers can report."""
     return {
         "total_memory": node.mem,
         "reserved_memory": node.reserved,

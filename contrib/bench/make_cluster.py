@@ -29,7 +29,7 @@ __all__ = ["build", "main", "make_request", "parser", "to_text"]
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Keeps the examples' lines and tells the defaults."""
+    """Keeps the lines of the examples and shows the defaults."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -103,7 +103,7 @@ def _add_instances(to: argparse.ArgumentParser) -> None:
         "--desired-location",
         type=float,
         default=0.0,
-        help="share that wishes for a rack (implies rack tags)",
+        help="share that prefers a rack (implies rack tags)",
     )
     add("--cpu-margin", type=float, default=1.0, help="part of the vCPU ratio that is used")
     add(

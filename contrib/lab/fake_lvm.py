@@ -125,7 +125,7 @@ def lv_rows(node: Object, *, segments: bool) -> list[Row]:
 
 
 def in_use(node: Object, key: str) -> bool:
-    """Open by DRBD, or (as far as Ganeti's links tell) by a running instance."""
+    """Open by DRBD, or (as far as Ganeti's links show) by a running instance."""
     path = f"/dev/{key}"
     if any(m["disk"] and path in m["disk"].values() for m in node["minors"].values()):
         return True

@@ -43,7 +43,7 @@ def commands() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def agent(commands: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
-    """It tells the page's report, however old that is by now."""
+    """It serves the page's report, however old that is by now."""
     options = ("--repair-directory", str(commands))
     settings = f"repair = true; max-age = {7 * 86400}"
     with running(tmp_path_factory.mktemp("page"), *options, settings=settings) as agent:
@@ -60,11 +60,11 @@ def calls() -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(("method", "path", "answer"), calls())
 def test_calls(agent: Agent, method: str, path: str, answer: str) -> None:
-    told = agent.ask(method, path, caller="127.0.0.5").body.decode().rstrip("\n")
+    served = agent.ask(method, path, caller="127.0.0.5").body.decode().rstrip("\n")
     if not answer.startswith("{"):
-        assert told == answer
+        assert served == answer
         return
-    # It tells this node's report only.
+    # It serves this node's report only.
     shown = json.loads(answer) | {"node_name": this_node().name}
     report = agent.write_report(**{name: shown[name] for name in ("data", "node", "node_name")})
     expected = json.dumps(

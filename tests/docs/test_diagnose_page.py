@@ -1,4 +1,4 @@
-"""The page on the diagnosis tells what is true; its examples and the files in contrib work."""
+"""The page on the diagnosis is correct; its examples and the files in contrib work."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_words() -> None:
     assert f"| {EXIT_BUSY} | another run is under way" in PAGE
 
 
-def test_every_option_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_option_is_described(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["diagnose", "--help"])
     options = set(re.findall(r"(?<![-\w])--[a-z-]+", capsys.readouterr().out))
@@ -83,8 +83,8 @@ def test_cron() -> None:
     schedule, user, command = re.fullmatch(r"((?:\S+ ){5})(\S+) (.*)", job).groups()  # type: ignore[union-attr]
     assert (schedule.split(), user) == (["*/5", "*", "*", "*", "*"], "root")
     # Nothing is run, and so nothing mailed, when Steward has been taken away.
-    guard, _, command = command.partition(" || ")
-    assert guard == f"test ! -x {PROGRAM}"
+    condition, _, command = command.partition(" || ")
+    assert condition == f"test ! -x {PROGRAM}"
     command, _, target = command.partition(" > ")
     assert (called(command), target) == (["diagnose"], "/dev/null 2>&1")
 
@@ -97,7 +97,7 @@ def test_the_cron_file_is_read_and_silent(tmp_path: Path) -> None:
     assert text.endswith("\n")
     job = text.splitlines()[-1].split(maxsplit=6)[6]
     # Where nothing is installed, and where the program has much to say.
-    loud = program(tmp_path, "gnt-steward", "echo told; echo failed >&2; exit 1\n")
+    loud = program(tmp_path, "gnt-steward", "echo printed; echo failed >&2; exit 1\n")
     for path, status in ((str(tmp_path / "none"), 0), (loud, 1)):
         done = subprocess.run(
             ["/bin/sh", "-c", job.replace(PROGRAM, path)], check=False, capture_output=True

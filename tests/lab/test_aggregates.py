@@ -48,7 +48,7 @@ def refused(lab: Lab, name: str, tags: str, options: str = "-t diskless") -> str
 
 
 def listed(lab: Lab) -> dict[str, set[str]]:
-    """Aggregate -> nodes, as the command tells."""
+    """Aggregate -> nodes, as the command prints them."""
     text = lab.ok(f"{STEWARD} aggregate list -o name,nodes --no-headers --separator='|'").text
     rows = [line.split("|") for line in text.splitlines()]
     return {name: {*nodes.split(",")} - {"-"} for name, nodes in rows}
@@ -78,7 +78,7 @@ def test_the_reservation_story(lab: Lab, to: Ways) -> None:
     # Step 4: who does not is on none of them, nor in the free pool.
     others = [add(lab, f"other{number}") for number in range(3)]
     assert {*others} <= {*DEFAULT_GROUP}
-    # Whoever was on these nodes before stays, and is told; the new ones are right.
+    # Instances that were on these nodes before stay, and are reported; the new ones are right.
     done = lab.fails(f"{STEWARD} aggregate check")
     assert "instance drbd4.lab would not be placed on node7.lab as secondary today: " in done.text
     assert not any(f"{who}{n}.lab" in done.text for who in ("mine", "other") for n in range(3))
@@ -124,7 +124,7 @@ def test_one_of_two_at_the_same_time(lab: Lab, to: Ways) -> None:
         assert status == 0 or "nothing is changed" in text
 
 
-def test_a_squatter_is_told(lab: Lab) -> None:
+def test_an_instance_that_may_not_be_there_is_reported(lab: Lab) -> None:
     reserved(lab)
     lab.ok(f"{ADD} -t diskless -n node5.lab squatter.lab")
     done = lab.fails(f"{STEWARD} aggregate check")

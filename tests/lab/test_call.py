@@ -80,7 +80,7 @@ def test_environment(lab: Lab) -> None:
 
 
 def test_log_and_history(lab: Lab) -> None:
-    """One line and one entry per call; what a request tells is for root only."""
+    """One line and one entry per call; only root can read the request."""
     before = lab.log.read_text() if lab.log.exists() else ""
 
     call = lab.fails(f"{ADD} -B memory=32000 -t diskless logged.lab").call
@@ -112,14 +112,14 @@ def test_broken_configuration(lab: Lab, text: str, fault: str) -> None:
     finally:
         lab.configure()
 
-    said = (
+    printed = (
         "Failure: command execution error:\n"
         "Failure while running the iallocator script: iallocator module 'steward' failed: exited "
         "with exit code 1, output 'Error: configuration /etc/ganeti/steward.toml: "
     )
-    assert said + fault in done.text, str(done)
+    assert printed + fault in done.text, str(done)
     # The sentence ends there, and so does Ganeti's own one.
-    assert done.text.partition(said)[2].count("\n") == 2
+    assert done.text.partition(printed)[2].count("\n") == 2
     assert done.text.endswith("\n'\n")
 
 

@@ -52,7 +52,7 @@ def test_hail_answers(lab: Lab) -> None:
     assert call.info.startswith("Request successful: Selected group: ")
 
 
-def test_hail_cannot_be_asked(lab: Lab) -> None:
+def test_hail_cannot_be_called(lab: Lab) -> None:
     """An option hail does not know ends it; Ganeti gets an answer all the same."""
     lab.configure(f'[allocators]\nallocate = ["{HAIL} --frob", "balanced"]\n')
     lab.add("-t diskless", "chain2.lab")

@@ -76,7 +76,7 @@ def test_jobs_run(lab: Lab, to: Ways, way: str) -> None:
         for state in ("queued", "success"):
             assert f"set {number}/2 job " in done.text
             assert f" {name}: migrate to {rows[name]}: {state}\n" in done.text
-    # The job queue tells who did it and why.
+    # The job queue shows who submitted it and why.
     (trail,) = lab.query("gnt-job list -o ops")[-1:]
     assert "group-evacuate rack3" in trail
 

@@ -96,9 +96,9 @@ def parts(cluster: Cluster) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("template", ["drbd", "file", "diskless"])
 def test_snapshots(lab: Lab, to: Ways, template: str) -> None:
-    told = read_cluster(message(lab, template))
+    sent = read_cluster(message(lab, template))
     luxi, rapi = read(lab, to.luxi, template), read(lab, to.rapi, template, node=2)
-    assert parts(luxi) == parts(rapi) == parts(told)
+    assert parts(luxi) == parts(rapi) == parts(sent)
     # Each template has figures of its own.
     disk = {"drbd": 500001, "file": 1048576, "diskless": 0}[template]
     assert luxi.nodes[0].total_disk == disk
@@ -134,16 +134,16 @@ def test_place(lab: Lab, to: Ways, options: str, template: str) -> None:
     assert lab.ok(f"{command} {to.luxi}").text == expected
     assert lab.ok(f"{command} {to.rapi}").text == expected
     assert lab.ok(f"-n 2 {command} {to.rapi}").text == expected
-    # On the master nothing need be said.
+    # On the master no option is needed.
     assert lab.ok(command).text == expected
 
 
 def test_place_is_where_ganeti_puts_it(lab: Lab, to: Ways) -> None:
     wanted = "-t diskless -B memory=512,vcpus=1"
-    told = json.loads(lab.ok(f"{STEWARD} place {wanted} --json {to.rapi} placed.lab").text)
+    answer = json.loads(lab.ok(f"{STEWARD} place {wanted} --json {to.rapi} placed.lab").text)
     done = lab.add("-t diskless", "placed.lab")
-    assert told["result"] == done.call.nodes
-    assert f"Request successful: {told['info']}" == done.call.info
+    assert answer["result"] == done.call.nodes
+    assert f"Request successful: {answer['info']}" == done.call.info
     lab.remove("placed.lab")
 
 
@@ -173,16 +173,16 @@ def test_a_node_that_does_not_answer(lab: Lab, to: Ways) -> None:
 
 
 def test_disk_figures_of_a_template_that_is_not_the_first(lab: Lab, to: Ways) -> None:
-    """Nodes then have to be asked by a job; Ganeti asks them for its own message."""
+    """Then a job must query the nodes; Ganeti queries them for its own message."""
     lab.ok("gnt-cluster modify --enabled-disk-templates file,drbd,plain,diskless,sharedfile,ext")
     try:
-        told = read_cluster(message(lab, "drbd"))
-        assert told.nodes[0].total_disk == 500001
-        assert parts(read(lab, to.luxi, "drbd")) == parts(told)
-        assert parts(read(lab, to.rapi, "drbd")) == parts(told)
+        sent = read_cluster(message(lab, "drbd"))
+        assert sent.nodes[0].total_disk == 500001
+        assert parts(read(lab, to.luxi, "drbd")) == parts(sent)
+        assert parts(read(lab, to.rapi, "drbd")) == parts(sent)
         # Without a template: the one of the instances whose space counts, which all are DRBD's.
-        assert parts(read(lab, to.luxi)) == parts(told)
-        assert {*DRBD} <= told.instance_index.keys()
+        assert parts(read(lab, to.luxi)) == parts(sent)
+        assert {*DRBD} <= sent.instance_index.keys()
     finally:
         lab.ok(
             "gnt-cluster modify --enabled-disk-templates drbd,plain,file,diskless,sharedfile,ext"

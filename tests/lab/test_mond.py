@@ -43,7 +43,7 @@ def _reports(lab: Lab) -> dict[str, dict[str, object]]:
         time.sleep(1)
 
 
-def test_all_nodes_are_asked(lab: Lab) -> None:
+def test_all_nodes_are_queried(lab: Lab) -> None:
     live = set(_reports(lab)) - {NOT_VM_CAPABLE}
     lab.ok("gnt-cluster modify --default-iallocator-params=mond=yes")
 
@@ -51,8 +51,8 @@ def test_all_nodes_are_asked(lab: Lab) -> None:
 
     assert call.arguments == ["--mond=yes"]
     assert "CPU load" not in call.info
-    told = f"INFO CPU load of {len(live)} nodes used (cpu-avg-load)"
-    assert told in lab.log.read_text()
+    note = f"INFO CPU load of {len(live)} nodes used (cpu-avg-load)"
+    assert note in lab.log.read_text()
 
 
 def test_one_daemon_that_does_not_run(lab: Lab, silent: str) -> None:
@@ -65,7 +65,7 @@ def test_one_daemon_that_does_not_run(lab: Lab, silent: str) -> None:
     assert f"WARNING {note}" in lab.log.read_text()
 
 
-def test_load_of_guests_where_there_is_no_xen(lab: Lab) -> None:
+def test_load_of_instances_without_xen(lab: Lab) -> None:
     lab.add("-t diskless", "mond3.lab")
     lab.ok("gnt-cluster modify --default-iallocator-params=-mond,-mond-xen")
 

@@ -44,7 +44,7 @@ def test_evacuate_primaries(lab: Lab, residents: list[str]) -> None:
 
 
 def test_evacuate_nothing_when_one_cannot_go(lab: Lab, residents: list[str]) -> None:
-    """Ganeti then moves none of them, and tells the reason."""
+    """Ganeti then moves none of them, and prints the reason."""
     lab.do(lab.create("local.lab", NODE, "file"))
     try:
         done = lab.fails(f"gnt-node evacuate -f -p -I steward {NODE}")

@@ -74,7 +74,7 @@ def default_as_last_resort(lab: Lab) -> Iterator[None]:
 
 @pytest.mark.usefixtures("default_as_last_resort")
 def test_recreate_disks(lab: Lab) -> None:
-    """Ganeti asks as if for a new instance, under the name of the one it is about.
+    """Ganeti sends the request of a new instance, with the name of the existing one.
 
     It has locked that one's group only, and breaks when it is sent to another.
     """

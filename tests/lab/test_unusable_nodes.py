@@ -1,4 +1,4 @@
-"""Nodes that may not take instances, and of which Ganeti tells less."""
+"""Nodes that may not take instances, and of which Ganeti reports less."""
 
 from __future__ import annotations
 

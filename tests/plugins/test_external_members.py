@@ -56,7 +56,7 @@ def test_hail_answers(site: Site, capture: Capture, kind: str) -> None:
     site.configure(more=chain(kind, command(need_hail()), "balanced"))
     answer = hail(message, site.path)
     assert answer["success"] is True
-    # hail has said so itself, and it is not said twice.
+    # hail has printed it itself, and it is not printed twice.
     assert answer["info"].startswith("Request successful: ")
     assert site.run(message) == answer
 
@@ -75,7 +75,7 @@ def test_hail_refuses_and_balanced_answers(site: Site, seed: int) -> None:
     assert site.run(message) == {"success": False, "info": reason, "result": []}
 
 
-def test_the_log_tells_who_was_passed_over(site: Site) -> None:
+def test_the_log_names_the_allocator_that_gave_no_full_answer(site: Site) -> None:
     """A refusal and a fault; nothing where the first one answers."""
     site.log = str(site.path / "steward.log")
     passed_over = f"allocator=command:{need_hail()} gave no full answer, the next is asked: "
@@ -191,7 +191,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("case", FAULTS)
 def test_faults(site: Site, capture: Capture, case: str) -> None:
-    """Each names the program and what was wrong, and the next member is asked."""
+    """Each names the program and the fault, and the next member is called."""
     source, fault = FAULTS[case]
     message = capture("allocate-drbd")
     site.configure()
@@ -316,7 +316,7 @@ def evacuation(site: Site, name: str, moved: list[str], failed: list[str]) -> st
 
 
 def test_partial_evacuation(site: Site, capture: Capture) -> None:
-    """Ganeti moves nothing when one fails, so the others are asked; the best one counts."""
+    """Ganeti moves nothing when one fails, so the others are called; the best one counts."""
     message = capture("node-evacuate-all-drbd")
     one, two, three = message["request"]["instances"]
     none = evacuation(site, "none", [], [one, two, three])
@@ -334,7 +334,7 @@ def test_partial_evacuation(site: Site, capture: Capture) -> None:
 
 
 def test_a_request_without_a_message(site: Site, capture: Capture) -> None:
-    """Made from a live cluster, there is nothing to hand on; plugins are asked as ever."""
+    """A request made from a live cluster has no message to pass on; plugins run as usual."""
     cluster, request = read_message(json.dumps(capture("allocate-drbd")).encode())
     site.configure(more=chain("allocate", command(need_hail()), "balanced"))
     with_hail = load_config(str(site.config_file))

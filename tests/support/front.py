@@ -77,9 +77,9 @@ class Front:
             status = cli.main(arguments)
         except SystemExit as err:
             status = err.code if isinstance(err.code, int) else 1
-        told = self.capsys.readouterr()
-        assert "Traceback" not in told.err
-        return Done(status, told.out, told.err)
+        printed = self.capsys.readouterr()
+        assert "Traceback" not in printed.err
+        return Done(status, printed.out, printed.err)
 
     def run(self, *arguments: str, stdin: str = "", **environment: str) -> Done:
         """``gnt-steward`` as a process."""

@@ -25,7 +25,7 @@ LABS: Final = len(_LABS) + 1
 
 
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Each test is given to whoever is free, but tests that share a lab to one worker."""
+    """Gives each test to a free worker, but tests that share a lab to the same one."""
 
     def _split_scope(self, nodeid: str) -> str:
         """The name of what is not divided between workers; the largest ones come first."""

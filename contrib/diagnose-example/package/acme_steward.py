@@ -43,7 +43,7 @@ class Settings(NamedTuple):
 
 
 class AcmeRaid:
-    """Asks acmecli, and says how each controller, volume and drive is."""
+    """Reports the state of each controller, volume and drive that acmecli shows."""
 
     CONFIG = Settings
 
@@ -56,7 +56,7 @@ class AcmeRaid:
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
-        """Say how everything is that acmecli shows."""
+        """Return the state of every part that acmecli shows."""
         if not machine.has(PROGRAM):
             yield NotApplicable(NAME, f"there is no {PROGRAM}")
             return
@@ -68,10 +68,10 @@ class AcmeRaid:
         if not lines:
             yield Unknown(NAME, f"{PROGRAM} shows nothing")
         for line in lines:
-            yield self._told(line)
+            yield self._result(line)
 
-    def _told(self, line: str) -> CheckResult:
-        """How one part is: kind, number, name, state, and what changes by itself."""
+    def _result(self, line: str) -> CheckResult:
+        """One line: kind, number, name, state, and fields that change by themselves."""
         kind, number, name, state, *_ = [*line.split(), "", "", "", ""]
         if kind not in FINE or not number.isdigit() or not state:
             return Unknown(NAME, f"{PROGRAM} shows a line that is not understood")

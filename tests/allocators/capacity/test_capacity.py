@@ -235,7 +235,7 @@ def test_bound() -> None:
 
 
 def test_groups() -> None:
-    """A named group, the order of alloc_policy, and groups nobody may use unasked."""
+    """A named group, the order of alloc_policy, and groups that may only be used when named."""
     message = cluster("--mix=drbd=1", "--groups=2", "--nodes=8")
     uuids = list(message["nodegroups"])
     group_of = {name: node["group"] for name, node in message["nodes"].items()}

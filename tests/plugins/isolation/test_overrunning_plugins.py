@@ -118,7 +118,7 @@ def test_next_allocator(site: Site, capture: Capture) -> None:
 
 
 def test_limit_of_the_allocator_ends_first(site: Site, capture: Capture) -> None:
-    """The plugin at work is named, not the allocator that asked it."""
+    """The running plugin is named, not the allocator that called it."""
     hanging(site, "steward_constrain", HANGING["sleep"])
     site.configure("endless", limit=60, more="[allocators]\ntime-limit = 1\n")
     info = site.refused(capture("allocate-drbd"))

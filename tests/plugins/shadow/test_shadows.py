@@ -139,9 +139,9 @@ def test_several_in_order(site: Site, capture: Capture) -> None:
     configure(site, "allocate", *names)
     found = compared(site, capture("allocate-drbd"), len(names))
     assert [line["shadow"] for line in found] == [*names[:3], f"'{names[3]}'"]
-    told = [(line["same"], line["theirs"]) for line in found]
-    assert told[1:] == [("no", "not-mine"), ("yes", found[0]["ours"]), ("no", "failed")]
-    assert told[0][1] == "node1.lab/node2.lab"
+    outcomes = [(line["same"], line["theirs"]) for line in found]
+    assert outcomes[1:] == [("no", "not-mine"), ("yes", found[0]["ours"]), ("no", "failed")]
+    assert outcomes[0][1] == "node1.lab/node2.lab"
     fault = "command:/nonexistent/program -x: cannot be used: No such file or directory"
     assert [line["info"] for line in found] == [None, "-", None, fault]
 

@@ -1,4 +1,4 @@
-"""A running cluster made of an iallocator message: what luxid and RAPI would tell of it."""
+"""A running cluster made of an iallocator message: what luxid and RAPI would answer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Ganeti:
         self.instances = [_instance(*item) for item in message["instances"].items()]
         self.nodes = [_node(name, node, self.instances) for name, node in message["nodes"].items()]
         self.storage: dict[int, list[list[Any]]] = {}
-        """job -> what nodes tell of their storage"""
+        """job -> what nodes report about their storage"""
 
     def rows(self, what: str) -> list[Row]:
         """All objects of a kind."""
@@ -84,13 +84,13 @@ class Ganeti:
             return 200, {"data": data}
         if parts[0] == "jobs":
             job = int(parts[1])
-            told = {"status": "success", "opstatus": ["success"], "opresult": [self.storage[job]]}
-            return 200, told
+            answer = {"status": "success", "opstatus": ["success"], "opresult": [self.storage[job]]}
+            return 200, answer
         if parts[2:] == ["storage"]:
             kind = query.split("storage_type=")[1].split("&")[0]
             return 200, str(self._storage_job(kind, [parts[1]]))
         assert query == "bulk=1"
-        # Whether an instance is forthcoming is not told here.
+        # This answer does not contain whether an instance is forthcoming.
         known = (
             {k: v for k, v in row.items() if k != "forthcoming"} for row in self.rows(parts[0][:-1])
         )
@@ -140,11 +140,11 @@ def _node(name: str, node: Message, instances: Sequence[Row]) -> Row:
     }
     if row["mfree"] is not None:
         # Ganeti takes off what instances could still grow to; the node does not know of it.
-        row["mfree"] += sum(_growth(i) for i in instances if i["pnode"] == name)
+        row["mfree"] += sum(_added_memory(i) for i in instances if i["pnode"] == name)
     return row
 
 
-def _growth(instance: Row) -> int:
+def _added_memory(instance: Row) -> int:
     if instance["admin_state"] != "up" or instance["forthcoming"]:
         return 0
     return max(0, int(instance["beparams"]["maxmem"]) - int(instance["oper_ram"] or 0))

@@ -107,7 +107,7 @@ def random_message(rng: random.Random) -> Json:
     nodes = [f"m{i}" for i in range(rng.randint(0, 7))]
     groups = [f"uuid-{i}" for i in range(rng.randint(1, 3))]
     exclusive = rng.random() < 0.2
-    instances = {f"i{i}": _guest(rng, nodes) for i in range(rng.randint(0, 9) if nodes else 0)}
+    instances = {f"i{i}": _instance(rng, nodes) for i in range(rng.randint(0, 9) if nodes else 0)}
     name = rng.choice([*instances, "new"])
     kinds = ("allocate", "multi-allocate", "relocate", "allocate-secondary")
     moving = ("node-evacuate", "node-evacuate", "change-group", "balance")
@@ -198,7 +198,7 @@ def _body(rng: random.Random) -> Json:
     }
 
 
-def _guest(rng: random.Random, nodes: list[str]) -> Json:
+def _instance(rng: random.Random, nodes: list[str]) -> Json:
     body = _body(rng)
     count = min(2 if body["disk_template"] == "drbd" else 1, len(nodes))
     if body["disk_template"] == "drbd" and count == 1:

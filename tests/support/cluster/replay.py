@@ -53,9 +53,9 @@ class Replay:
 
     def score(self, groups: set[int] | None = None) -> float:
         """The sum of the scores of these groups (None: all), as they will be read."""
-        settled, group = FinalScore(self.start), self.state.frame.group
+        final, group = FinalScore(self.start), self.state.frame.group
         numbers = set(group.tolist()) if groups is None else groups
-        return sum(settled.score(self.state, group == number) for number in sorted(numbers))
+        return sum(final.score(self.state, group == number) for number in sorted(numbers))
 
     def _resident(self, name: str) -> Resident:
         known = self._moved.get(name)

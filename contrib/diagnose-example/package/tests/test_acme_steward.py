@@ -14,8 +14,8 @@ RECORDED = Path(__file__).parent / "recorded"
 SHOW = "acmecli show --parsable"
 
 
-def said(case: str, **settings: Any) -> list[Any]:
-    """What it says of a recorded case; settings with underscores for dashes."""
+def results(case: str, **settings: Any) -> list[Any]:
+    """Results for a recorded case; settings with underscores instead of dashes."""
     given = {key.replace("_", "-"): value for key, value in settings.items()}
     return results_of("acme_raid", RecordedMachine(RECORDED / case), given)
 
@@ -25,13 +25,13 @@ def faults(found: list[Any]) -> list[Finding]:
 
 
 def test_healthy() -> None:
-    found = said("healthy")
+    found = results("healthy")
     assert len(found) == 7
     assert faults(found) == []
 
 
 def test_a_failed_drive() -> None:
-    assert faults(said("drive-failed")) == [
+    assert faults(results("drive-failed")) == [
         Finding(
             "acme_raid:drive1",
             "live-repair",
@@ -43,7 +43,7 @@ def test_a_failed_drive() -> None:
 
 def test_a_failed_volume() -> None:
     settings = {"volume_status": "evacuate-failover", "repair": "order-drive"}
-    assert faults(said("volume-failed", **settings)) == [
+    assert faults(results("volume-failed", **settings)) == [
         Finding(
             "acme_raid:volume1",
             "evacuate-failover",
@@ -68,11 +68,11 @@ def test_what_changes_by_itself_changes_nothing() -> None:
     later = [line.replace(" 31 ", " 44 ").replace("8851", "8852") for line in reversed(lines)]
     machine = RecordedMachine(RECORDED, commands={SHOW: {"output": "\n".join(later)}})
     assert lines != later
-    assert sorted(results_of("acme_raid", machine)) == sorted(said("drive-failed"))
+    assert sorted(results_of("acme_raid", machine)) == sorted(results("drive-failed"))
 
 
 def test_no_answer() -> None:
-    assert said("no-answer") == [Unknown("acme_raid", "acmecli: exit status 3")]
+    assert results("no-answer") == [Unknown("acme_raid", "acmecli: exit status 3")]
 
 
 @pytest.mark.parametrize(
@@ -99,6 +99,6 @@ def test_other_hardware() -> None:
 
 @pytest.mark.parametrize("settings", [{"drive_status": "bad"}, {"colour": "red"}])
 def test_settings_that_are_wrong(settings: dict[str, str]) -> None:
-    (one,) = said("healthy", **settings)
+    (one,) = results("healthy", **settings)
     assert isinstance(one, Unknown)
     assert next(iter(settings)).replace("_", "-") in one.reason

@@ -225,7 +225,7 @@ def test_check_as_data(front: Front) -> None:
     assert one["text"].startswith("it is in aggregate reservation:free; ")
 
 
-def test_check_tells_of_configured_instances_that_are_not_there(front: Front) -> None:
+def test_check_reports_configured_instances_that_do_not_exist(front: Front) -> None:
     """They may come; a slip in a name would leave the instance without its rules."""
     front.configure('[aggregates.instances]\n"mine" = ["alpha"]\n"mine.lab" = ["alpha"]\n')
     done = on_file(front, "check")
