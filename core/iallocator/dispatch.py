@@ -14,7 +14,6 @@ from ganeti_steward.core.iallocator.members import Members, Question, opened
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.iallocator.request_type import type_of
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
-from ganeti_steward.core.model.requests import TYPE_NAMES
 
 if TYPE_CHECKING:
     from ganeti_steward.core.config.values import Config
@@ -78,7 +77,7 @@ def _noted(outcome: Outcome, members: Members) -> Outcome:
 
 
 def _ask_chain(question: Question, members: Members, started: float) -> Outcome:
-    chain = question.config.chain(TYPE_NAMES[type(question.request)])
+    chain = question.config.chain(question.type_name)
     asked = _Outcomes(question.request, members)
     for at, name in enumerate(chain):
         left = started + CHAIN_LIMIT - time.monotonic()
