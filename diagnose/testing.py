@@ -63,7 +63,7 @@ class RecordedMachine:
         return sorted(names)
 
     def target(self, link: str) -> str:
-        """What a recorded symbolic link says; raises OSError."""
+        """The target of a recorded symbolic link; raises OSError."""
         if link in self.recorded.get("links", {}):
             return str(self.recorded["links"][link])
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), link)

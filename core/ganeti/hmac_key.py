@@ -31,7 +31,7 @@ class NoKey(StewardError):
 
 
 class _Seen(NamedTuple):
-    """What tells a file from the one that took its place."""
+    """What distinguishes a file from the one that took its place."""
 
     inode: int
     size: int
@@ -40,7 +40,7 @@ class _Seen(NamedTuple):
 
 
 class KeyFile:
-    """A key file; may be asked by several threads."""
+    """A key file; may be used by several threads."""
 
     def __init__(self, path: str = PATH, call_disk: CallDisk = without_timeout) -> None:
         """``call_disk``: how the disk is read; one that gives up leaves the key as it was."""
@@ -69,7 +69,7 @@ class KeyFile:
             return use(other)
 
     def _current(self, *, again: bool) -> bytes:
-        """The key, from the file where that is another one or ``again`` says so.
+        """The key, from the file where that is another one or ``again`` is set.
 
         A file that is gone takes its key with it: the node has left the cluster.  One that
         cannot be read for another reason, as on a dying disk, has still been the key.

@@ -24,7 +24,7 @@ class JobState(NamedTuple):
     status: str
     """in Ganeti's words: queued, waiting, canceling, running, canceled, success, error"""
     error: str = ""
-    """what the operation that failed says"""
+    """the error of the operation that failed"""
     results: Sequence[Any] = ()
     """what each operation gave back"""
 
@@ -65,27 +65,27 @@ class Jobs(Protocol):
         """The state of each job, in the order of the numbers; raises StewardError."""
 
     def cancel(self, number: int) -> str:
-        """Take back a job that has not started; what Ganeti says to it."""
+        """Cancel a job that has not started; Ganeti's answer."""
 
 
 def error_text(error: object) -> str:
-    """Ganeti's way to tell an error, a name and a list that starts with the text."""
+    """The text of Ganeti's form of an error: a name and a list that starts with the text."""
     if isinstance(error, list) and len(error) == 2 and isinstance(error[1], list) and error[1]:
         return one_line(str(error[1][0]))
     return one_line(str(error))
 
 
 def job_error(opstatus: object, opresult: object) -> str:
-    """What the failed operations of a job say; empty when none failed."""
+    """The errors of a job's failed operations; empty when none failed."""
     if not isinstance(opstatus, list) or not isinstance(opresult, list):
         return ""
-    told = [
+    errors = [
         error_text(result)
         for status, result in zip(opstatus, opresult, strict=False)
         if status == ERROR and result is not None
     ]
-    # The operations after the one that failed only say that it did.
-    return told[0] if told else ""
+    # The operations after the one that failed only report that it did.
+    return errors[0] if errors else ""
 
 
 def one_line(text: str) -> str:

@@ -23,7 +23,7 @@ _END: Final = b"\x03"
 _VERSION: Final = 3000000
 #: Seconds until luxid has taken the connection.
 _CONNECT_LIMIT: Final = 10.0
-#: Who Ganeti's reason trail says the job is from.
+#: The source of a job in Ganeti's reason trail.
 REASON_SOURCE: Final = "gnt:client:gnt-steward"
 
 _JOB_FIELDS: Final = ("id", "status", "opstatus", "opresult")
@@ -33,7 +33,7 @@ _NORMAL: Final = 0
 
 
 class Refused(StewardError):
-    """An answer that says no: nothing was done."""
+    """A refusal: nothing was done."""
 
 
 class Luxi:
@@ -104,7 +104,7 @@ class Luxi:
         except PermissionError:
             connection.close()
             raise StewardError(
-                f"{self._path}: no permission; root and Ganeti's daemons may ask luxid"
+                f"{self._path}: no permission; root and Ganeti's daemons may call luxid"
             ) from None
         except TimeoutError:
             connection.close()
@@ -160,12 +160,12 @@ class Luxi:
     def submit(self, jobs: Sequence[Job], reason: str) -> list[Submitted]:
         """Hand jobs over in one call."""
         trail = [[REASON_SOURCE, reason, self._clock()]]
-        told = [
+        trailed = [
             [{**operation, "reason": [*operation.get("reason", ()), *trail]} for operation in job]
             for job in jobs
         ]
         try:
-            results = self.call("SubmitManyJobs", told)
+            results = self.call("SubmitManyJobs", trailed)
         except Refused as err:
             return [Submitted((), str(err)) for _ in jobs]
         return [
@@ -183,6 +183,6 @@ class Luxi:
         return [found.get(number, JobState.lost(number)) for number in numbers]
 
     def cancel(self, number: int) -> str:
-        """Take back a job that has not started; what luxid says to it."""
+        """Cancel a job that has not started; luxid's answer."""
         text: str = self.call("CancelJob", number, False)[1]
         return text

@@ -55,7 +55,7 @@ class Rapi:
         if self._url.startswith("http:") and verify is not False:
             raise StewardError(
                 f"{self._url}: without https everybody on the way can read and change what is "
-                "sent; --rapi-insecure says that this is meant"
+                "sent; --rapi-insecure allows that"
             )
         self._time_limit = time_limit
         self._verify = verify
@@ -113,10 +113,10 @@ class Rapi:
         return _innermost(err)
 
     def _refusal(self, answer: requests.Response) -> str:
-        """What an answer other than 200 says."""
+        """The error in an answer other than 200."""
         try:
-            told = answer.json()
-            text = html.unescape(str(told.get("explain") or told.get("message") or ""))
+            content = answer.json()
+            text = html.unescape(str(content.get("explain") or content.get("message") or ""))
         except (ValueError, AttributeError):
             text = ""
         if answer.status_code == 401:
@@ -134,7 +134,7 @@ class Rapi:
         return info
 
     def rows(self, what: str, fields: Sequence[str]) -> list[dict[str, Any]]:
-        """All objects of one kind; a field without a value, or not told here, is None."""
+        """All objects of one kind; a field without a value, or not reported here, is None."""
         rows = self.call("GET", f"{what}s", {"bulk": "1"})
         missing = [field for field in fields if rows and field not in rows[0]]
         more = self._more(what, missing) if missing else {}
@@ -143,7 +143,7 @@ class Rapi:
         ]
 
     def _more(self, what: str, fields: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Fields the plain resources do not have; Ganeti tells them to users only."""
+        """Fields the plain resources do not have; Ganeti reports them to users only."""
         if self._credentials is None:
             return {}
         names = ["name", *fields]
@@ -210,7 +210,7 @@ class Rapi:
         return JobState(number, job["status"], error, job["opresult"])
 
     def cancel(self, number: int) -> str:
-        """Take back a job that has not started; what Ganeti says to it."""
+        """Cancel a job that has not started; Ganeti's answer."""
         answer = self.call("DELETE", f"jobs/{number}")
         return str(answer[1])
 
@@ -245,5 +245,5 @@ def _innermost(err: BaseException) -> str:
         err = inner
         causes = (getattr(err, "reason", None), err.__cause__, *err.args)
         inner = next((cause for cause in causes if isinstance(cause, BaseException)), None)
-    told = getattr(err, "verify_message", "") or getattr(err, "strerror", "") or str(err)
-    return one_line(str(told))
+    content = getattr(err, "verify_message", "") or getattr(err, "strerror", "") or str(err)
+    return one_line(str(content))

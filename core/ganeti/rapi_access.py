@@ -1,4 +1,4 @@
-"""Who asks a RAPI daemon, at which address, and which certificate it must show."""
+"""The user of a RAPI daemon, its address, and the certificate it must show."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _OWN_NAME: Final = "ganeti.example.com"
 
 
 class Credentials(NamedTuple):
-    """Who asks."""
+    """User and password."""
 
     user: str
     password: str
 
 
 def read_credentials(path: str | None, environment: Mapping[str, str]) -> Credentials | None:
-    """User and password from a file or the environment; None: ask without.
+    """User and password from a file or the environment; None: call without.
 
     The file has one line with both, separated by a blank or a colon, and must be closed to
     others.
@@ -111,7 +111,7 @@ def own_fingerprint(path: str) -> str | None:
     """The certificate in a file if it is one that Ganeti made for itself.
 
     Such a certificate is for the name ganeti.example.com on every cluster, so the name of
-    the machine cannot be compared; that it is this very certificate says more.
+    the machine cannot be compared; that it is this very certificate proves more.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:

@@ -24,7 +24,7 @@ _OVER: Final = FINAL | {REFUSED, UNKNOWN}
 #: Seconds between two looks at the jobs: at first, and at most.
 _FIRST_STEP: Final = 0.25
 _LAST_STEP: Final = 3.0
-#: How often in a row the jobs may not be told before nobody waits for them any more.
+#: Consecutive failures to read the jobs' states after which they are no longer waited for.
 _PATIENCE: Final = 10
 
 
@@ -88,8 +88,8 @@ def run_job_sets(
 ) -> Result:
     """Run job sets; raises StewardError before anything is done when a job cannot be run.
 
-    ``reason`` goes to the jobs' reason trail, ``report`` is told each change of a job's
-    state, ``interrupts`` tells how often the user asked to stop.
+    ``reason`` goes to the jobs' reason trail, ``report`` is called with each change of a job's
+    state, ``interrupts`` counts how often the user pressed Ctrl-C.
     """
     for one in (job for members in sets for job in members):
         refusal = jobs.refusal(one)
@@ -182,10 +182,10 @@ class Interrupts:
     The second one restores what was before, so that a third ends even a call that hangs.
     """
 
-    def __init__(self, told: Callable[[int], None] = lambda count: None) -> None:
-        """``told`` is called with the count at each one."""
+    def __init__(self, notify: Callable[[int], None] = lambda count: None) -> None:
+        """``notify`` is called with the count at each one."""
         self._count = 0
-        self._told = told
+        self._notify = notify
         self._before: dict[int, Any] = {}
 
     def __call__(self) -> int:
@@ -209,7 +209,7 @@ class Interrupts:
         self._count += 1
         if self._count > 1:
             self._restore()
-        self._told(self._count)
+        self._notify(self._count)
 
     def _restore(self) -> None:
         for number, before in self._before.items():

@@ -2,7 +2,7 @@
 
 A signed message is the JSON object ``{"msg": TEXT, "salt": TEXT, "hmac": HEX}`` where the hmac
 is HMAC-SHA1 over salt and msg with the whole key file, its final newline included, as key.
-All nodes share that key: a signature says that a node of the cluster wrote the text, not which
+All nodes share that key: a signature proves that a node of the cluster wrote the text, not which
 one, so whatever must be sure (node, purpose, time) belongs into the text.
 """
 
@@ -34,7 +34,7 @@ _NONCE: Final = re.compile(r"nonce\.[A-Za-z0-9_-]{16,64}")
 
 
 class BadMessage(StewardError):
-    """A signed message that must not be believed."""
+    """A signed message that must not be accepted."""
 
 
 class WrongSignature(BadMessage):
@@ -80,13 +80,13 @@ def open_signed(key: bytes, raw: bytes) -> Signed:
     """Text and salt of a signed message.
 
     Raises BadMessage, or WrongSignature where it is only the signature that does not fit.
-    Whether the salt is fresh is for the caller to judge.
+    Whether the salt is fresh is for the caller to check.
     """
     members = _members(raw)
     text, salt, given = (members[name] for name in _MEMBERS)
     if _HEX.fullmatch(given) is None:
         raise BadMessage("the hmac of the signed message is not 40 hexadecimal digits")
-    # Upper case is right too (confd 2); compared so that the time does not tell where they differ.
+    # Upper case is right too (confd 2); compared so that the time does not reveal where they differ.
     if not hmac.compare_digest(digest(key, text, salt), given.lower()):
         raise WrongSignature("the signature of the message is not made with the cluster's key")
     return Signed(text, salt)

@@ -1,7 +1,7 @@
 """Which node of the cluster this machine is: its name, address and, where it can be known, uuid.
 
 Every node has the files ``ssconf_*``, which name nodes and addresses but no uuids.  Only a
-master candidate can tell its own: ``ssconf_master_candidates_certs`` says which uuid has the
+master candidate knows its own: ``ssconf_master_candidates_certs`` names the uuid that has the
 certificate that lies beside it as ``client.pem``.  Elsewhere a node goes by its full name.
 """
 
@@ -46,7 +46,7 @@ class ThisNode(NamedTuple):
 
 
 def this_node(data: str = DATA, host: str = "") -> ThisNode:
-    """What the files in Ganeti's data directory say; ``host`` defaults to the host's name."""
+    """This node by the files in Ganeti's data directory; ``host`` defaults to the host's name."""
     host = host or socket.gethostname()
     # A file that was cut may end within a line.
     pairs = map(str.split, _lines(data, "ssconf_node_primary_ips"))
@@ -56,7 +56,7 @@ def this_node(data: str = DATA, host: str = "") -> ThisNode:
 
 
 def own_address(node: ThisNode) -> str:
-    """The address others reach this node at; raises StewardError when it cannot be told."""
+    """The address others reach this node at; raises StewardError when it is unknown."""
     if node.address:
         return node.address
     try:
@@ -70,7 +70,7 @@ def own_address(node: ThisNode) -> str:
         if not (parsed.is_loopback or parsed.is_unspecified or parsed.is_link_local):
             return address
     raise StewardError(
-        f"the address of this node cannot be told: Ganeti does not know {node.name}, and the "
+        f"the address of this node is unknown: Ganeti does not know {node.name}, and the "
         "name leads to no address that others could reach; name one"
     )
 

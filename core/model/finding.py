@@ -1,6 +1,6 @@
-"""What a diagnose source says about a node: findings, what it cannot tell, what does not apply.
+"""What a diagnose source reports about a node: findings, unknowns, what does not apply.
 
-Statuses and their order are those of the diagnose object (diagnose 1).  What cannot be told
+Statuses and their order are those of the diagnose object (diagnose 1).  What is unknown
 is neither healthy nor broken: it has a value of its own and never becomes a status.
 """
 
@@ -30,9 +30,9 @@ class Finding(NamedTuple):
     """
 
     source: str
-    """who says so and about what: the plugin's name, then ``:object`` (``smart:sda``)"""
+    """the source and its object: the plugin's name, then ``:object`` (``smart:sda``)"""
     status: str
-    """one of `STATUSES`; ``Ok`` says that it was looked at and is fine"""
+    """one of `STATUSES`; ``Ok``: it was checked and is fine"""
     command: str = ""
     """with ``live-repair``: the base name of a repair command"""
     details: Any = None
@@ -40,7 +40,7 @@ class Finding(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """What could not be told: neither fine nor broken.  What was known before stays so."""
+    """What is not known: neither fine nor broken.  Earlier findings stay in effect."""
 
     source: str
     reason: str

@@ -1,6 +1,6 @@
 """The node as a collector sees it: files, programs, filesystems, sensors.
 
-A collector reads nothing by itself but asks the machine it is given.  So it can be judged on
+A collector reads nothing by itself but through the machine it is given.  So it can be tested on
 what was recorded on other hardware, and whatever hangs is stopped in one place.
 """
 
@@ -13,7 +13,7 @@ from ganeti_steward.core.process import Ended
 
 
 class Space(NamedTuple):
-    """A mounted filesystem's room, as statvfs tells it."""
+    """The size of a mounted filesystem, as statvfs reports it."""
 
     size: int
     """bytes"""
@@ -33,7 +33,7 @@ class Reading(NamedTuple):
     current: float
     """degrees Celsius, or revolutions per minute"""
     high: float | None = None
-    """degrees; what the chip itself calls high, None where it says nothing"""
+    """degrees; what the chip itself calls high, None where it has no limit"""
     critical: float | None = None
 
 
@@ -47,7 +47,7 @@ class Machine(Protocol):
         """The names in a directory, sorted; raises OSError."""
 
     def target(self, link: str) -> str:
-        """What a symbolic link says; raises OSError."""
+        """The target of a symbolic link; raises OSError."""
 
     def has(self, program: str) -> bool:
         """Whether there is a program of this name."""

@@ -1,7 +1,7 @@
 """A client of the node agent: its report, and repair commands, with everything checked.
 
-What comes back is believed only when it is signed for this very question, says what it is for,
-and is about the node that was asked.
+An answer is accepted only when it is signed for this very request, has the expected purpose,
+and is about the node that was called.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SECOND: Final = 10**9
 
 
 class AgentRefused(StewardError):
-    """The agent has refused, as it says: this answer is not signed."""
+    """The agent has refused, according to an answer that is not signed."""
 
 
 class NotConnected(StewardError):
@@ -43,7 +43,7 @@ class NotConnected(StewardError):
 
 
 class OutcomeUnknown(StewardError):
-    """A repair command was asked for, and nobody knows whether it was run."""
+    """A repair command was requested, and it is unknown whether it was run."""
 
 
 class Repaired(NamedTuple):
@@ -87,7 +87,7 @@ class AgentClient:
     def report(self, max_age: float) -> dict[str, Any]:
         """The node's report, not older than ``max_age`` seconds.
 
-        Its ``data`` is None where the node cannot tell how it is; ``unknown`` says why.
+        Its ``data`` is None where nothing is known about the node; ``unknown`` has the reasons.
         """
         salt = self._random()
         status, raw = self._call("GET", f"/1/report/node/diagnose?salt={salt}", self._time_limit)
@@ -102,19 +102,19 @@ class AgentClient:
     ) -> Repaired:
         """Have a repair command run; ``time_limit``: seconds until its outcome is given up.
 
-        ``node`` is what the report calls the node, ``diagnose`` the object that asks for the
+        ``node`` is what the report calls the node, ``diagnose`` the object that requests the
         command.  Raises AgentRefused, NotConnected or another StewardError where nothing was run,
-        and OutcomeUnknown where that cannot be told.
+        and OutcomeUnknown where that is unknown.
         """
         nonce, rsalt = self._nonce(), self._random()
-        told = {
+        content = {
             "purpose": "repair",
             "node": node,
             "command": command,
             "diagnose": diagnose,
             "rsalt": rsalt,
         }
-        request = sign(self._key.key(), json.dumps(told), nonce)
+        request = sign(self._key.key(), json.dumps(content), nonce)
         try:
             status, raw = self._call("POST", "/1/repair", time_limit, request)
         except NotConnected:
@@ -145,16 +145,16 @@ class AgentClient:
     def _opened(self, raw: bytes, salt: str, purpose: str) -> dict[str, Any]:
         """The object in a signed answer that is for this purpose."""
         try:
-            told = strict_json(self._key.with_key(lambda key: verify(key, raw, salt)))
+            content = strict_json(self._key.with_key(lambda key: verify(key, raw, salt)))
         except BadMessage as err:
             raise self._error(str(err)) from None
         except (ValueError, RecursionError):
             raise self._error("what is signed is not valid JSON") from None
-        if not isinstance(told, dict):
-            raise self._error(f"an object is expected, found {describe(told)}")
-        if told.get("purpose") != purpose:
-            raise self._error(f"the answer is not for this: {describe(told.get('purpose'))}")
-        return told
+        if not isinstance(content, dict):
+            raise self._error(f"an object is expected, found {describe(content)}")
+        if content.get("purpose") != purpose:
+            raise self._error(f"the answer has another purpose: {describe(content.get('purpose'))}")
+        return content
 
     def _check_report(self, report: Mapping[str, Any], max_age: float) -> None:
         if report.get("node") not in self._names:
@@ -170,12 +170,12 @@ class AgentClient:
             seconds = (self._clock() - taken) // _SECOND
             raise self._error(f"the report is {seconds} s old, more than {max_age:g} s")
 
-    def _repaired(self, told: Mapping[str, Any], node: str, command: str) -> Repaired:
-        if (told.get("node"), told.get("command")) != (node, command):
+    def _repaired(self, content: Mapping[str, Any], node: str, command: str) -> Repaired:
+        if (content.get("node"), content.get("command")) != (node, command):
             raise self._error("the answer is about another repair")
-        status, output, fault = (told.get(key) for key in Repaired._fields)
+        status, output, fault = (content.get(key) for key in Repaired._fields)
         if not isinstance(output, str) or not isinstance(fault, str):
-            raise self._error("the answer does not tell what came of the repair")
+            raise self._error("the answer lacks the outcome of the repair")
         if status is not None and type(status) is not int:
             raise self._error(f"status: a whole number is expected, found {describe(status)}")
         return Repaired(status, output, fault)

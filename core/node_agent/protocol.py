@@ -1,6 +1,6 @@
-"""What the agent and its callers say to each other about repairs; text only, nothing is done here.
+"""The protocol of the node agent: paths, purposes, and what messages about repairs contain.
 
-Each message says in ``purpose`` what it is for, so that a signature that was made for one
+Each message names its ``purpose``, so that a signature that was made for one
 thing is good for nothing else: neither a report nor the answer to a repair can be handed in
 as a request, and confd's messages have no purpose at all.
 """
@@ -23,7 +23,7 @@ _MEMBERS: Final = ("purpose", "node", "command", "diagnose", "rsalt")
 
 
 class BadRequest(StewardError):
-    """A request that was signed but says something impossible."""
+    """A request that was signed but is impossible."""
 
 
 class RepairRequest(NamedTuple):
@@ -80,15 +80,15 @@ def _check(given: dict[str, Any], is_this_node: Callable[[str], bool]) -> None:
     if not isinstance(diagnose, dict):
         raise BadRequest(f"diagnose: an object is expected, found {describe(diagnose)}")
     if diagnose.get("status") != LIVE_REPAIR or diagnose.get("command") != given["command"]:
-        raise BadRequest("its diagnose object does not ask for this command")
+        raise BadRequest("its diagnose object does not request this command")
 
 
 def answer_text(request: RepairRequest, outcome: Outcome) -> str:
     """The text of the signed answer."""
-    told = {
+    content = {
         "purpose": REPAIRED,
         "node": request.node,
         "command": request.command,
         **outcome._asdict(),
     }
-    return canonical(told).decode()
+    return canonical(content).decode()

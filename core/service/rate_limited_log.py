@@ -13,7 +13,7 @@ PAUSE: Final = 60.0
 
 
 class RateLimitedLog:
-    """Warns of one thing; may be asked by several threads."""
+    """Warns of one thing; may be used by several threads."""
 
     def __init__(self, log: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
         """``clock``: seconds."""

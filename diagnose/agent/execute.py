@@ -41,7 +41,7 @@ def executor(directory: str, limit: float) -> Callable[[RepairRequest], Outcome]
 
 
 def _outcome(ended: Ended) -> Outcome:
-    """What it printed, then what it complained about, as Ganeti tells it (diagnose 4)."""
+    """What it printed, then what it complained about, as Ganeti returns it (diagnose 4)."""
     text = (ended.output + ended.errors).decode(errors="replace")
     status = None if ended.fault else ended.status
     return Outcome(status, text[-OUTPUT_RETURNED:], ended.fault)

@@ -72,7 +72,7 @@ class Repairs:
         return self._nonces.give(who)
 
     def repair(self, address: str, raw: bytes) -> bytes:
-        """Do what a signed request says; the signed answer.  Raises Refused, NoKey."""
+        """Execute a signed request; the signed answer.  Raises Refused, NoKey."""
         who = caller(address)
         self._listen_to(who)
         try:

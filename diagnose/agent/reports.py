@@ -53,7 +53,7 @@ def read_report(raw: bytes) -> dict[str, Any]:
     if not isinstance(report, dict) or report.get("name") != COLLECTOR[0]:
         raise BadReport("it is no report of the self-diagnosis")
     if type(report.get("timestamp")) is not int or not isinstance(report.get("unknown"), list):
-        raise BadReport("it has no timestamp or does not say what is unknown")
+        raise BadReport("it has no timestamp or no list of what is unknown")
     return report
 
 

@@ -125,7 +125,7 @@ def _recogniser() -> Callable[[str], bool]:
     """Whether a name or uuid is this node's.
 
     What it is called can change while the agent runs; what it was called stays known, for the
-    files that say it may lie on a disk that is dead by now.
+    files that name it may lie on a disk that is dead by now.
     """
     node = this_node()
 
@@ -166,7 +166,7 @@ def _ended_by_signals(server: Server) -> Iterator[None]:
 def _diagnosing(settings: Agent, reports: Reports) -> Iterator[None]:
     """Have the self-diagnosis run meanwhile; nothing that was started is left behind."""
     environment = {**ENVIRONMENT, CONFIG: config_path()}
-    # A run that takes longer than a report is good for tells nobody anything.
+    # A run that takes longer than a report is valid is of no use.
     diagnosing = Diagnosing(
         _DIAGNOSE, environment, reports.take, settings.interval, settings.max_age
     )

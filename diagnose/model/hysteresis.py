@@ -39,7 +39,7 @@ from ganeti_steward.core.model.finding import (
 #: All that is wrong with a source, sorted; empty for nothing.
 Result = tuple[Finding, ...]
 
-#: Speaks for every source.
+#: Stands for every source.
 EVERYTHING: Final = "*"
 
 

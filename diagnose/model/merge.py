@@ -1,4 +1,4 @@
-"""Many findings made into the one object a node says (diagnose 1.1).
+"""Many findings merged into the one diagnose object of a node (diagnose 1.1).
 
 The same findings give the same bytes, in whatever order they came: whoever compares two
 objects byte by byte sees one event as long as the hardware is the same.
@@ -22,7 +22,7 @@ class Several(NamedTuple):
     """the status then; any other needs no command"""
 
 
-#: No wrapper: the incident says live-repair, and that nothing repairs all of it.
+#: No wrapper: the status is live-repair, and no command is requested.
 NO_WRAPPER: Final = Several()
 
 

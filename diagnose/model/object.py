@@ -36,7 +36,7 @@ class BadObject(StewardError):
 def object_faults(raw: bytes) -> list[str]:
     """Everything that is wrong with what a command printed; empty when it is a finding.
 
-    The faults say where in the text they are.
+    The faults include their places in the text.
     """
     faults: list[str] = []
     try:
@@ -62,7 +62,7 @@ def object_remarks(raw: bytes) -> list[str]:
 
 
 def read_finding(source: str, raw: bytes) -> Finding:
-    """What a command says; raises BadObject, whose text is equal for the same fault everywhere.
+    """The finding a command printed; raises BadObject, whose text is equal for the same fault everywhere.
 
     Members nobody knows belong to what is found (diagnose 1): where there are any, the
     finding's details are all that is neither status nor command.

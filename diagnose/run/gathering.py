@@ -34,7 +34,7 @@ def gather(
     left: Mapping[str, frozenset[Process]] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[SourceRun]:
-    """What every source says.  One that says nothing is unknown: it did not say it is fine.
+    """The results of every source.  One without results is unknown: it did not report Ok.
 
     ``left``: what earlier runs have left behind; such a source is not run.
     """

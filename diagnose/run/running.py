@@ -71,7 +71,7 @@ def diagnose_node(
 def _occupy(held: ExitStack, directory: str) -> tuple[bool, str]:
     """Be the only one who uses the directory; raises Busy.
 
-    Whether what lies there may be believed, and why nothing can be kept there.  On a disk that
+    Whether what lies there may be trusted, and why nothing can be kept there.  On a disk that
     has become read-only nobody can be the only one, but what was found before still counts.
     """
     trusted = False
@@ -89,7 +89,7 @@ def _occupy(held: ExitStack, directory: str) -> tuple[bool, str]:
 def _in_effect(
     settings: Diagnose, kept: Kept, results: list[CheckResult], *, usable: bool
 ) -> tuple[Update, str]:
-    """What is believed, and what prevented that it is kept.
+    """What is in effect, and what prevented that it is stored.
 
     Where runs cannot be counted a finding counts at once, and what has to be gone for several
     runs never is: a disk that takes no more writing must not hide itself.

@@ -84,7 +84,7 @@ def _host() -> str:
 def parse_state(raw: bytes) -> State:
     """The state in a file; raises StewardError.
 
-    What was found on another machine, whose disk or backup this is, says nothing about this one.
+    What was found on another machine, whose disk or backup this is, is of no use here.
     """
     try:
         given = json.loads(raw, parse_constant=_no_number)

@@ -82,7 +82,7 @@ def run_command(
     directory: str = DIAGNOSE_DIRECTORY,
     pool: Pool | None = None,
 ) -> list[CheckResult]:
-    """What a command says about the node; takes less than 1 s more than ``limit`` seconds.
+    """The result of a command; takes less than 1 s more than ``limit`` seconds.
 
     ``output_limit`` is in bytes.  With ``pool`` it runs under a user id of Ganeti's pool
     instead of as root; when none can be had, it does not run.

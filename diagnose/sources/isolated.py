@@ -30,7 +30,7 @@ OUTPUT_LIMIT: Final = 4 * 2**20
 #: Seconds a worker may need until it calls its source; they are not charged to the source.
 START_UP: Final = 0.4
 
-#: Asked to end, so that it stops the programs it runs; then killed.
+#: SIGTERM first, so that it stops the programs it runs.
 _LADDER: Final[Ladder] = ((signal.SIGTERM, 0.15), (signal.SIGKILL, 0.15))
 
 #: The worker finds the modules that its caller finds.

@@ -39,7 +39,7 @@ class LocalMachine:
         return sorted(os.listdir(directory))
 
     def target(self, link: str) -> str:
-        """What a symbolic link says; raises OSError."""
+        """The target of a symbolic link; raises OSError."""
         return os.readlink(link)
 
     def has(self, program: str) -> bool:

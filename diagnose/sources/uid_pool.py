@@ -240,7 +240,7 @@ def _end_processes(uid: int) -> bool:
             return True
         for process in found:
             with suppress(psutil.Error):
-                # Whose owner cannot be told is left alone.
+                # A process whose owner is unknown is left alone.
                 if uid in process.uids():
                     process.kill()
         time.sleep(_PAUSE)

@@ -176,6 +176,6 @@ def _check_file(command: int) -> None:
     if not stat.S_ISREG(os.fstat(command).st_mode):
         raise Forbidden(f"{_path(command)} is no regular file")
     _check_owner_and_mode(command)
-    # Asked of the descriptor, and of the whole of it: the mount may be noexec.
+    # Checked by descriptor, not only by mode: the mount may be noexec.
     if not os.access(f"/proc/self/fd/{command}", os.X_OK):
         raise Forbidden(f"{_path(command)} is not executable")

@@ -94,7 +94,7 @@ def test_a_file_that_was_cut(data: Path, last: str) -> None:
 def test_a_name_that_is_none_in_the_dns(tmp_path: Path, host: str) -> None:
     node = this_node(str(tmp_path), host)
     assert node == ThisNode(host)
-    with pytest.raises(StewardError, match="the address of this node cannot be told"):
+    with pytest.raises(StewardError, match="the address of this node is unknown"):
         own_address(node)
 
 
@@ -112,5 +112,5 @@ def test_the_address_a_name_leads_to(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("addresses", [(), ("127.0.1.1",), ("0.0.0.0", "::", "fe80::1%eth0")])
 def test_no_address(monkeypatch: pytest.MonkeyPatch, addresses: tuple[str, ...]) -> None:
     resolving(monkeypatch, *addresses)
-    with pytest.raises(StewardError, match="the address of this node cannot be told"):
+    with pytest.raises(StewardError, match="the address of this node is unknown"):
         own_address(ThisNode("lonely"))

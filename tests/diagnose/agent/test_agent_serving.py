@@ -186,7 +186,7 @@ def test_an_address_that_is_not_known(tmp_path: Path) -> None:
     if not found <= {"127.0.0.1", "127.0.1.1", "::1"}:
         pytest.skip("the name of this machine leads to an address")
     printed = refused_to_start(tmp_path)
-    assert printed.startswith("gnt-steward agent: the address of this node cannot be told: ")
+    assert printed.startswith("gnt-steward agent: the address of this node is unknown: ")
 
 
 def test_every_address_only_when_configured(tmp_path: Path) -> None:
