@@ -23,7 +23,7 @@ _END: Final = b"\x03"
 _VERSION: Final = 3000000
 #: Seconds until luxid has taken the connection.
 _CONNECT_LIMIT: Final = 10.0
-#: The source of a job in Ganeti's reason trail.
+#: The source of a job in Ganeti's reason trail, unless another one is given.
 REASON_SOURCE: Final = "gnt:client:gnt-steward"
 
 _JOB_FIELDS: Final = ("id", "status", "opstatus", "opresult")
@@ -45,8 +45,13 @@ class Luxi:
         *,
         time_limit: float = 120,
         clock: Callable[[], int] = time.time_ns,
+        reason_source: str = REASON_SOURCE,
     ) -> None:
-        """``time_limit``: seconds for one call; ``clock``: ns since 1970."""
+        """``time_limit``: seconds for one call; ``clock``: ns since 1970.
+
+        ``reason_source``: the source of submitted jobs in Ganeti's reason trail.
+        """
+        self._reason_source = reason_source
         self._path = path
         self._time_limit = time_limit
         self._clock = clock
@@ -159,7 +164,7 @@ class Luxi:
 
     def submit(self, jobs: Sequence[Job], reason: str) -> list[Submitted]:
         """Hand jobs over in one call."""
-        trail = [[REASON_SOURCE, reason, self._clock()]]
+        trail = [[self._reason_source, reason, self._clock()]]
         trailed = [
             [{**operation, "reason": [*operation.get("reason", ()), *trail]} for operation in job]
             for job in jobs

@@ -7,7 +7,9 @@ its own.  Operations that belong to one job are tied together by dependencies.
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -50,7 +52,10 @@ class Rapi:
         verify: bool | str = True,
         time_limit: float = 120,
     ) -> None:
-        """``verify``: False, or the file with certificates to trust; ``time_limit``: seconds."""
+        """``verify``: False, or the file with certificates to trust.
+
+        ``time_limit``: seconds for one call as a whole.
+        """
         self._url = base_url(host)
         if self._url.startswith("http:") and verify is not False:
             raise StewardError(
@@ -60,13 +65,9 @@ class Rapi:
         self._time_limit = time_limit
         self._verify = verify
         self._credentials = credentials
-        self._session = requests.Session()
-        # No proxies and no ~/.netrc: what is not given here is not used.
-        self._session.trust_env = False
+        self._session = self._new_session()
         if verify is False:
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-        elif isinstance(verify, str):
-            self._session.mount("https://", Pinned(own_fingerprint(verify)))
 
     @property
     def where(self) -> str:
@@ -82,15 +83,17 @@ class Rapi:
     ) -> Any:
         """The answer of one resource; ``path`` starts behind ``/2/``."""
         try:
-            answer = self._session.request(
-                method,
-                f"{self._url}/2/{path}",
-                params=query,
-                json=body,
-                auth=self._credentials,
-                verify=self._verify,
-                timeout=(_CONNECT_LIMIT, self._time_limit),
-                allow_redirects=False,
+            answer = self._in_time(
+                lambda session: session.request(
+                    method,
+                    f"{self._url}/2/{path}",
+                    params=query,
+                    json=body,
+                    auth=self._credentials,
+                    verify=self._verify,
+                    timeout=(_CONNECT_LIMIT, self._time_limit),
+                    allow_redirects=False,
+                )
             )
         except requests.RequestException as err:
             raise StewardError(f"{self.where}: {self._reason(err)}") from None
@@ -100,6 +103,34 @@ class Rapi:
             return answer.json()
         except ValueError:
             raise StewardError(f"{self.where}, {path}: the answer is not JSON") from None
+
+    def _in_time(self, send: Callable[[requests.Session], requests.Response]) -> requests.Response:
+        """A whole answer within the limit, which requests itself begins anew with each byte.
+
+        A thread that still waits then is left behind with its session.
+        """
+        answer: Future[requests.Response] = Future()
+
+        def work(session: requests.Session) -> None:
+            try:
+                answer.set_result(send(session))
+            except BaseException as err:
+                answer.set_exception(err)
+
+        threading.Thread(target=work, args=(self._session,), name="rapi", daemon=True).start()
+        try:
+            return answer.result(self._time_limit)
+        except TimeoutError:
+            self._session = self._new_session()
+            raise requests.Timeout from None
+
+    def _new_session(self) -> requests.Session:
+        session = requests.Session()
+        # No proxies and no ~/.netrc: what is not given here is not used.
+        session.trust_env = False
+        if isinstance(self._verify, str):
+            session.mount("https://", Pinned(own_fingerprint(self._verify)))
+        return session
 
     def _reason(self, err: requests.RequestException) -> str:
         """Why there was no answer, in words an admin can act on."""

@@ -86,7 +86,7 @@ def open_signed(key: bytes, raw: bytes) -> Signed:
     text, salt, given = (members[name] for name in _MEMBERS)
     if _HEX.fullmatch(given) is None:
         raise BadMessage("the hmac of the signed message is not 40 hexadecimal digits")
-    # Upper case is right too (confd 2); compared so that the time does not reveal where they differ.
+    # Upper case is right too (confd 2).  The time it takes must not reveal where they differ.
     if not hmac.compare_digest(digest(key, text, salt), given.lower()):
         raise WrongSignature("the signature of the message is not made with the cluster's key")
     return Signed(text, salt)

@@ -7,7 +7,6 @@ and is about the node that was called.
 from __future__ import annotations
 
 import http.client
-import json
 import secrets
 import socket
 import threading
@@ -15,15 +14,24 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.signing import BadMessage, is_nonce, sign, strict_json, verify
 from ganeti_steward.core.json_reader import describe, quoted
-
-#: The agent's TCP port.
-PORT: Final = 1817
+from ganeti_steward.core.node_agent.protocol import (
+    NONCE_PATH,
+    PORT,
+    REPAIR_PATH,
+    REPAIRED,
+    REPORT,
+    REPORT_PATH,
+    BadAnswer,
+    Outcome,
+    read_outcome,
+    request_text,
+)
 
 #: Seconds until the connection stands.
 _CONNECT_LIMIT: Final = 10.0
@@ -44,16 +52,6 @@ class NotConnected(StewardError):
 
 class OutcomeUnknown(StewardError):
     """A repair command was requested, and it is unknown whether it was run."""
-
-
-class Repaired(NamedTuple):
-    """What the agent says about a command that it has run."""
-
-    status: int | None
-    """exit status, negative for the signal that ended it; None unless it ended by itself"""
-    output: str
-    fault: str
-    """why it was stopped or could not be started; empty when it ended by itself"""
 
 
 class AgentClient:
@@ -90,16 +88,16 @@ class AgentClient:
         Its ``data`` is None where nothing is known about the node; ``unknown`` has the reasons.
         """
         salt = self._random()
-        status, raw = self._call("GET", f"/1/report/node/diagnose?salt={salt}", self._time_limit)
+        status, raw = self._call("GET", f"{REPORT_PATH}?salt={salt}", self._time_limit)
         if status != HTTPStatus.OK:
             raise self._error(f"no report (HTTP {status}: {_line(raw)})")
-        report = self._opened(raw, salt, "report")
+        report = self._opened(raw, salt, REPORT)
         self._check_report(report, max_age)
         return report
 
     def repair(
         self, node: str, command: str, diagnose: Mapping[str, Any], time_limit: float
-    ) -> Repaired:
+    ) -> Outcome:
         """Have a repair command run; ``time_limit``: seconds until its outcome is given up.
 
         ``node`` is what the report calls the node, ``diagnose`` the object that requests the
@@ -107,31 +105,27 @@ class AgentClient:
         and OutcomeUnknown where that is unknown.
         """
         nonce, rsalt = self._nonce(), self._random()
-        content = {
-            "purpose": "repair",
-            "node": node,
-            "command": command,
-            "diagnose": diagnose,
-            "rsalt": rsalt,
-        }
-        request = sign(self._key.key(), json.dumps(content), nonce)
+        text = request_text(node, command, diagnose, rsalt)
+        request = sign(self._key.key(), text, nonce)
         try:
-            status, raw = self._call("POST", "/1/repair", time_limit, request)
+            status, raw = self._call("POST", REPAIR_PATH, time_limit, request)
         except NotConnected:
             raise
         except StewardError as err:
-            raise OutcomeUnknown(f"{err}; whether {command} was run is not known") from None
+            raise OutcomeUnknown(f"{err}; {_unknown(command)}") from None
         if status == HTTPStatus.FORBIDDEN:
             raise self._refused()
         try:
             if status != HTTPStatus.OK:
                 raise self._error(f"no answer to a repair (HTTP {status}: {_line(raw)})")
-            return self._repaired(self._opened(raw, rsalt, "repaired"), node, command)
+            return read_outcome(self._opened(raw, rsalt, REPAIRED), node, command)
+        except BadAnswer as err:
+            raise OutcomeUnknown(f"{self._error(str(err))}; {_unknown(command)}") from None
         except StewardError as err:
-            raise OutcomeUnknown(f"{err}; whether {command} was run is not known") from None
+            raise OutcomeUnknown(f"{err}; {_unknown(command)}") from None
 
     def _nonce(self) -> str:
-        status, raw = self._call("POST", "/1/repair/nonce", self._time_limit)
+        status, raw = self._call("POST", NONCE_PATH, self._time_limit)
         if status == HTTPStatus.FORBIDDEN:
             raise self._refused()
         try:
@@ -169,16 +163,6 @@ class AgentClient:
         if abs(self._clock() - taken) > max_age * _SECOND:
             seconds = (self._clock() - taken) // _SECOND
             raise self._error(f"the report is {seconds} s old, more than {max_age:g} s")
-
-    def _repaired(self, content: Mapping[str, Any], node: str, command: str) -> Repaired:
-        if (content.get("node"), content.get("command")) != (node, command):
-            raise self._error("the answer is about another repair")
-        status, output, fault = (content.get(key) for key in Repaired._fields)
-        if not isinstance(output, str) or not isinstance(fault, str):
-            raise self._error("the answer lacks the outcome of the repair")
-        if status is not None and type(status) is not int:
-            raise self._error(f"status: a whole number is expected, found {describe(status)}")
-        return Repaired(status, output, fault)
 
     def _call(self, method: str, path: str, limit: float, body: bytes = b"") -> tuple[int, bytes]:
         """Status and body of one answer, within ``limit`` seconds."""
@@ -224,6 +208,10 @@ def _hang_up(connection: socket.socket, late: threading.Event) -> None:
     late.set()
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
+
+
+def _unknown(command: str) -> str:
+    return f"whether {command} was run is not known"
 
 
 def _broken(err: Exception) -> str:

@@ -7,7 +7,8 @@ as a request, and confd's messages have no purpose at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.canonical_json import canonical
@@ -16,10 +17,24 @@ from ganeti_steward.core.ganeti.signing import is_salt, strict_json
 from ganeti_steward.core.json_reader import describe, quoted
 from ganeti_steward.core.model.finding import LIVE_REPAIR, is_name
 
+#: The agent's TCP port, as configured where nothing else is.
+PORT: Final = 1817
+
+#: The paths of the agent.
+REPORT_PATH: Final = "/1/report/node/diagnose"
+NONCE_PATH: Final = "/1/repair/nonce"
+REPAIR_PATH: Final = "/1/repair"
+
+#: The purposes of signed messages: a report, a repair request, and its answer.
+REPORT: Final = "report"
 REPAIR: Final = "repair"
 REPAIRED: Final = "repaired"
 
 _MEMBERS: Final = ("purpose", "node", "command", "diagnose", "rsalt")
+
+
+class BadAnswer(StewardError):
+    """A signed answer to a repair request that is unusable."""
 
 
 class BadRequest(StewardError):
@@ -46,6 +61,11 @@ class Outcome(NamedTuple):
     output: str = ""
     fault: str = ""
     """why it was stopped or not started; empty when it ended by itself"""
+
+
+def request_text(node: str, command: str, diagnose: Mapping[str, Any], rsalt: str) -> str:
+    """The text of a signed request; ``diagnose``: the object that requests the command."""
+    return json.dumps(dict(zip(_MEMBERS, (REPAIR, node, command, diagnose, rsalt), strict=True)))
 
 
 def read_request(text: str, is_this_node: Callable[[str], bool]) -> RepairRequest:
@@ -92,3 +112,15 @@ def answer_text(request: RepairRequest, outcome: Outcome) -> str:
         **outcome._asdict(),
     }
     return canonical(content).decode()
+
+
+def read_outcome(content: Mapping[str, Any], node: str, command: str) -> Outcome:
+    """The outcome in the content of a signed answer; raises BadAnswer."""
+    if (content.get("node"), content.get("command")) != (node, command):
+        raise BadAnswer("the answer is about another repair")
+    status, output, fault = (content.get(key) for key in Outcome._fields)
+    if not isinstance(output, str) or not isinstance(fault, str):
+        raise BadAnswer("the answer lacks the outcome of the repair")
+    if status is not None and type(status) is not int:
+        raise BadAnswer(f"status: a whole number is expected, found {describe(status)}")
+    return Outcome(status, output, fault)

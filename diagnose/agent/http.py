@@ -14,6 +14,7 @@ from urllib.parse import parse_qs
 
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.signing import is_salt, sign
+from ganeti_steward.core.node_agent.protocol import NONCE_PATH, REPAIR_PATH, REPORT_PATH
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Repairs
 from ganeti_steward.diagnose.agent.reports import COLLECTOR, Reports
@@ -21,9 +22,6 @@ from ganeti_steward.diagnose.agent.reports import COLLECTOR, Reports
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-NONCE: Final = "/1/repair/nonce"
-REPAIR: Final = "/1/repair"
-REPORT: Final = "/1/report/node/diagnose"
 ALL: Final = "/1/report/all"
 
 _STATUS: Final = {
@@ -66,7 +64,7 @@ class Application:
             "/1": lambda _: _json(None),
             "/1/list/collectors": lambda _: _json([COLLECTOR]),
             ALL: lambda query: self._report(query, "[", "]"),
-            REPORT: lambda query: self._report(query, "", ""),
+            REPORT_PATH: lambda query: self._report(query, "", ""),
         }
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -93,7 +91,7 @@ class Application:
             if method not in ("GET", "HEAD"):
                 return _wrong_method("GET, HEAD")
             return self._reading[path](environ.get("QUERY_STRING", ""))
-        if path in (NONCE, REPAIR):
+        if path in (NONCE_PATH, REPAIR_PATH):
             return self._repair(path, environ) if method == "POST" else _wrong_method("POST")
         return Answer(b"no such path\n", 404, _TEXT)
 
@@ -116,7 +114,7 @@ class Application:
             return REFUSED
         address = environ["REMOTE_ADDR"]
         try:
-            if path == NONCE:
+            if path == NONCE_PATH:
                 return _json({"nonce": self._repairs.nonce(address)})
             # One byte more than may be is enough to see that there is too much.
             raw = environ["wsgi.input"].read(REQUEST_LIMIT + 1)

@@ -6,7 +6,8 @@ import io
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from ganeti_steward.diagnose.agent.http import ALL, NONCE, REPORT
+from ganeti_steward.core.node_agent.protocol import NONCE_PATH, REPORT_PATH
+from ganeti_steward.diagnose.agent.http import ALL
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -16,10 +17,10 @@ _NOBODY: Final = "192.0.2.0"
 
 _REQUESTS: Final = (
     ("GET", "/", ""),
-    ("HEAD", REPORT, ""),
-    ("GET", REPORT, "salt=preloading"),
+    ("HEAD", REPORT_PATH, ""),
+    ("GET", REPORT_PATH, "salt=preloading"),
     ("GET", ALL, "salt="),
-    ("POST", NONCE, ""),
+    ("POST", NONCE_PATH, ""),
     ("GET", "/nowhere", ""),
 )
 

@@ -18,11 +18,12 @@ from typing import Any, Final
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_nesting import check_nesting
+from ganeti_steward.core.node_agent.protocol import REPORT
 from ganeti_steward.core.service.disk_timeout import CallDisk, without_timeout
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.core.version import VERSION
 from ganeti_steward.diagnose.model.diagnosis import ITSELF
-from ganeti_steward.diagnose.run.report import FORMAT, PURPOSE
+from ganeti_steward.diagnose.run.report import FORMAT
 
 #: Name, category and kind (status), as the monitoring daemon lists them (diagnose 5).
 COLLECTOR: Final = ("diagnose", "node", 1)
@@ -70,12 +71,12 @@ def current(report: dict[str, Any] | None, now: int, max_age: float) -> dict[str
         return _without_data(report, f"the last report is more than {max_age:g} s old")
     if age < -_AHEAD * _SECOND:
         return _without_data(report, "the last report is from the future")
-    return report | {"purpose": PURPOSE}
+    return report | {"purpose": REPORT}
 
 
 def _without_data(report: dict[str, Any], reason: str) -> dict[str, Any]:
     unknown = [*report["unknown"], {"source": ITSELF, "reason": reason}]
-    return report | {"data": None, "unknown": unknown, "purpose": PURPOSE}
+    return report | {"data": None, "unknown": unknown, "purpose": REPORT}
 
 
 def _never() -> dict[str, Any]:

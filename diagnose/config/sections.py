@@ -18,6 +18,7 @@ from ganeti_steward.core.config.kinds import (
     whole,
 )
 from ganeti_steward.core.model.finding import STATUSES
+from ganeti_steward.core.node_agent.protocol import PORT
 from ganeti_steward.diagnose.config.source_names import PLUGINS, source_fault
 
 #: Stands for every other command of the whitelist directory, by name.
@@ -78,7 +79,7 @@ class Agent(NamedTuple):
     """[agent]: the node's server of reports, and its repair commands."""
 
     address: Annotated[str, TEXT, "Where it listens; empty for the node's primary address."] = ""
-    port: Annotated[int, whole(1, 65535), "The TCP port it listens on."] = 1817
+    port: Annotated[int, whole(1, 65535), "The TCP port it listens on."] = PORT
     interval: Annotated[
         float, number(0, 86400), "Seconds from one diagnosis to the next; 0 leaves it to cron."
     ] = 300

@@ -62,7 +62,7 @@ def object_remarks(raw: bytes) -> list[str]:
 
 
 def read_finding(source: str, raw: bytes) -> Finding:
-    """The finding a command printed; raises BadObject, whose text is equal for the same fault everywhere.
+    """The finding a command printed; raises BadObject, with one text for one kind of fault.
 
     Members nobody knows belong to what is found (diagnose 1): where there are any, the
     finding's details are all that is neither status nor command.

@@ -8,6 +8,7 @@ from typing import Any, Final
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.ganeti.signing import sign
 from ganeti_steward.core.ganeti.this_node import ThisNode
+from ganeti_steward.core.node_agent.protocol import REPORT as PURPOSE
 from ganeti_steward.core.version import VERSION
 from ganeti_steward.diagnose.model.diagnosis import ITSELF, Diagnosis
 from ganeti_steward.diagnose.run.files import REPORT, write_file
@@ -17,9 +18,6 @@ FORMAT: Final = 1
 
 #: A collector that reports a status.
 _STATUS: Final = 1
-
-#: The purpose in a signed report.
-PURPOSE: Final = "report"
 
 
 def report(diagnosis: Diagnosis, node: ThisNode, now: int) -> dict[str, Any]:

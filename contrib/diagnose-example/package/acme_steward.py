@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, NamedTuple
 
-from ganeti_steward.core import hookimpl
-from ganeti_steward.core.config.finding_kinds import COMMAND, STATUS
-from ganeti_steward.core.model.finding import (
+from ganeti_steward.diagnose.api import (
+    COMMAND,
     LIVE_REPAIR,
+    STATUS,
     CheckResult,
     Finding,
+    Machine,
     NotApplicable,
     Unknown,
+    hookimpl,
 )
-from ganeti_steward.core.model.machine import Machine
 
 #: The name of the entry point; every source begins with it.
 NAME = "acme_raid"

@@ -107,6 +107,14 @@ def test_submit(tmp_path: Path) -> None:
     assert second["reason"] == [["gnt:user", "mine", 3], trail]
 
 
+def test_a_reason_source_of_its_own(tmp_path: Path) -> None:
+    with luxid(tmp_path, lambda method, arguments: [[True, 7]]) as daemon:
+        client = Luxi(daemon.path, clock=lambda: 1, reason_source="gnt:daemon:steward")
+        client.submit([[migrate("a")]], "harep")
+    (job,) = daemon.requests[0]["args"][0]
+    assert job[0]["reason"] == [["gnt:daemon:steward", "harep", 1]]
+
+
 def test_a_submission_that_is_refused_as_a_whole(tmp_path: Path) -> None:
     """It is known that nothing was taken, unlike after a broken connection."""
     drained = refused(["JobQueueDrainError", ["Job queue is drained"]])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import socket
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,29 @@ def test_no_addresses(host: str, fault: str) -> None:
     with pytest.raises(StewardError, match=fault) as caught:
         base_url(host)
     assert "secret" not in str(caught.value)
+
+
+def test_an_answer_that_never_ends() -> None:
+    """Each byte comes in time; the whole answer does not."""
+    done = threading.Event()
+
+    def drip() -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            while not done.wait(0.05):
+                connection.sendall(b"1")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip)
+        thread.start()
+        host = f"http://127.0.0.1:{server.getsockname()[1]}"
+        one, started = Rapi(host, verify=False, time_limit=0.5), time.monotonic()
+        with pytest.raises(StewardError, match=r"no answer within 0\.5 s"):
+            one.info()
+        assert time.monotonic() - started < 5
+        done.set()
+        thread.join()
 
 
 def test_plain_http_must_be_meant() -> None:

@@ -25,8 +25,8 @@ from ganeti_steward.core.node_agent.client import (
     AgentClient,
     AgentRefused,
     NotConnected,
+    Outcome,
     OutcomeUnknown,
-    Repaired,
 )
 
 UUID = "ce55f3c9-6d68-4ff5-92f7-a67577ccec32"
@@ -110,8 +110,8 @@ def test_a_node_that_knows_nothing(key: KeyFile) -> None:
     [
         (signs(report(), b"forged\n"), "not made with the cluster's key"),
         (signs(report(), salt="another-salt"), "signed for another question"),
-        (signs(report(purpose="repaired")), "not for this: the text 'repaired'"),
-        (signs({}), "not for this: null"),
+        (signs(report(purpose="repaired")), "another purpose: the text 'repaired'"),
+        (signs({}), "another purpose: null"),
         (signs([report()]), "an object is expected, found a list"),
         (signs(report(node="node2.lab")), "about another node: the text 'node2.lab'"),
         (signs(report(timestamp=NOW - 901 * 10**9)), "901 s old, more than 900 s"),
@@ -155,14 +155,14 @@ def repaired(key: bytes = KEY, salt: str = "", **changed: Any) -> Lie:
     return repairs(answer)
 
 
-def repair(one: AgentClient) -> Repaired:
+def repair(one: AgentClient) -> Outcome:
     return one.repair(UUID, COMMAND, DIAGNOSE, 60)
 
 
 @pytest.mark.parametrize("status", [0, 3, -9, None])
 def test_a_repair(key: KeyFile, status: int | None) -> None:
     with liar(key, repaired(status=status, fault="why")) as one:
-        assert repair(one) == Repaired(status, "done", "why")
+        assert repair(one) == Outcome(status, "done", "why")
 
 
 @pytest.mark.parametrize(
@@ -170,10 +170,10 @@ def test_a_repair(key: KeyFile, status: int | None) -> None:
     [
         (repaired(b"forged\n"), "not made with the cluster's key"),
         (repaired(salt="another-salt"), "signed for another question"),
-        (repaired(purpose="report"), "not for this"),
+        (repaired(purpose="report"), "another purpose"),
         (repaired(node="node2.lab"), "about another repair"),
         (repaired(command="reboot"), "about another repair"),
-        (repaired(output=None), "does not tell what came of the repair"),
+        (repaired(output=None), "lacks the outcome of the repair"),
         (repaired(status="0"), "status: a whole number is expected, found the text '0'"),
         (repaired(status=True), "status: a whole number is expected, found true"),
         (repairs(lambda _: (500, b"oh")), "HTTP 500: 'oh'"),
@@ -283,7 +283,7 @@ def _ask_the_real_agent(agent: Agent, command: str) -> None:
     content = one.report(900)
     assert content["data"] == DIAGNOSE
     diagnose = DIAGNOSE | {"details": {"ä": [1, None]}}
-    assert one.repair(content["node"], COMMAND, diagnose, 60) == Repaired(7, "mended\n", "")
+    assert one.repair(content["node"], COMMAND, diagnose, 60) == Outcome(7, "mended\n", "")
     assert json.loads(notes(command)) == diagnose
     agent.renew_key(b"renewed\n")
     assert one.repair(content["node"], COMMAND, DIAGNOSE, 60).status == 7

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
+from ganeti_steward.diagnose.api import Finding, NotApplicable, Unknown
 from ganeti_steward.diagnose.testing import RecordedMachine, results_of
 
 RECORDED = Path(__file__).parent / "recorded"
