@@ -43,7 +43,7 @@ def command_of(name: str) -> list[str]:
     return words
 
 
-def ask_program(
+def call_program(
     name: str, raw: bytes | None, options: Options, request: Request, limit: float
 ) -> Outcome:
     """Ask a member; ``raw`` is the message, ``limit`` in seconds.  Raises PluginError.
@@ -52,7 +52,7 @@ def ask_program(
     """
     path, *own = command_of(name)
     if raw is None:
-        raise PluginError(name, "can only be asked with a message from Ganeti, here is none")
+        raise PluginError(name, "needs a message from Ganeti, and here is none")
     try:
         with tempfile.NamedTemporaryFile(prefix="steward-iallocator.") as file:
             file.write(raw)

@@ -73,7 +73,7 @@ def end_with_parent(parent: int) -> None:
 
 
 def limit_memory(more: int) -> None:
-    """Allow ``more`` bytes of address space besides what is used now; write no core file.
+    """Allow ``more`` bytes of address space in addition to what is used now; write no core file.
 
     Where the machine itself runs out of memory first, the kernel ends this process first.
     """

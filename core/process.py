@@ -76,7 +76,7 @@ def run_program(
     """Run a program in ``/`` for ``limit`` seconds at most.
 
     ``executable`` is a descriptor of the file to run, whatever has become of its path since;
-    of a script it stays open in the interpreter, which is told ``/proc/self/fd/99``.
+    of a script it stays open in the interpreter, which gets ``/proc/self/fd/99`` as its name.
     ``given`` is its standard input.  With ``user``, a uid, it has that id, the group nogroup
     and no others.  ``around``: extra seconds for set-up, not charged to the program.
 

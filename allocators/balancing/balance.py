@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context
-    from ganeti_steward.core.model.explanation import Told
+    from ganeti_steward.core.model.explanation import Explained
     from ganeti_steward.core.model.requests import Balance
 
 #: How often what could not be reached is searched for anew.
@@ -96,7 +96,7 @@ def bound(state: State, members: Mask) -> float:
     return RESERVED_TOTAL_WEIGHT * (kept / (total - most) - kept / total)
 
 
-def _explained(context: Context, plans: list[GroupPlan]) -> tuple[Told, ...]:
+def _explained(context: Context, plans: list[GroupPlan]) -> tuple[Explained, ...]:
     if not context.explain:
         return ()
     from ganeti_steward.allocators.balancing.explain import explain  # not on Ganeti's path

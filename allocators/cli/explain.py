@@ -18,11 +18,11 @@ from ganeti_steward.core.iallocator import history
 from ganeti_steward.core.iallocator.dispatch import answer_message
 from ganeti_steward.core.model.answer import Answer, Outcome
 from ganeti_steward.core.model.explanation import (
+    Explained,
     Explanation,
     GroupVerdict,
     NodeVerdict,
     Place,
-    Told,
 )
 from ganeti_steward.core.model.options import parse_options
 from ganeti_steward.core.model.site_rules import ROLES
@@ -74,7 +74,7 @@ def as_text(outcome: Outcome) -> str:
     return "\n".join(parts)
 
 
-def _one(explanation: Told) -> str:
+def _one(explanation: Explained) -> str:
     return (
         _explanation(explanation)
         if isinstance(explanation, Explanation)

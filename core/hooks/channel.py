@@ -73,7 +73,7 @@ def packed(value: object) -> bytes:
 def packed_message(message: Message) -> bytes:
     """A message of the child; raises what pickle raises, and BadMessageError.
 
-    Its value is read once here, so that a value nobody can read fails in the child.
+    Its value is read once here, so that an unreadable value fails in the child.
     """
     raw = packed((type(message).__name__, *message))
     if isinstance(message, Done):

@@ -37,7 +37,7 @@ class _TimeIsUp(BaseException):
 
 
 def report_to(reporter: Reporter) -> None:
-    """Have all calls of this process reported, and limited by nobody else."""
+    """Report all calls of this process; the parent alone limits them."""
     global _reporter  # noqa: PLW0603 - a process has one parent
     _reporter = reporter
 

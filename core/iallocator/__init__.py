@@ -1,1 +1,1 @@
-"""The program Ganeti calls: reads the message, asks the allocators, writes the answer."""
+"""The program Ganeti calls: reads the message, calls the allocators, writes the answer."""

@@ -97,7 +97,7 @@ def _node(section: Section, top: Section) -> Node:
     params = section.section("ndparams")
     exclusive = params.boolean("exclusive_storage")
     live = not offline and vm_capable
-    # The figures of a node that is not live are 0 whatever the message says.
+    # The figures of a node that is not live are 0 whatever the message holds.
     figures = section if live else Section(_NO_FIGURES, section.kind, section.name, Faults())
     if exclusive:
         spindles = figures.integer("total_spindles")
@@ -208,7 +208,7 @@ def _instance_nodes(section: Section, instance: Instance, top: Section) -> tuple
 
 
 def is_text(section: Section, key: str) -> bool:
-    """Whether there is more to say of a value than that it is missing or no text."""
+    """Whether a value is a text; otherwise its fault is noted already."""
     return isinstance(section.data.get(key), str)
 
 

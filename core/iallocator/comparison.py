@@ -1,4 +1,4 @@
-"""Two answers to one request, side by side: who would go where, and in how many words."""
+"""Comparing two answers to one request: the places of the instances, and a summary of each."""
 
 from __future__ import annotations
 

@@ -78,16 +78,18 @@ def _noted(outcome: Outcome, members: Members) -> Outcome:
 
 def _ask_chain(question: Question, members: Members, started: float) -> Outcome:
     chain = question.config.chain(question.type_name)
-    asked = _Outcomes(question.request, members)
+    outcomes = _Outcomes(question.request, members)
     for at, name in enumerate(chain):
         left = started + CHAIN_LIMIT - time.monotonic()
         limit = fair_share(question.config.allocators.time_limit, left, len(chain) - at)
-        outcome = asked.of(name, limit)
+        outcome = outcomes.of(name, limit)
         if isinstance(outcome, Answer) and not _not_moved(outcome, question.request):
             return outcome
         if outcome is not None and at + 1 < len(chain):
-            _log.info("allocator=%s gave no full answer, the next is asked: %s", name, outcome.info)
-    return asked.combined(chain)
+            _log.info(
+                "allocator=%s gave no full answer, the next one is called: %s", name, outcome.info
+            )
+    return outcomes.combined(chain)
 
 
 def fair_share(limit: float, left: float, members: int) -> float:
@@ -108,7 +110,7 @@ class _Outcomes:
         """The outcome of one member, which is kept; ``limit`` in seconds."""
         outcome: Outcome | None
         try:
-            outcome = self._members.ask(name, limit)
+            outcome = self._members.outcome(name, limit)
         except PluginError as err:
             outcome = _failed(err)
             self._reasons.append(outcome.info)
@@ -126,7 +128,7 @@ class _Outcomes:
         if self._partial:
             return min(self._partial, key=lambda answer: _not_moved(answer, self._request))
         if not self._refusals:
-            return Refusal(f"no allocator takes this request (asked: {', '.join(chain)})")
+            return Refusal(f"no allocator takes this request (called: {', '.join(chain)})")
         if len(self._refusals) == 1:
             return self._refusals[0]
         return Refusal("; ".join(self._reasons), self._refusals[-1].explanations)

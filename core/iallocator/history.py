@@ -33,7 +33,7 @@ _NAME: Final = re.compile(r"\d{20}-\d+")
 
 
 class Call(NamedTuple):
-    """One call of the allocator besides its input and output."""
+    """One call of the allocator, without its input and output."""
 
     started: int
     """ns since the epoch"""

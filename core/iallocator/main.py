@@ -50,7 +50,7 @@ Answers one Ganeti iallocator request (JSON, '-' for standard input) on standard
   -h, --help                    this text
   -V, --version                 the version
 
-Other options are ignored, and said so in the answer's info.
+Other options are ignored; the answer's info names them.
 """
 
 

@@ -51,7 +51,7 @@ class Question(NamedTuple):
 class Members(Protocol):
     """What the members of a chain, and the rules beside them, return."""
 
-    def ask(self, name: str, limit: float) -> Outcome | None:
+    def outcome(self, name: str, limit: float) -> Outcome | None:
         """The outcome of one allocator, checked; ``limit`` in seconds.  Raises PluginError."""
 
     def annotating(self) -> list[str]:
@@ -86,7 +86,7 @@ class _Here:
         self._plugins = Plugins(question.config)
         self._rules = PluginRules(self._plugins, question.config, question.request)
 
-    def ask(self, name: str, limit: float) -> Outcome | None:
+    def outcome(self, name: str, limit: float) -> Outcome | None:
         return _checked(name, self._question, self._outcome(name, limit))
 
     def _outcome(self, name: str, limit: float) -> object:
@@ -111,10 +111,10 @@ class _InChild:
         self._question, self._child = question, child
         child.ask("load")
 
-    def ask(self, name: str, limit: float) -> Outcome | None:
+    def outcome(self, name: str, limit: float) -> Outcome | None:
         if name.startswith(COMMAND_PREFIX):
             return _checked(name, self._question, _program(name, self._question, limit))
-        outcome: Outcome | None = self._child.ask("ask", name, limit)
+        outcome: Outcome | None = self._child.ask("outcome", name, limit)
         return outcome
 
     def annotating(self) -> list[str]:
@@ -139,9 +139,9 @@ class _Served:
     def load(self) -> None:
         """Nothing more: the plugins are loaded."""
 
-    def ask(self, name: str, limit: float) -> Outcome | None:
-        """As `Members.ask`."""
-        outcome = self._members.ask(name, limit)
+    def outcome(self, name: str, limit: float) -> Outcome | None:
+        """As `Members.outcome`."""
+        outcome = self._members.outcome(name, limit)
         if outcome is None:
             return None
         outcome = outcome._replace(info=outcome.info.encode().decode())
@@ -167,7 +167,7 @@ def _serve(question: Question) -> _Served:
 
 def _program(name: str, question: Question, limit: float) -> Outcome:
     external = builtins.module(builtins.EXTERNAL_PROGRAM)
-    outcome: Outcome = external.ask_program(
+    outcome: Outcome = external.call_program(
         name, question.raw, question.options, question.request, limit
     )
     return outcome

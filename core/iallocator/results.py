@@ -28,9 +28,9 @@ def outcome_fault(outcome: object, request: Request, cluster: Cluster) -> str:
 
 
 def _are_explanations(given: object) -> bool:
-    from ganeti_steward.core.model.explanation import Told  # not on Ganeti's path
+    from ganeti_steward.core.model.explanation import Explained  # not on Ganeti's path
 
-    return isinstance(given, tuple) and all(isinstance(one, Told) for one in given)
+    return isinstance(given, tuple) and all(isinstance(one, Explained) for one in given)
 
 
 def is_result(result: Any, request: Request, cluster: Cluster) -> bool:

@@ -1,4 +1,4 @@
-"""What an allocator may say: an answer or a refusal (None means "not mine")."""
+"""What an allocator returns: an answer or a refusal (None means "not handled")."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from ganeti_steward.core.model.explanation import Told
+    from ganeti_steward.core.model.explanation import Explained
 
 #: Node names; one node name; ``[placed, failed]`` of a batch; ``[moved, failed, jobs]`` (allocation
 #: 10); or the count and the placements of ``capacity``.
@@ -18,14 +18,14 @@ class Answer(NamedTuple):
 
     result: Result
     info: str
-    explanations: tuple[Told, ...] = ()
+    explanations: tuple[Explained, ...] = ()
 
 
 class Refusal(NamedTuple):
     """No placement. ``info`` is shown to the user behind "Request failed: "."""
 
     info: str
-    explanations: tuple[Told, ...] = ()
+    explanations: tuple[Explained, ...] = ()
 
 
 Outcome = Answer | Refusal

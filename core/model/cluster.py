@@ -218,7 +218,7 @@ class Instance(NamedTuple):
 
     @property
     def disk_details(self) -> tuple[DiskDetails, ...]:
-        """What was sent of its disks besides sizes and spindles, in their order."""
+        """What was sent of its disks, sizes and spindles aside, in their order."""
         from ganeti_steward.core.model.instance_details import disk_details_of
 
         return disk_details_of(self.sent)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class NodeVerdict:
-    """What the rules say of one node in one role; an empty ``reason`` means it fits."""
+    """The verdict of the rules on one node in one role; an empty ``reason`` means it fits."""
 
     node: str
     role: str
@@ -86,7 +86,7 @@ class GroupHealth:
     """instances whose secondary is unusable"""
     stuck: tuple[tuple[str, str], ...] | None
     """instances that could not leave their node, with this node (allocation 8); None where
-    nobody looked"""
+    that was not checked"""
 
     @property
     def well(self) -> bool:
@@ -112,4 +112,4 @@ class GroupBalance:
     health_after: GroupHealth | None = None
 
 
-Told = Explanation | GroupBalance
+Explained = Explanation | GroupBalance

@@ -21,7 +21,7 @@ class Nic(NamedTuple):
 
 
 class DiskDetails(NamedTuple):
-    """What is sent of a disk besides its size and spindles; empty: not sent."""
+    """What is sent of a disk, its size and spindles aside; empty: not sent."""
 
     mode: str
     """``rw`` or ``ro``"""

@@ -10,7 +10,7 @@ from ganeti_steward.core.model.cluster import Cluster, Group
 
 
 class Names:
-    """Looks up names and collects those that mean nothing, so that all are told at once.
+    """Looks up names and collects those that match nothing, so that all are reported at once.
 
     As in Ganeti's commands a name may lack its domain where only one object is meant.
     """

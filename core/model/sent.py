@@ -1,4 +1,4 @@
-"""What Ganeti sends of an object besides the figures every allocation needs.
+"""What Ganeti sends of an object in addition to the figures every allocation needs.
 
 It is read when it is used, and leniently: what is missing or odd never makes a request fail.
 """

@@ -1,1 +1,1 @@
-"""Allocators that are asked beside the answer, compared and logged; they never answer."""
+"""Allocators that are called for comparison only; they are logged and never answer."""

@@ -53,13 +53,13 @@ def start(config: Config, raw: bytes, options: Options, answer: bytes) -> None:
         if os.fork():
             return
     except OSError as err:
-        _log.warning("the shadows cannot be asked: %s", err.strerror)
+        _log.warning("the shadows cannot be called: %s", err.strerror)
         return
     try:
         _detach(config)
         _compare_alone(config, raw, options, answer)
     except Exception:
-        _log.exception("the shadows cannot be asked")
+        _log.exception("the shadows cannot be called")
     finally:
         # Nothing of what the parent would do at its end.
         os._exit(0)
@@ -88,7 +88,7 @@ def _compare_alone(config: Config, raw: bytes, options: Options, answer: bytes) 
             # Only where there is a configuration there are shadows, so the file exists.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            _log.info("shadows are not asked, they are busy: name=%s", names(request))
+            _log.info("shadows are not called, they are busy: name=%s", names(request))
             return
         for line in compare(Question(request, cluster, config, options, raw=raw), answer):
             _log.info("%s", line)
@@ -117,7 +117,7 @@ def _compared(name: str, question: Question, members: Members, ours: Outcome) ->
     started = time.monotonic()
     theirs: Outcome | None = None
     try:
-        theirs = members.ask(name, question.config.section(Shadow).time_limit)
+        theirs = members.outcome(name, question.config.section(Shadow).time_limit)
         summary, info = short(theirs, request, cluster), theirs.info if theirs else "-"
     except PluginError as err:
         summary, info = "failed", str(err)

@@ -16,7 +16,7 @@ Message = dict[str, Any]
 BOTH = ("dedicated", "packed")
 CHAIN = Config(allocators=Allocators({"allocate": BOTH, "multi-allocate": BOTH}))
 ALONE = Config(allocators=Allocators({"allocate": BOTH[:1], "multi-allocate": BOTH[:1]}))
-NOBODY = "no allocator takes this request (asked: dedicated)"
+NOBODY = "no allocator takes this request (called: dedicated)"
 
 REQUESTS = {
     "allocate": ["--request=allocate", "--new-template=plain"],

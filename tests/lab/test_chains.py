@@ -83,7 +83,7 @@ def test_hanging_shadow(lab: Lab) -> None:
         lab.add("-t diskless", "patient1.lab")
         logged_before = lab.log.read_text()
         lab.add("-t diskless", "patient2.lab")
-        assert "shadows are not asked, they are busy: name=patient2.lab" in logged(
+        assert "shadows are not called, they are busy: name=patient2.lab" in logged(
             lab, "name=patient2.lab"
         )
         assert "name=patient1.lab" not in logged_before

@@ -110,7 +110,7 @@ def test_nobody_takes_it(site: Site, capture: Capture) -> None:
     allocator(site, "mine", "allocate", "None")
     site.configure("mine", more=chain("allocate", "mine"))
     info = site.refused(capture("allocate-diskless"))
-    assert info == "no allocator takes this request (asked: mine)"
+    assert info == "no allocator takes this request (called: mine)"
 
 
 def test_order_of_the_chain(site: Site, capture: Capture) -> None:

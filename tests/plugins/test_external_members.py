@@ -78,7 +78,7 @@ def test_hail_refuses_and_balanced_answers(site: Site, seed: int) -> None:
 def test_the_log_names_the_allocator_that_gave_no_full_answer(site: Site) -> None:
     """A refusal and a fault; nothing where the first one answers."""
     site.log = str(site.path / "steward.log")
-    passed_over = f"allocator=command:{need_hail()} gave no full answer, the next is asked: "
+    passed_over = f"allocator=command:{need_hail()} gave no full answer, the next one is called: "
     for seed, more, reason in ((1, "", "Group group00 (pref"), (0, " --frob", "ended with exit")):
         site.configure(more=chain("allocate", command(HAIL + more), "balanced"))
         site.run(cluster(seed, "allocate-pair", nodes=6))
@@ -344,7 +344,7 @@ def test_a_request_without_a_message(site: Site, capture: Capture) -> None:
     outcome = dispatch(
         request, cluster, load_config(str(site.config_file)), Options(), explain=False
     )
-    fault = "can only be asked with a message from Ganeti, here is none"
+    fault = "needs a message from Ganeti, and here is none"
     assert outcome.info == f"command:{HAIL}: {fault}"
 
 

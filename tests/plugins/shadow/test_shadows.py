@@ -187,7 +187,7 @@ def test_a_hanging_shadow(site: Site, capture: Capture) -> None:
         standard = {os.readlink(f"/proc/{asking}/fd/{number}") for number in range(3)}
         assert standard == {"/dev/null"}
         assert site.run(message)["success"] is True
-        busy = "INFO shadows are not asked, they are busy: name=new1.lab"
+        busy = "INFO shadows are not called, they are busy: name=new1.lab"
         wait_until(lambda: busy in Path(site.log).read_text(), "the word on the second")
         assert lines(site) == []
     wait_until(lambda: lines(site), "the end of the comparison")
