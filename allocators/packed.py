@@ -18,7 +18,7 @@ from ganeti_steward.allocators.placement.multi_allocate import answered
 from ganeti_steward.allocators.placement.placing import Placer, PlaceSearch
 from ganeti_steward.allocators.placement.relocate import relocate
 from ganeti_steward.allocators.score.ranked_places import PairPlaces, RankedPlace, SinglePlaces
-from ganeti_steward.allocators.score.score import Spread, shares
+from ganeti_steward.allocators.score.score import FREE_DISK, shares
 from ganeti_steward.allocators.state import state as st
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core import hookimpl
@@ -95,7 +95,7 @@ def emptiness(state: State, terms: Terms, role: str) -> Floats:
     The site rules' costs of the node are added.
     """
     free = (state.now[st.UNALLOCATED] - state.now[st.RESERVED]) / state.frame.memory
-    total: Floats = free + shares(state.frame, state.now)[Spread.FREE_DISK] + terms.costs[role]
+    total: Floats = free + shares(state.frame, state.now)[FREE_DISK] + terms.costs[role]
     return total
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from ganeti_steward.allocators.balancing.figures import DERIVED, Figures, figures_of
-from ganeti_steward.allocators.score.score import SPREAD_WEIGHTS, Spread, merged_rows, shares
+from ganeti_steward.allocators.score.score import RESERVED_MEM, SPREAD_WEIGHTS, merged_rows, shares
 from ganeti_steward.allocators.state import state as st
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ def components_of(state: State, nodes: Ints, residents: Sequence[Resident]) -> C
     frame = state.frame
     worths = _worths(state, nodes)
     inverse: Floats = worths.max(axis=0)
-    inverse[Spread.RESERVED_MEM] = 1.0 / frame.memory[nodes]
+    inverse[RESERVED_MEM] = 1.0 / frame.memory[nodes]
     figures = figures_of(state, residents, _counted(worths, frame.exclusive[nodes]))
     # In units of the components, those that count alike are alike.
     unit = inverse.max(axis=1)
-    unit[(unit == 0) | (np.arange(len(unit)) == Spread.RESERVED_MEM)] = 1.0
+    unit[(unit == 0) | (np.arange(len(unit)) == RESERVED_MEM)] = 1.0
     return _merged(
         Components(
             shares(frame, state.now[:, nodes], nodes),
@@ -77,7 +77,7 @@ def _counted(worths: Floats, exclusive: Mask) -> Floats:
 
 def _merged(components: Components) -> Components:
     """Equal components are merged; the N+1 reserve never is."""
-    reserve = Spread.RESERVED_MEM
+    reserve = RESERVED_MEM
 
     def equal(one: int, other: int) -> bool:
         return reserve not in (one, other) and _alike(components, one, other)

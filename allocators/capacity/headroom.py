@@ -8,7 +8,7 @@ legal in any order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.checks import Check
     from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Ints, Mask, NodePair, State
+
+
+#: Types of the attributes that `Headroom.change` and its like change in place.
+_CHANGING: Final = (np.ndarray, set)
 
 
 class Headroom:
@@ -73,7 +77,7 @@ class Headroom:
         """An independent copy, for trying changes."""
         other = Headroom.__new__(Headroom)
         other.__dict__.update(
-            (name, value.copy() if isinstance(value, np.ndarray | set) else value)
+            (name, value.copy() if isinstance(value, _CHANGING) else value)
             for name, value in self.__dict__.items()
         )
         return other

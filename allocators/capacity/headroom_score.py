@@ -13,11 +13,11 @@ import numpy as np
 
 from ganeti_steward.allocators.score.score import (
     LOCATION_WEIGHT,
+    RESERVED_MEM,
     RESERVED_TOTAL_WEIGHT,
     SPREAD_WEIGHTS,
     SPREADS,
     Scorer,
-    Spread,
     counts,
     merged_rows,
     shares,
@@ -85,7 +85,7 @@ class HeadroomScore:
             after = variance + (2 * (reserved - mean) + grown) * grown / self._n
             after -= (grown / self._n) ** 2
             now = np.sqrt(max(variance, 0.0))
-            cost += SPREADS[Spread.RESERVED_MEM][1] * (np.sqrt(np.maximum(after, 0.0)) - now)
+            cost += SPREADS[RESERVED_MEM][1] * (np.sqrt(np.maximum(after, 0.0)) - now)
         if self._frame.locations.shape[1]:
             cost += LOCATION_WEIGHT * self._frame.shared_locations(primary)
         return cost

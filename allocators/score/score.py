@@ -8,7 +8,6 @@ costs the same on any cluster size.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -22,26 +21,20 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Floats, Frame, Ints, Mask, State
 
-
-class Spread(IntEnum):
-    """Components measured as standard deviation over the online nodes: rows of `shares`.
-
-    Those that end in _F count forthcoming instances, too.
-    """
-
-    FREE_MEM = 0
-    FREE_DISK = 1
-    RESERVED_MEM = 2
-    VCPU_RATIO = 3
-    CPU_LOAD = 4
-    PRIMARIES = 5
-    INSTANCES = 6
-    SPINDLES = 7
-    FREE_MEM_F = 8
-    FREE_DISK_F = 9
-    VCPU_RATIO_F = 10
-    SPINDLES_F = 11
-
+# Rows of `shares`: components measured as standard deviation over the online nodes.  Those that
+# end in _F count forthcoming instances, too.
+FREE_MEM: Final = 0
+FREE_DISK: Final = 1
+RESERVED_MEM: Final = 2
+VCPU_RATIO: Final = 3
+CPU_LOAD: Final = 4
+PRIMARIES: Final = 5
+INSTANCES: Final = 6
+SPINDLES: Final = 7
+FREE_MEM_F: Final = 8
+FREE_DISK_F: Final = 9
+VCPU_RATIO_F: Final = 10
+SPINDLES_F: Final = 11
 
 #: By row: hail's names of the component, and its weight for each name.  Memory and network load
 #: are never measured: both are the number of primaries (allocation 3.4).
@@ -64,11 +57,11 @@ SPREAD_WEIGHTS: Final = np.array([weight * len(names) for names, weight in SPREA
 #: Rows that a new secondary changes as well as the primary; the N+1 reserve is changed by the
 #: secondary alone.
 SHARED_SPREADS: Final = (
-    Spread.FREE_DISK,
-    Spread.INSTANCES,
-    Spread.SPINDLES,
-    Spread.FREE_DISK_F,
-    Spread.SPINDLES_F,
+    FREE_DISK,
+    INSTANCES,
+    SPINDLES,
+    FREE_DISK_F,
+    SPINDLES_F,
 )
 
 N1_WEIGHT: Final = 1.0
@@ -85,25 +78,25 @@ _CHUNK: Final = 32768
 
 
 def shares(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats:
-    """`Spread` x nodes: the value of each component; ``now`` has these nodes only."""
+    """rows x nodes: the value of each component; ``now`` has these nodes only."""
     memory, disk, cpus = frame.memory[nodes], frame.disk[nodes], frame.cpu_power[nodes]
     exclusive, no_disk = frame.exclusive[nodes], frame.no_disk[nodes]
     limit = frame.spindle_share[nodes]
     values = np.empty((len(SPREADS), now.shape[1]))
-    values[Spread.FREE_MEM] = now[st.UNALLOCATED] / memory
-    values[Spread.FREE_DISK] = np.where(exclusive, now[st.SPINDLES], now[st.DISK]) / disk
-    values[Spread.FREE_DISK, no_disk] = 1.0
-    values[Spread.RESERVED_MEM] = now[st.RESERVED] / memory
-    values[Spread.VCPU_RATIO] = now[st.VCPUS] / cpus
-    values[Spread.CPU_LOAD] = now[st.CPU_LOAD] / LOAD_UNIT
-    values[Spread.PRIMARIES] = now[st.PRIMARIES]
-    values[Spread.INSTANCES] = now[st.PRIMARIES] + now[st.SECONDARIES]
-    values[Spread.SPINDLES] = now[st.SPINDLE_USE] / limit
-    values[Spread.FREE_MEM_F] = now[st.MEMORY_F] / memory
-    values[Spread.FREE_DISK_F] = np.where(exclusive, now[st.SPINDLES_F], now[st.DISK_F]) / disk
-    values[Spread.FREE_DISK_F, no_disk] = 1.0
-    values[Spread.VCPU_RATIO_F] = now[st.VCPUS_F] / cpus
-    values[Spread.SPINDLES_F] = now[st.SPINDLE_USE_F] / limit
+    values[FREE_MEM] = now[st.UNALLOCATED] / memory
+    values[FREE_DISK] = np.where(exclusive, now[st.SPINDLES], now[st.DISK]) / disk
+    values[FREE_DISK, no_disk] = 1.0
+    values[RESERVED_MEM] = now[st.RESERVED] / memory
+    values[VCPU_RATIO] = now[st.VCPUS] / cpus
+    values[CPU_LOAD] = now[st.CPU_LOAD] / LOAD_UNIT
+    values[PRIMARIES] = now[st.PRIMARIES]
+    values[INSTANCES] = now[st.PRIMARIES] + now[st.SECONDARIES]
+    values[SPINDLES] = now[st.SPINDLE_USE] / limit
+    values[FREE_MEM_F] = now[st.MEMORY_F] / memory
+    values[FREE_DISK_F] = np.where(exclusive, now[st.SPINDLES_F], now[st.DISK_F]) / disk
+    values[FREE_DISK_F, no_disk] = 1.0
+    values[VCPU_RATIO_F] = now[st.VCPUS_F] / cpus
+    values[SPINDLES_F] = now[st.SPINDLE_USE_F] / limit
     return values
 
 
@@ -288,7 +281,7 @@ class PairScores:
         alone = np.maximum(variance + one.square - one.shift * one.shift, 0.0)
         shared = list(SHARED_SPREADS)
         by_first = _WEIGHTS * np.sqrt(alone)
-        by_first[[Spread.RESERVED_MEM, *shared]] = 0.0
+        by_first[[RESERVED_MEM, *shared]] = 0.0
         self.first: Floats = scorer._base + one.counts + by_first.sum(axis=0)
         self.plain: Floats = self._second_part(two)
         self.second: Floats = self.plain.copy()
@@ -307,9 +300,9 @@ class PairScores:
         )
 
     def _second_part(self, change: _Change) -> Floats:
-        variance = self._scorer._variance[Spread.RESERVED_MEM] + change.square[Spread.RESERVED_MEM]
-        variance = np.maximum(variance - change.shift[Spread.RESERVED_MEM] ** 2, 0.0)
-        part: Floats = change.counts + _WEIGHTS[Spread.RESERVED_MEM] * np.sqrt(variance)
+        variance = self._scorer._variance[RESERVED_MEM] + change.square[RESERVED_MEM]
+        variance = np.maximum(variance - change.shift[RESERVED_MEM] ** 2, 0.0)
+        part: Floats = change.counts + _WEIGHTS[RESERVED_MEM] * np.sqrt(variance)
         return part
 
     def second_part(self, nodes: Ints, after: Ints) -> Floats:
