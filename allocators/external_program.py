@@ -46,7 +46,7 @@ def command_of(name: str) -> list[str]:
 def call_program(
     name: str, raw: bytes | None, options: Options, request: Request, limit: float
 ) -> Outcome:
-    """Ask a member; ``raw`` is the message, ``limit`` in seconds.  Raises PluginError.
+    """Call a member; ``raw`` is the message, ``limit`` in seconds.  Raises PluginError.
 
     The result is not checked against the cluster.
     """

@@ -1,7 +1,7 @@
 """Reading JSON objects key by key while collecting every fault.
 
 A fault names the object, the key and what is wrong.  Reading goes on with a harmless
-value after a fault, so that one run tells all of them; the caller raises at the end.
+value after a fault, so that one run reports all of them; the caller raises at the end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Faults:
 
     @property
     def many(self) -> bool:
-        """Whether so many were found that reading on tells nobody more."""
+        """Whether so many were found that further ones would not help."""
         return len(self.found) > 10 * MAX_FAULTS
 
     def check(self) -> None:

@@ -9,7 +9,7 @@ import stat
 def program_fault(path: str) -> str:
     """Why a program must not be run with this process's rights; empty when it may.
 
-    Whoever can change it, or put another in its place, would gain them.
+    A user who can change or replace it would gain these rights.
     """
     if not path.startswith("/") or "\0" in path:
         return "is no absolute path"

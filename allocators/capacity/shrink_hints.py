@@ -1,4 +1,4 @@
-"""How much smaller an instance has to be for one more to fit (allocation 12, hspace's tiers)."""
+"""How much smaller an instance has to be for one more to fit (allocation 12, tiered specs)."""
 
 from __future__ import annotations
 

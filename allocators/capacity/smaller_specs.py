@@ -1,4 +1,4 @@
-"""Making an instance smaller step by step, as hspace does for its tiers (allocation 12)."""
+"""Making an instance smaller step by step, as hspace does for tiered specs (allocation 12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counting how many instances fit: one size alone, or tiers of ever smaller ones (allocation 12).
+"""Counting how many instances fit: one size alone, or smaller and smaller ones (allocation 12).
 
 Every count is a request of type ``capacity`` to the configured allocator; this module only
 decides on the next request and keeps the cluster as it fills.

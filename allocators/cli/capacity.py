@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--tiered-alloc",
         metavar="DISK,MEMORY,VCPUS",
-        help="the size to start the tiers from, default: the policy's largest",
+        help="the largest size of the tiered run, default: the policy's largest",
     )
     add("--only", choices=(STANDARD, TIERED), help="one of the two counts, not both")
     add("-p", "--print-nodes", action="store_true", help="also the nodes before and after")
@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
     instance = instance_options(options)
     if instance.sized:
         request = instance_request(instance, template, source)
-        runs = [Run("asked for", fill(counter.count, cluster, request))]
+        runs = [Run("requested", fill(counter.count, cluster, request))]
     else:
         where = _Where(instance, template, source)
         runs = _policy_runs(_sizes(options), cluster, groups, where, counter)
@@ -167,8 +167,8 @@ def _policy_runs(
     if sizes.only != STANDARD:
         for minmax in dict.fromkeys(group.policy.minmax for group in groups):
             if minmax:
-                tiers = _tiers(minmax, sizes.tiered, where)
-                runs.append(Run(TIERED, fill_tiered(counter.count, cluster, tiers)))
+                sizes_down = _sizes_down(minmax, sizes.tiered, where)
+                runs.append(Run(TIERED, fill_tiered(counter.count, cluster, sizes_down)))
     if sizes.only != TIERED:
         own = sizes.standard
         for spec in [own] if own else dict.fromkeys(group.policy.std for group in groups):
@@ -177,7 +177,7 @@ def _policy_runs(
     return runs
 
 
-def _tiers(
+def _sizes_down(
     minmax: Sequence[MinMax], own: Spec | None, where: _Where
 ) -> list[tuple[Allocate, Spec]]:
     """The sizes to start from, the largest first, each with its minimum."""

@@ -77,9 +77,9 @@ def run(options: argparse.Namespace) -> int:
     for name, reason in failed:
         print(f"{name} cannot be moved: {reason or 'no reason was given'}", file=sys.stderr)
     if failed and not options.partial:
-        all_told = f"{counted(len(failed), 'instance')} of {len(names)} cannot be moved"
+        summary = f"{counted(len(failed), 'instance')} of {len(names)} cannot be moved"
         if options.exec or options.print_commands:
-            print(f"{all_told}; --partial moves the others", file=sys.stderr)
+            print(f"{summary}; --partial moves the others", file=sys.stderr)
         return EXIT_FAILURE
     if options.exec:
         status = run_moves(source, sets, f"group-evacuate {group.name}")

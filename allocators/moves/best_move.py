@@ -144,12 +144,12 @@ class BestMoveSearch:
                 for one in self._passing(rules, task, trial, 1)
             ]
             if found:
-                # Within a tier the score decides, not the copies.
+                # Within a stage the score decides, not the amount copied.
                 return min(found, key=lambda one: one.order)
         return None
 
     def alternatives(self, left: State, task: MoveTask, limit: int) -> list[MoveChoice]:
-        """A few of the best places of the first tier that has any."""
+        """A few of the best places of the first stage that has any."""
         rules = self._rules(left, task)
         for stage in task.stages:
             found = [

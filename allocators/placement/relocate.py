@@ -53,7 +53,7 @@ def _fault(request: Relocate, state: State, resident: Resident) -> str:
     if template in NOT_MIRRORED:
         return f"Can't relocate non-mirrored instances: {request.name} is {template}"
     if request.required_nodes != 1:
-        return f"Unsupported request: {request.required_nodes} nodes asked for, it must be 1"
+        return f"Unsupported request: {request.required_nodes} nodes requested, it must be 1"
     role = "secondary" if resident.demand.drbd else "primary"
     name = state.frame.cluster.nodes[getattr(resident, role)].name
     if request.relocate_from != (name,):

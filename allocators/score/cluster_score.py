@@ -1,4 +1,4 @@
-"""The score of the whole cluster after an answer, whoever gave it."""
+"""The score of the whole cluster after an answer of any allocator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both clients offer to whoever runs jobs."""
+"""What both clients offer to run jobs."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _OVER: Final = FINAL | {REFUSED, UNKNOWN}
 _FIRST_STEP: Final = 0.25
 _LAST_STEP: Final = 3.0
 #: Consecutive failures to read the jobs' states after which they are no longer waited for.
-_PATIENCE: Final = 10
+_MAX_FAILURES: Final = 10
 
 
 class Run(NamedTuple):
@@ -145,9 +145,9 @@ class _Set:
                 self._look()
                 failures = 0
             except StewardError as err:
-                # luxid may be starting anew, or the master moving.
+                # luxid may be restarting, or another node becoming master.
                 failures += 1
-                if failures == _PATIENCE:
+                if failures == _MAX_FAILURES:
                     return str(err)
         return ""
 

@@ -1,7 +1,7 @@
 """A running cluster as the same snapshot that Ganeti's own message to an allocator gives.
 
-What luxid or RAPI tell is turned into the objects of such a message and read as one, so that
-there is one set of rules and sentences.  Figures are computed as Ganeti computes them for its
+The answers of luxid or RAPI are turned into the objects of such a message and read as one, so
+that there is one set of checks and messages.  Figures are computed as Ganeti computes them for its
 message (allocation 2); what the message lacks is put in afterwards.
 """
 
@@ -59,7 +59,7 @@ _NETWORK_FIELDS: Final = ("uuid", "name", "group_list")
 _STORAGE: Final = {"drbd": "lvm-vg", "plain": "lvm-vg", "file": "file"}
 #: Metadata of one drbd disk, MiB.
 _DRBD_METADATA: Final = 128
-#: Seconds until the nodes have told their storage.
+#: Seconds until the nodes have reported their storage.
 _STORAGE_LIMIT: Final = 120.0
 
 
@@ -88,9 +88,9 @@ class Snapshot(NamedTuple):
 
     cluster: Cluster
     silent: tuple[str, ...]
-    """nodes that should have told their figures and did not"""
+    """nodes that should have reported their figures and did not"""
     backend: Mapping[str, Any]
-    """the backend parameters an instance has unless told otherwise"""
+    """the backend parameters an instance has without its own values"""
     networks: Mapping[str, str]
     """name -> uuid"""
 
@@ -110,7 +110,7 @@ def read_live(
 ) -> Snapshot:
     """Read a cluster; raises StewardError.
 
-    Ganeti tells disk figures of one kind of storage at a time.  ``template`` is the disk
+    Ganeti reports disk figures of one kind of storage at a time.  ``template`` is the disk
     template they are wanted for; None takes the local one of the instances, if there is any,
     and otherwise the first that is enabled, as Ganeti does.
     """
@@ -118,7 +118,7 @@ def read_live(
         return _read(client, template, sleep)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as err:
         fault = f"{type(err).__name__}: {err}"
-        raise StewardError(f"{client.where}: that is not what Ganeti 3 tells ({fault})") from err
+        raise StewardError(f"{client.where}: this is not what Ganeti 3 returns ({fault})") from err
 
 
 def _read(client: Client, template: str | None, sleep: Callable[[float], None]) -> Snapshot:
@@ -132,7 +132,7 @@ def _read(client: Client, template: str | None, sleep: Callable[[float], None]) 
     spaces = _spaces(client, wanted, first, nodes, info, sleep)
     silent = [node["name"] for node in nodes if _is_silent(node, spaces)]
     quiet = frozenset(silent)
-    growth = _growth(instances)
+    unused = _unused_memory(instances)
     message = {
         "cluster_tags": info["tags"],
         "enabled_hypervisors": info["enabled_hypervisors"],
@@ -141,7 +141,7 @@ def _read(client: Client, template: str | None, sleep: Callable[[float], None]) 
             node["name"]: _node(
                 node,
                 None if node["name"] in quiet else spaces.get(node["name"]),
-                growth.get(node["name"], 0),
+                unused.get(node["name"], 0),
             )
             for node in nodes
         },
@@ -175,7 +175,7 @@ def _spaces(
     info: Mapping[str, Any],
     sleep: Callable[[float], None],
 ) -> dict[str, Space]:
-    """The storage of each node that tells it, for a template."""
+    """The storage of each node that reports it, for a template."""
     kind = _STORAGE.get(wanted)
     if kind is None:
         return {node["name"]: Space(0, 0) for node in nodes}
@@ -206,14 +206,14 @@ def _results(client: Client, jobs: Sequence[int], sleep: Callable[[float], None]
             break
         if waited >= _STORAGE_LIMIT:
             raise StewardError(
-                f"{client.where}: the nodes' storage was not told within {_STORAGE_LIMIT:g} s"
+                f"{client.where}: the nodes' storage was not reported within {_STORAGE_LIMIT:g} s"
             )
         sleep(step)
         waited += step
     for state in states:
         if state.status != SUCCESS:
             raise StewardError(
-                f"{client.where}: job {state.number}, which asks for the nodes' storage, ended "
+                f"{client.where}: job {state.number}, which queries the nodes' storage, ended "
                 f"with {state.status}: {state.error}"
             )
     return [state.results[0] for state in states]
@@ -224,7 +224,7 @@ def _is_live(node: _Row) -> bool:
 
 
 def _is_silent(node: _Row, spaces: Mapping[str, Space]) -> bool:
-    """Whether figures are missing that a node in its state should have told."""
+    """Whether figures are missing that a node in its state should have reported."""
     if not _is_live(node):
         return False
     needed = ["mtotal", "mnode", "mfree", "ctotal", "cnos"]
@@ -234,7 +234,7 @@ def _is_silent(node: _Row, spaces: Mapping[str, Space]) -> bool:
 
 
 def _group(group: _Row, networks: Iterable[_Row]) -> _Row:
-    # Groups do not tell their networks, but networks tell the names of their groups.
+    # Groups do not list their networks, but networks list the names of their groups.
     connected = [
         network["uuid"]
         for network in networks
@@ -249,7 +249,7 @@ def _group(group: _Row, networks: Iterable[_Row]) -> _Row:
     }
 
 
-def _node(node: _Row, space: Space | None, growth: int) -> _Row:
+def _node(node: _Row, space: Space | None, unused: int) -> _Row:
     """A node of the message; without ``space`` it is a silent one."""
     entry = {
         "group": node["group.uuid"],
@@ -265,7 +265,7 @@ def _node(node: _Row, space: Space | None, growth: int) -> _Row:
     return entry | {
         "total_memory": node["mtotal"],
         "reserved_memory": node["mnode"],
-        "free_memory": node["mfree"] - growth,
+        "free_memory": node["mfree"] - unused,
         "total_disk": space.total,
         "free_disk": space.free,
         "total_spindles": node["sptotal"] or 0,
@@ -275,14 +275,14 @@ def _node(node: _Row, space: Space | None, growth: int) -> _Row:
     }
 
 
-def _growth(instances: Iterable[_Row]) -> dict[str, int]:
+def _unused_memory(instances: Iterable[_Row]) -> dict[str, int]:
     """Memory that primaries which should be up do not use yet, by node, MiB."""
-    growth: dict[str, int] = {}
+    unused: dict[str, int] = {}
     for instance in instances:
         if instance["admin_state"] == "up" and not instance["forthcoming"]:
             missing = instance["beparams"]["maxmem"] - (instance["oper_ram"] or 0)
-            growth[instance["pnode"]] = growth.get(instance["pnode"], 0) + max(0, missing)
-    return growth
+            unused[instance["pnode"]] = unused.get(instance["pnode"], 0) + max(0, missing)
+    return unused
 
 
 def _name(instance: _Row) -> str:

@@ -2,7 +2,7 @@
 
 Every node has the files ``ssconf_*``, which name nodes and addresses but no uuids.  Only a
 master candidate knows its own: ``ssconf_master_candidates_certs`` names the uuid that has the
-certificate that lies beside it as ``client.pem``.  Elsewhere a node goes by its full name.
+certificate in ``client.pem`` of the same directory.  Other nodes are identified by their full name.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def check_cost(name: str, cost: object, cluster: Cluster) -> tuple[tuple[str, st
     if not isinstance(cost, Cost):
         raise PluginError(name, f"steward_weigh must give costs, not {shown(cost)}")
     _check_place(name, cost.node, cost.role, cluster)
-    # Real rather than float: whoever computes with numpy returns its numbers.
+    # Real rather than float: plugins that use numpy return its numbers.
     if not isinstance(cost.cost, Real) or not -LIMIT <= cost.cost <= LIMIT:
         fault = f"the cost of {cost.node} is {shown(cost.cost)}, not a number up to {LIMIT:g}"
         raise PluginError(name, fault)

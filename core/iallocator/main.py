@@ -42,7 +42,7 @@ Answers one Ganeti iallocator request (JSON, '-' for standard input) on standard
   --ignore-soft-errors          drop the soft rules of the primary
   --restrict-allocation-to=A,B  only these nodes
   --static-kvm-node-memory=MIB  memory a KVM node's own system takes (default 4096)
-  --mond[=yes|no]               use the CPU load the monitoring daemons tell
+  --mond[=yes|no]               use the CPU load that the monitoring daemons report
   --mond-xen                    with --mond: that of each Xen guest
   --mond-data=FILE              read their reports from a file instead
   --mond-time-limit=SECONDS     what all daemons have to answer (default 5)

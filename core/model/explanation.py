@@ -1,6 +1,6 @@
 """Why a request was answered the way it was, as data.
 
-Allocators fill these values when the caller asks for an explanation; ``gnt-steward
+Allocators fill these values when the caller requests an explanation; ``gnt-steward
 explain`` prints them.  Scores are hail's cluster score (allocation 5), smaller is better.
 """
 

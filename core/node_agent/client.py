@@ -204,7 +204,7 @@ class AgentClient:
 
 
 def _hang_up(connection: socket.socket, late: threading.Event) -> None:
-    """Let whoever waits for the connection wait no longer, and know that it is late."""
+    """End the wait for the connection, and mark it as late."""
     late.set()
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)

@@ -47,7 +47,7 @@ class ConsoleLog(QueueHandler):
             # No other thread can be started where there are too many processes.
             self._start()
             self._records.put_nowait(record)
-        # Whoever has waited in vain once does not do so for each line.
+        # After one wait without success, later lines do not wait.
         self._file.is_stuck = not written.wait(0 if self._file.is_stuck else _TIMEOUT)
         if self._file.is_stuck:
             self._file.write_to_console("is not written", record)

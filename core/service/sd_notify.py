@@ -1,4 +1,4 @@
-"""Telling systemd that the agent is ready; without systemd nothing happens."""
+"""Notifies systemd that the agent is ready; without systemd nothing happens."""
 
 from __future__ import annotations
 

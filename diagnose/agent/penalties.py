@@ -1,4 +1,4 @@
-"""Slowing down whoever guesses: after a refusal nothing more is examined for a while.
+"""Slows down guessing: after a refusal nothing more is examined for a while.
 
 The time doubles with each refusal and is the caller's alone.  Nobody sleeps for it: who comes
 too early is refused at once, and that does not make the time longer.

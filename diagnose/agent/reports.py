@@ -158,7 +158,7 @@ class Reports:
 
 def _content(path: str) -> bytes:
     """What lies there, if nobody else can have put it there: it may be signed."""
-    # A fifo would hold up whoever opens it.
+    # Opening a fifo would block.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):

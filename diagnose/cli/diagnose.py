@@ -1,7 +1,7 @@
 """``gnt-steward diagnose``: what is wrong with this node, as the one object of the protocol.
 
 Standard output carries the object and nothing else, and standard error nothing but a failure:
-whoever runs this as a command of a whitelist may read both as one text.
+a program that runs this as a command of a whitelist may read both as one text.
 """
 
 from __future__ import annotations

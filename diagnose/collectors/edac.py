@@ -156,7 +156,7 @@ def _modules(machine: Machine, directory: str, unknowns: list[str]) -> list[tupl
 
 
 def _label(machine: Machine, place: str) -> str:
-    """The module's name as the board has it, where the driver or the admin gave one."""
+    """The module's name as on the mainboard, if the driver or the admin set one."""
     name = place.rsplit("/", 1)[-1]
     try:
         label = text_of(machine, f"{place}/dimm_label")

@@ -1,4 +1,4 @@
-"""What the board's management controller reports: states of its sensors, and its event log."""
+"""What the mainboard's management controller reports: states of its sensors, and its event log."""
 
 from __future__ import annotations
 

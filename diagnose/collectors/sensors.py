@@ -22,7 +22,7 @@ from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Fig
 
 NAME: Final = "sensors"
 
-#: Degrees; below and above them no board that still runs can be.
+#: Degrees; a running mainboard is never colder or hotter.
 _COLDEST, _HOTTEST = -40.0, 150.0
 
 #: What an input reads to which nothing is connected: all bits set, or all but the sign.
@@ -129,7 +129,7 @@ class Collector(Configured[Settings]):
         if limit is None or not _is_plausible(limit) or limit < _LOWEST_LIMIT:
             return None
         # psutil fills a missing critical limit with the high one, and the other way round.
-        # Boards set high limits as they like, often wrong; few chips know what they mean.
+        # Mainboards often have wrong high limits; only few chips have reliable ones.
         if one.high == limit and not matches(one.chip, self._settings.single_limit_chips):
             return None
         return limit

@@ -1,7 +1,7 @@
 """Many findings merged into the one diagnose object of a node (diagnose 1.1).
 
-The same findings give the same bytes, in whatever order they came: whoever compares two
-objects byte by byte sees one event as long as the hardware is the same.
+The same findings give the same bytes, in whatever order they came: a byte by byte
+comparison of two objects shows one event as long as the hardware is the same.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class TakenUid(NamedTuple):
     def release(self) -> None:
         """Give the id back to the pool; raises UidPoolError.
 
-        The file goes before its lock does: whoever opened it in between sees it locked.
+        The file goes before its lock does: a process that opened it in between sees it locked.
         """
         try:
             os.unlink(self.path)
@@ -200,7 +200,7 @@ def _locked(uid: int, path: str) -> TakenUid | None:
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o664)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Whoever had it may have removed the file since: then the lock is worth nothing.
+        # Its last user may have removed the file since: then the lock is worth nothing.
         if os.path.samestat(os.fstat(lock), os.stat(path)):
             return TakenUid(uid, path, lock)
     except (BlockingIOError, FileNotFoundError):

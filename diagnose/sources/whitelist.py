@@ -7,7 +7,7 @@ directory from ``/`` on is opened relative to the one before and looked at by de
 so is the file; that very descriptor is what runs.  What happens to the path in between does
 not count.
 
-Whoever can write to a directory on the way can put something else in its place.  So each has
+A user who can write to a directory on the way can replace the file.  So each has
 to be root's and closed to the writing of others; the sticky bit of ``/tmp`` does not help, for
 what is missing there today can be made by anybody.  Symbolic links are followed as Ganeti
 does, but one step at a time and under the same rules: a link may lead outside the whitelist,

@@ -30,8 +30,8 @@ _EVENT: Final = re.compile(
 #: The makers' own records, and those of a crashed system, have no direction.
 _OTHER_RECORD: Final = re.compile(r"[0-9a-f]{1,4},.*(?:OEM record|Linux kernel panic:).*")
 
-#: How a state or an event begins that means broken hardware.  Not "Redundancy Lost": a board
-#: with one power supply says so all its life.  Not a whole power unit's "AC lost": the node runs
+#: How a state or an event begins that means broken hardware.  Not "Redundancy Lost": a mainboard
+#: with one power supply reports it permanently.  Not a whole power unit's "AC lost": the node runs
 #: again, and not every controller notes that it does.
 BROKEN: Final = (
     "failure detected",

@@ -28,7 +28,7 @@ class Mount(NamedTuple):
     kind: str
     """``ext4``, ``xfs``, ..."""
     filesystem_options: frozenset[str]
-    """of the filesystem itself, whoever mounts it"""
+    """of the filesystem itself, the same for all its mounts"""
 
 
 def read_mounts(text: str) -> list[Mount]:

@@ -75,7 +75,7 @@ def test_one_size(capacity_of: Any) -> None:
     options = ("--memory=4g", "--vcpus=1", "--disk=0:size=10g", "--disk-template=drbd")
     (run,) = capacity_of(*options)["runs"]
     (size,) = run["sizes"]
-    assert run["mode"] == "asked for"
+    assert run["mode"] == "requested"
     assert (size["memory"], size["disk"], size["vcpus"]) == (4096, 10240 + 128, 1)
 
 

@@ -226,9 +226,9 @@ class StorageJob:
 @pytest.mark.parametrize(
     ("status", "fault"),
     [
-        ("error", "the lab: job 9, which asks for the nodes' storage, ended with error: no lock"),
+        ("error", "the lab: job 9, which queries the nodes' storage, ended with error: no lock"),
         ("canceled", "ended with canceled"),
-        ("queued", "the lab: the nodes' storage was not told within 120 s"),
+        ("queued", "the lab: the nodes' storage was not reported within 120 s"),
     ],
 )
 def test_a_storage_job_without_result(status: str, fault: str) -> None:
@@ -262,5 +262,5 @@ def test_something_else_than_ganeti(change: Any) -> None:
     ganeti = Ganeti(healthy())
     change(ganeti)
     client = StorageJob(ganeti, "success")
-    with pytest.raises(StewardError, match="the lab: that is not what Ganeti 3 tells"):
+    with pytest.raises(StewardError, match="the lab: this is not what Ganeti 3 returns"):
         read_live(client)

@@ -317,7 +317,7 @@ def test_fraction_is_rounded_halves_to_the_even_number() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "info"),
     [
-        ("request/required_nodes", 2, "2 nodes asked for"),
+        ("request/required_nodes", 2, "2 nodes requested"),
         ("request/relocate_from", [], "no node instead of n2.test"),
         ("request/relocate_from", ["n1.test"], "n1.test instead of n2.test"),
         ("request/relocate_from", ["n2.test", "n3.test"], "instead of n2.test"),

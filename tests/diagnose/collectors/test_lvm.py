@@ -78,7 +78,7 @@ def test_a_required_group_is_missing() -> None:
 
 def test_groups_of_instances() -> None:
     """LVM finds them where no filter keeps it from looking into the instances' disks."""
-    machine = recorded("lvm", "guests")
+    machine = recorded("lvm", "instances")
     assert faults(collect("lvm", machine)) == {"lvm:db-vg": ["physical volume missing"]}
     assert collect("lvm", machine, ignore=["db-*"]) == [Finding("lvm:xenvg", "Ok")]
     assert collect("lvm", machine, ignore=["*"]) == [

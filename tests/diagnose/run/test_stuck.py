@@ -60,7 +60,7 @@ def test_one_process_and_no_more(site: Site, by_program: bool) -> None:
     site.configure("disk", "fan", limit=1)
     with frozen_filesystem(site.path) as place:
         site.plugin("disk", WRITER.format(place=place, by_program=by_program))
-        assert "not asked" not in diagnose(site)
+        assert "not run" not in diagnose(site)
         kept = json.loads((site.directory / "stuck.json").read_text())
         ((pid, started),) = kept["disk"]
         assert state(pid) == "D"

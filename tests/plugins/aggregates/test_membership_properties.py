@@ -129,7 +129,7 @@ def test_longer_lists_are_wider() -> None:
     assert wider > 50
 
 
-def test_what_can_be_told_in_advance() -> None:
+def test_certain_results_are_known_in_advance() -> None:
     """Unknown aggregates, contradictions, and the two readings."""
     rng = random.Random(6)
     differing = 0

@@ -1,0 +1,87 @@
+"""Words the project does not use: each has a plainer one that every reader knows."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[1]
+
+#: A word, also as part of a name, and the words to use in its place.
+WORDS: Final = {
+    "told|tells?|telling": "reported, returned, prints, logs",
+    "said": "reported, returned, a result",
+    "asked|asks": "requested, required, queried, called",
+    "guests?": "demand, instance",
+    "boards?": "group model",
+    "fates?": "deltas",
+    "opinions?": "preferences",
+    "departures?": "move rules",
+    "settled": "final score, placed",
+    "growth": "headroom, added instances",
+    "patience": "time limit, disk timeout",
+    "tiers?": "tiered specs",
+    "guards?": "timed call, isolation",
+    "strangers?": "foreign",
+    "inhabitants?": "instances on",
+    "doubts?": "unknowns",
+    "untold": "missing data",
+    "wish(?:es)?": "requirement, desired location",
+    "whoever": "everybody who, a program that",
+}
+
+#: Line -> why it may hold such a word.
+EXCEPTIONS: Final = {
+    r"[Xx]en(?:'s)? guest|guest agent|xen-cpu": "Xen's own name of a domain",
+    r"\bFrequently asked\b": "a fixed expression",
+}
+
+_SELF: Final = "tests/test_words.py"
+
+
+def files() -> list[Path]:
+    """Everything that is written by hand; not recorded data."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "*.py", "*.md", "contrib"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    return [
+        ROOT / name
+        for name in sorted(set(listed))
+        if name != _SELF and "/data/" not in name and (ROOT / name).is_file()
+    ]
+
+
+def uses(text: str, words: str) -> list[tuple[int, str]]:
+    """Lines with one of the words, alone, between underscores or as a part of CamelCase."""
+    lower, title = words, "|".join(word[0].upper() + word[1:] for word in words.split("|"))
+    alone = re.compile(
+        rf"(?<![A-Za-z])(?:(?:{lower}|{title})(?![a-z])|(?i:{lower})(?![A-Za-z]))|(?:{title})(?![a-z])"
+    )
+    return [
+        (number, line.strip())
+        for number, line in enumerate(text.splitlines(), 1)
+        if alone.search(line) and not any(re.search(one, line) for one in EXCEPTIONS)
+    ]
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_words(words: str) -> None:
+    found = [
+        f"{file.relative_to(ROOT)}:{number}: {line}"
+        for file in files()
+        for number, line in uses(file.read_text(errors="replace"), words)
+    ]
+    assert not found, f"use instead: {WORDS[words]}\n" + "\n".join(found)
+
+
+def test_uses() -> None:
+    text = "a = told\nb = i_told_you\nclass AllTold:\n# tolerated\nTOLDED = 1\nTOLD\nXen guest"
+    assert [number for number, _ in uses(text, "told|guests?")] == [1, 2, 3, 6]
