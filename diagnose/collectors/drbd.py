@@ -18,7 +18,7 @@ from ganeti_steward.diagnose.collectors.shared.drbd_devices import (
     devices_of_9,
 )
 from ganeti_steward.diagnose.collectors.shared.program_output import MissingData, noting_unknowns
-from ganeti_steward.diagnose.collectors.shared.results import Fault, check_results, reason_of
+from ganeti_steward.diagnose.collectors.shared.results import Fault, check_results, located_reason
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Repair, Status
 
 NAME: Final = "drbd"
@@ -66,7 +66,7 @@ class Collector(Configured[Settings]):
             yield NotApplicable(NAME, "drbd is not loaded")
             return
         except OSError as err:
-            yield Unknown(NAME, reason_of(err))
+            yield Unknown(NAME, located_reason(err))
             return
         faults: list[Fault] = []
         unknowns: list[str] = []

@@ -7,15 +7,16 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
+from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.results import (
+    Examined,
     Fault,
     above,
     check_results,
+    located_reason,
     number_of,
-    printable,
-    reason_of,
     text_of,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Figure, Repair, Status
@@ -74,7 +75,7 @@ class Collector(Configured[Settings]):
         except FileNotFoundError:
             names = []
         except OSError as err:
-            yield Unknown(NAME, reason_of(err))
+            yield Unknown(NAME, located_reason(err))
             return
         if not names:
             yield NotApplicable(NAME, "the kernel counts no memory errors here")
@@ -82,16 +83,15 @@ class Collector(Configured[Settings]):
             yield from self._check(machine, name)
 
     def _check(self, machine: Machine, name: str) -> Iterator[CheckResult]:
-        faults: list[Fault] = []
-        unknowns: list[str] = []
         directory = f"{_CONTROLLERS}/{name}"
-        counts = list(_read(machine, directory, unknowns))
-        faults += self._uncorrected(counts)
+        counts, unknowns = _read(machine, directory)
+        faults = list(self._uncorrected(counts))
         try:
             seconds = _count(machine, f"{directory}/seconds_since_reset")
-            faults += self._corrected(counts, max(seconds / 86400, _SHORTEST), unknowns)
+            corrected = self._corrected(counts, max(seconds / 86400, _SHORTEST))
+            faults, unknowns = faults + corrected.faults, unknowns + corrected.unknowns
         except (OSError, ValueError) as err:
-            unknowns.append(reason_of(err))
+            unknowns.append(located_reason(err))
         yield from check_results(f"{NAME}:{name}", faults, unknowns, self._settings.repair)
 
     def _uncorrected(self, counts: Sequence[_Counts]) -> Iterator[Fault]:
@@ -100,18 +100,18 @@ class Collector(Configured[Settings]):
         for what in [what for what in found if what] or found:
             yield Fault(self._settings.uncorrected_status, _text("uncorrected errors", what))
 
-    def _corrected(
-        self, counts: Sequence[_Counts], days: float, unknowns: list[str]
-    ) -> Iterator[Fault]:
-        limit = self._settings.corrected_per_day
+    def _corrected(self, counts: Sequence[_Counts], days: float) -> Examined:
+        settings, found = self._settings, Examined([], [])
+        limit = settings.corrected_per_day
         for one in _by_module(counts):
-            many = above(one.corrected / days, limit, limit * self._settings.margin / 100)
+            many = above(one.corrected / days, limit, limit * settings.margin / 100)
             if many and one.corrected > 0:
-                yield Fault(
-                    self._settings.corrected_status, _text("many corrected errors", one.what)
-                )
+                text = _text("many corrected errors", one.what)
+                found.faults.append(Fault(settings.corrected_status, text))
             elif many is None:
-                unknowns.append(_text("corrected errors too near to the limit to decide", one.what))
+                text = _text("corrected errors too near to the limit to decide", one.what)
+                found.unknowns.append(text)
+        return found
 
 
 def _by_module(counts: Sequence[_Counts]) -> list[_Counts]:
@@ -126,16 +126,23 @@ def _text(what: str, module: str) -> str:
     return f"{what}: {module}" if module else what
 
 
-def _read(machine: Machine, directory: str, unknowns: list[str]) -> Iterator[_Counts]:
-    """The controller's counts, and those of its modules; adds to ``unknowns``."""
-    for place, prefix in [(directory, ""), *_modules(machine, directory, unknowns)]:
+def _read(machine: Machine, directory: str) -> tuple[list[_Counts], list[str]]:
+    """The controller's counts and those of its modules, and what is unknown."""
+    counts, unknowns = list[_Counts](), list[str]()
+    places = [(directory, "")]
+    try:
+        places += _modules(machine, directory)
+    except OSError as err:
+        unknowns.append(located_reason(err))
+    for place, prefix in places:
         try:
             uncorrected = _count(machine, f"{place}/{prefix}ue_count")
             corrected = _count(machine, f"{place}/{prefix}ce_count")
             what = _label(machine, place) if prefix else ""
-            yield _Counts(what, uncorrected, corrected)
+            counts.append(_Counts(what, uncorrected, corrected))
         except (OSError, ValueError) as err:
-            unknowns.append(reason_of(err))
+            unknowns.append(located_reason(err))
+    return counts, unknowns
 
 
 def _count(machine: Machine, path: str) -> int:
@@ -146,12 +153,9 @@ def _count(machine: Machine, path: str) -> int:
     return number
 
 
-def _modules(machine: Machine, directory: str, unknowns: list[str]) -> list[tuple[str, str]]:
-    try:
-        names = [name for name in machine.listing(directory) if _MODULE.fullmatch(name)]
-    except OSError as err:
-        unknowns.append(reason_of(err))
-        return []
+def _modules(machine: Machine, directory: str) -> list[tuple[str, str]]:
+    """The directories of the modules, with the prefix of their files; raises OSError."""
+    names = [name for name in machine.listing(directory) if _MODULE.fullmatch(name)]
     return [(f"{directory}/{name}", "dimm_") for name in sorted(names)]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
+from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.mounts import (
@@ -18,10 +19,9 @@ from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     above,
     check_results,
+    located_reason,
     matches,
     number_of,
-    printable,
-    reason_of,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Figure, Repair, Status
 
@@ -78,7 +78,7 @@ class Collector(Configured[Settings]):
             text = machine.read("/proc/self/mountinfo").decode(errors="surrogateescape")
             found = by_filesystem(read_mounts(text))
         except (OSError, ValueError) as err:
-            yield Unknown(NAME, reason_of(err))
+            yield Unknown(NAME, located_reason(err))
             return
         local = [
             mounts
@@ -100,7 +100,7 @@ class Collector(Configured[Settings]):
             if _recorded_errors(machine, mounts[0]):
                 faults.append(Fault(self._settings.errors_status, "errors recorded"))
         except (OSError, ValueError) as err:
-            unknowns.append(reason_of(err))
+            unknowns.append(located_reason(err))
         try:
             if any(mount.filesystem_options & _NOT_WRITABLE for mount in mounts):
                 if _meant_writable(machine, mounts):
@@ -109,7 +109,7 @@ class Collector(Configured[Settings]):
                 # What cannot be written to is in no need of room.
                 faults += self._full(machine, point, unknowns)
         except OSError as err:
-            unknowns.append(reason_of(err))
+            unknowns.append(located_reason(err))
         yield from check_results(source, faults, unknowns, self._settings.repair)
 
     def _full(self, machine: Machine, point: str, unknowns: list[str]) -> Iterator[Fault]:

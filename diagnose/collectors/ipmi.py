@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
+from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.ipmi_output import Answer, read_events, read_sensors
@@ -13,9 +14,8 @@ from ganeti_steward.diagnose.collectors.shared.program_output import MissingData
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     check_results,
+    located_reason,
     matches,
-    printable,
-    reason_of,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Repair, Status
 
@@ -56,7 +56,7 @@ class Collector(Configured[Settings]):
         except FileNotFoundError:
             devices = ()
         except OSError as err:
-            yield Unknown(NAME, reason_of(err))
+            yield Unknown(NAME, located_reason(err))
             return
         if not devices:
             yield NotApplicable(NAME, "the kernel has no management controller")

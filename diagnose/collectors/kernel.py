@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
+from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import (
     LIVE_REPAIR,
     OK,
@@ -21,9 +22,8 @@ from ganeti_steward.diagnose.collectors.shared.kernel_messages import Sign, read
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     check_results,
+    located_reason,
     matches,
-    printable,
-    reason_of,
     text_of,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import (
@@ -82,12 +82,12 @@ class Collector(Configured[Settings]):
             yield NotApplicable(NAME, "there is no log of the kernel here")
             return
         except OSError as err:
-            yield Unknown(NAME, reason_of(err))
+            yield Unknown(NAME, located_reason(err))
             return
         try:
             signs, unknowns = _signs(records, self._since(machine))
         except (OSError, ValueError) as err:
-            yield Unknown(NAME, reason_of(err))
+            yield Unknown(NAME, located_reason(err))
             return
         found = self._found(signs)
         for about, (faults, unsure) in sorted(found.items()):

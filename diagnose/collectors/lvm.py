@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
+from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.program_output import (
@@ -23,7 +24,6 @@ from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     check_results,
     matches,
-    printable,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Repair, Status
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
+from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.program_output import (
@@ -19,9 +20,8 @@ from ganeti_steward.diagnose.collectors.shared.program_output import (
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     check_results,
+    located_reason,
     number_of,
-    printable,
-    reason_of,
     text_of,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Repair, Status
@@ -151,7 +151,7 @@ def _text(machine: Machine, path: str) -> str:
     try:
         text = text_of(machine, path)
     except OSError as err:
-        raise MissingData(reason_of(err)) from err
+        raise MissingData(located_reason(err)) from err
     if not text:
         raise MissingData(f"{path} is empty")
     return text
@@ -161,4 +161,4 @@ def _number(machine: Machine, path: str) -> int:
     try:
         return number_of(machine, path)
     except (OSError, ValueError) as err:
-        raise MissingData(reason_of(err)) from err
+        raise MissingData(located_reason(err)) from err

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
+from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.interfaces import (
@@ -18,9 +19,8 @@ from ganeti_steward.diagnose.collectors.shared.limits import LIMITS, limit_of, r
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     check_results,
+    located_reason,
     matches,
-    printable,
-    reason_of,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import (
     Configured,
@@ -74,7 +74,7 @@ class Collector(Configured[Settings]):
         try:
             interfaces, unread = read_interfaces(machine)
         except OSError as err:
-            yield Unknown(NAME, reason_of(err))
+            yield Unknown(NAME, located_reason(err))
             return
         results = [*self._missing(interfaces, unread), *self._unread(unread)]
         bonds = {one.name for one in interfaces if one.is_bond and one.up}
@@ -119,7 +119,7 @@ class Collector(Configured[Settings]):
         try:
             bond = read_bond(machine, one.name)
         except (OSError, ValueError) as err:
-            unknowns.append(reason_of(err))
+            unknowns.append(located_reason(err))
             return
         if len(bond.ports) < settings.least_ports:
             yield Fault(settings.bond_status, f"fewer than {settings.least_ports} ports")
@@ -131,7 +131,7 @@ class Collector(Configured[Settings]):
         try:
             link = read_link(machine, one)
         except (OSError, ValueError) as err:
-            unknowns.append(reason_of(err))
+            unknowns.append(located_reason(err))
             return
         if link.changing:
             unknowns.append("its link is just changing")

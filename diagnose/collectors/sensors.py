@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
+from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine, Reading
 from ganeti_steward.diagnose.collectors.shared.limits import LIMITS, limit_of, read_limits
@@ -14,9 +15,8 @@ from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     above,
     check_results,
+    located_reason,
     matches,
-    printable,
-    reason_of,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Figure, Repair, Status
 
@@ -90,7 +90,7 @@ class Collector(Configured[Settings]):
         try:
             temperatures, fans = list(machine.temperatures()), list(machine.fans())
         except (OSError, ValueError) as err:
-            yield Unknown(NAME, reason_of(err))
+            yield Unknown(NAME, located_reason(err))
             return
         chips: dict[str, _Chip] = {}
         self._judge_temperatures(temperatures, chips)

@@ -17,9 +17,14 @@ from ganeti_steward.diagnose.collectors.shared.program_output import (
     optional,
     parsed,
 )
-from ganeti_steward.diagnose.collectors.shared.results import Fault, check_results, matches
+from ganeti_steward.diagnose.collectors.shared.results import (
+    Examined,
+    Fault,
+    check_results,
+    matches,
+)
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
-from ganeti_steward.diagnose.collectors.smart_disks.ata import ata_faults
+from ganeti_steward.diagnose.collectors.smart_disks.ata import examine_ata
 from ganeti_steward.diagnose.collectors.smart_disks.common import Exit, Settings
 from ganeti_steward.diagnose.collectors.smart_disks.devices import (
     SMARTCTL,
@@ -29,8 +34,8 @@ from ganeti_steward.diagnose.collectors.smart_disks.devices import (
     serial_of,
     unlisted,
 )
-from ganeti_steward.diagnose.collectors.smart_disks.nvme import nvme_faults
-from ganeti_steward.diagnose.collectors.smart_disks.scsi import scsi_faults
+from ganeti_steward.diagnose.collectors.smart_disks.nvme import examine_nvme
+from ganeti_steward.diagnose.collectors.smart_disks.scsi import examine_scsi
 
 NAME: Final = "smart"
 
@@ -46,12 +51,12 @@ _OPTIONS: Final = (
 #: Disks that are queried at a time: one that hangs must not hide the others.
 _AT_A_TIME: Final = 16
 
-_Check = Callable[[Any, Exit, Settings, list[str]], Iterator[Fault]]
+_Check = Callable[[Any, Exit, Settings], Examined]
 
 _CHECKS: Final[Mapping[str, _Check]] = {
-    "ATA": ata_faults,
-    "NVMe": nvme_faults,
-    "SCSI": scsi_faults,
+    "ATA": examine_ata,
+    "NVMe": examine_nvme,
+    "SCSI": examine_scsi,
 }
 
 
@@ -134,8 +139,7 @@ class Collector(Configured[Settings]):
         if check is None:
             raise MissingData("device.protocol is not known")
         settings = self._settings
-        unknowns: list[str] = []
-        faults = list(check(answer, status, settings, unknowns))
+        faults, unknowns = check(answer, status, settings)
         if Exit.SELF_TEST in status:
             faults.append(Fault(settings.self_test_status, "self-test failed"))
         if Exit.ERROR_LOG in status:

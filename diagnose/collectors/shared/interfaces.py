@@ -7,11 +7,11 @@ import re
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.results import (
+    located_reason,
     number_of,
-    printable,
-    reason_of,
     text_of,
 )
 
@@ -76,7 +76,7 @@ def read_interfaces(machine: Machine) -> tuple[list[Interface], dict[str, str]]:
             # An instance's interface goes with the instance, at any moment.
             continue
         except (OSError, ValueError) as err:
-            unread[name] = reason_of(err)
+            unread[name] = located_reason(err)
     return interfaces, unread
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from ganeti_steward.core.errors import reason_of
+from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, Finding, Unknown
 from ganeti_steward.core.model.machine import Machine
 
@@ -16,6 +18,14 @@ class Fault(NamedTuple):
     status: str
     text: str
     """the same words as long as it is the same fault: no figures, no times"""
+
+
+class Examined(NamedTuple):
+    """What is known about one thing after all checks of it."""
+
+    faults: list[Fault]
+    unknowns: list[str]
+    """reasons, each the end of a sentence"""
 
 
 def check_results(
@@ -68,14 +78,7 @@ def number_of(machine: Machine, path: str) -> int:
     return int(text)
 
 
-def reason_of(err: OSError | ValueError) -> str:
-    """One line, the same for the same failure."""
-    if isinstance(err, OSError):
-        where = f"{err.filename}: " if err.filename else ""
-        return printable(f"{where}{err.strerror or type(err).__name__}")
-    return printable(str(err))
-
-
-def printable(name: str) -> str:
-    """A name from the machine for a source or a text: one line, and no halves of characters."""
-    return name if name.isprintable() else ascii(name)[1:-1]
+def located_reason(err: OSError | ValueError) -> str:
+    """What failed, with the file it is about: one line, the same for the same failure."""
+    where = f"{err.filename}: " if isinstance(err, OSError) and err.filename else ""
+    return printable(f"{where}{reason_of(err) or type(err).__name__}")

@@ -12,7 +12,7 @@ from ganeti_steward.diagnose.collectors.shared.program_output import (
     noting_unknowns,
     optional,
 )
-from ganeti_steward.diagnose.collectors.shared.results import Fault
+from ganeti_steward.diagnose.collectors.shared.results import Examined, Fault
 from ganeti_steward.diagnose.collectors.smart_disks.common import (
     Exit,
     Settings,
@@ -44,13 +44,13 @@ _WEAR_PAGE: Final = 7
 _WEAR: Final = "Percentage Used Endurance Indicator"
 
 
-def ata_faults(
-    answer: Any, status: Exit, settings: Settings, unknowns: list[str]
-) -> Iterator[Fault]:
+def examine_ata(answer: Any, status: Exit, settings: Settings) -> Examined:
     """What is wrong with an ATA disk, and what is unknown."""
+    faults: list[Fault] = []
+    unknowns: list[str] = []
     with noting_unknowns(unknowns):
         if not member(answer, bool, "smart_status", "passed") or Exit.FAILING in status:
-            yield Fault(settings.failing_status, "failing")
+            faults.append(Fault(settings.failing_status, "failing"))
     used: list[int] = []
     prefailure = False
     with noting_unknowns(unknowns):
@@ -63,20 +63,21 @@ def ata_faults(
                 when = _when_failed(row)
                 if when == "now" and member(row, bool, "flags", "prefailure"):
                     prefailure = True
-                    yield Fault(settings.failing_status, f"attribute {number} failing")
+                    faults.append(Fault(settings.failing_status, f"attribute {number} failing"))
                 elif when:
-                    yield Fault(settings.past_status, f"attribute {number} failed")
+                    faults.append(Fault(settings.past_status, f"attribute {number} failed"))
                 if number in _COUNTS:
-                    yield from _count_fault(row, number, settings)
+                    faults += _count_fault(row, number, settings)
                 if (number, member(row, str, "name")) in _LIFE_LEFT:
                     left = member(row, int, "value")
                     if member(answer, bool, "in_smartctl_database"):
                         used.append(100 - left)
     if Exit.PREFAILURE in status and not prefailure:
-        yield Fault(settings.failing_status, "an attribute failing")
+        faults.append(Fault(settings.failing_status, "an attribute failing"))
     with noting_unknowns(unknowns):
         # What is standard comes first; makers differ in what an attribute counts.
-        yield from wear_faults(_standard_wear(answer) or used, settings)
+        faults += wear_faults(_standard_wear(answer) or used, settings)
+    return Examined(faults, unknowns)
 
 
 def _when_failed(row: Any) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ganeti_steward.diagnose.collectors.shared.program_output import member, noting_unknowns
-from ganeti_steward.diagnose.collectors.shared.results import Fault
+from ganeti_steward.diagnose.collectors.shared.results import Examined, Fault
 from ganeti_steward.diagnose.collectors.smart_disks.common import Exit, Settings, wear_faults
 
 _LOG: Final = "nvme_smart_health_information_log"
@@ -22,30 +22,31 @@ _WARNINGS: Final = {
 }
 
 
-def nvme_faults(
-    answer: Any, status: Exit, settings: Settings, unknowns: list[str]
-) -> Iterator[Fault]:
+def examine_nvme(answer: Any, status: Exit, settings: Settings) -> Examined:
     """What is wrong with an NVMe disk, and what is unknown."""
+    faults: list[Fault] = []
+    unknowns: list[str] = []
     warning = 0
     with noting_unknowns(unknowns):
         warning = member(answer, int, _LOG, "critical_warning")
-        yield from _warnings(warning, settings)
+        faults += _warnings(warning, settings)
     with noting_unknowns(unknowns):
         passed = member(answer, bool, "smart_status", "passed")
         # It fails with every warning, be it only the temperature's: the warnings are more precise.
         if not warning and (not passed or Exit.FAILING in status):
-            yield Fault(settings.failing_status, "failing")
+            faults.append(Fault(settings.failing_status, "failing"))
     with noting_unknowns(unknowns):
         spare = member(answer, int, _LOG, "available_spare")
         low = spare < member(answer, int, _LOG, "available_spare_threshold")
         if low or warning & _SPARE:
-            yield Fault(settings.failing_status, "spare blocks below their threshold")
+            faults.append(Fault(settings.failing_status, "spare blocks below their threshold"))
     with noting_unknowns(unknowns):
-        yield from wear_faults([member(answer, int, _LOG, "percentage_used")], settings)
+        faults += wear_faults([member(answer, int, _LOG, "percentage_used")], settings)
     with noting_unknowns(unknowns):
         limit = settings.media_errors_above
         if member(answer, int, _LOG, "media_errors") > limit:
-            yield Fault(settings.media_errors_status, f"more than {limit} media errors")
+            faults.append(Fault(settings.media_errors_status, f"more than {limit} media errors"))
+    return Examined(faults, unknowns)
 
 
 def _warnings(warning: int, settings: Settings) -> Iterator[Fault]:

@@ -11,7 +11,7 @@ from ganeti_steward.diagnose.collectors.shared.program_output import (
     noting_unknowns,
     optional,
 )
-from ganeti_steward.diagnose.collectors.shared.results import Fault
+from ganeti_steward.diagnose.collectors.shared.results import Examined, Fault
 from ganeti_steward.diagnose.collectors.smart_disks.common import (
     Exit,
     Settings,
@@ -26,26 +26,27 @@ _OPERATIONS: Final = ("read", "write", "verify")
 _TEMPERATURES: Final = ((0x0B, 0x01), (0x0B, 0x0A), (0x0B, 0x0B), (0x0B, 0x0C), (0x0B, 0x0D))
 
 
-def scsi_faults(
-    answer: Any, status: Exit, settings: Settings, unknowns: list[str]
-) -> Iterator[Fault]:
+def examine_scsi(answer: Any, status: Exit, settings: Settings) -> Examined:
     """What is wrong with a SCSI disk, and what is unknown."""
+    faults: list[Fault] = []
+    unknowns: list[str] = []
     with noting_unknowns(unknowns):
         if not member(answer, bool, "smart_status", "passed") or Exit.FAILING in status:
-            yield _exception(answer, settings)
+            faults.append(_exception(answer, settings))
     with noting_unknowns(unknowns):
         limit = settings.defects_above
         # Not every disk without moving parts keeps a list.
         if (optional(answer, int, "scsi_grown_defect_list") or 0) > limit:
-            yield Fault(settings.defects_status, f"more than {limit} grown defects")
+            faults.append(Fault(settings.defects_status, f"more than {limit} grown defects"))
     with noting_unknowns(unknowns):
         log = optional(answer, dict, "scsi_error_counter_log")
         if log is not None:
-            yield from _errors(log, settings)
+            faults += _errors(log, settings)
     with noting_unknowns(unknowns):
         used = optional(answer, int, "scsi_percentage_used_endurance_indicator")
         found = endurance_used(answer)
-        yield from wear_faults(found if used is None else [used, *found], settings)
+        faults += wear_faults(found if used is None else [used, *found], settings)
+    return Examined(faults, unknowns)
 
 
 def _exception(answer: Any, settings: Settings) -> Fault:
