@@ -6,7 +6,7 @@ What a device's peers do is not this node's fault: a peer that is away is no fin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
@@ -14,6 +14,7 @@ from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, NotA
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.drbd_devices import (
     Device,
+    Devices,
     devices_of_8,
     devices_of_9,
 )
@@ -69,8 +70,8 @@ class Collector(Configured[Settings]):
             yield Unknown(NAME, located_reason(err))
             return
         faults: list[Fault] = []
-        unknowns: list[str] = []
-        for device in _devices(machine, text, unknowns):
+        devices, unknowns = _devices(machine, text)
+        for device in devices:
             with noting_unknowns(unknowns):
                 faults += self._faults(device)
         yield from check_results(NAME, faults, unknowns, self._settings.repair)
@@ -94,12 +95,11 @@ class Collector(Configured[Settings]):
             yield Fault(self._settings.standalone_status, "stands alone")
 
 
-def _devices(machine: Machine, text: str, unknowns: list[str]) -> Iterable[Device]:
+def _devices(machine: Machine, text: str) -> Devices:
     """The devices of whichever version is loaded."""
     version = _VERSION.match(text)
     if version is not None and version[1] == "8":
-        return devices_of_8(text, unknowns)
+        return devices_of_8(text)
     if version is not None and version[1] == "9":
-        return devices_of_9(machine, unknowns)
-    unknowns.append(f"{STATUS_FILE} does not begin with a version that is known")
-    return ()
+        return devices_of_9(machine)
+    return Devices([], [f"{STATUS_FILE} does not begin with a version that is known"])

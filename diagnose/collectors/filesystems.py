@@ -16,6 +16,7 @@ from ganeti_steward.diagnose.collectors.shared.mounts import (
     writable_in_fstab,
 )
 from ganeti_steward.diagnose.collectors.shared.results import (
+    Examined,
     Fault,
     above,
     check_results,
@@ -107,13 +108,15 @@ class Collector(Configured[Settings]):
                     faults.append(Fault(self._settings.read_only_status, "read-only"))
             else:
                 # What cannot be written to is in no need of room.
-                faults += self._full(machine, point, unknowns)
+                full = self._full(machine, point)
+                faults, unknowns = faults + full.faults, unknowns + full.unknowns
         except OSError as err:
             unknowns.append(located_reason(err))
         yield from check_results(source, faults, unknowns, self._settings.repair)
 
-    def _full(self, machine: Machine, point: str, unknowns: list[str]) -> Iterator[Fault]:
-        """Faults of a full filesystem; adds to ``unknowns`` where it is too close to decide."""
+    def _full(self, machine: Machine, point: str) -> Examined:
+        """Faults of a full filesystem, unknown where it is too close to decide; raises OSError."""
+        found = Examined([], [])
         settings = self._settings
         space = machine.space(point)
         amounts = (
@@ -125,13 +128,14 @@ class Collector(Configured[Settings]):
             if all_of_them <= 0 and what == "inodes":
                 continue
             if not 0 <= free <= all_of_them or all_of_them == 0:
-                unknowns.append(f"the number of {what} is not plausible")
+                found.unknowns.append(f"the number of {what} is not plausible")
                 continue
             full = above(100 - 100 * free / all_of_them, limit, settings.margin)
             if full:
-                yield Fault(settings.full_status, f"full: {what}")
+                found.faults.append(Fault(settings.full_status, f"full: {what}"))
             elif full is None:
-                unknowns.append(f"too near to the limit of {what} to decide")
+                found.unknowns.append(f"too near to the limit of {what} to decide")
+        return found
 
 
 def _meant_writable(machine: Machine, mounts: Sequence[Mount]) -> bool:

@@ -17,6 +17,7 @@ from ganeti_steward.diagnose.collectors.shared.interfaces import (
 )
 from ganeti_steward.diagnose.collectors.shared.limits import LIMITS, limit_of, read_limits
 from ganeti_steward.diagnose.collectors.shared.results import (
+    Examined,
     Fault,
     check_results,
     located_reason,
@@ -101,9 +102,8 @@ class Collector(Configured[Settings]):
                 yield from self._result(name, [], [reason])
 
     def _check(self, machine: Machine, one: Interface) -> Iterator[CheckResult]:
-        unknowns: list[str] = []
         check = self._bond if one.is_bond else self._link
-        faults = list(check(machine, one, unknowns))
+        faults, unknowns = check(machine, one)
         yield from self._result(one.name, faults, unknowns)
 
     def _result(
@@ -113,39 +113,41 @@ class Collector(Configured[Settings]):
             f"{NAME}:{printable(name)}", faults, unknowns, self._settings.repair
         )
 
-    def _bond(self, machine: Machine, one: Interface, unknowns: list[str]) -> Iterator[Fault]:
+    def _bond(self, machine: Machine, one: Interface) -> Examined:
         """Faults of a bond itself; its ports are checked by themselves."""
         settings = self._settings
         try:
             bond = read_bond(machine, one.name)
         except (OSError, ValueError) as err:
-            unknowns.append(located_reason(err))
-            return
+            return Examined([], [located_reason(err)])
+        found = Examined([], [])
         if len(bond.ports) < settings.least_ports:
-            yield Fault(settings.bond_status, f"fewer than {settings.least_ports} ports")
+            found.faults.append(
+                Fault(settings.bond_status, f"fewer than {settings.least_ports} ports")
+            )
         if not bond.has_link:
-            yield Fault(settings.no_link_status, "no link")
+            found.faults.append(Fault(settings.no_link_status, "no link"))
+        return found
 
-    def _link(self, machine: Machine, one: Interface, unknowns: list[str]) -> Iterator[Fault]:
+    def _link(self, machine: Machine, one: Interface) -> Examined:
         settings = self._settings
         try:
             link = read_link(machine, one)
         except (OSError, ValueError) as err:
-            unknowns.append(located_reason(err))
-            return
+            return Examined([], [located_reason(err)])
         if link.changing:
-            unknowns.append("its link is just changing")
-            return
+            return Examined([], ["its link is just changing"])
         if not link.carrier:
-            yield Fault(settings.no_link_status, "no link")
-            return
+            return Examined([Fault(settings.no_link_status, "no link")], [])
+        found = Examined([], [])
         if not link.in_use:
-            yield Fault(settings.bond_status, "not in the aggregator its bond uses")
+            found.faults.append(Fault(settings.bond_status, "not in the aggregator its bond uses"))
         if link.half_duplex:
-            yield Fault(settings.speed_status, "half duplex")
+            found.faults.append(Fault(settings.speed_status, "half duplex"))
         least = limit_of(self._speeds, one.name)
         least = settings.least_speed if least is None else least
         if least and link.speed is None:
-            unknowns.append("its speed is not known")
+            found.unknowns.append("its speed is not known")
         elif least and link.speed is not None and link.speed < least:
-            yield Fault(settings.speed_status, "too slow")
+            found.faults.append(Fault(settings.speed_status, "too slow"))
+        return found

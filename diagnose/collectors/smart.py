@@ -75,7 +75,8 @@ class Collector(Configured[Settings]):
         overlooked: list[str] = []
         unknowns: list[str] = []
         with noting_unknowns(unknowns):
-            devices = read_devices(machine, unknowns)
+            devices, unread = read_devices(machine)
+            unknowns += unread
             overlooked = unlisted(machine, devices)
         if overlooked:
             unknowns.append(f"smartctl does not find {', '.join(overlooked)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.model.machine import Machine
@@ -61,16 +60,22 @@ class Device(NamedTuple):
     """whether it was set up without a disk"""
 
 
-def devices_of_8(text: str, unknowns: list[str]) -> Iterator[Device]:
-    """The devices in ``/proc/drbd`` of version 8; what cannot be read is added to ``unknowns``."""
+class Devices(NamedTuple):
+    """The devices of this node that could be read, and why others could not."""
+
+    devices: list[Device]
+    unknowns: list[str]
+
+
+def devices_of_8(text: str) -> Devices:
+    """The devices in ``/proc/drbd`` of version 8."""
+    found = Devices([], [])
     for line in text.splitlines():
         if not _LIKE_A_LINE.match(line) or _UNCONFIGURED.fullmatch(line):
             continue
-        device = None
-        with noting_unknowns(unknowns):
-            device = _device_of_8(line)
-        if device is not None:
-            yield device
+        with noting_unknowns(found.unknowns):
+            found.devices.append(_device_of_8(line))
+    return found
 
 
 def _device_of_8(line: str) -> Device:
@@ -85,17 +90,18 @@ def _device_of_8(line: str) -> Device:
     return Device(disk, helped, connection in _COPYING, connection == "StandAlone")
 
 
-def devices_of_9(machine: Machine, unknowns: list[str]) -> Iterator[Device]:
-    """The devices ``drbdsetup`` lists; what cannot be read is added to ``unknowns``."""
+def devices_of_9(machine: Machine) -> Devices:
+    """The devices ``drbdsetup`` lists."""
+    found = Devices([], [])
     resources: list[Any] = []
-    with noting_unknowns(unknowns):
+    with noting_unknowns(found.unknowns):
         resources = member(parsed(succeeded(machine, *_DRBDSETUP), _DRBDSETUP[0]), list)
     for resource in resources:
-        devices: list[Device] = []
-        with noting_unknowns(unknowns):
+        with noting_unknowns(found.unknowns):
             for device in member(resource, list, "devices"):
-                devices.append(_device_of_9(device, member(resource, list, "connections")))
-        yield from devices
+                connections = member(resource, list, "connections")
+                found.devices.append(_device_of_9(device, connections))
+    return found
 
 
 def _device_of_9(device: Any, connections: list[Any]) -> Device:

@@ -50,16 +50,19 @@ class Device(NamedTuple):
     """why smartctl could not open it, in its words; None where it could"""
 
 
-def read_devices(machine: Machine, unknowns: list[str]) -> list[Device]:
-    """The disks smartctl finds, those behind raid controllers too; raises MissingData."""
+def read_devices(machine: Machine) -> tuple[list[Device], list[str]]:
+    """The disks smartctl finds, those behind raid controllers too, and what is unknown.
+
+    Raises MissingData.
+    """
     answer = parsed(succeeded(machine, SMARTCTL, "--scan-open", "-j"), SMARTCTL)
     member(answer, dict, "smartctl")
-    found = []
+    found, unknowns = list[Device](), list[str]()
     # When it finds none, it leaves the list out.
     for row in optional(answer, list, "devices") or []:
         with noting_unknowns(unknowns):
             found.append(_device(machine, row))
-    return found
+    return found, unknowns
 
 
 def _device(machine: Machine, row: Any) -> Device:
