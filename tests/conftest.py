@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,8 +57,5 @@ def front(
     front = Front(tmp_path, capsys)
     front.configure()
     monkeypatch.setenv("GNT_STEWARD_CONFIG", str(front.config_file))
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield front
-    own = {path.stem for path in front.path.iterdir()}
-    for name in [name for name in sys.modules if name.partition(".")[0] in own]:
-        del sys.modules[name]
+    with front.imported():
+        yield front

@@ -22,13 +22,12 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+def site(tmp_path: Path) -> Iterator[Site]:
     """A node without any source yet; the plugins' folder is on the search path."""
     site = Site(tmp_path)
-    site.modules.mkdir()
-    monkeypatch.syspath_prepend(str(site.modules))
     site.configure()
-    return site
+    with site.imported():
+        yield site
 
 
 @pytest.fixture

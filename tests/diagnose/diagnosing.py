@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
-from typing import Final
+from typing import ClassVar, Final
+
+from workspace import Workspace
 
 from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.config.values import Config
@@ -34,33 +36,20 @@ NOW: Final = 1_700_000_000_123_456_000
 
 
 @dataclass
-class Site:
-    """A place in the file system where a node's plugins, configuration and state lie."""
+class Site(Workspace):
+    """A workspace of a node that is to be diagnosed."""
 
-    path: Path
+    IMPORTS: ClassVar[str] = IMPORTS
+
     machine: Callable[[float], Machine] = field(init=False)
 
     def __post_init__(self) -> None:
         self.machine = lambda limit: RecordedMachine(self.path)
 
     @property
-    def modules(self) -> Path:
-        """Where the plugins lie."""
-        return self.path / "modules"
-
-    @property
     def directory(self) -> Path:
         """Where the state and the report are."""
         return self.path / "diagnose"
-
-    @property
-    def config_file(self) -> Path:
-        return self.path / "steward.toml"
-
-    def plugin(self, name: str, source: str) -> None:
-        """Write a plugin's module."""
-        self.modules.mkdir(exist_ok=True)
-        (self.modules / f"{name}.py").write_text(IMPORTS + dedent(source))
 
     def configure(
         self,
@@ -79,8 +68,7 @@ class Site:
         time-limit = {limit}
         """
         more = dedent(more) if "commands" in more else f"commands = []\n{dedent(more)}"
-        log = '[log]\nfile = ""\n'
-        self.config_file.write_text(f"{dedent(text)}{more}\n{log}{dedent(tables)}")
+        self.write_configuration(text, more, '[log]\nfile = ""', tables)
 
     @property
     def config(self) -> Config:

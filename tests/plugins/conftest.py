@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,14 +12,10 @@ from sites import Capture, Message, Site
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+def site(tmp_path: Path) -> Iterator[Site]:
     site = Site(tmp_path)
-    site.modules.mkdir()
-    monkeypatch.syspath_prepend(str(site.modules))
-    yield site
-    own = {path.stem for path in site.modules.iterdir()}
-    for name in [name for name in sys.modules if name.partition(".")[0] in own]:
-        del sys.modules[name]
+    with site.imported():
+        yield site
 
 
 @pytest.fixture(scope="session")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from textwrap import dedent
-from typing import Any, Final
+from typing import Any, ClassVar, Final
+
+from workspace import Workspace
 
 from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.iallocator.dispatch import answer_message
@@ -34,25 +30,12 @@ from ganeti_steward.core.model.site_rules import PRIMARY, ROLES, SECONDARY, Ban,
 
 
 @dataclass
-class Site:
-    """A place in the file system where plugins and a configuration lie."""
+class Site(Workspace):
+    """A workspace whose plugins a request is answered with."""
 
-    path: Path
+    IMPORTS: ClassVar[str] = IMPORTS
+
     log: str = ""
-
-    @property
-    def modules(self) -> Path:
-        """Where the plugins lie; on the search path of this process."""
-        return self.path / "modules"
-
-    @property
-    def config_file(self) -> Path:
-        return self.path / "steward.toml"
-
-    def plugin(self, name: str, source: str) -> None:
-        """Write a plugin's module."""
-        (self.modules / f"{name}.py").write_text(IMPORTS + dedent(source))
-        importlib.invalidate_caches()
 
     def configure(self, *load: str, more: str = "", limit: float = 10) -> None:
         """Write the configuration: nothing kept, nothing logged outside."""
@@ -65,7 +48,7 @@ class Site:
         [log]
         file = "{self.log}"
         """
-        self.config_file.write_text(dedent(text) + dedent(more))
+        self.write_configuration(text, more)
 
     def ask(self, message: Message, *options: str, explain: bool = False) -> Outcome:
         """The allocator's outcome, in this process."""
@@ -91,23 +74,9 @@ class Site:
         """The answer of the real program, which must keep its promises."""
         file = self.path / "message.json"
         file.write_text(json.dumps(message))
-        environment = {
-            "GNT_STEWARD_CONFIG": str(self.config_file),
-            "PYTHONPATH": str(self.modules),
-            "PATH": os.environ["PATH"],
-            "LC_ALL": "C",
-        }
-        done = subprocess.run(
-            [Path(sys.executable).parent / "steward-iallocator", file, *options],
-            capture_output=True,
-            check=False,
-            env=environment,
-            cwd="/",
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stderr.decode()
-        assert b"Traceback" not in done.stderr
-        return self.check_answer(done.stdout)
+        done = self.process("steward-iallocator", str(file), *options)
+        assert done.status == 0, done.err
+        return self.check_answer(done.out.encode())
 
     @staticmethod
     def check_answer(raw: bytes) -> Message:

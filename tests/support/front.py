@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import dedent
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from paths import CAPTURES
+from workspace import Done, Workspace
 
 from ganeti_steward.core.commands import main as cli
 
@@ -21,28 +17,12 @@ if TYPE_CHECKING:
 
 Message = dict[str, Any]
 
-PROGRAMS: Final = Path(sys.executable).parent
-
-
-@dataclass(frozen=True)
-class Done:
-    """What came of a call."""
-
-    status: int
-    out: str
-    err: str
-
 
 @dataclass
-class Front:
+class Front(Workspace):
     """The command with a configuration and plugins of its own."""
 
-    path: Path
     capsys: pytest.CaptureFixture[str]
-
-    @property
-    def config_file(self) -> Path:
-        return self.path / "steward.toml"
 
     @property
     def history(self) -> Path:
@@ -57,12 +37,7 @@ class Front:
         [log]
         file = ""
         """
-        self.config_file.write_text(dedent(own) + dedent(text))
-
-    def plugin(self, name: str, source: str) -> None:
-        """Write a plugin's module."""
-        (self.path / f"{name}.py").write_text(dedent(source))
-        importlib.invalidate_caches()
+        self.write_configuration(own, text)
 
     def message(self, message: Message, name: str = "message.json") -> str:
         """Write a request into a file; the file's name."""
@@ -88,27 +63,6 @@ class Front:
     def allocate(self, file: str, *options: str) -> Done:
         """Ganeti's call of the allocator, as a process."""
         return self.process("steward-iallocator", file, *options)
-
-    def process(self, program: str, *arguments: str, stdin: str = "", **environment: str) -> Done:
-        done = subprocess.run(
-            [PROGRAMS / program, *arguments],
-            capture_output=True,
-            check=False,
-            text=True,
-            errors="surrogateescape",
-            input=stdin,
-            cwd=self.path,
-            timeout=120,
-            env={
-                "GNT_STEWARD_CONFIG": str(self.config_file),
-                "PYTHONPATH": str(self.path),
-                "PATH": os.environ["PATH"],
-                "LC_ALL": "C",
-                **environment,
-            },
-        )
-        assert "Traceback" not in done.stderr
-        return Done(done.returncode, done.stdout, done.stderr)
 
 
 def capture(name: str) -> Message:

@@ -14,7 +14,8 @@ from daemons import luxid, rapi
 from live import Ganeti
 
 if TYPE_CHECKING:
-    from front import Done, Front
+    from front import Front
+    from workspace import Done
 
 Message = dict[str, Any]
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from front import PROGRAMS, capture
+from front import capture
+from workspace import PROGRAMS
 
 from ganeti_steward.allocators.cli import install_iallocator
 from ganeti_steward.core.errors import StewardError
@@ -147,7 +148,7 @@ def test_impossible_directory(front: Front) -> None:
         done = front("install-iallocator", "--dir", impossible)
         assert (done.status, done.out) == (1, "")
         assert done.err.startswith("gnt-steward install-iallocator: ")
-    assert sorted(path.name for path in front.path.iterdir()) == ["file", "steward.toml"]
+    assert sorted(path.name for path in front.path.iterdir()) == ["file", "modules", "steward.toml"]
 
 
 def test_search_path_of_ganeti(front: Front, ganeti: list[Path]) -> None:

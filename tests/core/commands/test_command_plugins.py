@@ -38,7 +38,7 @@ def rows(front: Front) -> list[list[str]]:
 
 def install(front: Front, *points: str) -> None:
     """A distribution with these entry points, as pip would leave it."""
-    info = front.path / "site_rules-1.0.dist-info"
+    info = front.modules / "site_rules-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: site-rules\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("\n".join(["[ganeti_steward]", *points, ""]))

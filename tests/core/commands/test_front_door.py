@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from front import PROGRAMS
 from paths import CAPTURES
+from workspace import PROGRAMS
 
 from ganeti_steward.core.commands import main as cli
 from ganeti_steward.core.commands.registry import built_in_commands

@@ -38,4 +38,4 @@ def configure(front: Front, more: str = "", tables: str = "") -> None:
 
 
 def says(front: Front, words: str) -> None:
-    (front.path / "disk.result").write_text(words)
+    (front.modules / "disk.result").write_text(words)

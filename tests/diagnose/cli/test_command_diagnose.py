@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from front import PROGRAMS
 from programs import HANGING, ended_at_last, is_running, notes, program, wait_until
+from workspace import PROGRAMS
 
 from ganeti_steward.core.commands import main as cli
 from ganeti_steward.core.ganeti.signing import verify
@@ -49,7 +49,7 @@ def test_as_a_whitelisted_command(disk: Front) -> None:
     runner = program(
         disk.path,
         "runner",
-        f"export GNT_STEWARD_CONFIG={disk.config_file} PYTHONPATH={disk.path}\n"
+        f"export GNT_STEWARD_CONFIG={disk.config_file} PYTHONPATH={disk.modules}\n"
         f"exec {PROGRAMS}/gnt-steward diagnose",
     )
     done = subprocess.run(
@@ -261,7 +261,7 @@ def hanging(disk: Front) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     path = program(disk.path, "check_hang", HANGING)
     configure(disk, tables=f'[nagios.hang]\ncommand = ["{path}"]\ntime-limit = 3600')
     arguments = [PROGRAMS / "gnt-steward", "diagnose"]
-    environment = {"GNT_STEWARD_CONFIG": str(disk.config_file), "PYTHONPATH": str(disk.path)}
+    environment = {"GNT_STEWARD_CONFIG": str(disk.config_file), "PYTHONPATH": str(disk.modules)}
     with (
         ended_at_last(path),
         subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE) as run,

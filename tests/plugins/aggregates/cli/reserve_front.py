@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from front import capture
 
 if TYPE_CHECKING:
-    from front import Done, Front
+    from front import Front
     from tagged import Operation, Tagged
+    from workspace import Done
 
 
 Message = dict[str, Any]

@@ -12,7 +12,8 @@ from front import capture
 from tagged import Tagged, instance
 
 if TYPE_CHECKING:
-    from front import Done, Front
+    from front import Front
+    from workspace import Done
 
 Message = dict[str, Any]
 
