@@ -1,7 +1,7 @@
 """The allocator ``dedicated``: exclusive storage or nothing.
 
 `balanced` keeps to the same rule (allocation 6) where all nodes have exclusive storage.
-This one says "not mine" elsewhere, so that in a chain another policy can follow it.
+It gives no answer elsewhere, so that in a chain another policy can follow it.
 """
 
 from __future__ import annotations

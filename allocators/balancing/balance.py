@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ganeti_steward.allocators.balancing.group_model import GroupModel
-from ganeti_steward.allocators.balancing.legality import AllowedMoves
 from ganeti_steward.allocators.balancing.local_search import LocalSearch
 from ganeti_steward.allocators.balancing.plan import GroupPlan
 from ganeti_steward.allocators.balancing.preferences import SitePreferences
@@ -143,12 +142,6 @@ class _Balancer:
             )
             for resident in residents
         }
-        self._allowed = AllowedMoves(
-            request.disk_moves,
-            request.instance_moves,
-            request.restricted_migration,
-            request.disk_factor,
-        )
 
     def plan(self, limit: int | None, score: float) -> GroupPlan:
         """The jobs, at most ``limit`` of them; ``score``: the group's as it is."""
@@ -170,7 +163,7 @@ class _Balancer:
             return []
         model = GroupModel(state, self._nodes, residents)
         search = LocalSearch(
-            SingleMoves(model, self._allowed, self._site_preferences(residents)),
+            SingleMoves(model, self._request, self._site_preferences(residents)),
             limit,
             self._request.min_gain,
         )

@@ -8,7 +8,7 @@ Index arrays are broadcast: ``g`` stands for instances, ``t`` for target nodes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,26 +25,14 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.balancing.preferences import Preferences
     from ganeti_steward.allocators.rules.move_kinds import MoveKind
     from ganeti_steward.allocators.state.state import Ints, Mask
-
-
-class AllowedMoves(NamedTuple):
-    """Which kinds of move are allowed."""
-
-    disk_moves: bool = True
-    """whether disks may be copied"""
-    instance_moves: bool = True
-    """whether a primary may change"""
-    restricted_migration: bool = False
-    """migrate only off unusable nodes"""
-    disk_factor: float = 1.0
-    """how many times more a move that copies disks must gain"""
+    from ganeti_steward.core.model.requests import Balance
 
 
 class Legality:
     """The rules on a group model in its present state."""
 
-    def __init__(self, model: GroupModel, allowed: AllowedMoves, preferences: Preferences) -> None:
-        self._model, self._allowed, self._preferences = model, allowed, preferences
+    def __init__(self, model: GroupModel, request: Balance, preferences: Preferences) -> None:
+        self._model, self._request, self._preferences = model, request, preferences
 
     def legal_to(self, instance: int, primary: int, secondary: int) -> bool:
         """Whether one certain move can be made in one go."""
@@ -63,21 +51,21 @@ class Legality:
         p = model.primary[g]
         legal: Mask = self._primary_fits(g, t, ~model.usable[p]) & model.usable[t] & (t != p)
         legal &= self._accepted(p, t)
-        if not self._allowed.instance_moves:
+        if not self._request.instance_moves:
             legal &= False
-        if self._allowed.restricted_migration:
+        if self._request.restricted_migration:
             legal &= ~model.usable[p]
         return legal
 
     def drbd(self, kind: MoveKind, g: Ints, t: Ints) -> Mask:
         """Whether every step of a kind of move keeps to the rules."""
-        model, allowed = self._model, self._allowed
+        model, request = self._model, self._request
         p, s = model.primary[g], model.secondary[g]
         dead_p, dead_s = ~model.usable[p], ~model.usable[s]
         if kind is FAILOVER:
             over: Mask = self._failover_fits(g) & self._migrates(dead_p)
             return over
-        legal: Mask = model.usable[t] & (t != p) & (t != s) & allowed.disk_moves
+        legal: Mask = model.usable[t] & (t != p) & (t != s) & request.disk_moves
         if kind is REPLACE_SECONDARY:
             legal &= model.live[p] & self._secondary_fits(g, t, p, dead_s)
             return legal
@@ -89,13 +77,13 @@ class Legality:
         legal &= self._failover_fits(g) & self._secondary_fits(g, t, s, dead_p)
         if kind is REPLACE_PRIMARY:
             legal &= self._primary_fits(g, t, False) & self._accepted(s, t)
-            legal &= self._keeps_beside(g, t) & (not allowed.restricted_migration)
+            legal &= self._keeps_beside(g, t) & (not request.restricted_migration)
         return legal
 
     def _migrates(self, dead: Mask) -> Mask | bool:
-        if not self._allowed.instance_moves:
+        if not self._request.instance_moves:
             return False
-        return dead if self._allowed.restricted_migration else True
+        return dead if self._request.restricted_migration else True
 
     def _accepted(self, source: Ints, t: Ints) -> Mask | bool:
         accepts = self._model.tags.accepts

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from ganeti_steward.allocators.balancing.deltas import Deltas
-from ganeti_steward.allocators.balancing.legality import AllowedMoves, Legality
+from ganeti_steward.allocators.balancing.legality import Legality
 from ganeti_steward.allocators.balancing.preferences import Preferences
 from ganeti_steward.allocators.rules.move_kinds import DRBD_MOVES, FAILOVER
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.balancing.group_model import GroupModel
     from ganeti_steward.allocators.balancing.preferences import SitePreferences
     from ganeti_steward.allocators.state.state import Floats, Ints
+    from ganeti_steward.core.model.requests import Balance
 
 #: Candidates evaluated at once; small enough for their figures to stay in the cache.
 _CHUNK: Final = 8192
@@ -48,12 +49,12 @@ class SingleMoves:
     def __init__(
         self,
         model: GroupModel,
-        allowed: AllowedMoves,
+        request: Balance,
         site_preferences: Mapping[int, SitePreferences],
     ) -> None:
-        self.model, self.allowed = model, allowed
+        self.model, self.request = model, request
         self.preferences, self.deltas = Preferences(model, site_preferences), Deltas(model)
-        self.legality = Legality(model, allowed, self.preferences)
+        self.legality = Legality(model, request, self.preferences)
         self.block = max(1, _CHUNK // model.size)
         self._nodes = np.arange(model.size)
 
@@ -89,7 +90,7 @@ class SingleMoves:
         ranks = gains.copy()
         for row, kind in enumerate(DRBD_MOVES):
             if kind.copies:
-                ranks[row] /= self.allowed.disk_factor
+                ranks[row] /= self.request.disk_factor
         flat = ranks.transpose(1, 0, 2).reshape(len(instances), -1)
         chosen = flat.argmax(axis=1)
         best, target = np.divmod(chosen, model.size)

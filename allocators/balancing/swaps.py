@@ -25,7 +25,7 @@ class Swaps:
     """Legality and gains of exchanges on a group model in its present state."""
 
     def __init__(self, moves: SingleMoves) -> None:
-        self._allowed, self._model = moves.allowed, moves.model
+        self._request, self._model = moves.request, moves.model
         self._deltas, self._costs = moves.deltas, moves.preferences.costs
 
     def gains(self, kind: int, instances: Ints, others: Ints) -> Floats:
@@ -38,10 +38,10 @@ class Swaps:
 
     def kinds(self) -> list[int]:
         """The kinds that are allowed at all."""
-        allowed = self._allowed
-        kinds = [SECONDARIES] if allowed.disk_moves else []
-        if allowed.instance_moves and not allowed.restricted_migration:
-            kinds += [PRIMARIES, CROSSWISE] if allowed.disk_moves else [PRIMARIES]
+        request = self._request
+        kinds = [SECONDARIES] if request.disk_moves else []
+        if request.instance_moves and not request.restricted_migration:
+            kinds += [PRIMARIES, CROSSWISE] if request.disk_moves else [PRIMARIES]
         return kinds
 
     def places(
@@ -82,7 +82,7 @@ class Swaps:
         less = figures.use[instances] - figures.use[others]
         first, second = figures.drbd[instances], figures.drbd[others]
         legal = (p != q) & model.usable[p] & model.usable[q] & (q != s) & (u != p)
-        if not self._allowed.disk_moves:
+        if not self._request.disk_moves:
             legal &= ~first & ~second
         free_p, free_q = model.free[p] + less, model.free[q] - less
         legal &= self._stored(p, others, instances) & self._stored(q, instances, others)

@@ -12,7 +12,6 @@ from clusters import generate
 
 from ganeti_steward.allocators.balancing.balance import movable
 from ganeti_steward.allocators.balancing.group_model import GroupModel
-from ganeti_steward.allocators.balancing.legality import AllowedMoves
 from ganeti_steward.allocators.balancing.single_moves import SingleMoves
 from ganeti_steward.allocators.balancing.swap_pairs import PairFinder
 from ganeti_steward.allocators.balancing.swaps import Swaps
@@ -67,7 +66,7 @@ class Case:
         self.nodes = np.flatnonzero(self.members)
         self.residents = movable(self.state, self.members, Balance())
         self.model = GroupModel(self.state, self.nodes, self.residents)
-        self.moves = SingleMoves(self.model, AllowedMoves(), {})
+        self.moves = SingleMoves(self.model, Balance(), {})
 
     def score(self, state: State) -> float:
         return Scorer(state, self.members).score
