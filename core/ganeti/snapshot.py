@@ -96,10 +96,12 @@ class Snapshot(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Storage of one node, MiB."""
+    """Storage of one node."""
 
     total: float
+    """MiB"""
     free: float
+    """MiB"""
 
 
 def read_live(

@@ -5,7 +5,7 @@ instance policies.  A line of a section is a list of fields separated by ``|``; 
 fields of a line may be missing, more than are known are ignored.
 
 Lines are turned into the objects of an iallocator message and read as one, so that both are
-judged by the same rules.  What that message cannot carry is put in afterwards.
+checked by the same rules.  What that message cannot carry is put in afterwards.
 """
 
 from __future__ import annotations

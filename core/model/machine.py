@@ -22,6 +22,7 @@ class Space(NamedTuple):
     files: int
     """inodes there can be; 0 where the filesystem does not count them"""
     files_free: int
+    """inodes that are left for everybody"""
 
 
 class Reading(NamedTuple):
@@ -35,6 +36,7 @@ class Reading(NamedTuple):
     high: float | None = None
     """degrees; what the chip itself calls high, None where it has no limit"""
     critical: float | None = None
+    """degrees; what the chip itself calls critical"""
 
 
 class Machine(Protocol):

@@ -197,7 +197,7 @@ class AgentClient:
         return answer.status, raw
 
     def _refused(self) -> AgentRefused:
-        return AgentRefused(f"{self.where}: refused; the agent's log says why")
+        return AgentRefused(f"{self.where}: refused; see the agent's log")
 
     def _error(self, text: str) -> StewardError:
         return StewardError(f"{self.where}: {text}")

@@ -42,6 +42,7 @@ class Limits(NamedTuple):
     connections: int = 100
     """of all callers"""
     connections_of_one: int = 8
+    """of one caller"""
     life: float = 30.0
     """seconds after which a connection nobody works for is closed, however busy it looks"""
     headers: int = 8192

@@ -43,6 +43,7 @@ class Answer(NamedTuple):
 
     body: bytes
     status: int = 200
+    """of HTTP"""
     kind: str = "application/json"
     allow: str = ""
     """the methods a path has, with 405"""

@@ -63,12 +63,12 @@ class Diagnose(NamedTuple):
     several_command: Annotated[
         str,
         COMMAND,
-        "The repair command where findings ask for different ones; it reads all of them.",
+        "The repair command where findings request different ones; it reads all of them.",
     ] = ""
     several_status: Annotated[
         str,
         one_of(*STATUSES[1:]),
-        "The status where findings ask for different repair commands.",
+        "The status where findings request different repair commands.",
     ] = "live-repair"
     directory: Annotated[
         str, PATH, "Where the state between runs and the last report are kept."

@@ -25,6 +25,7 @@ class SourceRun(NamedTuple):
     results: tuple[CheckResult, ...]
     """never empty"""
     seconds: float
+    """how long it took"""
     stuck: frozenset[Process] = _NOTHING
     """processes of it that cannot be killed, of this run or an earlier one"""
 

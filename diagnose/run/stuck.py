@@ -36,6 +36,7 @@ class Process(NamedTuple):
     """A process, distinguished from others that had its id."""
 
     pid: int
+    """process id"""
     started: float
     """seconds since boot"""
 

@@ -60,8 +60,11 @@ class TakenUid(NamedTuple):
     """An id that is locked, by an open file."""
 
     uid: int
+    """user id"""
     path: str
+    """of its lock file"""
     lock: int
+    """descriptor of the open, locked file"""
 
     def unlock(self) -> None:
         """Let processes of the id be the only sign that it is used."""

@@ -37,6 +37,7 @@ class Job(NamedTuple):
     source: bytes
     """the pickled `Source`; read when whatever fails there can be reported"""
     log_level: int
+    """of the logging module"""
 
 
 class _TimeIsUp(BaseException):

@@ -84,7 +84,7 @@ KINDS: Final = (
         "machine check",
         "cpu",
         [
-            # Bit 61 of the bank's status says that it was not corrected.
+            # Bit 61 of the bank's status is set for an error that was not corrected.
             (
                 "uncorrected machine check",
                 r"mce: \[Hardware Error\]: CPU [0-9]+: Machine Check.* Bank [0-9]+: "

@@ -193,7 +193,7 @@ def test_a_refusal(key: KeyFile, path: str) -> None:
     def lie(requested: str, _: bytes) -> tuple[int, bytes]:
         return (403, b"refused\n") if requested == path else (200, NONCE)
 
-    with liar(key, lie) as one, pytest.raises(AgentRefused, match="log says why"):
+    with liar(key, lie) as one, pytest.raises(AgentRefused, match="see the agent's log"):
         repair(one)
 
 
