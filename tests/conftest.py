@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two for each processor, as many tests wait for processes, and one for each lab."""
-    workers = 2 * len(os.sched_getaffinity(0))
-    return workers if config.option.markexpr == "not lab" else workers + LABS
+    """One for each processor, and as many as mostly wait: for a lab, or for processes."""
+    waiting = 1 if config.option.markexpr == "not lab" else LABS
+    return len(os.sched_getaffinity(0)) + waiting
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -121,7 +121,8 @@ def test_one_of_two_at_the_same_time(lab: Lab, to: Ways) -> None:
     assert set(found) == {f"reservation:{name}" for name in won}, ended
     assert len(free) == 3 - 2 * len(won)
     for status, text in ended:
-        assert status == 0 or "nothing is changed" in text
+        # The second one may come when the nodes are no longer free.
+        assert status == 0 or "nothing is changed" in text or "2 wanted, but the free pool" in text
 
 
 def test_an_instance_that_may_not_be_there_is_reported(lab: Lab) -> None:

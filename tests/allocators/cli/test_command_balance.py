@@ -172,7 +172,7 @@ def test_options_become_a_request(front: Front) -> None:
         *("--avoid-disk-moves=3", "--option=--ignore-soft-errors"),
     )
     assert front("balance", *options, "--file", file).status == 0
-    (usual, plain, _), (request, changed, arguments) = calls()
+    (usual, plain, _), (request, changed, arguments) = calls(front)
     assert usual == Balance()
     assert request == Balance(
         max_moves=2,
@@ -202,7 +202,7 @@ def test_names_without_a_domain(front: Front) -> None:
     install(front)
     node = sorted(cluster()["nodes"])[0]
     assert front("balance", "-O", node, "--file", front.message(json.loads(text))).status == 0
-    ((_, changed, _),) = calls()
+    ((_, changed, _),) = calls(front)
     assert changed.nodes[0].offline
     assert changed.nodes[0].name == f"{node}.example.com"
 
@@ -217,7 +217,7 @@ def test_unknown_names_are_reported_at_once(front: Front) -> None:
         "group01); no instance is named 'i1'; no instance is named 'i2'; no instance is named "
         "'i3'\n"
     )
-    assert calls() == []
+    assert calls(front) == []
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def test_without_simulation_no_moves_are_requested(front: Front) -> None:
     file = front.message(cluster())
     for option in ("--no-simulation", "-l5"):
         front("check", option, "-I", file)
-    assert [request.max_moves for request, _, _ in calls()] == [0, 5]
+    assert [request.max_moves for request, _, _ in calls(front)] == [0, 5]
 
 
 def test_what_balancing_gains_is_what_it_does(front: Front) -> None:
