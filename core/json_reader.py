@@ -78,7 +78,7 @@ class Section:
         self.kind, self.name, self.faults, self.path = kind, name, faults, path
         if not isinstance(data, dict):
             self.fault(f"an object is expected, found {describe(data)}")
-            # That says it all: its keys are read as missing, into a list nobody reads.
+            # That says it all: its keys are read as missing, into a list that is not used.
             data, self.faults = {}, Faults()
         self.data: dict[str, Any] = data
 

@@ -1,4 +1,4 @@
-"""The version of the program; the one place where it is written besides pyproject.toml."""
+"""The version of the program; the only place with it apart from pyproject.toml."""
 
 from typing import Final
 

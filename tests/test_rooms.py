@@ -14,7 +14,7 @@ import pytest
 ROOT: Final = Path(__file__).parents[1]
 PACKAGE: Final = "ganeti_steward"
 
-#: Room -> the rooms it may import besides itself.
+#: Room -> the rooms it may import in addition to itself.
 ARROWS: Final = {
     "core": set[str](),
     "allocators": {"core"},
@@ -54,7 +54,7 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
 #: The only module of the core that names modules of other rooms.
 BUILTINS: Final = "core/builtins.py"
 
-#: Modules a folder may hold besides ``__init__``; more means that it has two subjects.
+#: Modules a folder may hold in addition to ``__init__``; more means that it has two subjects.
 LARGEST_FOLDER: Final = 16
 
 
@@ -196,7 +196,7 @@ def test_folders_are_small(room: str) -> None:
 
 @pytest.mark.parametrize("room", ARROWS)
 def test_packages_hold_a_docstring_only(room: str) -> None:
-    """``core`` besides has the name every plugin needs."""
+    """``core`` also has the name every plugin needs."""
     faults = [
         f"{file.relative_to(ROOT)} holds more than a docstring; move it to a module"
         for file in modules(room)

@@ -32,6 +32,10 @@ WORDS: Final = {
     "untold": "missing data",
     "wish(?:es)?": "requirement, desired location",
     "whoever": "everybody who, a program that",
+    "anew": "again, newly",
+    "mend(?:s|ed|ing)?": "fix, repair",
+    "nobody|somebody": "no user, another process, unknown",
+    "besides": "in addition to, apart from, also",
 }
 
 #: Line -> why it may hold such a word.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ganeti_steward.core.model.explanation import Explained
     from ganeti_steward.core.model.requests import Balance
 
-#: How often what could not be reached is searched for anew.
+#: How often the search is repeated for moves that could not be reached.
 _ROUNDS: Final = 3
 
 

@@ -102,7 +102,7 @@ class GroupModel:
     # -- keeping the figures
 
     def _refresh(self, nodes: Sequence[int] | range) -> None:
-        """Derive anew what depends on the figures of these nodes."""
+        """Recompute what depends on the figures of these nodes."""
         now, which = self._now, list(nodes)
         for node in which:
             self._read_top(node)

@@ -1,7 +1,7 @@
 """Looking for a better placement on a model: single moves first, then exchanges.
 
 Both descend greedily: the best change known is made, then the next.  What an instance could
-gain is only looked at anew when it comes to the top of the list; most gains shrink as the
+gain is only recomputed when it comes to the top of the list; most gains shrink as the
 group gets more even, so those below need no look.
 """
 

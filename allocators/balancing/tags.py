@@ -74,7 +74,7 @@ class Tags:
         return self.fixed_pairs + self._pairs()
 
     def clashing(self, instance: int, primary: int) -> Ints | None:
-        """How many of the instance's exclusion tags each node's primaries carry besides it."""
+        """How many of the instance's exclusion tags each node's other primaries carry."""
         rows = self.carried.get(instance)
         if rows is None:
             return None

@@ -125,7 +125,7 @@ class _GroupFiller:
         return HeadroomScore(state, self._demand, self._terms, headroom, self._first.scope)
 
     def _filled(self, placed: Sequence[NodePair]) -> State:
-        """The state with these copies and no others; many are counted anew, not one by one."""
+        """The state with these copies and no others; many are recounted at once, not one by one."""
         if len(placed) <= _FEW:
             return self._after(self._empty, placed)
         cluster = self._empty.frame.cluster

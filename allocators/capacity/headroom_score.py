@@ -73,7 +73,7 @@ class HeadroomScore:
         return self._second_cost + self._role(self._second, self._second_square)
 
     def pairs(self, primary: int) -> Floats:
-        """What the secondary costs besides, with this primary."""
+        """What the secondary adds to the costs, with this primary."""
         memory, headroom = self._frame.memory, self._headroom
         reserved = headroom.reserved / memory
         grown = headroom.reserved_with(primary) / memory - reserved

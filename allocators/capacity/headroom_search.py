@@ -1,7 +1,7 @@
 """Placing as many equal copies as possible: by the score first, then by room.
 
 Greedy by the score has the result of repeated allocations.  Where it ends below the bound the
-copies are placed anew by the room that is left, and then one placed copy at a time makes
+copies are placed again by the room that is left, and then one placed copy at a time makes
 way for two others, until nothing more is gained.
 """
 
@@ -33,7 +33,7 @@ class Costs(Protocol):
         """By its secondary, whatever the primary."""
 
     def pairs(self, primary: int) -> Floats:
-        """By its secondary besides, with this primary."""
+        """Added by its secondary, with this primary."""
 
     def change(self, pair: NodePair) -> None:
         """A copy was placed there."""

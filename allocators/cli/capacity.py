@@ -57,7 +57,7 @@ class Run(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """hspace's options where it has them, and gnt-instance's for an instance of one's own."""
+    """hspace's options where it has them, and gnt-instance's for a given instance."""
     add = parser.add_argument
     add("--disk-template", metavar="TEMPLATE", help="default: drbd where the policies allow it")
     add(

@@ -1,4 +1,4 @@
-"""``gnt-steward check``: what is wrong with a cluster, and whether balancing would mend it."""
+"""``gnt-steward check``: what is wrong with a cluster, and whether balancing would fix it."""
 
 from __future__ import annotations
 
@@ -163,10 +163,10 @@ def _verdict(groups: Sequence[Checked], *, simulated: bool) -> str:
     if not simulated:
         return "Something is wrong."
     if all(group.after.well for group in groups):
-        return "Something is wrong; balancing would mend all of it."
+        return "Something is wrong; balancing would fix all of it."
     if any(Counts.of(group.before) != Counts.of(group.after) for group in groups):
-        return "Something is wrong; balancing would mend not all of it."
-    return "Something is wrong that balancing would not mend."
+        return "Something is wrong; balancing would not fix all of it."
+    return "Something is wrong that balancing would not fix."
 
 
 def _gain(plan: BalancePlan) -> str:

@@ -204,9 +204,7 @@ def _numbered(option: str, given: Sequence[str]) -> list[str]:
     for text in given:
         number, _, rest = text.partition(":")
         if not number.isascii() or not number.isdigit() or int(number) in found:
-            raise StewardError(
-                f"{option} {text}: a number of its own and a colon are expected first"
-            )
+            raise StewardError(f"{option} {text}: a number and a colon are expected first")
         found[int(number)] = rest
     if sorted(found) != list(range(len(found))):
         raise StewardError(f"{option}: the numbers start at 0 and leave nothing out")

@@ -37,7 +37,7 @@ _FITTING: Final = 12000
 #: How often each instance is looked at in any case.
 _AT_LEAST: Final = 1
 
-#: Orders tried besides those with a reason.
+#: Random orders tried in addition to those with a reason.
 _SHUFFLES: Final = 12
 
 #: Places of a left-over instance for which another instance may be moved away.
@@ -76,7 +76,7 @@ class MovePlan:
         return self.found.pop(at)
 
     def move(self, at: int, task: MoveTask, left: State, found: MoveChoice) -> None:
-        """Make (or make anew) one move; ``left`` is the state without the instance."""
+        """Make (or redo) one move; ``left`` is the state without the instance."""
         self.found.pop(at, None)
         self.found[at] = found
         self.state = left.placed(task.resident.demand, found.primary, found.secondary)
@@ -133,7 +133,7 @@ class Planner:
     def _rank(self, plan: MovePlan) -> tuple[int, int, int, int, float]:
         """Fewest left over, then fewest copies, preferred groups, the lowest score.
 
-        Nobody is left over who has a place in the order of the request.
+        No instance is left over that has a place in the order of the request.
         """
         found = plan.found.values()
         return (

@@ -2,7 +2,7 @@
 
 The batch is placed one by one in the order of the request, as hail does.  Where some do
 not fit that way, other orders are tried (large ones first, small ones first) and the one
-that places most is kept.  Then single instances are placed anew as long as that lowers
+that places most is kept.  Then single instances are placed again as long as that lowers
 the score, and those left over get another chance.
 """
 
@@ -137,7 +137,7 @@ class _Batch:
             plan.state, plan.placements[at] = _after(placement, plan.state), placement
 
     def _improve(self, plan: _BatchPlan) -> None:
-        """Place single items anew while that lowers the score and the site's costs."""
+        """Place single items again while that lowers the score and the site's costs."""
         score, unmoved = self._score(plan.state), 0
         for _ in range(_ROUNDS):
             for at, placement in enumerate(plan.placements):

@@ -3,7 +3,7 @@
 hail tests the result of an allocation; here the question is whether the placement makes it
 *worse*: no instance may become stuck on its node that was not stuck before.  On a
 cluster that passes beforehand both questions have the same answer, and one that does not
-(a dead node that is still somebody's secondary) can take instances all the same.
+(a dead node that is still the secondary of an instance) can take instances all the same.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ class PairPlaces:
 
 
 def _extra(scorer: Scorer, demand: Demand, verdicts: Verdicts, terms: Terms) -> Floats:
-    """What placing the instance on each node adds besides the node's own components."""
+    """What placing the instance on each node adds to the node's own components."""
     extra: Floats = (
         terms.costs[verdicts.role] + scorer.location_pairs(demand) + scorer.paired_tags()
     )

@@ -348,7 +348,7 @@ class State(NamedTuple):
 
     @staticmethod
     def _with_n1_flag(after: Ints) -> Ints:
-        """With the N+1 flag set anew (allocation 3.3)."""
+        """With the N+1 flag recomputed (allocation 3.3)."""
         after[FAILS] = after[UNALLOCATED] <= after[RESERVED]
         return after
 

@@ -59,7 +59,7 @@ class Node:
     reserved: int
     """memory of the node's own system"""
     overhead: int
-    """memory nobody accounts for; negative where the node reports too much free"""
+    """memory that is not accounted for; negative where the node reports too much free"""
     exclusive: bool
     tags: list[str] = field(default_factory=list)
     offline: bool = False

@@ -83,7 +83,7 @@ def settle(state: Object, now: float) -> None:
     for node in state["nodes"].values():
         for minor in node["minors"].values():
             if id(minor) not in connected:
-                minor["sync"] = None  # begins anew when they meet again
+                minor["sync"] = None  # starts again when they are connected again
 
 
 def behind(minor: Object, mine: Object, other: Object, theirs: Object) -> bool:

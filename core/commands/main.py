@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"gnt-steward {word}: {err}", file=sys.stderr)
         return EXIT_FAILURE
     except BrokenPipeError:
-        # The reader went away (| head); nobody is left to print for.
+        # The reader went away (| head); the output is no longer needed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILURE
     except KeyboardInterrupt:

@@ -33,6 +33,6 @@ def table(
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """What the user should read besides the result."""
+    """What the user should read in addition to the result."""
     for note in notes:
         print(f"Note: {note}", file=sys.stderr)

@@ -10,7 +10,7 @@ from ganeti_steward.core.model.opcodes import Job
 SUCCESS: Final = "success"
 ERROR: Final = "error"
 CANCELED: Final = "canceled"
-#: Not a word of Ganeti: it does not know the job any more, somebody archived it.
+#: Not a word of Ganeti: it does not know the job any more, because it was archived.
 LOST: Final = "lost"
 #: States a job does not leave any more.
 FINAL: Final = frozenset({SUCCESS, ERROR, CANCELED, LOST})

@@ -105,7 +105,7 @@ class Luxi:
             ) from None
         except ConnectionRefusedError:
             connection.close()
-            raise StewardError(f"nobody listens at {self._path}: luxid is not running") from None
+            raise StewardError(f"nothing listens at {self._path}: luxid is not running") from None
         except PermissionError:
             connection.close()
             raise StewardError(

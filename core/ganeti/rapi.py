@@ -105,7 +105,7 @@ class Rapi:
             raise StewardError(f"{self.where}, {path}: the answer is not JSON") from None
 
     def _in_time(self, send: Callable[[requests.Session], requests.Response]) -> requests.Response:
-        """A whole answer within the limit, which requests itself begins anew with each byte.
+        """A whole answer within the limit, which the library requests restarts with each byte.
 
         A thread that still waits then is left behind with its session.
         """

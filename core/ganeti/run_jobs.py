@@ -16,7 +16,7 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import ERROR, FINAL, SUCCESS, Jobs, JobState
 from ganeti_steward.core.model.opcodes import Job
 
-#: Not words of Ganeti: the job was not taken; nobody knows whether it was.
+#: Not words of Ganeti: the job was not taken; it is not known whether it was.
 REFUSED: Final = "refused"
 UNKNOWN: Final = "unknown"
 _OVER: Final = FINAL | {REFUSED, UNKNOWN}
@@ -54,7 +54,7 @@ class Result(NamedTuple):
     """those of the other sets"""
     interrupted: bool = False
     trouble: str = ""
-    """why nobody waits for jobs that still run, except for an interrupt"""
+    """why jobs that still run are not waited for, except for an interrupt"""
 
     @property
     def failed(self) -> tuple[Run, ...]:
@@ -123,7 +123,7 @@ class _Set:
         try:
             submitted = self._jobs.submit(members, reason)
         except StewardError as err:
-            # Whether they were taken before the connection broke, nobody knows.
+            # It is not known whether they were taken before the connection broke.
             self.runs = [Run(job, number, (), UNKNOWN, str(err)) for job in members]
         else:
             self.runs = [
@@ -134,7 +134,7 @@ class _Set:
             self._report(run)
 
     def wait(self, interrupts: Callable[[], int], sleep: Callable[[float], None]) -> str:
-        """Until all have ended; the reason when nobody waits any longer."""
+        """Until all have ended; the reason if the wait ended earlier."""
         step, failures = _FIRST_STEP, 0
         while not all(run.over for run in self.runs):
             if interrupts() > 1:

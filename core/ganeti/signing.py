@@ -27,8 +27,8 @@ _HEX: Final = re.compile(r"[0-9a-fA-F]{40}")
 _SALT: Final = re.compile(r"[A-Za-z0-9_-]{8,64}")
 
 
-#: What the agent gives for one repair.  The dot keeps it apart from the salts of callers: nobody
-#: can have a report signed with a nonce.
+#: What the agent gives for one repair.  The dot distinguishes it from the salts of callers: no
+#: caller can have a report signed with a nonce.
 NONCE_PREFIX: Final = "nonce."
 _NONCE: Final = re.compile(r"nonce\.[A-Za-z0-9_-]{16,64}")
 

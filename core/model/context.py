@@ -1,4 +1,4 @@
-"""What an allocator gets besides the request and the cluster."""
+"""What an allocator gets in addition to the request and the cluster."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ class AgentClient:
         except OSError as err:
             connection.close()
             raise NotConnected(f"{self.where}: {reason_of(err)}") from None
-        # A time limit of the socket would begin anew with each byte of the answer.
+        # A time limit of the socket would start again with each byte of the answer.
         connection.sock.settimeout(None)
         late = threading.Event()
         overrun = threading.Timer(limit, _hang_up, [connection.sock, late])

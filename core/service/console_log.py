@@ -1,7 +1,7 @@
 """A log that outlives the disk: what a file does not take goes to the console.
 
 As Ganeti's node daemon does (diagnose 8).  A disk may also neither take a line nor refuse it:
-a thread of its own writes, and nobody else waits long for it.
+a separate thread writes, and no other thread waits long for it.
 """
 
 from __future__ import annotations

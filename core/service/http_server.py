@@ -44,9 +44,9 @@ class Limits(NamedTuple):
     connections_of_one: int = 8
     """of one caller"""
     life: float = 30.0
-    """seconds after which a connection nobody works for is closed, however busy it looks"""
+    """seconds after which an idle connection is closed, however busy it looks"""
     headers: int = 8192
-    """bytes a request may have besides its body"""
+    """bytes a request may have in addition to its body"""
     body: int = 2**21
     """bytes a request's body may have; a larger one is refused unread"""
 
@@ -77,7 +77,7 @@ def bind(address: str, port: int) -> socket.socket:
 class _OneRequest(HTTPRequestParser):
     """The only request of its connection.
 
-    Of many that are sent at once the answers would pile up while nobody reads them, until the
+    Of many that are sent at once the answers would pile up while they are not read, until the
     thread that answers waits for their reader.
     """
 
@@ -98,7 +98,7 @@ class _Channel(HTTPChannel):
         super().__init__(*arguments, **more)
 
     def is_over(self, now: float, life: float) -> bool:
-        """Whether nobody works for it any more, or its answer has not been read in time."""
+        """Whether no thread works for it any more, or its answer has not been read in time."""
         if not self.total_outbufs_len:
             self._unread_since = 0.0
             return not self.requests and self._begun < now - life

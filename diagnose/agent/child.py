@@ -53,7 +53,7 @@ class Diagnosing(threading.Thread):
             try:
                 fault = self._once()
             except Exception as err:
-                # Such as MemoryError: nobody would begin this thread anew.
+                # Such as MemoryError: this thread would not be restarted.
                 fault = sentence(err)
             if fault and not self._stopped.is_set():
                 _log.warning("the self-diagnosis failed: %s", fault)

@@ -25,7 +25,7 @@ class Nonces:
     """The nonces that are outstanding; may be called by several threads."""
 
     def __init__(self, secret: Callable[[], str], clock: Callable[[], float], life: float) -> None:
-        """``secret``: gives a text nobody can guess; ``clock`` and ``life``: seconds."""
+        """``secret``: gives a text that cannot be guessed; ``clock`` and ``life``: seconds."""
         self._secret, self._clock, self._life = secret, clock, life
         self._given: OrderedDict[str, _Given] = OrderedDict()
         self._count: dict[str, int] = {}
@@ -44,7 +44,7 @@ class Nonces:
             if self._count.get(caller, 0) >= MOST_OF_ONE:
                 self._drop_oldest_of(caller)
             elif len(self._given) >= MOST:
-                # Who has most loses one, so that nobody pushes out another's.
+                # Who has most loses one, so that no caller can displace another's.
                 self._drop_oldest_of(max(self._count, key=lambda one: self._count[one]))
             self._given[nonce] = _Given(caller, now + self._life)
             self._count[caller] = self._count.get(caller, 0) + 1

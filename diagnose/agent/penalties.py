@@ -1,7 +1,7 @@
 """Slows down guessing: after a refusal nothing more is examined for a while.
 
-The time doubles with each refusal and is the caller's alone.  Nobody sleeps for it: who comes
-too early is refused at once, and that does not make the time longer.
+The time doubles with each refusal and applies to that caller only.  No thread sleeps: a request
+that comes too early is refused at once, and that does not make the time longer.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from ganeti_steward.diagnose.agent.http import ALL
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-#: A documentation address (RFC 5737): what it is given or refused touches nobody.
-_NOBODY: Final = "192.0.2.0"
+#: A documentation address (RFC 5737): what it is given or refused affects no caller.
+_UNUSED: Final = "192.0.2.0"
 
 _REQUESTS: Final = (
     ("GET", "/", ""),
@@ -26,13 +26,13 @@ _REQUESTS: Final = (
 
 
 def preload(application: WSGIApplication) -> None:
-    """Answer what can be answered to nobody; a repair would only be refused, and logged."""
+    """Answer requests that need no caller; a repair would only be refused, and logged."""
     for method, path, query in _REQUESTS:
         environ: dict[str, Any] = {
             "REQUEST_METHOD": method,
             "PATH_INFO": path,
             "QUERY_STRING": query,
-            "REMOTE_ADDR": _NOBODY,
+            "REMOTE_ADDR": _UNUSED,
             "wsgi.input": io.BytesIO(),
         }
         for _ in application(environ, _ignored):

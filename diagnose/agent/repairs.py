@@ -98,7 +98,7 @@ class Repairs:
         try:
             signed = self._key.with_key(lambda key: open_signed(key, raw))
         except NoKey as err:
-            # No guess, so nobody is shut out for it.
+            # Not a guess, so the caller is not locked out.
             self._keyless.warning(f"repair refused caller={who} shut-out=0 reason={err}")
             raise Refused from None
         except BadMessage as err:

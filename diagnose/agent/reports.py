@@ -157,7 +157,7 @@ class Reports:
 
 
 def _content(path: str) -> bytes:
-    """What lies there, if nobody else can have put it there: it may be signed."""
+    """The file's content, if no other user can have written it: it may be signed."""
     # Opening a fifo would block.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         found = os.fstat(file.fileno())

@@ -35,7 +35,7 @@ COMMAND: Final = (
     *("--configreport", "vg", "-o", "vg_name,vg_missing_pv_count"),
     *("--configreport", "pv", "-o", "pv_uuid,pv_missing"),
     *("--configreport", "lv", "-o", "lv_health_status"),
-    # Nobody reads these two, but each of them is reported with all its columns otherwise.
+    # These two are not used, but each of them is reported with all its columns otherwise.
     *("--configreport", "pvseg", "-o", "pv_name"),
     *("--configreport", "seg", "-o", "segtype"),
 )

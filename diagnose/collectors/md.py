@@ -32,7 +32,7 @@ NAME: Final = "md"
 _REDUNDANT: Final = frozenset(("raid1", "raid4", "raid5", "raid6", "raid10"))
 _PLAIN: Final = frozenset(("linear", "raid0", "multipath", "faulty"))
 
-#: States in which an array serves.  ``read-auto`` is what nobody has written to yet.
+#: States in which an array serves.  ``read-auto`` is an array that was not written to yet.
 _SERVING: Final = frozenset(
     ("readonly", "read-auto", "clean", "active", "write-pending", "active-idle")
 )

@@ -121,7 +121,7 @@ class Collector(Configured[Settings]):
                 chip.unknowns.append("no temperature is plausible")
 
     def _limit(self, one: Reading) -> float | None:
-        """Degrees; None where nobody knows when this is too hot."""
+        """Degrees; None if there is no limit."""
         configured = limit_of(self._limits, one.chip, _full_name(one))
         if configured is not None:
             return configured

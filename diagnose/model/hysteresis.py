@@ -8,7 +8,7 @@ What a source reported in one run, its result, is the set of its findings other 
   stays in effect.
 * Consecutive results that differ, all of them worse than the confirmed one, count together; the
   one nearest to the confirmed result takes effect.  So a source cannot hide a defect by wording
-  it anew in each run, and one odd run does not escalate.
+  it again in each run, and one odd run does not escalate.
 * Unknown changes nothing: the confirmed result stays, and so does the number of runs counted.
   It applies to its source and to every ``source:object`` that reports nothing itself.
 * NotApplicable, of a source without any finding in that run, has the same effect: a tool that is

@@ -57,14 +57,14 @@ def object_remarks(raw: bytes) -> list[str]:
     others = sorted(given.keys() - {"status", "command", "details"})
     if others:
         names = ", ".join(map(quoted, others))
-        remarks.append(f"members nobody knows become part of the details: {names}")
+        remarks.append(f"unknown members become part of the details: {names}")
     return remarks
 
 
 def read_finding(source: str, raw: bytes) -> Finding:
     """The finding a command printed; raises BadObject, with one text for one kind of fault.
 
-    Members nobody knows belong to what is found (diagnose 1): where there are any, the
+    Unknown members belong to the finding (diagnose 1): where there are any, the
     finding's details are all that is neither status nor command.
     """
     given = parse(raw)
@@ -89,7 +89,7 @@ def parse(raw: bytes) -> Any:
 def _decoded(raw: bytes, faults: list[str], *, places: bool) -> Any:
     """The value of a text; raises BadObject when there is none to be had.
 
-    What is wrong besides is added to ``faults``.
+    Further faults are added to ``faults``.
     """
     try:
         value = json.loads(

@@ -26,7 +26,7 @@ class Busy(StewardError):
 def prepare_directory(path: str) -> None:
     """Make the directory if need be; raises StewardError when it cannot be used.
 
-    What lies there decides about moving instances, so nobody else may write there.
+    What lies there decides about moving instances, so no other user may write there.
     """
     try:
         os.makedirs(path, 0o700, exist_ok=True)
@@ -70,7 +70,7 @@ def _take(descriptor: int, path: str) -> None:
 
 
 def write_file(path: str, content: bytes, mode: int = _PRIVATE) -> None:
-    """Put a file in the place of another, so that nobody sees half of it; raises StewardError.
+    """Put a file in the place of another, so that no reader sees half of it; raises StewardError.
 
     It is on the disk before it takes the place: after a power cut there is the old one or the
     new one.

@@ -43,7 +43,7 @@ def diagnose_node(
     node: Callable[[], ThisNode] = this_node,
     now: Callable[[], int] = time.time_ns,
 ) -> Run:
-    """Diagnose this node; raises Busy when somebody else is about it.
+    """Diagnose this node; raises Busy while another run is in progress.
 
     Without ``keep`` nothing is read or left, as where the directory cannot be used.
     ``now``: ns since the epoch.
@@ -72,7 +72,7 @@ def _occupy(held: ExitStack, directory: str) -> tuple[bool, str]:
     """Be the only one who uses the directory; raises Busy.
 
     Whether what lies there may be trusted, and why nothing can be kept there.  On a disk that
-    has become read-only nobody can be the only one, but what was found before still counts.
+    has become read-only no lock can be taken, but what was found before still counts.
     """
     trusted = False
     try:
@@ -109,7 +109,7 @@ def _in_effect(
 
 
 def _with_notes(found: Diagnosis, notes: Iterable[str]) -> Diagnosis:
-    """What is wrong with the diagnosis itself stands beside what nobody knows."""
+    """The unknowns, and the faults of the diagnosis itself."""
     own = (Unknown(ITSELF, note) for note in notes if note)
     return found._replace(unknown=tuple(sorted((*found.unknown, *own))))
 

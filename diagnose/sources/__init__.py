@@ -1,1 +1,1 @@
-"""What can report findings besides collectors: whitelisted commands and Nagios checks."""
+"""Sources of findings apart from collectors: whitelisted commands and Nagios checks."""

@@ -1,7 +1,7 @@
 """Whitelisted commands as sources: run, and their output checked (diagnose 1).
 
-Each runs in a process of its own besides its own one, since already to look at a file or
-to start it can hang where the file lies on a dead disk.  A command's source is
+Each is started by a separate process, because opening or starting a file on a dead disk can
+hang.  A command's source is
 ``command:NAME``, so that it is never taken for a collector or a check of that name.
 """
 

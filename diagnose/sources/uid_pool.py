@@ -1,4 +1,4 @@
-"""Taking a user id of Ganeti's pool, so that a program runs with nobody else's rights (diagnose 7).
+"""Taking a user id of Ganeti's pool, so that a program has no other user's rights (diagnose 7).
 
 Ganeti runs each KVM process under an id of its own and marks ids with lock files.  Ids
 are taken here in the same way, with the same files, so that no virtual machine ever gets one
@@ -157,7 +157,7 @@ def take_uid(
     order: random.Random,
     used: Callable[[int], bool] = is_used,
 ) -> TakenUid:
-    """An id that nobody uses, locked; raises UidPoolError.
+    """An unused id, locked; raises UidPoolError.
 
     Ids without a file come first, each kind in random order.
     """
@@ -199,7 +199,7 @@ def _candidates(ranges: Sequence[Range], order: random.Random) -> list[int]:
 
 
 def _locked(uid: int, path: str) -> TakenUid | None:
-    """An id whose file could be locked; None when somebody else has it.  Raises OSError."""
+    """An id whose file could be locked; None when another process has it.  Raises OSError."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o664)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -219,7 +219,7 @@ def _locked(uid: int, path: str) -> TakenUid | None:
 def borrowed_uid(pool: Pool, order: random.Random) -> Iterator[int]:
     """An id for the time of a block; raises UidPoolError.
 
-    What the block left running under the id is killed: while it was locked, nobody else could
+    What the block left running under the id is killed: while it was locked, no other process could
     begin it.  An id that still has processes then is only unlocked, and keeps its mark.
     """
     taken = take_uid(read_pool(pool), pool.locks, order)

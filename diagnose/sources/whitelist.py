@@ -11,7 +11,7 @@ A user who can write to a directory on the way can replace the file.  So each ha
 to be root's and closed to the writing of others; the sticky bit of ``/tmp`` does not help, for
 what is missing there today can be made by anybody.  Symbolic links are followed as Ganeti
 does, but one step at a time and under the same rules: a link may lead outside the whitelist,
-yet only to where nobody but root can change or replace the target or anything on the way to
+yet only to where only root can change or replace the target or anything on the way to
 it.  Then it is root who chose what runs, just as with a copy of the file.
 """
 

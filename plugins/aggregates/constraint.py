@@ -117,6 +117,6 @@ class Constraint:
 
     @hookimpl
     def steward_annotate(self, request: Request, cluster: Cluster, outcome: Outcome) -> list[str]:
-        """What an administrator should know besides the answer."""
+        """What an administrator should know in addition to the answer."""
         rules, evaluator = self._rules(cluster)
         return list(notes(request, cluster, outcome, rules, evaluator))

@@ -109,7 +109,7 @@ def _head(negative: bool, spelling: Spelling) -> str:
 def _listed_name(name: str, spelling: Spelling) -> str:
     if name.startswith(spelling.negation):
         raise ExpressionError(
-            f'"{spelling.negation}" cannot stand inside a list (meant: a value {name!a} besides?)'
+            f'"{spelling.negation}" cannot stand inside a list (meant: another value {name!a}?)'
         )
     if name.startswith("in:"):
         raise ExpressionError('"in:" stands there twice')

@@ -26,7 +26,7 @@ _ROLES: Final = (PRIMARY, SECONDARY)
 def notes(
     request: Request, cluster: Cluster, outcome: Outcome, rules: Rules, evaluator: Evaluator
 ) -> Iterator[str]:
-    """What an administrator should know besides the answer."""
+    """What an administrator should know in addition to the answer."""
     closed = [fault.sentence for fault in rules.faults if fault.kind in (GROUP, NODE)]
     if closed:
         yield f"closed: {join_faults(closed)}"

@@ -16,7 +16,7 @@ Message = dict[str, Any]
 BOTH = ("dedicated", "packed")
 CHAIN = Config(allocators=Allocators({"allocate": BOTH, "multi-allocate": BOTH}))
 ALONE = Config(allocators=Allocators({"allocate": BOTH[:1], "multi-allocate": BOTH[:1]}))
-NOBODY = "no allocator takes this request (called: dedicated)"
+NONE_TAKES_IT = "no allocator takes this request (called: dedicated)"
 
 REQUESTS = {
     "allocate": ["--request=allocate", "--new-template=plain"],
@@ -41,7 +41,7 @@ def test_exclusive_storage(kind: str) -> None:
 @pytest.mark.parametrize("kind", REQUESTS)
 def test_elsewhere(kind: str) -> None:
     sent = message(kind)
-    assert outcome(sent, config=ALONE).info == NOBODY
+    assert outcome(sent, config=ALONE).info == NONE_TAKES_IT
     packed = Config(allocators=Allocators({"allocate": ("packed",), "multi-allocate": ("packed",)}))
     answer = outcome(sent, config=CHAIN)
     assert isinstance(answer, Answer)
@@ -61,18 +61,18 @@ def _mixed(kind: str, policy: str) -> tuple[Message, str, str]:
 def test_the_groups_in_question_count() -> None:
     """Those named, or all that may be used."""
     sent, exclusive, shared = _mixed("allocate", "preferred")
-    assert outcome(sent, config=ALONE).info == NOBODY
+    assert outcome(sent, config=ALONE).info == NONE_TAKES_IT
     for group, is_taken in ((exclusive, True), (shared, False), ("nosuch", False)):
         sent["request"]["group_name"] = group
-        assert (outcome(sent, config=ALONE).info != NOBODY) is is_taken
+        assert (outcome(sent, config=ALONE).info != NONE_TAKES_IT) is is_taken
     sent, _, _ = _mixed("allocate", "unallocable")
-    assert outcome(sent, config=ALONE).info != NOBODY
+    assert outcome(sent, config=ALONE).info != NONE_TAKES_IT
 
 
 def test_every_instance_of_a_batch_counts() -> None:
     sent, exclusive, shared = _mixed("multi-allocate", "preferred")
     for body in sent["request"]["instances"]:
         body["group_name"] = exclusive
-    assert outcome(sent, config=ALONE).info != NOBODY
+    assert outcome(sent, config=ALONE).info != NONE_TAKES_IT
     sent["request"]["instances"][-1]["group_name"] = shared
-    assert outcome(sent, config=ALONE).info == NOBODY
+    assert outcome(sent, config=ALONE).info == NONE_TAKES_IT

@@ -81,7 +81,7 @@ def test_child_that_stays(tmp_path: Path) -> None:
 
 
 def test_child_that_leaves_the_group(tmp_path: Path) -> None:
-    """It holds the pipes open where nobody can end it; that is not waited for."""
+    """It holds the pipes open where it cannot be ended; that is not waited for."""
     path = program(
         tmp_path,
         "escapes",
@@ -143,7 +143,7 @@ def test_environment(tmp_path: Path) -> None:
     assert run_program([path], LIMIT, environment={"A": "b"}).output == b"A=b "
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_user(tmp_path: Path) -> None:
     """Real, effective and saved ids, and no other groups."""
     path = program(tmp_path, "prints", "grep -E '^(Uid|Gid|Groups):' /proc/self/status")
@@ -277,13 +277,13 @@ def test_program_fault(tmp_path: Path, make: object, fault: str) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_program_of_somebody_else(tmp_path: Path) -> None:
+def test_program_of_another_user(tmp_path: Path) -> None:
     path = program(tmp_path, "foreign", "true")
     os.chown(path, 12345, 12345)
     assert program_fault(path) == "belongs to the user 12345, not to root"
 
 
 def test_file_in_a_sticky_directory(tmp_path: Path) -> None:
-    """As /tmp: nobody else can put another in its place."""
+    """As /tmp: no other user can replace it."""
     tmp_path.chmod(0o1777)
     assert program_fault(program(tmp_path, "good", "true")) == ""

@@ -29,7 +29,7 @@ CLONE: Final = (
     "pyproject.toml README.md LICENSE core allocators plugins diagnose contrib/diagnose-example"
 )
 
-#: Sourced in this order by one shell, as by somebody who follows the page in one terminal.
+#: Sourced in this order by one shell, as by a reader who follows the page in one terminal.
 RUNNER: Final = """\
 set -e
 mount -t tmpfs -o mode=755 steward /mnt

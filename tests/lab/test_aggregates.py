@@ -82,7 +82,7 @@ def test_the_reservation_story(lab: Lab, to: Ways) -> None:
     done = lab.fails(f"{STEWARD} aggregate check")
     assert "instance drbd4.lab would not be placed on node7.lab as secondary today: " in done.text
     assert not any(f"{who}{n}.lab" in done.text for who in ("mine", "other") for n in range(3))
-    # A reservation nobody made, and the pool nobody may request.
+    # A reservation that was not made, and the pool that no instance may request.
     assert "not in aggregate reservation:r9 (no members)" in refused(lab, "lost", "reservation:r9")
     assert "no instance may request aggregate reservation:free" in refused(
         lab, "sly", "reservation:free"

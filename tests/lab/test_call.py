@@ -21,7 +21,7 @@ def no_parameters(lab: Lab) -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_parameters")
 def test_default_parameters(lab: Lab) -> None:
-    """A flag, an option of hail's that changes nothing here, and one nobody knows."""
+    """A flag, an option of hail's that changes nothing here, and an unknown one."""
     lab.ok("gnt-cluster modify --default-iallocator-params=-no-capacity-checks,-verbose,frob=7")
 
     call = lab.add("-t diskless", "option.lab").call

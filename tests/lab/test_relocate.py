@@ -1,4 +1,4 @@
-"""Moving what exists: relocate, allocate-secondary, and disks made anew."""
+"""Moving what exists: relocate, allocate-secondary, and disks made again."""
 
 from __future__ import annotations
 

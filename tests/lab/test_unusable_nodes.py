@@ -40,7 +40,7 @@ def test_unusable_nodes(lab: Lab) -> None:
 
 
 def test_drbd_with_an_offline_secondary(lab: Lab) -> None:
-    """One dead node that still is somebody's secondary stops hail, and not Steward."""
+    """One dead node that still is a secondary node stops hail, and not Steward."""
     wanted = "-t drbd --disk 0:size=1G twin.lab"
 
     hail = lab.fails(f"{ADD} -I hail {wanted}")

@@ -100,13 +100,13 @@ def test_all_refuse(site: Site, capture: Capture) -> None:
 
 
 def test_one_refuses(site: Site, capture: Capture) -> None:
-    """Nobody else had a word, so the reason stands alone."""
+    """No other allocator refused, so the reason stands alone."""
     allocator(site, "mine", "allocate", "Refusal('not today')")
     site.configure("mine", more=chain("allocate", "mine"))
     assert site.refused(capture("allocate-diskless")) == "not today"
 
 
-def test_nobody_takes_it(site: Site, capture: Capture) -> None:
+def test_no_allocator_takes_it(site: Site, capture: Capture) -> None:
     allocator(site, "mine", "allocate", "None")
     site.configure("mine", more=chain("allocate", "mine"))
     info = site.refused(capture("allocate-diskless"))

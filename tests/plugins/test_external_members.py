@@ -145,7 +145,7 @@ def test_what_a_program_is_given(site: Site, capture: Capture) -> None:
         exec HAIL "$1"
         """.replace("HAIL", need_hail()),
     )
-    # An escape and a key nobody knows would not survive being read and written again.
+    # An escape and an unknown key would not survive being read and written again.
     message = capture("allocate-drbd") | {"frob": "\u00e9"}
     options = ["--no-capacity-checks", "--ignore-soft-errors", "--static-kvm-node-memory=5", "-v"]
     assert site.run(message, *options, "--frob")["success"] is True

@@ -1,4 +1,4 @@
-"""What may be a plugin besides a module, and settings it refuses."""
+"""What may be a plugin apart from a module, and settings it refuses."""
 
 from __future__ import annotations
 

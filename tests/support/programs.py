@@ -30,7 +30,7 @@ def notes(path: str) -> str:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process exists and is more than an entry nobody has reaped."""
+    """Whether a process exists and is more than an entry that was not reaped."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

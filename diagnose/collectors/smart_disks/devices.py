@@ -1,6 +1,6 @@
 """Which disks there are to be queried, and the names they keep.
 
-Letters change from boot to boot, so a disk goes by its serial number.  The kernel read it when
+Letters change from boot to boot, so a disk is named by its serial number.  The kernel read it when
 it found the disk and knows it still when the disk sleeps or is dead.
 """
 

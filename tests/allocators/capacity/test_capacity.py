@@ -191,7 +191,7 @@ def test_greedy_follows_the_score() -> None:
 
 
 def test_costs_follow_the_copies() -> None:
-    """Kept up to date copy by copy, they are what they are when made anew."""
+    """Kept up to date copy by copy, they are equal to newly made ones."""
     message = cluster("--seed=4", "--mix=drbd=1", "--forthcoming=.1", "--location-tags")
     snapshot, item, context = read(message, with_test=False)
     state = load(snapshot, "drbd", 4096)
@@ -203,10 +203,10 @@ def test_costs_follow_the_copies() -> None:
     for primary, secondary in greedy(headroom, costs, 20):
         state = state.placed(demand, primary, secondary)
     again = Headroom(state, demand, terms, paired=True)
-    anew = HeadroomScore(state, demand, terms, again, everywhere)
+    fresh = HeadroomScore(state, demand, terms, again, everywhere)
     for left, right in (
-        (costs.as_primary(), anew.as_primary()),
-        (costs.as_secondary(), anew.as_secondary()),
+        (costs.as_primary(), fresh.as_primary()),
+        (costs.as_secondary(), fresh.as_secondary()),
     ):
         # The reserve's spread is no part of them: only differences between nodes matter.
         assert left - left[0] == pytest.approx(right - right[0], abs=1e-9)
@@ -359,7 +359,7 @@ def test_a_smaller_one_fits() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_counted_anew(case: str) -> None:
+def test_recounted(case: str) -> None:
     """A cluster with the copies on it is read as the state the copies were put on one by one."""
     options, template, _ = CASES[case]
     message = cluster("--seed=5", *options, template=template)
@@ -375,7 +375,7 @@ def test_counted_anew(case: str) -> None:
     nodes = [tuple(names[node] for node in pair if node >= 0) for pair in placed]
     for pair in placed:
         state = state.placed(demand, *pair)
-    anew = load(with_instances(snapshot, copies_of(item.instance, nodes, 1)), template, 4096)
-    assert (anew.now == state.now).all()
-    assert (anew.peers.reserved == state.peers.reserved).all()
-    assert (anew.peers.key == state.peers.key).all()
+    fresh = load(with_instances(snapshot, copies_of(item.instance, nodes, 1)), template, 4096)
+    assert (fresh.now == state.now).all()
+    assert (fresh.peers.reserved == state.peers.reserved).all()
+    assert (fresh.peers.key == state.peers.key).all()

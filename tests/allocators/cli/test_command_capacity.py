@@ -71,7 +71,7 @@ def test_steps_of_the_tiered_run(capacity_of: Any) -> None:
 
 
 def test_one_size(capacity_of: Any) -> None:
-    """By gnt-instance's options; a drbd disk takes its metadata besides."""
+    """By gnt-instance's options; a drbd disk also takes its metadata."""
     options = ("--memory=4g", "--vcpus=1", "--disk=0:size=10g", "--disk-template=drbd")
     (run,) = capacity_of(*options)["runs"]
     (size,) = run["sizes"]

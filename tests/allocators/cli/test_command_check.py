@@ -106,7 +106,7 @@ def test_text(front: Front) -> None:
     assert (done.status, done.err) == (1, "")
     first, second = sorted(message["instances"])[:2]
     blocks = [block.splitlines() for block in done.out.split("\n\n")]
-    assert blocks[0] == ["Something is wrong; balancing would mend all of it."]
+    assert blocks[0] == ["Something is wrong; balancing would fix all of it."]
     rows = {line.rsplit(None, 2)[0]: line.split()[-2:] for line in blocks[1]}
     assert rows["Group group00"] == ["now", "balanced"]
     assert rows["nodes that fail N+1"] == ["0", "0"]
@@ -132,16 +132,16 @@ def test_nothing_is_wrong(front: Front) -> None:
     assert "Balancing would be " in done.out
 
 
-def test_balancing_cannot_mend_everything(front: Front) -> None:
+def test_balancing_cannot_fix_everything(front: Front) -> None:
     """Plain instances cannot leave a node that is offline."""
     message = clusters.generate(
         "--nodes=6", "--mix=drbd=1,plain=1", "--seed=3", "--per-node=3", "--fill=.3", "--offline=1"
     )
     done = front("check", "-I", front.message(message))
     assert done.status == 1
-    assert done.out.startswith("Something is wrong; balancing would mend not all of it.\n")
+    assert done.out.startswith("Something is wrong; balancing would not fix all of it.\n")
     none = front("check", "-I", front.message(message), "--no-instance-moves", "--no-disk-moves")
-    assert none.out.startswith("Something is wrong that balancing would not mend.\n")
+    assert none.out.startswith("Something is wrong that balancing would not fix.\n")
     assert none.out.endswith("\nBalancing would move nothing.\n")
     plain = front("check", "--no-simulation", "-I", front.message(message))
     assert plain.status == 1

@@ -200,14 +200,14 @@ def test_notes_are_printed(front: Front, tmp_path: Path) -> None:
         (("-t", "plain"), "a plain instance needs a disk (--disk 0:size=SIZE)"),
         (("-t", "diskless", "-s", "1g"), "a diskless instance has no disks"),
         (("-t", "plain", "-s", "1g", "--disk", "0:size=1g"), "--disk and -s exclude each other"),
-        (("-t", "plain", "--disk", "size=1g"), "--disk size=1g: a number of its own and a colon"),
+        (("-t", "plain", "--disk", "size=1g"), "--disk size=1g: a number and a colon"),
         (
             ("-t", "plain", "--disk", "1:size=1g"),
             "--disk: the numbers start at 0 and leave nothing",
         ),
         (
             ("-t", "plain", "--disk", "0:size=1g", "--disk", "0:size=1g"),
-            "--disk 0:size=1g: a number of its own",
+            "--disk 0:size=1g: a number",
         ),
         (("-t", "plain", "--disk", "0:mode=rw"), "--disk mode=rw: the size is missing"),
         (("-t", "plain", "--disk", "0:big"), "--disk big: KEY=VALUE is expected, found 'big'"),

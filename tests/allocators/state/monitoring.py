@@ -21,7 +21,7 @@ Behaviour = Callable[[http.server.BaseHTTPRequestHandler], None]
 
 
 def addresses(count: int) -> list[str]:
-    """So many addresses of the loopback network that nobody else uses."""
+    """So many addresses of the loopback network that no other test uses."""
     rng = random.Random()
     network = f"127.{rng.randrange(1, 255)}.{rng.randrange(256)}"
     return [f"{network}.{host}" for host in rng.sample(range(1, 255), count)]

@@ -97,7 +97,7 @@ def test_load_of_nodes() -> None:
     }
 
 
-def test_load_of_a_node_whose_cpus_nobody_uses() -> None:
+def test_load_of_a_node_whose_cpus_are_unused() -> None:
     def stop(built: Json) -> None:
         built["instances"]["alone"]["admin_state"] = "offline"
 

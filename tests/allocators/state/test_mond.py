@@ -56,7 +56,7 @@ def test_more_nodes_than_connections(port: int) -> None:
         assert set(query(nodes, NODE_COLLECTOR, LONG, port=port)) == set(nodes)
 
 
-def test_nobody_to_ask() -> None:
+def test_no_node_to_query() -> None:
     assert query([], NODE_COLLECTOR, LONG) == {}
 
 
@@ -123,7 +123,7 @@ def test_one_node_at_fault_is_named(behaviour: Behaviour, fault: str, port: int)
     assert str(caught.value).startswith(f"node '{nodes[3]}': {fault}")
 
 
-def test_nobody_listens(port: int) -> None:
+def test_no_listener(port: int) -> None:
     (node,) = addresses(1)
     with pytest.raises(NoLoads) as caught:
         query([node], NODE_COLLECTOR, LONG, port=port)

@@ -157,8 +157,8 @@ def test_full_nodes_taken_as_certain_can_really_be_emptied(
 def _empty_the_certain(state: st.State, monkeypatch: pytest.MonkeyPatch) -> None:
     test = CapacityTest(state, np.ones(state.frame.size, np.bool_))
     nowhere = np.zeros(state.frame.size, np.bool_)
-    nobody_changed = tuple(range(state.frame.size))
-    unsure = test._uncertain(state, nobody_changed)
+    no_changes = tuple(range(state.frame.size))
+    unsure = test._uncertain(state, no_changes)
     assert unsure.shape == nowhere.shape
     # The rules check every step, also those that are certain to pass.
     monkeypatch.setattr(capacity_check, "_certain_failovers", lambda _: nowhere)

@@ -61,13 +61,13 @@ def test_no_answer(tmp_path: Path) -> None:
             Luxi(path, time_limit=0.05).info()
 
 
-def test_nobody_there(tmp_path: Path) -> None:
+def test_no_listener(tmp_path: Path) -> None:
     with pytest.raises(StewardError, match=r"no socket .*/luxid: luxid runs on the master only"):
         Luxi(str(tmp_path / "luxid")).info()
     path = str(tmp_path / "socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         listening.bind(path)
-    with pytest.raises(StewardError, match=r"nobody listens at .*/socket: luxid is not running"):
+    with pytest.raises(StewardError, match=r"nothing listens at .*/socket: luxid is not running"):
         Luxi(path).info()
     with pytest.raises(StewardError, match="AF_UNIX path too long"):
         Luxi("/" + "x" * 200).info()

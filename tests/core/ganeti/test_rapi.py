@@ -141,7 +141,7 @@ def test_credentials_are_required() -> None:
         client(daemon, None).info()
 
 
-def test_nobody_there() -> None:
+def test_no_listener() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         host = f"http://127.0.0.1:{unused.getsockname()[1]}"

@@ -69,7 +69,7 @@ class Queue:
     def _call(self) -> None:
         if self.away:
             self.away -= 1
-            raise StewardError("nobody listens")
+            raise StewardError("no connection")
 
     def cancel(self, number: int) -> str:
         raise NotImplementedError
@@ -210,9 +210,9 @@ def test_a_pause_of_the_daemon_is_survived() -> None:
 def test_a_daemon_that_stays_away() -> None:
     result, _ = run(Flaky(99))
     assert names(result.running) == ["a", "b"]
-    assert result.trouble == "nobody listens"
+    assert result.trouble == "no connection"
     assert len(result.left) == 3
-    assert "no longer waited for: nobody listens" in summary(result)
+    assert "no longer waited for: no connection" in summary(result)
 
 
 def test_a_submission_of_which_nothing_is_known() -> None:
@@ -220,7 +220,7 @@ def test_a_submission_of_which_nothing_is_known() -> None:
     queue.away = 1
     result, reported = run(queue)
     assert [one.status for one in result.failed] == ["unknown", "unknown"]
-    assert [one.error for one in reported] == ["nobody listens"] * 2
+    assert [one.error for one in reported] == ["no connection"] * 2
     assert len(result.left) == 3
 
 

@@ -199,7 +199,7 @@ def test_states_count_as_in_hbal(status: str, tmp_path: Path) -> None:
 
 
 def test_groups_without_a_policy_have_the_default_one(tmp_path: Path) -> None:
-    """The cluster's policy is for nobody: hbal takes it so, and so do we."""
+    """The cluster's policy applies to no group: as in hbal."""
     written = text(policies=POLICY)
     (group,) = read_text(written).groups
     assert [pair.max.memory for pair in group.policy.minmax] == [32768]

@@ -71,7 +71,7 @@ def test_missing_part_is_one_fault(kind: str, key: str) -> None:
     ("key", "value"),
     [("version", GONE), ("cluster_name", GONE), ("ipolicy", GONE), ("version", 99)],
 )
-def test_part_nobody_reads(kind: str, key: str, value: object) -> None:
+def test_part_that_is_not_read(kind: str, key: str, value: object) -> None:
     assert answer(put(message(kind), key, value)) == answer(message(kind))
 
 

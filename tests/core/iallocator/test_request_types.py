@@ -1,4 +1,4 @@
-"""Every request type is described; what is sent besides is read, and never fails a request."""
+"""Every request type is described; what is also sent is read, and never fails a request."""
 
 from __future__ import annotations
 

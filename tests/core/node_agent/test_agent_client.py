@@ -213,7 +213,7 @@ def test_nothing_is_signed_with_what_is_no_nonce(key: KeyFile, nonce: bytes) -> 
     assert requested == ["/1/repair/nonce"]
 
 
-def test_nobody_listens(key: KeyFile) -> None:
+def test_no_listener(key: KeyFile) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     with pytest.raises(NotConnected, match="Connection refused"):
@@ -271,7 +271,7 @@ def test_an_answer_that_never_ends(key: KeyFile, sent: bytes) -> None:
 @needs_root
 def test_the_real_agent(tmp_path: Path) -> None:
     with whitelist() as commands:
-        path = program(commands, COMMAND, "cat > NOTES; echo mended; exit 7")
+        path = program(commands, COMMAND, "cat > NOTES; echo fixed; exit 7")
         options = ("--repair-directory", str(commands))
         with running(tmp_path, *options, settings="repair = true") as agent:
             _ask_the_real_agent(agent, path)
@@ -283,7 +283,7 @@ def _ask_the_real_agent(agent: Agent, command: str) -> None:
     content = one.report(900)
     assert content["data"] == DIAGNOSE
     diagnose = DIAGNOSE | {"details": {"ä": [1, None]}}
-    assert one.repair(content["node"], COMMAND, diagnose, 60) == Outcome(7, "mended\n", "")
+    assert one.repair(content["node"], COMMAND, diagnose, 60) == Outcome(7, "fixed\n", "")
     assert json.loads(notes(command)) == diagnose
     agent.renew_key(b"renewed\n")
     assert one.repair(content["node"], COMMAND, DIAGNOSE, 60).status == 7

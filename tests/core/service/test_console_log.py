@@ -73,7 +73,7 @@ def test_a_file_that_cannot_be_opened_and_then_can(tested: Log, tmp_path: Path) 
 
 @pytest.mark.parametrize("console", ["/dev/full", "/nowhere/console"])
 def test_nor_a_console(console: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """What nobody takes is lost without a word, and the log goes on."""
+    """Lines that are not read are lost silently, and the log goes on."""
     tested = Log(str(tmp_path / "steward.log"), Path(console))
     (tmp_path / "steward.log").mkdir()
     tested.logger.error("lost")

@@ -25,10 +25,10 @@ def test_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == ["at 1000", "at 1060", "at 1120"]
 
 
-def test_a_report_nobody_can_look_at(
+def test_a_report_that_cannot_be_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a dying disk, where every request finds out anew."""
+    """As on a dying disk, where every request finds out again."""
     monkeypatch.setattr(logging.getLogger("ganeti_steward"), "propagate", True)
     (tmp_path / "file").touch()
     reports = Reports(f"{tmp_path}/file/report.json", 900, lambda: 0, lambda _: True)

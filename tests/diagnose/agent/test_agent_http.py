@@ -108,7 +108,7 @@ def test_wrong_methods(agent: Agent, method: str, path: str, allow: str) -> None
     ],
 )
 def test_bad_salts(agent: Agent, query: str) -> None:
-    """Above all, nobody can have a report signed with a nonce."""
+    """Above all, no caller can have a report signed with a nonce."""
     answer = agent.ask("GET", f"{REPORT}?{query.replace('{', '%7B').replace(chr(34), '%22')}")
     assert answer.status == 400
     assert b"hmac" not in answer.body
@@ -118,7 +118,7 @@ def test_no_key(agent: Agent) -> None:
     agent.key_file.unlink()
     for _ in range(20):
         answer = agent.ask("GET", f"{REPORT}?salt={SALT}")
-    assert agent.log.count("a report could not be signed") == 1, "nobody can fill the log so"
+    assert agent.log.count("a report could not be signed") == 1, "requests cannot fill the log"
     assert (answer.status, answer.body) == (503, b"this node has no key to sign with\n")
     assert agent.get(REPORT)["data"] == {"status": "Ok"}
     agent.renew_key(b"another\n")

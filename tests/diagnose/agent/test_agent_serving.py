@@ -34,8 +34,8 @@ def connect(agent: Agent, caller: str) -> socket.socket:
     return socket.create_connection((agent.address, agent.port), TIME_LIMIT, (caller, 0))
 
 
-def test_slow_clients_hold_up_nobody(agent: Agent) -> None:
-    """Requests that never become whole, and answers nobody reads; one caller has eight places."""
+def test_slow_clients_do_not_block_others(agent: Agent) -> None:
+    """Incomplete requests, and answers that are not read; one caller has eight places."""
     slow = [connect(agent, FORGER) for _ in range(8)]
     for number, one in enumerate(slow):
         one.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n" if number % 2 else b"P")
@@ -137,7 +137,7 @@ def test_broken_http(agent: Agent, raw: bytes) -> None:
             answer = b""
     assert re.match(rb"HTTP/1\.[01] [45]\d\d |$", answer)
     assert agent.get("/") == [1]
-    assert len(agent.log.splitlines()) == 1, "nobody can fill the log so"
+    assert len(agent.log.splitlines()) == 1, "requests cannot fill the log"
 
 
 def test_ipv6(tmp_path: Path) -> None:

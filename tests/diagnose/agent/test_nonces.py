@@ -46,7 +46,7 @@ def test_a_nonce_is_good_once(given: Nonces) -> None:
     assert len(given) == 0
 
 
-def test_a_nonce_nobody_gave(given: Nonces) -> None:
+def test_a_nonce_that_was_not_given(given: Nonces) -> None:
     nonce = given.give("master")
     others = ["", nonce[:-1], nonce + "0", nonce.upper(), "nonce." + "9" * 32]
     assert not any(given.take(one, "master") for one in others)
@@ -92,7 +92,7 @@ def test_never_more_than_the_most(given: Nonces) -> None:
 
 
 def test_another_process(clock: Clock) -> None:
-    """One that was started anew knows none of the nonces of the one before."""
+    """One that was restarted knows none of the nonces of the one before."""
     nonce = Nonces(lambda: "1" * 32, clock, LIFE).give("master")
     assert not Nonces(lambda: "2" * 32, clock, LIFE).take(nonce, "master")
 
@@ -184,7 +184,7 @@ def test_forgiven(clock: Clock) -> None:
     shut.punish("master")
     clock.now += 1
     shut.forgive("master")
-    shut.forgive("nobody")
+    shut.forgive("unknown")
     assert shut.punish("master") == penalties.FIRST
 
 

@@ -146,7 +146,7 @@ def test_a_late_request(bench: Bench) -> None:
 
 
 def test_at_another_process(bench: Bench) -> None:
-    """Also after the agent was started anew."""
+    """Also after the agent was restarted."""
     raw = request(bench.nonce())
     bench.repairs = bench.process()
     assert bench.ask(raw) is None

@@ -297,7 +297,7 @@ def test_a_run_that_is_ended_leaves_nothing_running(disk: Front, number: signal.
             wait_until(lambda pid=int(line): not is_running(pid), "the end of the check")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 def test_not_as_root(disk: Front, request: pytest.FixtureRequest) -> None:
     """The object is printed, though nothing can be stored; standard error stays empty."""
     says(disk, "live-repair")
@@ -307,8 +307,8 @@ def test_not_as_root(disk: Front, request: pytest.FixtureRequest) -> None:
         open_up(request, place, 0o755)
     let_everybody_reach_python(request)
     before = sorted((disk.path / "diagnose").iterdir())
-    assert as_nobody(disk, "diagnose") == (0, ILL, "")
-    status, out, err = as_nobody(disk, "diagnose", "-v")
+    assert as_other_user(disk, "diagnose") == (0, ILL, "")
+    status, out, err = as_other_user(disk, "diagnose", "-v")
     assert (status, out) == (0, ILL)
     assert "unknown: diagnose: nothing is kept from run to run: " in err
     assert sorted((disk.path / "diagnose").iterdir()) == before
@@ -329,9 +329,9 @@ def let_everybody_reach_python(request: pytest.FixtureRequest) -> None:
             open_up(request, place, mode | stat.S_IXOTH)
 
 
-def as_nobody(front: Front, *arguments: str) -> tuple[int, str, str]:
+def as_other_user(front: Front, *arguments: str) -> tuple[int, str, str]:
     """A call by a user without any rights."""
-    streams = [front.path / name for name in ("nobody.out", "nobody.err")]
+    streams = [front.path / name for name in ("user.out", "user.err")]
     pid = os.fork()
     if not pid:
         status = 99

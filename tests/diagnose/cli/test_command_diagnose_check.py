@@ -88,7 +88,7 @@ def test_check_of_standard_input(disk: Front) -> None:
             """test -e NOTES && echo '{"status":"Ok"}' || echo '{"status":"evacuate","x":1}'
             touch NOTES""",
             [
-                "note: members nobody knows become part of the details: 'x'",
+                "note: unknown members become part of the details: 'x'",
                 'differs from run to run: status was "evacuate", then "Ok"',
                 "differs from run to run: x was 1, then missing",
             ],

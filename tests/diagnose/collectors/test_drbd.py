@@ -177,7 +177,7 @@ def test_a_failing_program_is_not_fine(tmp_path: Path, ended: dict[str, Any]) ->
     assert isinstance(result, Unknown)
 
 
-#: What is read of a state; without it, or with nonsense in it, nobody knows.
+#: What is read of a state; without it, or with nonsense in it, it is unknown.
 ESSENTIAL = {"devices", "connections", "volume", "disk-state", "connection-state"}
 ESSENTIAL |= {"peer_devices", "replication-state"}
 

@@ -31,7 +31,7 @@ def answering(tmp_path: Path, document: Any, **ended: Any) -> RecordedMachine:
 
 
 def test_healthy() -> None:
-    """A physical volume without a group is nobody's."""
+    """A physical volume without a group is not checked."""
     results = collect("lvm", recorded("lvm", "healthy"))
     assert results == [
         Finding("lvm:emptyvg", "Ok"),
@@ -127,7 +127,7 @@ def test_a_failing_program_is_not_fine(tmp_path: Path, ended: dict[str, Any]) ->
     assert result.source == "lvm"
 
 
-#: What is read of a report; without it, or with nonsense in it, nobody knows.
+#: What is read of a report; without it, or with nonsense in it, it is unknown.
 ESSENTIAL = {"report", "vg", "pv", "lv", "vg_name", "vg_missing_pv_count", "pv_missing"}
 ESSENTIAL |= {"lv_health_status"}
 

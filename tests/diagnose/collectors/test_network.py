@@ -70,7 +70,7 @@ def test_speeds() -> None:
     healthy = recorded("network", "healthy")
     results = collect("network", healthy, least_speed=10000.0, speeds=["eno3=1000", "eno*=25000"])
     assert faults(results) == {"network:eno1": ["too slow"], "network:eno2": ["too slow"]}
-    # A speed nobody knows is not enough.
+    # An unknown speed is not enough.
     for odd in ("-1\n", "4294967295\n"):
         machine = recorded("network", "healthy", files={f"{NET}/eno3/speed": odd})
         results = collect("network", machine, least_speed=1000.0)

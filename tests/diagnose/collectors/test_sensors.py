@@ -20,7 +20,7 @@ def one(tmp_path: Path, current: float, critical: float | None, chip: str = "k10
 
 
 def test_healthy() -> None:
-    # No word of chips whose limits nobody can believe, and of a fan that may not be there.
+    # Chips with unreliable limits, and a fan that may not exist, are not reported.
     assert collect("sensors", recorded("sensors", "healthy")) == [
         Finding("sensors:coretemp", "Ok"),
         Finding("sensors:drivetemp", "Ok"),

@@ -100,7 +100,7 @@ def test_one_odd_run_does_not_escalate() -> None:
     ]  # fmt: skip
 
 
-def test_what_is_worded_anew_each_time_is_not_hidden() -> None:
+def test_a_finding_with_new_text_in_each_run_is_not_hidden() -> None:
     history = [[LIVE._replace(details={"hours": n})] for n in range(6)]
     assert statuses(history, 3, 1) == ["-", "-"] + ["live-repair"] * 4
     # Beside a finding that is always there, too.

@@ -27,7 +27,7 @@ FINDINGS = st.lists(
         Finding,
         NAMES,
         st.sampled_from(STATUSES),
-        st.sampled_from(["", "fix", "mend"]),
+        st.sampled_from(["", "fix", "swap"]),
         JSON,
     ),
     max_size=8,
@@ -122,10 +122,10 @@ def test_sorted_by_source_before_text() -> None:
     ids=["nothing", "wrapper", "escalated", "failover"],
 )
 def test_several_commands(several: Several, command: str | None, status: str) -> None:
-    findings = [Finding("a", "live-repair", "fix"), Finding("b", "live-repair", "mend")]
+    findings = [Finding("a", "live-repair", "fix"), Finding("b", "live-repair", "swap")]
     found = consolidate(findings, several)
     assert (found.get("command"), found["status"]) == (command, status)
-    assert [one["command"] for one in found["details"]] == ["fix", "mend"]
+    assert [one["command"] for one in found["details"]] == ["fix", "swap"]
     # One command, or a worse finding beside: nothing is to be chosen.
     one = consolidate(findings[:1] * 2, several)
     assert (one["command"], one["status"]) == ("fix", "live-repair")
@@ -135,8 +135,8 @@ def test_several_commands(several: Several, command: str | None, status: str) ->
 
 
 def test_a_command_beside_findings_without_one() -> None:
-    found = consolidate([Finding("a", "live-repair"), Finding("b", "live-repair", "mend")])
-    assert found["command"] == "mend"
+    found = consolidate([Finding("a", "live-repair"), Finding("b", "live-repair", "swap")])
+    assert found["command"] == "swap"
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: 2, "a": 3}, {2, 3}])

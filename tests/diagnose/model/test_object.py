@@ -38,7 +38,7 @@ GOOD = [
     (b'{"status":"evacuate","command":"swap"}', Finding("raid", "evacuate")),
     (b'{"status":"Ok","command":null}', Finding("raid", "Ok")),
     (b'{"status":"evacuate","command":["/bin/sh"]}', Finding("raid", "evacuate")),
-    # Members nobody knows are part of what was found.
+    # Unknown members are part of what was found.
     (b'{"status":"Ok","slot":3}', Finding("raid", "Ok", "", {"slot": 3})),
     (
         b'{"slot":3,"status":"live-repair","details":"a","command":"b"}',
@@ -188,7 +188,7 @@ def test_the_same_fault_gives_the_same_message(garbage: bytes) -> None:
         ),
         (
             b'{"status":"Ok","z":1,"detail":2}',
-            ["members nobody knows become part of the details: 'detail', 'z'"],
+            ["unknown members become part of the details: 'detail', 'z'"],
         ),
     ],
 )

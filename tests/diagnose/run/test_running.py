@@ -109,7 +109,7 @@ def test_nothing_is_known(disk: Site) -> None:
 
 
 def test_nothing_is_known_beside_what_does_not_apply(disk: Site) -> None:
-    """That there is no fan does not make a disk fine that nobody could ask."""
+    """A missing fan does not make a disk fine that could not be checked."""
     disk.plugin("fan", "@hookimpl\ndef steward_diagnose(): return [NotApplicable('fan', 'none')]")
     disk.configure("disk", "fan")
     says(disk, "unknown")
@@ -226,7 +226,7 @@ def test_a_disk_that_has_become_read_only(disk: Site) -> None:
     says(disk, "evacuate")
     disk.run()
     says(disk, "unknown")
-    # As there: nobody can be the only one, but everything can be read.
+    # As there: no lock can be taken, but everything can be read.
     (disk.directory / "lock").unlink()
     (disk.directory / "lock").mkdir()
     run = disk.run()

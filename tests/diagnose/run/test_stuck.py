@@ -35,7 +35,7 @@ def steward_diagnose(machine):
 
 
 def diagnose(site: Site) -> str:
-    """One run of the real program; what it says besides the object."""
+    """One run of the real program; what it prints in addition to the object."""
     done = subprocess.run(
         [PROGRAM, "diagnose", "-v"],
         env={"GNT_STEWARD_CONFIG": str(site.config_file), "PYTHONPATH": str(site.modules)},

@@ -81,7 +81,7 @@ def forks() -> Iterator[CheckResult]:
 
 
 def writes(data: bytes) -> list[CheckResult]:
-    """Into every descriptor besides the standard ones."""
+    """Into every descriptor except the standard ones."""
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         if descriptor > 2:
             with contextlib.suppress(OSError):

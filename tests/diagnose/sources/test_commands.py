@@ -1,4 +1,4 @@
-"""Commands as sources: whatever one does, it ends in a sentence and disturbs nobody."""
+"""Commands as sources: whatever one does, it ends in a message and disturbs no other source."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ pytestmark = needs_root
 
 @pytest.fixture
 def pool(commands: Path) -> Pool:
-    """Ids that are nobody's."""
+    """Unused ids."""
     first = 1_900_000_000 + os.getpid() * 4
     (commands.parent / "pool").write_text(f"{first}-{first + 3}\n")
     return Pool(str(commands.parent / "pool"), str(commands.parent / "locks"))
@@ -47,7 +47,7 @@ def test_pool_user(commands: Path, pool: Pool) -> None:
 
 
 def test_pool_user_stays_one(commands: Path, pool: Pool) -> None:
-    """A setuid file of root does not make it root: nobody could end it by its id then."""
+    """A setuid file of root does not make it root: it could not be ended by its id then."""
     shell = commands.parent / "shell"
     shutil.copy("/usr/bin/id", shell)
     shell.chmod(0o4755)
@@ -71,7 +71,7 @@ def test_pool_user_may_not_run_it(commands: Path, pool: Pool) -> None:
 
 
 def test_pool_user_leaves_a_daemon(commands: Path, pool: Pool) -> None:
-    """Under its id nobody else can have begun one: it is ended, wherever it hides."""
+    """No other program runs under its id: so all its processes are ended."""
     notes_file = commands.parent / "pids"
     notes_file.touch()
     notes_file.chmod(0o666)

@@ -102,7 +102,7 @@ def test_locks_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def test_a_file_that_vanishes_before_its_lock(locks: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who had the id gave it back in between: a lock on that file keeps nobody away."""
+    """Who had the id gave it back in between: a lock on that file has no effect."""
     original = fcntl.flock
 
     def first_removed(descriptor: int, operation: int) -> None:
@@ -135,7 +135,7 @@ def _takes(locks: str, tries: int, results: Any) -> None:
             continue
         mark = f"{locks}.used.{one.uid}"
         try:
-            # Fails where somebody else has the same id at this moment.
+            # Fails if another process has the same id at this moment.
             os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
             os.unlink(mark)
         except FileExistsError:

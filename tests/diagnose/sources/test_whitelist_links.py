@@ -35,7 +35,7 @@ def test_links_to_files_that_are_not_run(
 
 
 def test_links_outside(commands: Path) -> None:
-    """To where nobody but root can change anything: absolute, relative, over other links."""
+    """To where only root can change anything: absolute, relative, over other links."""
     away = commands.parent / "away" / "deep"
     away.mkdir(parents=True)
     says(away, "tool", "good")

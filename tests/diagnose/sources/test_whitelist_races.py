@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from whitelisted import (
-    SOMEBODY,
+    OTHER_USER,
     run_script,
     says,
 )
@@ -106,10 +106,10 @@ def test_the_directory_swapped_while_it_is_checked(
         assert run_script(commands).output == b"good\n"
 
 
-def test_somebody_who_swaps_all_the_time(commands: Path) -> None:
-    """One name, now a good file, now one of somebody else, now a link to where all can write."""
+def test_a_user_who_swaps_all_the_time(commands: Path) -> None:
+    """One name, now a good file, now one of another user, now a link to where all can write."""
     says(commands, "good", "good")
-    os.chown(says(commands, "foreign", "bad"), SOMEBODY, SOMEBODY)
+    os.chown(says(commands, "foreign", "bad"), OTHER_USER, OTHER_USER)
     open_to_all = commands.parent / "open"
     open_to_all.mkdir()
     says(open_to_all, "tool", "bad")

@@ -17,8 +17,8 @@ from ganeti_steward.diagnose.sources.whitelist import run
 LIMIT = 300.0
 
 
-#: Nobody's user and group.
-SOMEBODY = 12345
+#: An unused user and group id.
+OTHER_USER = 12345
 
 
 def run_script(commands: Path, name: str = "raid", given: bytes = b"") -> Ended:
@@ -59,11 +59,11 @@ def _device(path: Path) -> None:
 
 
 def _owner(path: Path) -> None:
-    os.chown(path, SOMEBODY, 0)
+    os.chown(path, OTHER_USER, 0)
 
 
 def _group(path: Path) -> None:
-    os.chown(path, 0, SOMEBODY)
+    os.chown(path, 0, OTHER_USER)
 
 
 def _mode(mode: int) -> Callable[[Path], None]:

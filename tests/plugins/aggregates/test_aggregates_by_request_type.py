@@ -105,10 +105,10 @@ def test_capacity(site: Site, capture: Capture) -> None:
     some = site.place(message)
     assert 0 < some["count"] < free["count"]
     assert {tuple(nodes) for nodes in some["placements"]} == {("node1.lab",)}
-    message["request"]["tags"] = ["steward:member-of:nobody"]
+    message["request"]["tags"] = ["steward:member-of:empty"]
     none = site.place(message)
     assert none["count"] == 0
-    assert none["limited_by"] == "not in aggregate nobody (no members) (6 nodes)"
+    assert none["limited_by"] == "not in aggregate empty (no members) (6 nodes)"
 
 
 def test_balance(site: Site) -> None:

@@ -72,7 +72,7 @@ def test_only_a_positive_mention_for_this_role_opens(
     assert "reserved (reservation:*)" in refusal or "in forbidden aggregate" in refusal
 
 
-def test_what_nobody_may_ask_for(site: Site, capture: Capture) -> None:
+def test_what_may_not_be_requested(site: Site, capture: Capture) -> None:
     message = capture("allocate-diskless")
     message["cluster_tags"].extend([*RESERVING, "steward:unclaimable:reservation:free"])
     put(message, "reservation:free", *DEFAULT)

@@ -171,7 +171,7 @@ def test_a_shadow_that_dies(site: Site, capture: Capture) -> None:
 
 
 def test_a_hanging_shadow(site: Site, capture: Capture) -> None:
-    """Nobody waits for it, and those that come meanwhile do not pile up behind it."""
+    """No process waits for it, and later ones do not pile up behind it."""
     path = program(site.path, "hangs", HANGING)
     configure(site, "allocate", f"command:{path}", limit=3000)
     message = capture("allocate-drbd")

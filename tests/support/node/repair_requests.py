@@ -81,7 +81,7 @@ BAD_TEXTS: Final[dict[str, str]] = {
 
 
 def damaged(good: bytes, random: Random) -> bytes:
-    """A good request that was damaged on the way, or by somebody without the key."""
+    """A good request that was damaged on the way, or by a caller without the key."""
     members: dict[str, str] = json.loads(good)
     way = random.randrange(9)
     if way == 0:

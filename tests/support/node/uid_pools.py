@@ -19,7 +19,7 @@ GANETI: Final = "/usr/share/ganeti/default/ganeti/uidpool.py"
 with_ganeti = pytest.mark.skipif(not os.path.exists(GANETI), reason="needs the package ganeti")
 
 
-#: Ids that are nobody's, other ones in each run.
+#: Unused ids, other ones in each run.
 FIRST: Final = 1_800_000_000 + os.getpid() * 8
 
 

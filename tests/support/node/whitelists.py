@@ -1,4 +1,4 @@
-"""Directories in which nobody but root can change anything, as whitelists have to lie in."""
+"""Directories in which only root can change anything, as whitelists have to lie in."""
 
 from __future__ import annotations
 

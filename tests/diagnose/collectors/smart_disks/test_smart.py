@@ -155,7 +155,7 @@ def test_a_failing_program_is_not_fine(tmp_path: Path, ended: dict[str, Any], ca
 
 @pytest.mark.parametrize("page", ["", "\x00\x80", "\x00\x83\x00\x04ABCD", "\x00\x80\x00\x00ABCD"])
 def test_a_page_that_is_no_serial_number(page: str) -> None:
-    """Then the disk goes by what smartctl says."""
+    """Then the disk has the name that smartctl reports."""
     files = {"/sys/block/sda/device/vpd_pg80": page}
     assert f"smart:{HDD}" in fine(collect("smart", recorded("smart", "healthy", files=files)))
 

@@ -123,7 +123,7 @@ def test_a_number_with_another_name_is_no_wear(tmp_path: Path) -> None:
     assert fine(collect("smart", asking(tmp_path, answer)))
 
 
-def test_names_of_a_disk_nobody_knows_are_no_wear() -> None:
+def test_names_of_an_unknown_disk_are_no_wear() -> None:
     """smartctl names 177 and 233 so for every SSD; here they mean other things."""
     machine = recorded("smart", "unlisted")
     assert fine(collect("smart", machine)) == ["smart:OR24A1100734"]

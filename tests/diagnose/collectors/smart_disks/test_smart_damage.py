@@ -57,7 +57,7 @@ LEFT_OUT |= {("ata_device_statistics", "pages", 0)}
 
 
 def shortened(case: str, disk: str) -> Any:
-    """An answer without most of what nobody reads."""
+    """An answer without most of what is not read."""
     answer = document(case, disk)
     for member in ("interface_speed", "user_capacity", "form_factor", "ata_version", "wwn"):
         answer.pop(member, None)
@@ -117,7 +117,7 @@ def test_optional_members_are_no_nonsense(tmp_path: Path, disk: str) -> None:
 
 
 class Strict(RecordedMachine):
-    """Questions nobody recorded are not taken, as smartctl does it."""
+    """Calls that were not recorded are rejected, as by smartctl."""
 
     def run(self, *command: str) -> Ended:
         if " ".join(command) in self.recorded["commands"]:

@@ -291,9 +291,9 @@ def test_a_dry_run_writes_nothing(front: Front) -> None:
         (("add", "in:x", "node1"), ["the name 'in:x' begins like \"in:\""]),
         (("add", "a b", "node1"), ["'a b' is no name of an aggregate"]),
         (
-            ("add", "gold", "node1", "nobody", "unit:node9:u", "pool:a b", "group:no"),
+            ("add", "gold", "node1", "missing", "unit:node9:u", "pool:a b", "group:no"),
             [
-                "'nobody' is no node and no node group of the cluster",
+                "'missing' is no node and no node group of the cluster",
                 "the cluster has no node 'node9'",
                 "'a b' is no name of a pool",
                 "the cluster has no node group 'no'",

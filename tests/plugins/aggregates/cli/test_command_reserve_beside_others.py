@@ -17,7 +17,7 @@ from reserve_front import FREE, IN, Meanwhile, inside, live, site
 
 
 @pytest.mark.parametrize("way", ["luxi", "rapi"])
-def test_somebody_else_takes_one_of_the_nodes(front: Front, way: str) -> None:
+def test_another_command_takes_one_of_the_nodes(front: Front, way: str) -> None:
     """The others are put back; what the other one took is left to him."""
     ganeti = Tagged(site("node4", "node5", "node6"))
 
@@ -33,7 +33,7 @@ def test_somebody_else_takes_one_of_the_nodes(front: Front, way: str) -> None:
     assert inside(ganeti) == {"node4": free, "node5": ["reservation:r2"], "node6": free}
 
 
-def test_somebody_else_is_still_at_it(front: Front) -> None:
+def test_another_command_is_still_running(front: Front) -> None:
     """It has the node out of the pool, and only its transit tag is on it."""
     ganeti = Tagged(site("node4", "node5"))
 
@@ -100,7 +100,7 @@ def test_a_release_that_fails_is_as_before(front: Front) -> None:
 
 
 def test_the_same_name_at_the_same_time(front: Front) -> None:
-    """Both got nodes, but nobody wanted one reservation of both."""
+    """Both got nodes, but there must not be one reservation of both."""
     ganeti = Tagged(site("node4", "node5", "node6"))
 
     def act() -> None:
