@@ -30,7 +30,7 @@ from ganeti_steward.core.hooks.checks import check_list, check_text
 from ganeti_steward.core.hooks.isolation import isolated
 from ganeti_steward.core.hooks.loading import load_plugin
 from ganeti_steward.core.hooks.manager import Plugins
-from ganeti_steward.core.hooks.settings import Named, named_plugins
+from ganeti_steward.core.hooks.named_plugins import Named, named_plugins
 from ganeti_steward.core.model.requests import HOOKS
 
 _HOOK: Final = "steward_check_config"

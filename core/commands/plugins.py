@@ -14,7 +14,7 @@ from ganeti_steward.core.errors import COMMAND_PREFIX, EXIT_FAILURE, EXIT_OK, Pl
 from ganeti_steward.core.hooks.isolation import isolated
 from ganeti_steward.core.hooks.loading import entry_points
 from ganeti_steward.core.hooks.manager import Plugins
-from ganeti_steward.core.hooks.settings import is_used, named_plugins
+from ganeti_steward.core.hooks.named_plugins import is_used, named_plugins
 from ganeti_steward.core.model.requests import HOOKS
 
 

@@ -18,7 +18,7 @@ from ganeti_steward.core.hooks.calls import call
 from ganeti_steward.core.hooks.checks import check_list, check_text
 from ganeti_steward.core.hooks.isolation import isolated
 from ganeti_steward.core.hooks.manager import Plugins
-from ganeti_steward.core.hooks.settings import named_plugins
+from ganeti_steward.core.hooks.named_plugins import named_plugins
 from ganeti_steward.core.hooks.timed_call import sentence, shown
 from ganeti_steward.core.model.command import Command
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
 
+from ganeti_steward.core.config import kinds
 from ganeti_steward.core.config.kinds import FLAG, TEXT, TEXTS, Each, Kind, number, shown, whole
 from ganeti_steward.core.json_reader import describe
 
@@ -46,7 +47,8 @@ def keys(section: Any) -> list[Key]:
     """The keys of a declaration in its order; raises TypeError when it cannot be one."""
     if not _is_declaration(section):
         raise TypeError(f"CONFIG must be a NamedTuple class, not {describe(section)}")
-    hints = get_type_hints(section, include_extras=True)
+    # A declaration need not import the kinds it names.
+    hints = get_type_hints(section, localns=vars(kinds), include_extras=True)
     return [
         key
         for field in section._fields

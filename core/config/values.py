@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
 
-from ganeti_steward.core.config.kinds import (
-    NAMES,
-    PATH,
-    SOME_NAMES,
-    Each,
-    number,
-    one_of,
-    whole,
-)
 from ganeti_steward.core.model.requests import HOOKS
+
+if TYPE_CHECKING:
+    # Looked up by the declaration's reader only: an allocator's start should not pay for it.
+    from ganeti_steward.core.config.kinds import (
+        NAMES,
+        PATH,
+        SOME_NAMES,
+        Each,
+        number,
+        one_of,
+        whole,
+    )
 
 DEFAULT_PATH: Final = "/etc/ganeti/steward.toml"
 ENVIRONMENT: Final = "GNT_STEWARD_CONFIG"

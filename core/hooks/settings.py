@@ -1,37 +1,15 @@
-"""What the configuration holds for plugins: which it names, and the section of each."""
+"""The section of the configuration that each plugin has."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from ganeti_steward.core.builtins import PLUGIN_KEYS, BuiltIn, built_in, declaration
+from ganeti_steward.core.builtins import built_in, declaration
 from ganeti_steward.core.errors import BadSettings
 
 if TYPE_CHECKING:
     from ganeti_steward.core.config.values import Config
-
-
-class Named(NamedTuple):
-    """A plugin that a key of the configuration names."""
-
-    name: str
-    key: str
-    """``section.key``"""
-    hook: str
-    """what every plugin named there must implement; empty: any hook"""
-
-
-def named_plugins(config: Config) -> list[Named]:
-    """All plugins that the configuration has loaded, built-in ones only where it names them."""
-    return [
-        Named(name, key, hook) for key, hook in PLUGIN_KEYS.items() for name in _value(config, key)
-    ]
-
-
-def is_used(config: Config, plugin: BuiltIn) -> bool:
-    """Whether a built-in plugin takes part: some do only where a key of theirs names them."""
-    return not plugin.key or plugin.name in _value(config, plugin.key)
 
 
 def configure(config: Config, name: str, plugin: object) -> None:
@@ -71,11 +49,3 @@ def _section(plugin: str) -> str:
     """The section a plugin is configured with, ``kind.name`` or a room's own."""
     known = built_in(plugin)
     return known.section if known and known.section else f"plugin.{plugin}"
-
-
-def _value(config: Config, key: str) -> tuple[str, ...]:
-    """The value of ``section.key``."""
-    section, _, name = key.partition(".")
-    values = getattr(config, section, None) or config.section(declaration(section))
-    value: tuple[str, ...] = getattr(values, name.replace("-", "_"))
-    return value

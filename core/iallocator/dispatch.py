@@ -10,13 +10,14 @@ from ganeti_steward.core import builtins
 from ganeti_steward.core.config.values import CHAIN_LIMIT
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks.calls import log_failure
-from ganeti_steward.core.iallocator.members import Members, Question, opened
+from ganeti_steward.core.iallocator.members import Question, opened
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.iallocator.request_type import type_of
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 
 if TYPE_CHECKING:
     from ganeti_steward.core.config.values import Config
+    from ganeti_steward.core.iallocator.members import Members
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.options import Options
     from ganeti_steward.core.model.requests import Request

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
@@ -24,11 +24,25 @@ from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.requests import HOOKS, TYPE_NAMES
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from ganeti_steward.core.config.values import Config
     from ganeti_steward.core.hooks.isolation import Isolated
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.options import Options
     from ganeti_steward.core.model.requests import Request
+
+    class Members(Protocol):
+        """What the members of a chain, and the rules beside them, return."""
+
+        def outcome(self, name: str, limit: float) -> Outcome | None:
+            """The outcome of one allocator, checked; ``limit`` in seconds.  Raises PluginError."""
+
+        def annotating(self) -> list[str]:
+            """The plugins that may have notes on an outcome; raises PluginError."""
+
+        def notes(self, name: str, outcome: Outcome) -> list[str]:
+            """One plugin's sentences to add to an outcome; raises PluginError."""
 
 
 class Question(NamedTuple):
@@ -46,19 +60,6 @@ class Question(NamedTuple):
     def type_name(self) -> str:
         """The request's type as it is on the wire."""
         return TYPE_NAMES[type(self.request)]
-
-
-class Members(Protocol):
-    """What the members of a chain, and the rules beside them, return."""
-
-    def outcome(self, name: str, limit: float) -> Outcome | None:
-        """The outcome of one allocator, checked; ``limit`` in seconds.  Raises PluginError."""
-
-    def annotating(self) -> list[str]:
-        """The plugins that may have notes on an outcome; raises PluginError."""
-
-    def notes(self, name: str, outcome: Outcome) -> list[str]:
-        """One plugin's sentences to add to an outcome; raises PluginError."""
 
 
 @contextmanager

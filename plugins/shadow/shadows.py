@@ -16,7 +16,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -32,12 +32,15 @@ from ganeti_steward.core.iallocator.comparison import (
     short,
     word,
 )
-from ganeti_steward.core.iallocator.members import Members, Question, opened
+from ganeti_steward.core.iallocator.members import Question, opened
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.core.model.requests import Allocate, Relocate
 from ganeti_steward.plugins.shadow.config import Shadow
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.iallocator.members import Members
 
 _log = logging.getLogger(__name__)
 
