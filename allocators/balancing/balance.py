@@ -13,9 +13,8 @@ import numpy as np
 
 from ganeti_steward.allocators.balancing.group_model import GroupModel
 from ganeti_steward.allocators.balancing.local_search import LocalSearch
-from ganeti_steward.allocators.balancing.plan import GroupPlan
 from ganeti_steward.allocators.balancing.preferences import SitePreferences
-from ganeti_steward.allocators.balancing.schedule import Planned, Target, schedule
+from ganeti_steward.allocators.balancing.schedule import GroupPlan, Planned, Target, schedule
 from ganeti_steward.allocators.balancing.single_moves import SingleMoves
 from ganeti_steward.allocators.rules.candidates import terms_of
 from ganeti_steward.allocators.score.score import RESERVED_TOTAL_WEIGHT, Scorer

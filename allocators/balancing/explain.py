@@ -8,8 +8,7 @@ from ganeti_steward.allocators.score.health import group_health
 from ganeti_steward.core.model.explanation import GroupBalance, Move
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.balancing.plan import GroupPlan
-    from ganeti_steward.allocators.balancing.schedule import Planned
+    from ganeti_steward.allocators.balancing.schedule import GroupPlan, Planned
 
 
 def explain(plan: GroupPlan, *, capacity: bool) -> GroupBalance:

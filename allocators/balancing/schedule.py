@@ -53,6 +53,27 @@ class Schedule(NamedTuple):
     after: State
 
 
+class GroupPlan(NamedTuple):
+    """What balancing does for one group."""
+
+    group: int
+    """index of the node group"""
+    members: Mask
+    """nodes: whether the node is in the group"""
+    before: State
+    after: State
+    jobs: tuple[Planned, ...]
+    score_before: float
+    """the group's score now"""
+    bound: float
+    """no placement of its instances has a lower score"""
+
+    @property
+    def score_after(self) -> float:
+        """The group's score when all jobs are done."""
+        return self.jobs[-1].score if self.jobs else self.score_before
+
+
 def schedule(state: State, targets: Sequence[Target], members: Mask) -> Schedule:
     """Jobs for as many of the targets as can be reached, each legal after those before.
 

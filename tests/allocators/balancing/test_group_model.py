@@ -131,7 +131,7 @@ def test_what_a_group_model_allows_the_rules_allow(seed: int) -> None:
 def test_exchanges_gain_what_they_say(seed: int) -> None:
     case = Case(seed)
     if case.model.tags.carried:
-        # Two instances that carry the same exclusion tag are judged when they are exchanged.
+        # Two instances that carry the same exclusion tag are checked one by one.
         return
     swaps, before = Swaps(case.moves), case.model.score
     everyone = np.arange(len(case.residents))

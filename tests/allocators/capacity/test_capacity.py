@@ -138,7 +138,7 @@ def read(message: Message, *, with_test: bool = True) -> tuple[Any, Allocate, Co
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_copy_is_legal_and_no_other_fits(case: str) -> None:
-    """Each step is judged by the rules of allocate; the step after the last is refused."""
+    """Each step obeys the rules of allocate; the step after the last is refused."""
     options, template, shared = CASES[case]
     message = cluster("--seed=3", *options, template=template)
     result = counted(message, *shared)

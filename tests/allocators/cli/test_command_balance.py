@@ -88,7 +88,7 @@ def test_json(front: Front) -> None:
         {key: value for key, value in move.items() if key != "score"}
         for move in data["groups"][0]["moves"]
     ]
-    # What the jobs do is read off them, and it is what the allocator says.
+    # The steps are derived from the jobs, and are those of the allocator.
     assert data["steps"] == moves
     assert data["moves"] == 3
     assert data["copied"] == sum(move["copied"] for move in moves) > 0
@@ -326,7 +326,7 @@ def test_explained(front: Front) -> None:
 
 @pytest.mark.parametrize("option", [(), ("--no-disk-moves",), ("-l", "3"), ("-G", "group01")])
 def test_the_real_allocator(front: Front, option: tuple[str, ...]) -> None:
-    """Scores fall, each group by itself, and the jobs are what the table says."""
+    """Scores fall, each group by itself, and the jobs are those of the table."""
     message = cluster("--offline=1")
     data = plan(front, message, *option)
     assert data["moves"] > 0

@@ -177,7 +177,7 @@ def test_newest_ganeti(front: Front, ganeti: list[Path]) -> None:
 
 
 def test_constants_without_a_path(front: Front, ganeti: list[Path]) -> None:
-    """A version whose file says nothing useful is passed over."""
+    """A version whose file has no search path is skipped."""
     share = front.path / "share"
     write_constants(share / "3.1")
     (share / "3.2" / "ganeti").mkdir(parents=True)

@@ -46,7 +46,7 @@ WANTED = ("-t", "drbd", "-m", "4g", "-c", "2", "--disk", "0:size=20g", "web1.lab
 
 
 def explained(front: Front, message: Message, wanted: Message) -> Message:
-    """What ``explain`` says to Ganeti's own request."""
+    """The output of ``explain`` for Ganeti's own request."""
     done = front("explain", "--json", front.message(message | {"request": wanted}, "request.json"))
     answer: Message = json.loads(done.out)
     return answer

@@ -124,7 +124,7 @@ def test_an_offline_node_is_not_queried(tmp_path: Path) -> None:
 
 
 def _hbal(*arguments: str) -> tuple[float, float, str]:
-    """hbal's scores before and after its moves, and all it says."""
+    """hbal's scores before and after its moves, and its whole output."""
     done = subprocess.run([need("hbal"), *arguments], capture_output=True, text=True, check=True)
     printed = done.stdout
     found = re.search(r"[Ii]nitial score:? ([0-9.]+)", printed)

@@ -140,7 +140,7 @@ def test_name_without_address(name: str) -> None:
 
 @contextmanager
 def _quiet(node: str, port: int) -> Iterator[None]:
-    """Takes connections and says nothing."""
+    """Accepts connections and sends nothing."""
     with socket.create_server((node, port)):
         yield
 
