@@ -3,7 +3,7 @@
 ``DIRECTORY/root/...`` holds files by their absolute path; ``DIRECTORY/machine.json`` may hold
 ``files`` (absolute path -> text, for the many small ones of sysfs),
 ``commands`` (command line -> ``{"status": 0, "output": "...", "errors": "...", "fault": ""}``;
-``output_file`` instead of ``output`` names a file beside it), ``links``, ``space``,
+``output_file`` instead of ``output`` names a file in the same directory), ``links``, ``space``,
 ``temperatures``, ``fans`` and ``kernel_log`` (lists of the values of `core.machine`), and
 ``refused`` (path -> the name of the error reading it ends with, ``EINVAL``).
 A program is there when a command begins with its name.

@@ -1,4 +1,4 @@
-"""The outcome of a run: the diagnose object, and beside it what is unknown."""
+"""The outcome of a run: the diagnose object, and what is unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From faults and unknowns about one thing to its check results; small readers beside it."""
+"""The check results of one source from its faults and unknowns; small readers of files."""
 
 from __future__ import annotations
 

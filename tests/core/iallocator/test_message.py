@@ -1,6 +1,6 @@
 """Every input a request may be: one sentence for bad ones, one answer for good ones.
 
-The tables follow hail's (what it answers, what it exits with); deliberate differences say so.
+The tables follow hail's (what it answers, what it exits with); deliberate differences are marked.
 """
 
 from __future__ import annotations

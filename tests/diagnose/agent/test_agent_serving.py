@@ -227,7 +227,7 @@ HANGING = """
 @needs_root
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_it_ends_with_all_it_has_started(tmp_path: Path, number: signal.Signals) -> None:
-    """A repair command that does not want to end; the answer says so if there is time for one."""
+    """A repair command that does not end; the answer reports it if there is time for one."""
     with whitelist() as commands:
         path = program(commands, "replace-disk", HANGING)
         options = ("--repair-directory", str(commands))

@@ -18,7 +18,7 @@ LIFE = 30.0
 
 
 class Clock:
-    """Seconds that pass when a test says so."""
+    """Seconds that pass when a test requests it."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -147,7 +147,7 @@ REPORT: Final[dict[str, Any]] = {
 
 
 def configure(path: Path, settings: str = "", directory: str = "") -> Path:
-    """Write the configuration of an agent that diagnoses nothing unless ``settings`` say so."""
+    """Write the configuration of an agent; it diagnoses only what ``settings`` configure."""
     file = path / "steward.toml"
     text = f"""
     [log]
