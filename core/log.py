@@ -33,4 +33,6 @@ def set_up(path: str, level: str, open_file: Callable[[str], logging.Handler] = 
     handler.setFormatter(logging.Formatter(_FORMAT))
     logging.raiseExceptions = False
     # One file, also where a process that forks off sets it up again.
-    root.handlers = [handler]
+    replaced, root.handlers = root.handlers, [handler]
+    for one in replaced:
+        one.close()

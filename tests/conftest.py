@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from collections.abc import Generator, Iterator
@@ -48,6 +49,20 @@ def _signals_as_in_a_terminal() -> Iterator[None]:
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True)
+def _own_log() -> Iterator[None]:
+    """A command that runs in this process sets up the program's log; undone afterwards."""
+    logger, raising = logging.getLogger("ganeti_steward"), logging.raiseExceptions
+    before = logger.level, logger.propagate, list(logger.handlers)
+    yield
+    for handler in logger.handlers:
+        if handler not in before[2]:
+            handler.close()
+    logger.setLevel(before[0])
+    logger.propagate, logger.handlers = before[1:]
+    logging.raiseExceptions = raising
 
 
 @pytest.fixture
