@@ -1,0 +1,102 @@
+"""Which of several replies counts, and what they say about the master (confd 5 and 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import Any, NamedTuple
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.confd_messages import Reply, Status
+
+
+class Disagreement(StewardError):
+    """Replies of equal serial with different answers: nothing may be concluded from them."""
+
+
+class NoAnswer(StewardError):
+    """No master candidate gave a usable reply."""
+
+
+def newest(replies: Iterable[Reply]) -> Reply:
+    """The reply that counts: a successful one before an error, then the highest serial.
+
+    Raises NoAnswer, and Disagreement where two such replies differ.
+    """
+    found = list(replies)
+    good = [reply for reply in found if reply.status is Status.OK] or found
+    if not good:
+        raise NoAnswer("no master candidate answered")
+    highest = max(reply.serial for reply in good)
+    first, *others = [reply for reply in good if reply.serial == highest]
+    for other in others:
+        if (other.status, other.answer) != (first.status, first.answer):
+            raise Disagreement(
+                f"{first.peer} and {other.peer} answer differently with the same serial {highest}"
+            )
+    return first
+
+
+def is_enough(replies: Sequence[Reply], queried: int) -> bool:
+    """Whether waiting for more replies can end: most of the candidates agree (confd 5.5).
+
+    All of one or two, all but one of three or four, more than half from five on.  Replies that
+    do not agree are never enough.
+    """
+    needed = queried if queried < 3 else queried - 1 if queried < 5 else queried // 2 + 1
+    alike: dict[tuple[int, str], int] = {}
+    for reply in replies:
+        if reply.status is Status.OK:
+            key = (reply.serial, repr(reply.answer))
+            alike[key] = alike.get(key, 0) + 1
+    return max(alike.values(), default=0) >= needed
+
+
+class Mastership(Enum):
+    """Whether this node is the master."""
+
+    MASTER = "master"
+    NOT_MASTER = "not master"
+    UNDECIDED = "undecided"
+
+
+class Vote(NamedTuple):
+    """The result of a vote and the sentence that explains it."""
+
+    mastership: Mastership
+    reason: str
+    master: str = ""
+    """the name of the master at the highest serial; empty where nobody answered"""
+
+
+def vote(own_name: str, replies: Sequence[Reply], candidates: int) -> Vote:
+    """Count the replies to `CLUSTER_MASTER` of all known master candidates.
+
+    ``own_name``: the full name of this node; ``candidates``: how many there are, also those
+    that did not answer.  This node is the master only if more than half of the candidates say
+    so at the highest serial; of one or two, all of them.
+    """
+    usable = [(reply, name) for reply in replies if (name := _master(reply))]
+    if not usable:
+        return Vote(Mastership.UNDECIDED, f"none of {candidates} master candidates answered")
+    highest = max(reply.serial for reply, _ in usable)
+    current = [name for reply, name in usable if reply.serial == highest]
+    names = sorted(set(current))
+    if len(names) > 1:
+        reason = f"master candidates disagree at serial {highest}: {', '.join(names)}"
+        return Vote(Mastership.UNDECIDED, reason)
+    (master,) = names
+    counted = f"{len(current)} of {candidates} master candidates name {master} (serial {highest})"
+    if master != own_name:
+        return Vote(Mastership.NOT_MASTER, f"{counted}, this node is {own_name}", master)
+    if 2 * len(current) > candidates:
+        return Vote(Mastership.MASTER, counted, master)
+    return Vote(Mastership.UNDECIDED, f"{counted}, more than half is required", master)
+
+
+def _master(reply: Reply) -> str:
+    """The master's name in a reply to `CLUSTER_MASTER`; empty in an unusable one."""
+    answer: Any = reply.answer
+    if isinstance(answer, list) and answer:
+        answer = answer[0]
+    return answer if reply.status is Status.OK and isinstance(answer, str) else ""

@@ -1,0 +1,226 @@
+"""The confd client against servers on loopback that answer, lie, are silent or slow."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.confd import Confd
+from ganeti_steward.core.ganeti.confd_messages import (
+    LONGEST_REQUEST,
+    MAGIC,
+    MASTER_FIELDS,
+    BadReply,
+    QueryType,
+    Status,
+    read_reply,
+    request,
+)
+from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
+from ganeti_steward.core.ganeti.signing import open_signed, sign
+
+KEY: Final = b"secretkey\n"
+
+#: Gives the datagrams that answer one request.
+Answers = Callable[[bytes], list[bytes]]
+
+
+def reply(raw: bytes, answer: Any = "node1.lab", serial: int = 5, **changed: Any) -> bytes:
+    """What confd answers to a request."""
+    inner = json.loads(open_signed(KEY, raw.removeprefix(MAGIC)).text)
+    members = {"protocol": 1, "status": 0, "answer": answer, "serial": serial} | changed
+    return MAGIC + sign(KEY, json.dumps(members), inner["rsalt"])
+
+
+class Server(threading.Thread):
+    """A confd on one address of loopback."""
+
+    def __init__(self, address: str, port: int, answers: Answers) -> None:
+        super().__init__(daemon=True)
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind((address, port))
+        self.port: int = self.socket.getsockname()[1]
+        self.requests: list[bytes] = []
+        self._answers = answers
+
+    def run(self) -> None:
+        while True:
+            raw, caller = self.socket.recvfrom(65536)
+            if raw == b"end":
+                return
+            self.requests.append(raw)
+            for answer in self._answers(raw):
+                self.socket.sendto(answer, caller)
+
+    def end(self) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(b"end", self.socket.getsockname())
+        self.join()
+        self.socket.close()
+
+
+class Cluster:
+    """Servers with one port on several addresses."""
+
+    def __init__(self, key_file: Path) -> None:
+        self.key_file = key_file
+        self.servers: list[Server] = []
+
+    def add(self, answers: Answers) -> Server:
+        port = self.servers[0].port if self.servers else 0
+        server = Server(f"127.0.0.{len(self.servers) + 2}", port, answers)
+        server.start()
+        self.servers.append(server)
+        return server
+
+    def client(self, time_limit: float = 3.0, more: tuple[str, ...] = ()) -> Confd:
+        addresses = [server.socket.getsockname()[0] for server in self.servers]
+        return Confd(
+            KeyFile(str(self.key_file)),
+            [*addresses, *more],
+            port=self.servers[0].port,
+            time_limit=time_limit,
+        )
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    path = tmp_path / "hmac.key"
+    path.write_bytes(KEY)
+    cluster = Cluster(path)
+    yield cluster
+    for server in cluster.servers:
+        server.end()
+
+
+def good(raw: bytes) -> list[bytes]:
+    return [reply(raw)]
+
+
+def silent(raw: bytes) -> list[bytes]:
+    return []
+
+
+def test_all_candidates_are_queried_with_a_salt_each(cluster: Cluster) -> None:
+    for _ in range(3):
+        cluster.add(good)
+    before = int(time.time())
+    found = cluster.client().query(QueryType.CLUSTER_MASTER, MASTER_FIELDS, all_replies=True)
+    assert sorted(one.peer for one in found) == ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
+    assert {(one.status, one.answer, one.serial) for one in found} == {(Status.OK, "node1.lab", 5)}
+    sent = [open_signed(KEY, s.requests[0].removeprefix(MAGIC)) for s in cluster.servers]
+    inner = [json.loads(one.text) for one in sent]
+    assert len({one["rsalt"] for one in inner}) == 3
+    assert all(one["type"] == 3 and one["query"] == {"3": [0, 1, 2]} for one in inner)
+    assert all(before <= int(one.salt) <= time.time() for one in sent)
+
+
+def test_waiting_ends_when_enough_agree(cluster: Cluster) -> None:
+    for answers in (good, good, good, silent, silent):
+        cluster.add(answers)
+    started = time.monotonic()
+    assert len(cluster.client(time_limit=30).query(QueryType.CLUSTER_MASTER)) == 3
+    assert time.monotonic() - started < 20
+
+
+def test_a_silent_candidate_is_queried_three_times(cluster: Cluster) -> None:
+    server = cluster.add(silent)
+    assert cluster.client(time_limit=2.5).query(QueryType.PING) == []
+    assert len(server.requests) == 3
+
+
+def test_a_lost_datagram_is_made_up_for(cluster: Cluster) -> None:
+    seen: list[bytes] = []
+
+    def second_time(raw: bytes) -> list[bytes]:
+        seen.append(raw)
+        return good(raw) if len(seen) == 2 else []
+
+    cluster.add(second_time)
+    (found,) = cluster.client().query(QueryType.PING)
+    assert found.answer == "node1.lab"
+
+
+def other_key(raw: bytes) -> bytes:
+    inner = json.loads(open_signed(KEY, raw.removeprefix(MAGIC)).text)
+    text = json.dumps({"protocol": 1, "status": 0, "answer": "evil", "serial": 99})
+    return MAGIC + sign(b"other\n", text, inner["rsalt"])
+
+
+BAD: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "no magic": lambda raw: reply(raw)[4:],
+    "another key": other_key,
+    "another salt": lambda raw: MAGIC + sign(KEY, '{"protocol": 1}', "another-salt"),
+    "not JSON": lambda raw: MAGIC + b"{",
+    "deep": lambda raw: MAGIC + b"[" * 60000,
+    "empty": lambda raw: b"",
+    "its own request": lambda raw: raw,
+    "an unknown status": lambda raw: reply(raw, status=7),
+    "a serial that is a text": lambda raw: reply(raw, serial="5"),
+    "no answer": lambda raw: reply(raw).replace(b"answer", b"anwser"),
+    "another protocol": lambda raw: reply(raw, protocol=2),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_replies_are_dropped(cluster: Cluster, name: str) -> None:
+    """The good one that follows counts."""
+    cluster.add(lambda raw: [BAD[name](raw), reply(raw)])
+    (found,) = cluster.client().query(QueryType.CLUSTER_MASTER)
+    assert found.answer == "node1.lab"
+
+
+def test_the_first_reply_of_a_candidate_counts(cluster: Cluster) -> None:
+    cluster.add(lambda raw: [reply(raw, "first"), reply(raw, "second", 6)])
+    (found,) = cluster.client().query(QueryType.PING)
+    assert found.answer == "first"
+
+
+def test_a_candidate_nobody_listens_at_is_silent(cluster: Cluster) -> None:
+    cluster.add(good)
+    client = cluster.client(time_limit=1.5, more=("127.0.0.99",))
+    (found,) = client.query(QueryType.PING)
+    assert found.peer == "127.0.0.2"
+
+
+def test_faults(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.add(good)
+    with pytest.raises(StewardError, match="'node1' is not an IP address"):
+        cluster.client(more=("node1",)).query(QueryType.PING)
+    with pytest.raises(StewardError, match="no master candidate is known"):
+        Confd(KeyFile(str(cluster.key_file)), []).query(QueryType.PING)
+    cluster.key_file.unlink()
+    with pytest.raises(NoKey):
+        cluster.client().query(QueryType.PING)
+
+
+def test_a_query_that_confd_would_cut_is_refused() -> None:
+    with pytest.raises(StewardError, match=r"the query is too long: \d+ bytes, confd reads 4096"):
+        request(QueryType.CONFIG, "/" + "x" * LONGEST_REQUEST, key=KEY, reply_salt="s", now=1)
+
+
+def test_the_request_has_exactly_the_members_confd_takes() -> None:
+    raw = request(QueryType.PING, None, key=KEY, reply_salt="salt-of-mine", now=1700000000)
+    assert raw.startswith(b"plj0{")
+    outer = json.loads(raw[4:])
+    assert sorted(outer) == ["hmac", "msg", "salt"]
+    assert outer["salt"] == "1700000000"
+    assert json.loads(outer["msg"]) == {"protocol": 1, "type": 0, "rsalt": "salt-of-mine"}
+
+
+def test_an_error_reply_is_a_reply() -> None:
+    raw = request(QueryType.CONFIG, "/none", key=KEY, reply_salt="salt-of-mine", now=1)
+    found = read_reply(
+        reply(raw, "bad argument", 0, status=1), key=KEY, reply_salt="salt-of-mine", peer="x"
+    )
+    assert (found.status, found.answer, found.serial) == (Status.ERROR, "bad argument", 0)
+    with pytest.raises(BadReply, match="its salt"):
+        read_reply(reply(raw), key=KEY, reply_salt="another-salt", peer="x")
