@@ -154,7 +154,7 @@ class _Exchange:
             salt = self._salts[candidate]
             reply = read_reply(raw, key=self._key.key(), reply_salt=salt, peer=candidate)
         except (OSError, BadReply):
-            # An ICMP error (nobody listens there) is no answer either.
+            # An ICMP error (the port is closed) is no answer either.
             return
         self._replies.setdefault(candidate, reply)
 

@@ -66,7 +66,7 @@ class Vote(NamedTuple):
     mastership: Mastership
     reason: str
     master: str = ""
-    """the name of the master at the highest serial; empty where nobody answered"""
+    """the name of the master at the highest serial; empty where no candidate answered"""
 
 
 def vote(own_name: str, replies: Sequence[Reply], candidates: int) -> Vote:

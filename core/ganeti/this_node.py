@@ -55,6 +55,11 @@ def this_node(data: str = DATA, host: str = "") -> ThisNode:
     return ThisNode(name, _uuid(data), addresses.get(name, ""))
 
 
+def candidate_addresses(data: str = DATA) -> list[str]:
+    """Primary addresses of the master candidates, as far as this node knows them."""
+    return _lines(data, "ssconf_master_candidates_ips")
+
+
 def own_address(node: ThisNode) -> str:
     """The address others reach this node at; raises StewardError when it is unknown."""
     if node.address:

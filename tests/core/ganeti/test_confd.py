@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
+from confd_servers import KEY, Cluster, good, reply, silent
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.confd import Confd
@@ -27,69 +26,6 @@ from ganeti_steward.core.ganeti.confd_messages import (
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.signing import open_signed, sign
 
-KEY: Final = b"secretkey\n"
-
-#: Gives the datagrams that answer one request.
-Answers = Callable[[bytes], list[bytes]]
-
-
-def reply(raw: bytes, answer: Any = "node1.lab", serial: int = 5, **changed: Any) -> bytes:
-    """What confd answers to a request."""
-    inner = json.loads(open_signed(KEY, raw.removeprefix(MAGIC)).text)
-    members = {"protocol": 1, "status": 0, "answer": answer, "serial": serial} | changed
-    return MAGIC + sign(KEY, json.dumps(members), inner["rsalt"])
-
-
-class Server(threading.Thread):
-    """A confd on one address of loopback."""
-
-    def __init__(self, address: str, port: int, answers: Answers) -> None:
-        super().__init__(daemon=True)
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind((address, port))
-        self.port: int = self.socket.getsockname()[1]
-        self.requests: list[bytes] = []
-        self._answers = answers
-
-    def run(self) -> None:
-        while True:
-            raw, caller = self.socket.recvfrom(65536)
-            if raw == b"end":
-                return
-            self.requests.append(raw)
-            for answer in self._answers(raw):
-                self.socket.sendto(answer, caller)
-
-    def end(self) -> None:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-            sender.sendto(b"end", self.socket.getsockname())
-        self.join()
-        self.socket.close()
-
-
-class Cluster:
-    """Servers with one port on several addresses."""
-
-    def __init__(self, key_file: Path) -> None:
-        self.key_file = key_file
-        self.servers: list[Server] = []
-
-    def add(self, answers: Answers) -> Server:
-        port = self.servers[0].port if self.servers else 0
-        server = Server(f"127.0.0.{len(self.servers) + 2}", port, answers)
-        server.start()
-        self.servers.append(server)
-        return server
-
-    def client(self, time_limit: float = 3.0, more: tuple[str, ...] = ()) -> Confd:
-        addresses = [server.socket.getsockname()[0] for server in self.servers]
-        return Confd(
-            KeyFile(str(self.key_file)),
-            [*addresses, *more],
-            port=self.servers[0].port,
-            time_limit=time_limit,
-        )
-
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
@@ -97,16 +33,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     path.write_bytes(KEY)
     cluster = Cluster(path)
     yield cluster
-    for server in cluster.servers:
-        server.end()
-
-
-def good(raw: bytes) -> list[bytes]:
-    return [reply(raw)]
-
-
-def silent(raw: bytes) -> list[bytes]:
-    return []
+    cluster.end()
 
 
 def test_all_candidates_are_queried_with_a_salt_each(cluster: Cluster) -> None:
@@ -184,7 +111,7 @@ def test_the_first_reply_of_a_candidate_counts(cluster: Cluster) -> None:
     assert found.answer == "first"
 
 
-def test_a_candidate_nobody_listens_at_is_silent(cluster: Cluster) -> None:
+def test_a_closed_port_is_a_silent_candidate(cluster: Cluster) -> None:
     cluster.add(good)
     client = cluster.client(time_limit=1.5, more=("127.0.0.99",))
     (found,) = client.query(QueryType.PING)
