@@ -91,8 +91,8 @@ class Tags:
         there = self.real[rows].copy()
         there[:, primary] -= 1
         places = (there * self._usable) @ self.locations
-        met: Floats = (self.locations @ (places > 0).T).sum(axis=1) * self._usable
-        return met
+        met = (self.locations @ (places > 0).T).sum(axis=1) * self._usable
+        return met.astype(np.float64)
 
     def change(self, instance: int, primary: int, secondary: int, sign: int) -> tuple[int, int]:
         """Count an instance that comes or goes.
