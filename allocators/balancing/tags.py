@@ -92,7 +92,8 @@ class Tags:
         there[:, primary] -= 1
         places = (there * self._usable) @ self.locations
         met = (self.locations @ (places > 0).T).sum(axis=1) * self._usable
-        return met.astype(np.float64)
+        as_floats: Floats = met.astype(np.float64)
+        return as_floats
 
     def change(self, instance: int, primary: int, secondary: int, sign: int) -> tuple[int, int]:
         """Count an instance that comes or goes.
