@@ -19,7 +19,7 @@ from ganeti_steward.allocators.placement.placing import Placer, PlaceSearch
 from ganeti_steward.allocators.placement.relocate import relocate
 from ganeti_steward.allocators.score.ranked_places import PairPlaces, RankedPlace, SinglePlaces
 from ganeti_steward.allocators.score.score import FREE_DISK, shares
-from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.model.answer import Refusal
@@ -27,7 +27,8 @@ from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Terms
-    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, State
+    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
+    from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context
@@ -94,7 +95,7 @@ def emptiness(state: State, terms: Terms, role: str) -> Floats:
 
     The site rules' costs of the node are added.
     """
-    free = (state.now[st.UNALLOCATED] - state.now[st.RESERVED]) / state.frame.memory
+    free = (state.now[quantity.UNALLOCATED] - state.now[quantity.RESERVED]) / state.frame.memory
     total: Floats = free + shares(state.frame, state.now)[FREE_DISK] + terms.costs[role]
     return total
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ganeti_steward.allocators.rules.candidates import Terms
-    from ganeti_steward.allocators.state.state import Ints, Mask, Resident, State
+    from ganeti_steward.allocators.state.arrays import Ints, Mask
+    from ganeti_steward.allocators.state.state import Resident, State
     from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context

@@ -13,10 +13,11 @@ import numpy as np
 
 from ganeti_steward.allocators.balancing.figures import DERIVED, Figures, figures_of
 from ganeti_steward.allocators.score.score import RESERVED_MEM, SPREAD_WEIGHTS, merged_rows, shares
-from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state import quantity
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, Resident, State
+    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
+    from ganeti_steward.allocators.state.state import Resident, State
 
 #: How far numbers may differ by rounding alone.
 _ALIKE: Final = 1e-13
@@ -58,10 +59,10 @@ def components_of(state: State, nodes: Ints, residents: Sequence[Resident]) -> C
 
 def _worths(state: State, nodes: Ints) -> Floats:
     """rows x components x nodes: the value of one unit more of a row."""
-    nothing = np.zeros((st.ROWS, len(nodes)), np.int64)
+    nothing = np.zeros((quantity.ROWS, len(nodes)), np.int64)
     without = shares(state.frame, nothing, nodes)
-    worths = np.zeros((st.ROWS, *without.shape))
-    for row in range(st.ROWS):
+    worths = np.zeros((quantity.ROWS, *without.shape))
+    for row in range(quantity.ROWS):
         if row not in DERIVED:
             unit = nothing.copy()
             unit[row] = 1

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state import quantity
+from ganeti_steward.allocators.state.tag_counts import TagCounts
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, Resident, State
+    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
+    from ganeti_steward.allocators.state.state import Resident, State
 
 #: Rows an instance does not simply add to.
-DERIVED: Final = (st.RESERVED, st.FAILS, st.CLASHES, st.LOCATION)
+DERIVED: Final = (quantity.RESERVED, quantity.FAILS, quantity.CLASHES, quantity.LOCATION)
 
 
 class Figures(NamedTuple):
@@ -74,7 +76,7 @@ def _worth_of(
     exclusive = state.frame.exclusive
     columns = np.array([int(np.argmin(exclusive)), int(np.argmax(exclusive))])
     narrow = _narrowed(state, columns)
-    change = np.zeros((2, len(residents), st.ROWS))
+    change = np.zeros((2, len(residents), quantity.ROWS))
     for at, resident in enumerate(residents):
         demand = resident.demand
         after = narrow.after_primary(demand) if primary else narrow.after_secondary(demand, 0)
@@ -94,5 +96,5 @@ def _narrowed(state: State, columns: Ints) -> State:
     )
     none: dict[str, dict[int, int]] = {}
     return state._replace(
-        frame=frame, now=state.now[:, columns], tag_counts=st.TagCounts(none, none), residents={}
+        frame=frame, now=state.now[:, columns], tag_counts=TagCounts(none, none), residents={}
     )

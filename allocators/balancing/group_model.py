@@ -19,10 +19,11 @@ import numpy as np
 from ganeti_steward.allocators.balancing.components import components_of
 from ganeti_steward.allocators.balancing.tags import Tags
 from ganeti_steward.allocators.score.score import sum_components, tag_components
-from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state import quantity
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, Resident, State
+    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
+    from ganeti_steward.allocators.state.state import Resident, State
 
 #: How many of the largest reserves of a node are kept apart: an exchange changes two.
 _TOP: Final = 3
@@ -70,20 +71,20 @@ class GroupModel:
         self._now = now
         """rows of `state` x nodes; changed in place by `move`"""
         # Views: a change of a row of ``_now`` is a change of these, and the other way round.
-        self.free: Floats = now[st.UNALLOCATED]
+        self.free: Floats = now[quantity.UNALLOCATED]
         """nodes: MiB of unallocated memory"""
-        self.needed: Floats = now[st.RESERVED]
+        self.needed: Floats = now[quantity.RESERVED]
         """nodes: MiB of N+1 reserve"""
-        self.free_all: Floats = now[st.MEMORY_F]
+        self.free_all: Floats = now[quantity.MEMORY_F]
         """nodes: MiB free with stopped and forthcoming instances counted"""
-        self.disk_hard: Floats = now[st.DISK]
+        self.disk_hard: Floats = now[quantity.DISK]
         """nodes: MiB of free disk"""
-        self.primaries: Floats = now[st.PRIMARIES]
-        self.secondaries: Floats = now[st.SECONDARIES]
-        self.clashes: Floats = now[st.CLASHES]
-        self.location: Floats = now[st.LOCATION]
+        self.primaries: Floats = now[quantity.PRIMARIES]
+        self.secondaries: Floats = now[quantity.SECONDARIES]
+        self.clashes: Floats = now[quantity.CLASHES]
+        self.location: Floats = now[quantity.LOCATION]
         # Copies: `_refresh` and `move` derive them again from the rows.
-        self.fails: Mask = now[st.FAILS] > 0
+        self.fails: Mask = now[quantity.FAILS] > 0
         """nodes: whether N+1 fails"""
         self.disk_slack: Floats = np.zeros(self.size)
         """nodes: MiB of free disk with forthcoming instances counted"""
@@ -107,15 +108,15 @@ class GroupModel:
         for node in which:
             self._read_top(node)
         at = np.array(which)
-        self.disk_slack[at] = np.minimum(now[st.DISK, at], now[st.DISK_F, at])
-        used = np.maximum(now[st.SPINDLE_USE, at], now[st.SPINDLE_USE_F, at])
+        self.disk_slack[at] = np.minimum(now[quantity.DISK, at], now[quantity.DISK_F, at])
+        used = np.maximum(now[quantity.SPINDLE_USE, at], now[quantity.SPINDLE_USE_F, at])
         self.share_slack[at] = self._share_limit[at] - used
         self.vcpu_slack[at] = self._vcpu_limit[at] - np.maximum(
-            now[st.VCPUS, at], now[st.VCPUS_F, at]
+            now[quantity.VCPUS, at], now[quantity.VCPUS_F, at]
         )
         if self.mixed:
             self.share_slack[self.kind == 1] = np.inf
-            spindles = np.minimum(now[st.SPINDLES], now[st.SPINDLES_F])
+            spindles = np.minimum(now[quantity.SPINDLES], now[quantity.SPINDLES_F])
             self.spindle_slack = np.where(self.kind == 1, spindles, np.inf)
         share = self.usable / self.online
         self.centred: Floats = self.values - (self.values @ share)[:, None]
@@ -186,10 +187,12 @@ class GroupModel:
         nodes = {node for node in (old, kept, primary, secondary) if node >= 0}
         now = self._now
         for node in nodes:
-            now[st.RESERVED, node] = max(float(self.reserved[node].max()), 0.0)
-            now[st.FAILS, node] = now[st.UNALLOCATED, node] <= now[st.RESERVED, node]
-            self.fails[node] = bool(now[st.FAILS, node])
-            self.values[-1, node] = now[st.RESERVED, node] * self.inverse[-1, node]
+            now[quantity.RESERVED, node] = max(float(self.reserved[node].max()), 0.0)
+            now[quantity.FAILS, node] = (
+                now[quantity.UNALLOCATED, node] <= now[quantity.RESERVED, node]
+            )
+            self.fails[node] = bool(now[quantity.FAILS, node])
+            self.values[-1, node] = now[quantity.RESERVED, node] * self.inverse[-1, node]
         self._refresh(sorted(nodes))
 
     def _change(self, instance: int, primary: int, secondary: int, sign: int) -> None:
@@ -198,11 +201,11 @@ class GroupModel:
         self.values[:, primary] += (
             sign * figures.as_primary[kind, instance] * self.inverse[:, primary]
         )
-        now[st.UNALLOCATED, primary] -= sign * figures.use[instance]
-        now[st.MEMORY_F, primary] -= sign * figures.memory[instance]
-        now[st.VCPUS, primary] += sign * figures.vcpus[instance]
-        now[st.VCPUS_F, primary] += sign * figures.vcpus[instance]
-        now[st.PRIMARIES, primary] += sign
+        now[quantity.UNALLOCATED, primary] -= sign * figures.use[instance]
+        now[quantity.MEMORY_F, primary] -= sign * figures.memory[instance]
+        now[quantity.VCPUS, primary] += sign * figures.vcpus[instance]
+        now[quantity.VCPUS_F, primary] += sign * figures.vcpus[instance]
+        now[quantity.PRIMARIES, primary] += sign
         self._store(instance, primary, sign)
         clashes, location = self.tags.change(instance, primary, secondary, sign)
         self.clashes[primary] += clashes
@@ -212,14 +215,16 @@ class GroupModel:
             self.values[:, secondary] += (
                 sign * figures.as_secondary[kind, instance] * self.inverse[:, secondary]
             )
-            now[st.SECONDARIES, secondary] += sign
+            now[quantity.SECONDARIES, secondary] += sign
             self.reserved[secondary, primary] += sign * figures.reserve[instance]
             self._store(instance, secondary, sign)
 
     def _store(self, instance: int, node: int, sign: int) -> None:
         figures, now = self.figures, self._now
-        now[[st.DISK, st.DISK_F], node] -= sign * figures.disk[instance]
+        now[[quantity.DISK, quantity.DISK_F], node] -= sign * figures.disk[instance]
         if self.kind[node]:
-            now[[st.SPINDLES, st.SPINDLES_F], node] -= sign * figures.spindles[instance]
+            now[[quantity.SPINDLES, quantity.SPINDLES_F], node] -= sign * figures.spindles[instance]
         else:
-            now[[st.SPINDLE_USE, st.SPINDLE_USE_F], node] += sign * figures.share[instance]
+            now[[quantity.SPINDLE_USE, quantity.SPINDLE_USE_F], node] += (
+                sign * figures.share[instance]
+            )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.balancing.group_model import GroupModel
     from ganeti_steward.allocators.balancing.preferences import Preferences
     from ganeti_steward.allocators.rules.move_kinds import MoveKind
-    from ganeti_steward.allocators.state.state import Ints, Mask
+    from ganeti_steward.allocators.state.arrays import Ints, Mask
     from ganeti_steward.core.model.requests import Balance
 
 

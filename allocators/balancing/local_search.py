@@ -17,7 +17,7 @@ from ganeti_steward.allocators.score.tolerance import TOLERANCE
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.balancing.single_moves import Best, SingleMoves
-    from ganeti_steward.allocators.state.state import Floats, Ints, Mask
+    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
 
 #: How much of a gain the largest disk costs when the next move is chosen.
 _SMALLER: Final = 0.01

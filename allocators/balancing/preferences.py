@@ -15,7 +15,7 @@ from ganeti_steward.allocators.score.score import TAGS_WEIGHT
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.balancing.group_model import GroupModel
-    from ganeti_steward.allocators.state.state import Floats, Ints, Mask
+    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
 
 
 class SitePreferences(NamedTuple):

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from ganeti_steward.allocators.rules.candidates import Terms
     from ganeti_steward.allocators.rules.move_kinds import MoveKind
-    from ganeti_steward.allocators.state.state import Mask, NodePair, Resident, State
+    from ganeti_steward.allocators.state.arrays import Mask, NodePair
+    from ganeti_steward.allocators.state.state import Resident, State
     from ganeti_steward.core.model.opcodes import Job
 
 

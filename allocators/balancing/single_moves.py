@@ -23,7 +23,7 @@ from ganeti_steward.allocators.rules.move_kinds import DRBD_MOVES, FAILOVER
 if TYPE_CHECKING:
     from ganeti_steward.allocators.balancing.group_model import GroupModel
     from ganeti_steward.allocators.balancing.preferences import SitePreferences
-    from ganeti_steward.allocators.state.state import Floats, Ints
+    from ganeti_steward.allocators.state.arrays import Floats, Ints
     from ganeti_steward.core.model.requests import Balance
 
 #: Candidates evaluated at once; small enough for their figures to stay in the cache.

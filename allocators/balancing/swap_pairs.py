@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ganeti_steward.allocators.balancing.group_model import GroupModel
-    from ganeti_steward.allocators.state.state import Ints, Mask
+    from ganeti_steward.allocators.state.arrays import Ints, Mask
 
     Rough = NDArray[np.float32]
 

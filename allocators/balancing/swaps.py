@@ -16,7 +16,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.balancing.single_moves import SingleMoves
-    from ganeti_steward.allocators.state.state import Floats, Ints, Mask
+    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
 
 SECONDARIES, PRIMARIES, CROSSWISE = range(3)
 

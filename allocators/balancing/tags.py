@@ -11,7 +11,8 @@ from ganeti_steward.allocators.score.score import Scorer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, Resident, State
+    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
+    from ganeti_steward.allocators.state.state import Resident, State
 
 
 class Tags:

@@ -29,8 +29,9 @@ from ganeti_steward.core.model.cluster import ALLOC_POLICIES
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Terms
     from ganeti_steward.allocators.score.global_n1 import CapacityTest
+    from ganeti_steward.allocators.state.arrays import Mask, NodePair
     from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.state import Mask, NodePair, State
+    from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context
     from ganeti_steward.core.model.requests import Allocate, Capacity

@@ -14,15 +14,16 @@ import numpy as np
 
 from ganeti_steward.allocators.rules.candidates import entry_checks, policy_check
 from ganeti_steward.allocators.rules.checks import first_failing
-from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.amounts import MANY, times_with_rest, times_within
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Terms
     from ganeti_steward.allocators.rules.checks import Check
+    from ganeti_steward.allocators.state.arrays import Ints, Mask, NodePair
     from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.state import Ints, Mask, NodePair, State
+    from ganeti_steward.allocators.state.state import State
 
 
 #: Types of the attributes that `Headroom.change` and its like change in place.
@@ -59,13 +60,13 @@ class Headroom:
         """nodes: copies as primary"""
         self.taken: Ints = np.zeros(frame.size, np.int64)
         """nodes: copies in either role"""
-        self.free: Ints = now[st.UNALLOCATED].copy()
+        self.free: Ints = now[quantity.UNALLOCATED].copy()
         """nodes: MiB of unallocated memory"""
-        self._free_f: Ints = now[st.MEMORY_F].copy()
-        self.reserved: Ints = now[st.RESERVED].copy()
+        self._free_f: Ints = now[quantity.MEMORY_F].copy()
+        self.reserved: Ints = now[quantity.RESERVED].copy()
         """nodes: MiB of N+1 reserve"""
-        self._own_reserve: Ints = now[st.RESERVED].copy()
-        self._fails: Mask = now[st.FAILS] > 0
+        self._own_reserve: Ints = now[quantity.RESERVED].copy()
+        self._fails: Mask = now[quantity.FAILS] > 0
         self.kept: Ints = _kept(state) if paired else np.zeros((0, 0), np.int64)
         """primaries x secondaries: MiB kept free; empty where no secondary is needed"""
         self._barred: Mask = np.zeros(frame.size, np.bool_)
@@ -205,9 +206,9 @@ def _slots(state: State, demand: Demand, *, forced: bool) -> Ints:
     slots = np.full(frame.size, MANY, np.int64)
     if not demand.instance.local:
         return slots
-    rows = [(st.DISK_F, st.SPINDLES_F, st.SPINDLE_USE_F, True)]
+    rows = [(quantity.DISK_F, quantity.SPINDLES_F, quantity.SPINDLE_USE_F, True)]
     if not demand.instance.forthcoming:
-        rows.append((st.DISK, st.SPINDLES, st.SPINDLE_USE, False))
+        rows.append((quantity.DISK, quantity.SPINDLES, quantity.SPINDLE_USE, False))
     for disk, dedicated, shared, soft in rows:
         if soft and forced:
             continue
@@ -228,11 +229,13 @@ def _primary_slots(state: State, demand: Demand, *, forced: bool) -> Ints:
     primary_slots = np.full(frame.size, MANY, np.int64)
     forthcoming = demand.instance.forthcoming
     if not forthcoming:
-        primary_slots = times_with_rest(now[st.UNALLOCATED], demand.use)
+        primary_slots = times_with_rest(now[quantity.UNALLOCATED], demand.use)
     if forced:
         return primary_slots
-    primary_slots = np.minimum(primary_slots, times_with_rest(now[st.MEMORY_F], demand.memory))
-    for row in (st.VCPUS_F,) if forthcoming else (st.VCPUS, st.VCPUS_F):
+    primary_slots = np.minimum(
+        primary_slots, times_with_rest(now[quantity.MEMORY_F], demand.memory)
+    )
+    for row in (quantity.VCPUS_F,) if forthcoming else (quantity.VCPUS, quantity.VCPUS_F):
         primary_slots = np.minimum(
             primary_slots, times_within(now[row], frame.vcpu_limit, demand.vcpus)
         )

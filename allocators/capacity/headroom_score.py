@@ -22,14 +22,15 @@ from ganeti_steward.allocators.score.score import (
     merged_rows,
     shares,
 )
-from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state import quantity
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.capacity.headroom import Headroom
     from ganeti_steward.allocators.rules.candidates import Terms
+    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask, NodePair
     from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, NodePair, State
+    from ganeti_steward.allocators.state.state import State
 
 
 class HeadroomScore:
@@ -114,7 +115,7 @@ class HeadroomScore:
 
 def _steps(state: State, after: Ints) -> Ints:
     """The figures after one copy, without those that follow from others."""
-    after[[st.RESERVED, st.FAILS]] = state.now[[st.RESERVED, st.FAILS]]
+    after[[quantity.RESERVED, quantity.FAILS]] = state.now[[quantity.RESERVED, quantity.FAILS]]
     return after
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.capacity.headroom import Headroom
-    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, NodePair
+    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask, NodePair
 
 #: How many places are tried at most in making room for two copies in place of one.
 _EFFORT: Final = 6_000

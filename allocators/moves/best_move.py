@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.score.global_n1 import CapacityTest
     from ganeti_steward.allocators.score.ranked_places import RankedPlace
     from ganeti_steward.allocators.score.score import Scorer
-    from ganeti_steward.allocators.state.state import Mask, NodePair, Resident, State
+    from ganeti_steward.allocators.state.arrays import Mask, NodePair
+    from ganeti_steward.allocators.state.state import Resident, State
 
 #: Effort of a capacity test; trying one kind of move counts 1.
 _TEST: Final = 20

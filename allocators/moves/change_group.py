@@ -24,7 +24,8 @@ from ganeti_steward.core.model.cluster import NOT_MIRRORED
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.state import Frame, Resident, State
+    from ganeti_steward.allocators.state.frame import Frame
+    from ganeti_steward.allocators.state.state import Resident, State
     from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context

@@ -22,7 +22,8 @@ from ganeti_steward.core.model.cluster import NOT_MIRRORED
 from ganeti_steward.core.model.requests import PRIMARY_ONLY, SECONDARY_ONLY
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.state.state import Mask, Resident, State
+    from ganeti_steward.allocators.state.arrays import Mask
+    from ganeti_steward.allocators.state.state import Resident, State
     from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ganeti_steward.allocators.rules.checks import FAILURES
-from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state import quantity
 from ganeti_steward.core.model.site_rules import SECONDARY
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.placement.placing import GroupTrial, Placement
     from ganeti_steward.allocators.rules.candidates import Verdicts
+    from ganeti_steward.allocators.state.arrays import Mask
     from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.state import Frame, Mask, State
+    from ganeti_steward.allocators.state.frame import Frame
+    from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.cluster import Instance
 
 
@@ -167,8 +169,8 @@ def _largest(state: State, demand: Demand, members: Mask, verdicts: Verdicts) ->
     """For lack of memory or disk: the most that one of these nodes has, and what is needed."""
     now, details = state.now, {}
     for rule, row, need in (
-        ("memory", st.UNALLOCATED, demand.memory),
-        ("disk", st.DISK, demand.disk),
+        ("memory", quantity.UNALLOCATED, demand.memory),
+        ("disk", quantity.DISK, demand.disk),
     ):
         lacking = [1 + at for at, check in enumerate(verdicts.checks) if check.rule == rule]
         nodes = members & np.isin(verdicts.verdict, lacking)

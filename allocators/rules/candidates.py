@@ -18,8 +18,10 @@ from ganeti_steward.allocators.rules.checks import (
 from ganeti_steward.core.model.site_rules import PRIMARY, ROLES, SECONDARY, NoPlace
 
 if TYPE_CHECKING:
+    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
     from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.state import Floats, Frame, Ints, Mask, State
+    from ganeti_steward.allocators.state.frame import Frame
+    from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.cluster import Instance
     from ganeti_steward.core.model.site_rules import SiteRules
 

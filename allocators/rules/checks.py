@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state import quantity
 
 if TYPE_CHECKING:
+    from ganeti_steward.allocators.state.arrays import Ints, Mask
     from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.state import Ints, Mask, State
+    from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.cluster import Instance, MinMax, Policy, Spec
 
 #: hail's failure classes, in the order in which it counts them.
@@ -69,7 +70,7 @@ def primary_checks(state: State, demand: Demand, after: Ints) -> list[Check]:
             _unallocated_check(state, demand, after),
             *_storage_checks(state, demand, after, ""),
             _primary_n1_check(state, demand, after),
-            _vcpu_check(state, demand, after, st.VCPUS, ""),
+            _vcpu_check(state, demand, after, quantity.VCPUS, ""),
         ]
         if demand.exclusion:
             checks.append(_tag_check(state, demand))
@@ -77,7 +78,7 @@ def primary_checks(state: State, demand: Demand, after: Ints) -> list[Check]:
         *checks,
         _total_memory_check(state, demand, after),
         *_storage_checks(state, demand, after, _WITH_FORTHCOMING),
-        _vcpu_check(state, demand, after, st.VCPUS_F, _WITH_FORTHCOMING),
+        _vcpu_check(state, demand, after, quantity.VCPUS_F, _WITH_FORTHCOMING),
     ]
 
 
@@ -95,14 +96,14 @@ def secondary_checks(
         storage = _storage_checks(state, demand, after, "")
         checks = [
             *(storage[1:] if ignore_disk else storage),
-            _takeover_check(state, demand, st.UNALLOCATED, "unallocated"),
+            _takeover_check(state, demand, quantity.UNALLOCATED, "unallocated"),
             _secondary_n1_check(state, after),
         ]
     return [
         *checks,
         *_storage_checks(state, demand, after, _WITH_FORTHCOMING),
         _takeover_check(
-            state, demand, st.MEMORY_F, "free with stopped and forthcoming instances counted"
+            state, demand, quantity.MEMORY_F, "free with stopped and forthcoming instances counted"
         ),
     ]
 
@@ -113,9 +114,9 @@ def _unallocated_check(state: State, demand: Demand, after: Ints) -> Check:
         "memory",
         "FailMem",
         True,
-        after[st.UNALLOCATED] <= 0,
+        after[quantity.UNALLOCATED] <= 0,
         lambda i: (
-            f"needs {demand.use} MiB and 1 to spare, {now[st.UNALLOCATED, i]} MiB unallocated"
+            f"needs {demand.use} MiB and 1 to spare, {now[quantity.UNALLOCATED, i]} MiB unallocated"
         ),
     )
 
@@ -126,9 +127,9 @@ def _total_memory_check(state: State, demand: Demand, after: Ints) -> Check:
         "memory",
         "FailMem",
         False,
-        after[st.MEMORY_F] <= 0,
+        after[quantity.MEMORY_F] <= 0,
         lambda i: (
-            f"needs {demand.memory} MiB and 1 to spare, {now[st.MEMORY_F, i]} MiB free "
+            f"needs {demand.memory} MiB and 1 to spare, {now[quantity.MEMORY_F, i]} MiB free "
             "with stopped and forthcoming instances counted"
         ),
     )
@@ -140,11 +141,11 @@ def _primary_n1_check(state: State, demand: Demand, after: Ints) -> Check:
         "N+1",
         "FailMem",
         False,
-        st.newly_fails(now[st.FAILS], after[st.FAILS]),
+        quantity.newly_fails(now[quantity.FAILS], after[quantity.FAILS]),
         lambda i: (
             f"needs {demand.use} MiB, "
-            f"{now[st.UNALLOCATED, i] - now[st.RESERVED, i]} MiB unallocated after "
-            f"the N+1 reserve of {now[st.RESERVED, i]} MiB"
+            f"{now[quantity.UNALLOCATED, i] - now[quantity.RESERVED, i]} MiB unallocated after "
+            f"the N+1 reserve of {now[quantity.RESERVED, i]} MiB"
         ),
     )
 
@@ -155,10 +156,10 @@ def _secondary_n1_check(state: State, after: Ints) -> Check:
         "N+1",
         "FailMem",
         False,
-        st.newly_fails(now[st.FAILS], after[st.FAILS]),
+        quantity.newly_fails(now[quantity.FAILS], after[quantity.FAILS]),
         lambda i: (
-            f"would have to keep {after[st.RESERVED, i]} MiB free for N+1, "
-            f"{now[st.UNALLOCATED, i]} MiB unallocated"
+            f"would have to keep {after[quantity.RESERVED, i]} MiB free for N+1, "
+            f"{now[quantity.UNALLOCATED, i]} MiB unallocated"
         ),
     )
 
@@ -187,9 +188,9 @@ def _storage_checks(state: State, demand: Demand, after: Ints, suffix: str) -> l
     frame, now = state.frame, state.now
     hard = not suffix
     disk, dedicated, shared = (
-        (st.DISK_F, st.SPINDLES_F, st.SPINDLE_USE_F)
+        (quantity.DISK_F, quantity.SPINDLES_F, quantity.SPINDLE_USE_F)
         if suffix
-        else (st.DISK, st.SPINDLES, st.SPINDLE_USE)
+        else (quantity.DISK, quantity.SPINDLES, quantity.SPINDLE_USE)
     )
     wanted = "an unknown number of" if demand.spindles < 0 else str(demand.spindles)
     return [

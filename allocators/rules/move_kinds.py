@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ganeti_steward.core.model.opcodes import Job, failover, migrate, replace_secondary
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.state.state import NodePair
+    from ganeti_steward.allocators.state.arrays import NodePair
     from ganeti_steward.core.model.cluster import Instance
 
 

@@ -17,7 +17,7 @@ from ganeti_steward.allocators.rules.checks import (
     secondary_checks,
 )
 from ganeti_steward.allocators.rules.n1_pairs import n1_checks_by_primary, n1_pair_checks
-from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state import quantity
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from ganeti_steward.allocators.rules.candidates import Terms
     from ganeti_steward.allocators.rules.move_kinds import MoveKind
-    from ganeti_steward.allocators.state.state import Ints, Mask, Resident, State
+    from ganeti_steward.allocators.state.arrays import Ints, Mask
+    from ganeti_steward.allocators.state.state import Resident, State
 
 
 class MoveVerdicts(NamedTuple):
@@ -257,7 +258,7 @@ class MoveRules:
         touched = self.left
         if not self._demand.instance.forthcoming:
             now = touched.now.copy()
-            now[st.FAILS] = now[st.UNALLOCATED] <= now[st.RESERVED]
+            now[quantity.FAILS] = now[quantity.UNALLOCATED] <= now[quantity.RESERVED]
             touched = touched._replace(now=now)
         return primary_checks(touched, self._demand, self._after_primary)
 

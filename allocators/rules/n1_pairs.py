@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ganeti_steward.allocators.rules.checks import Check
-from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state import quantity
 
 if TYPE_CHECKING:
+    from ganeti_steward.allocators.state.arrays import Ints
     from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.state import Ints, State
+    from ganeti_steward.allocators.state.state import State
 
 
 def n1_pair_checks(state: State, demand: Demand, primary: int) -> list[Check]:
@@ -44,7 +45,7 @@ def _checks(
         return []
     after = state.after_secondary(demand, kept, secondaries)
     failing = np.zeros(state.frame.size, np.bool_)
-    fails = st.newly_fails(state.now[st.FAILS, secondaries], after[st.FAILS])
+    fails = quantity.newly_fails(state.now[quantity.FAILS, secondaries], after[quantity.FAILS])
     failing[nodes] = fails
     if not fails.any():
         return []
@@ -55,8 +56,8 @@ def _text(nodes: Ints, after: Ints) -> Callable[[int], str]:
     def text(node: int) -> str:
         at = int(np.flatnonzero(nodes == node)[0])
         return (
-            f"would have to keep {after[st.RESERVED, at]} MiB free for N+1, "
-            f"{after[st.UNALLOCATED, at]} MiB unallocated"
+            f"would have to keep {after[quantity.RESERVED, at]} MiB free for N+1, "
+            f"{after[quantity.UNALLOCATED, at]} MiB unallocated"
         )
 
     return text

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ganeti_steward.allocators.score.ranked_places import RankedPlace
-from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.amounts import MANY, times_with_rest
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Verdicts
+    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
     from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.state import Floats, Frame, Ints, Mask, State
+    from ganeti_steward.allocators.state.frame import Frame
+    from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.cluster import Spec
 
 #: How many secondaries of each primary are remembered.
@@ -49,7 +51,7 @@ class DedicatedPlaces:
         nodes = [np.flatnonzero(role.fits & members) for role in verdicts]
         before = _room(state.frame, state.now, specs)
         losses = [
-            np.vstack([before - _room(state.frame, role.after, specs), role.after[st.DISK]])
+            np.vstack([before - _room(state.frame, role.after, specs), role.after[quantity.DISK]])
             for role in verdicts
         ]
         self._places: list[tuple[tuple[int, ...], int, int]] = []
@@ -74,7 +76,9 @@ class DedicatedPlaces:
                 after = state.after_secondary(self._demand, kept, second)
                 lost = lost.copy()
                 lost[:-1] = before[:, second] - _room(state.frame, after, self._specs, second)
-                fits &= ~st.newly_fails(state.now[st.FAILS, second], after[st.FAILS])
+                fits &= ~quantity.newly_fails(
+                    state.now[quantity.FAILS, second], after[quantity.FAILS]
+                )
             total = (losses[0][:, primary, None] + lost)[:, fits]
             mine = second[fits]
             self.count += len(mine)
@@ -98,16 +102,16 @@ def _room(frame: Frame, now: Ints, specs: list[Spec], nodes: Ints | slice = slic
 
 
 def _times(frame: Frame, now: Ints, spec: Spec, nodes: Ints | slice) -> Ints:
-    free = now[st.UNALLOCATED] - np.where(now[st.FAILS] > 0, 0, now[st.RESERVED])
+    free = now[quantity.UNALLOCATED] - np.where(now[quantity.FAILS] > 0, 0, now[quantity.RESERVED])
     times = np.minimum(
-        times_with_rest(free, spec.memory), times_with_rest(now[st.MEMORY_F], spec.memory)
+        times_with_rest(free, spec.memory), times_with_rest(now[quantity.MEMORY_F], spec.memory)
     )
-    for row in (st.DISK, st.DISK_F):
+    for row in (quantity.DISK, quantity.DISK_F):
         times = np.minimum(times, times_with_rest(now[row], spec.disk))
-    for row in (st.VCPUS, st.VCPUS_F):
+    for row in (quantity.VCPUS, quantity.VCPUS_F):
         times = np.minimum(times, _under_ratio(frame, now[row], spec.vcpus, nodes))
-    shared = now[st.SPINDLE_USE] > frame.spindle_limit[nodes]
-    blocked = shared | (now[st.SPINDLES] < 0) | (now[st.SPINDLES_F] < 0)
+    shared = now[quantity.SPINDLE_USE] > frame.spindle_limit[nodes]
+    blocked = shared | (now[quantity.SPINDLES] < 0) | (now[quantity.SPINDLES_F] < 0)
     return np.where(blocked, 0, times)
 
 

@@ -14,12 +14,13 @@ import numpy as np
 
 from ganeti_steward.allocators.score.ranked_places import PairPlaces, SinglePlaces
 from ganeti_steward.allocators.score.score import Scorer
-from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state import quantity
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Terms, Verdicts
+    from ganeti_steward.allocators.state.arrays import Ints, Mask
     from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.state import Ints, Mask, State
+    from ganeti_steward.allocators.state.state import State
 
 
 class FinalScore:
@@ -29,13 +30,15 @@ class FinalScore:
         """``start``: the state as it was read."""
         nodes = start.frame.cluster.nodes
         free = np.fromiter((node.free_memory for node in nodes), np.int64, len(nodes))
-        self._spare: Ints = free - start.now[st.UNALLOCATED]
+        self._spare: Ints = free - start.now[quantity.UNALLOCATED]
         """free memory that the records do not know of, MiB"""
 
     def columns(self, after: Ints, nodes: Ints | slice = slice(None)) -> Ints:
         """The columns of these nodes with the N+1 flag as it will be read."""
         final = after.copy()
-        final[st.FAILS] = after[st.UNALLOCATED] + self._spare[nodes] < after[st.RESERVED]
+        final[quantity.FAILS] = (
+            after[quantity.UNALLOCATED] + self._spare[nodes] < after[quantity.RESERVED]
+        )
         return final
 
     def scorer(self, state: State, scope: Mask) -> Scorer:
@@ -88,7 +91,9 @@ class FinalPairPlaces(PairPlaces):
 
     def _n1_pair_columns(self, secondary: Ints, kept: Ints) -> tuple[Ints, Mask]:
         after = self._legal.after_secondary(self._demand, kept, secondary)
-        refused = st.newly_fails(self._legal.now[st.FAILS, secondary], after[st.FAILS])
+        refused = quantity.newly_fails(
+            self._legal.now[quantity.FAILS, secondary], after[quantity.FAILS]
+        )
         return self._final_score.columns(after, secondary), refused
 
     def score_of(self, primary: int, secondary: int) -> float:

@@ -20,13 +20,14 @@ from ganeti_steward.allocators.rules.checks import (
     secondary_checks,
 )
 from ganeti_steward.allocators.score.score import Scorer
-from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state import quantity
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.score.ranked_places import RankedPlace
+    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
     from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, Resident, State
+    from ganeti_steward.allocators.state.state import Resident, State
 
 #: Templates that move to another node; the rest but drbd is recreated there.
 MOVABLE: Final = frozenset({"diskless", "sharedfile", "rbd", "ext", "gluster"})
@@ -139,9 +140,9 @@ def _certain_failovers(state: State) -> Mask:
     """Nodes whose drbd instances can certainly all fail over."""
     frame, now, peers = state.frame, state.now, state.peers
     secondary, primary = np.divmod(peers.key, frame.size)
-    good = now[st.UNALLOCATED, secondary] > peers.running
-    good &= (now[st.DISK, secondary] > 0) & ~frame.exclusive[secondary]
-    good &= ((now[st.DISK, primary] > 0) | ~frame.usable[primary]) & ~frame.exclusive[primary]
+    good = now[quantity.UNALLOCATED, secondary] > peers.running
+    good &= (now[quantity.DISK, secondary] > 0) & ~frame.exclusive[secondary]
+    good &= ((now[quantity.DISK, primary] > 0) | ~frame.usable[primary]) & ~frame.exclusive[primary]
     if any(frame.migration):
         for pair in np.flatnonzero(good).tolist():
             source, target = frame.migration[primary[pair]], frame.accepted[secondary[pair]]
@@ -166,9 +167,9 @@ def _certain_moves(state: State, source: Ints, rests: list[_Rest]) -> Mask:
     row = np.full(frame.size, -1)
     row[source] = np.arange(len(source))
     mine = row[primary] >= 0
-    memory = np.repeat(now[[st.UNALLOCATED]], len(source), axis=0)
+    memory = np.repeat(now[[quantity.UNALLOCATED]], len(source), axis=0)
     memory[row[primary[mine]], secondary[mine]] -= state.peers.running[mine]
-    disk = now[st.DISK]
+    disk = now[quantity.DISK]
     figures = np.array([rest[:4] for rest in rests], np.int64)
     use, use_sum, largest, disk_sum = figures.T[:, :, None]
     mates = (frame.group[source, None] == frame.group) & (source[:, None] != np.arange(frame.size))

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
-from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state import quantity
 from ganeti_steward.core.model.explanation import GroupHealth
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.state.state import Mask, State
+    from ganeti_steward.allocators.state.arrays import Mask
+    from ganeti_steward.allocators.state.state import State
 
 
 def group_health(state: State, nodes: Mask, *, capacity: bool = True) -> GroupHealth:
@@ -32,8 +33,8 @@ def group_health(state: State, nodes: Mask, *, capacity: bool = True) -> GroupHe
         r.demand.instance.name for r in residents if r.secondary >= 0 and unusable[r.secondary]
     )
     return GroupHealth(
-        n1_nodes=named(frame.usable & (now[st.FAILS] > 0)),
-        clashing=named(now[st.CLASHES] > 0),
+        n1_nodes=named(frame.usable & (now[quantity.FAILS] > 0)),
+        clashing=named(now[quantity.CLASHES] > 0),
         primaries=tuple(primaries),
         secondaries=tuple(secondaries),
         stuck=_stuck(state, nodes) if capacity else None,

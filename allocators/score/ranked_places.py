@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ganeti_steward.allocators.score.score import LOCATION_WEIGHT
-from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state import quantity
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Terms, Verdicts
     from ganeti_steward.allocators.score.score import Scorer
+    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask, NodePair
     from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.state import Floats, Ints, Mask, NodePair
 
 
 class RankedPlace(NamedTuple):
@@ -118,7 +118,9 @@ class PairPlaces:
         """The columns of secondaries that keep memory already, and which that rules out."""
         state = self._scorer.state
         after = state.after_secondary(self._demand, kept, secondary)
-        return after, st.newly_fails(state.now[st.FAILS, secondary], after[st.FAILS])
+        return after, quantity.newly_fails(
+            state.now[quantity.FAILS, secondary], after[quantity.FAILS]
+        )
 
     def _rows(self, start: int, stop: int) -> Floats:
         """The scores of some primaries with every secondary; infinite where illegal."""

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.demand import LOAD_UNIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
     from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.state import Floats, Frame, Ints, Mask, State
+    from ganeti_steward.allocators.state.frame import Frame
+    from ganeti_steward.allocators.state.state import State
 
 # Rows of `shares`: components measured as standard deviation over the online nodes.  Those that
 # end in _F count forthcoming instances, too.
@@ -83,20 +85,20 @@ def shares(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats
     exclusive, no_disk = frame.exclusive[nodes], frame.no_disk[nodes]
     limit = frame.spindle_share[nodes]
     values = np.empty((len(SPREADS), now.shape[1]))
-    values[FREE_MEM] = now[st.UNALLOCATED] / memory
-    values[FREE_DISK] = np.where(exclusive, now[st.SPINDLES], now[st.DISK]) / disk
+    values[FREE_MEM] = now[quantity.UNALLOCATED] / memory
+    values[FREE_DISK] = np.where(exclusive, now[quantity.SPINDLES], now[quantity.DISK]) / disk
     values[FREE_DISK, no_disk] = 1.0
-    values[RESERVED_MEM] = now[st.RESERVED] / memory
-    values[VCPU_RATIO] = now[st.VCPUS] / cpus
-    values[CPU_LOAD] = now[st.CPU_LOAD] / LOAD_UNIT
-    values[PRIMARIES] = now[st.PRIMARIES]
-    values[INSTANCES] = now[st.PRIMARIES] + now[st.SECONDARIES]
-    values[SPINDLES] = now[st.SPINDLE_USE] / limit
-    values[FREE_MEM_F] = now[st.MEMORY_F] / memory
-    values[FREE_DISK_F] = np.where(exclusive, now[st.SPINDLES_F], now[st.DISK_F]) / disk
+    values[RESERVED_MEM] = now[quantity.RESERVED] / memory
+    values[VCPU_RATIO] = now[quantity.VCPUS] / cpus
+    values[CPU_LOAD] = now[quantity.CPU_LOAD] / LOAD_UNIT
+    values[PRIMARIES] = now[quantity.PRIMARIES]
+    values[INSTANCES] = now[quantity.PRIMARIES] + now[quantity.SECONDARIES]
+    values[SPINDLES] = now[quantity.SPINDLE_USE] / limit
+    values[FREE_MEM_F] = now[quantity.MEMORY_F] / memory
+    values[FREE_DISK_F] = np.where(exclusive, now[quantity.SPINDLES_F], now[quantity.DISK_F]) / disk
     values[FREE_DISK_F, no_disk] = 1.0
-    values[VCPU_RATIO_F] = now[st.VCPUS_F] / cpus
-    values[SPINDLES_F] = now[st.SPINDLE_USE_F] / limit
+    values[VCPU_RATIO_F] = now[quantity.VCPUS_F] / cpus
+    values[SPINDLES_F] = now[quantity.SPINDLE_USE_F] / limit
     return values
 
 
@@ -133,11 +135,11 @@ def tag_components(clashes: Floats | Ints, location: Floats | Ints) -> Floats:
 def counts(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats:
     """nodes: the sum components of these nodes, weighted; ``now`` has these nodes only."""
     return sum_components(
-        now[st.PRIMARIES],
-        now[st.SECONDARIES],
-        now[st.FAILS],
-        now[st.RESERVED] / frame.memory[nodes],
-        tag_components(now[st.CLASHES], now[st.LOCATION]),
+        now[quantity.PRIMARIES],
+        now[quantity.SECONDARIES],
+        now[quantity.FAILS],
+        now[quantity.RESERVED] / frame.memory[nodes],
+        tag_components(now[quantity.CLASHES], now[quantity.LOCATION]),
         frame.usable[nodes],
     )
 
@@ -248,16 +250,17 @@ class Scorer:
         """The 20 components by name, weighted; their sum is the score."""
         now, online = self.state.now, self._online
         offline = self.nodes & ~self.state.frame.usable
-        both = now[st.PRIMARIES] + now[st.SECONDARIES]
+        both = now[quantity.PRIMARIES] + now[quantity.SECONDARIES]
         found = {
-            "n1_cnt": N1_WEIGHT * float((now[st.FAILS] * both)[online].sum()),
+            "n1_cnt": N1_WEIGHT * float((now[quantity.FAILS] * both)[online].sum()),
             "offline_all_cnt": OFFLINE_WEIGHT * float(both[offline].sum()),
-            "offline_pri_cnt": OFFLINE_PRIMARY_WEIGHT * float(now[st.PRIMARIES, offline].sum()),
-            "pri_tags_score": TAGS_WEIGHT * float(now[st.CLASHES, online].sum()),
-            "location_score": LOCATION_WEIGHT * float(now[st.LOCATION, online].sum()),
+            "offline_pri_cnt": OFFLINE_PRIMARY_WEIGHT
+            * float(now[quantity.PRIMARIES, offline].sum()),
+            "pri_tags_score": TAGS_WEIGHT * float(now[quantity.CLASHES, online].sum()),
+            "location_score": LOCATION_WEIGHT * float(now[quantity.LOCATION, online].sum()),
             "location_exclusion_score": self.paired_tags(),
             "reserved_mem_rtotal": RESERVED_TOTAL_WEIGHT
-            * float((now[st.RESERVED] / self.state.frame.memory)[online].sum()),
+            * float((now[quantity.RESERVED] / self.state.frame.memory)[online].sum()),
         }
         spread = np.sqrt(np.maximum(self._variance[:, 0], 0.0))
         for (names, weight), value in zip(SPREADS, spread.tolist(), strict=True):

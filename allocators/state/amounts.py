@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.state.state import Floats, Ints
+    from ganeti_steward.allocators.state.arrays import Floats, Ints
 
 #: How many instances fit by a resource that they do not need.
 MANY: Final = 2**31

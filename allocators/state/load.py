@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.demand import LOAD_UNIT, Demand, TagRules
+from ganeti_steward.allocators.state.frame import Frame
+from ganeti_steward.allocators.state.peers import Peers
+from ganeti_steward.allocators.state.state import Resident, State
+from ganeti_steward.allocators.state.tag_counts import TagCounts
 from ganeti_steward.core.model.cluster import LOCAL_STORAGE
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.state.state import Floats, Ints, Mask
+    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
     from ganeti_steward.core.model.cluster import Cluster, Node
 
 _Item = TypeVar("_Item")
 
 
-def load(cluster: Cluster, template: str | None, kvm_memory: int) -> st.State:
+def load(cluster: Cluster, template: str | None, kvm_memory: int) -> State:
     """The state of a cluster as it is.
 
     ``template``: the disk template the message's disk figures are about, None when the
@@ -35,7 +39,7 @@ def load(cluster: Cluster, template: str | None, kvm_memory: int) -> st.State:
     known = disk_figures_known(cluster, demands, primary, secondary, template)
     frame = _frame(cluster, rules, known)
     peers = _peers(demands, primary, secondary, frame.size)
-    state = st.State(
+    state = State(
         frame=frame,
         now=_matrix(frame, _Sums(demands, primary, secondary, frame.size), peers, kvm_memory),
         peers=peers,
@@ -82,7 +86,7 @@ def _finite(values: Floats) -> Floats:
     return np.where(values == 0, np.inf, values)
 
 
-def _frame(cluster: Cluster, rules: TagRules, disk_known: bool) -> st.Frame:
+def _frame(cluster: Cluster, rules: TagRules, disk_known: bool) -> Frame:
     nodes = cluster.nodes
     group = _ints(nodes, lambda node: cluster.group_index[node.group])
     policies = [cluster.groups[i].policy for i in group]
@@ -95,7 +99,7 @@ def _frame(cluster: Cluster, rules: TagRules, disk_known: bool) -> st.Frame:
     locations = [_carried(node, rules.location) for node in nodes]
     names = tuple(sorted(frozenset[str]().union(*locations)))
     cpus = _floats(node.total_cpus for node in nodes)
-    return st.Frame(
+    return Frame(
         cluster=cluster,
         tag_rules=rules,
         group=group,
@@ -150,12 +154,12 @@ def _mask(values: Iterable[bool]) -> Mask:
     return np.fromiter(values, np.bool_)
 
 
-def _peers(demands: Sequence[Demand], primary: Ints, secondary: Ints, size: int) -> st.Peers:
+def _peers(demands: Sequence[Demand], primary: Ints, secondary: Ints, size: int) -> Peers:
     pair = (secondary >= 0) & ~_forthcoming(demands)
     key, which = np.unique(secondary[pair] * size + primary[pair], return_inverse=True)
     reserved = _ints(demands, lambda g: g.reserve)[pair]
     running = _ints(demands, lambda g: g.use if g.drbd else 0)[pair]
-    return st.Peers(
+    return Peers(
         size,
         key,
         np.bincount(which, reserved, len(key)).astype(np.int64),
@@ -198,9 +202,9 @@ class _Sums:
         return self.on_primary(amount, which) + self.on_secondary(amount, which)
 
 
-def _matrix(frame: st.Frame, sums: _Sums, peers: st.Peers, kvm_memory: int) -> Ints:
+def _matrix(frame: Frame, sums: _Sums, peers: Peers, kvm_memory: int) -> Ints:
     """rows x nodes: the figures as they are read, those by tags left out."""
-    now = np.zeros((st.ROWS, frame.size), np.int64)
+    now = np.zeros((quantity.ROWS, frame.size), np.int64)
     _fill_memory(now, frame, sums, peers, kvm_memory)
     _fill_disk(now, frame, sums)
     _fill_spindles(now, frame, sums)
@@ -208,50 +212,54 @@ def _matrix(frame: st.Frame, sums: _Sums, peers: st.Peers, kvm_memory: int) -> I
     return now
 
 
-def _fill_memory(now: Ints, frame: st.Frame, sums: _Sums, peers: st.Peers, kvm_memory: int) -> None:
+def _fill_memory(now: Ints, frame: Frame, sums: _Sums, peers: Peers, kvm_memory: int) -> None:
     nodes, use = frame.cluster.nodes, sums.of(lambda d: d.use)
     kvm = kvm_memory > 0 and frame.cluster.hypervisors[:1] == ("kvm",)
     own = np.full(frame.size, kvm_memory) if kvm else _ints(nodes, lambda n: n.reserved_memory)
     free = _ints(nodes, lambda n: n.free_memory)
     used = sums.on_primary(use, sums.every)
     recorded = _ints(nodes, lambda n: int(n.total_memory)) - own - used
-    now[st.UNALLOCATED] = recorded - np.maximum(recorded - free, 0)
-    now[st.RESERVED] = peers.most()
-    now[st.FAILS] = free < now[st.RESERVED]
-    now[st.MEMORY_F] = free - sums.on_primary(sums.of(lambda d: d.memory) - use, sums.every)
+    now[quantity.UNALLOCATED] = recorded - np.maximum(recorded - free, 0)
+    now[quantity.RESERVED] = peers.most()
+    now[quantity.FAILS] = free < now[quantity.RESERVED]
+    now[quantity.MEMORY_F] = free - sums.on_primary(sums.of(lambda d: d.memory) - use, sums.every)
 
 
-def _fill_disk(now: Ints, frame: st.Frame, sums: _Sums) -> None:
+def _fill_disk(now: Ints, frame: Frame, sums: _Sums) -> None:
     nodes, disk = frame.cluster.nodes, sums.of(lambda d: d.disk)
-    now[st.DISK] = _ints(nodes, lambda n: n.free_disk) if frame.disk_known else st.UNKNOWN
-    now[st.DISK_F] = now[st.DISK] - sums.on_both(disk, ~sums.real)
+    now[quantity.DISK] = (
+        _ints(nodes, lambda n: n.free_disk) if frame.disk_known else quantity.UNKNOWN
+    )
+    now[quantity.DISK_F] = now[quantity.DISK] - sums.on_both(disk, ~sums.real)
 
 
-def _fill_spindles(now: Ints, frame: st.Frame, sums: _Sums) -> None:
+def _fill_spindles(now: Ints, frame: Frame, sums: _Sums) -> None:
     nodes, exclusive = frame.cluster.nodes, frame.exclusive
     spindles, share = sums.of(lambda d: d.spindles), sums.of(lambda d: d.spindle_use)
-    now[st.SPINDLES] = _ints(nodes, lambda n: n.free_spindles) if frame.disk_known else st.UNKNOWN
-    now[st.SPINDLES] *= exclusive
+    now[quantity.SPINDLES] = (
+        _ints(nodes, lambda n: n.free_spindles) if frame.disk_known else quantity.UNKNOWN
+    )
+    now[quantity.SPINDLES] *= exclusive
     known = np.maximum(spindles, 0)
-    now[st.SPINDLES_F] = now[st.SPINDLES] - sums.on_both(known, ~sums.real) * exclusive
-    now[st.SPINDLES_F, (sums.on_both(spindles - known, ~sums.real) < 0) & exclusive] = -1
-    now[st.SPINDLE_USE] = sums.on_both(share, sums.real) * ~exclusive
-    now[st.SPINDLE_USE_F] = sums.on_both(share, sums.every) * ~exclusive
+    now[quantity.SPINDLES_F] = now[quantity.SPINDLES] - sums.on_both(known, ~sums.real) * exclusive
+    now[quantity.SPINDLES_F, (sums.on_both(spindles - known, ~sums.real) < 0) & exclusive] = -1
+    now[quantity.SPINDLE_USE] = sums.on_both(share, sums.real) * ~exclusive
+    now[quantity.SPINDLE_USE_F] = sums.on_both(share, sums.every) * ~exclusive
 
 
-def _fill_counts(now: Ints, frame: st.Frame, sums: _Sums) -> None:
+def _fill_counts(now: Ints, frame: Frame, sums: _Sums) -> None:
     nodes, vcpus = frame.cluster.nodes, sums.of(lambda d: d.vcpus)
     one = np.ones_like(vcpus)
     own_cpus = _ints(nodes, lambda n: n.reserved_cpus)
-    now[st.VCPUS] = own_cpus + sums.on_primary(vcpus, sums.real)
-    now[st.VCPUS_F] = own_cpus + sums.on_primary(vcpus, sums.every)
-    now[st.PRIMARIES] = sums.on_primary(one, sums.real)
-    now[st.SECONDARIES] = sums.on_secondary(one, sums.real)
-    now[st.CPU_LOAD] = _ints(nodes, lambda n: round(n.own_load * LOAD_UNIT))
-    now[st.CPU_LOAD] += sums.on_primary(sums.of(lambda d: d.load), sums.real)
+    now[quantity.VCPUS] = own_cpus + sums.on_primary(vcpus, sums.real)
+    now[quantity.VCPUS_F] = own_cpus + sums.on_primary(vcpus, sums.every)
+    now[quantity.PRIMARIES] = sums.on_primary(one, sums.real)
+    now[quantity.SECONDARIES] = sums.on_secondary(one, sums.real)
+    now[quantity.CPU_LOAD] = _ints(nodes, lambda n: round(n.own_load * LOAD_UNIT))
+    now[quantity.CPU_LOAD] += sums.on_primary(sums.of(lambda d: d.load), sums.real)
 
 
-def _tag_counts(demands: Sequence[Demand], primary: Ints) -> st.TagCounts:
+def _tag_counts(demands: Sequence[Demand], primary: Ints) -> TagCounts:
     every: dict[str, dict[int, int]] = {}
     real: dict[str, dict[int, int]] = {}
     for demand, node in zip(demands, primary.tolist(), strict=True):
@@ -259,31 +267,29 @@ def _tag_counts(demands: Sequence[Demand], primary: Ints) -> st.TagCounts:
             for counts in (every, real)[: 1 if demand.instance.forthcoming else 2]:
                 mine = counts.setdefault(tag, {})
                 mine[node] = mine.get(node, 0) + 1
-    return st.TagCounts(every, every if every == real else real)
+    return TagCounts(every, every if every == real else real)
 
 
 def _residents(
     demands: Sequence[Demand], primary: Ints, secondary: Ints
-) -> dict[int, tuple[st.Resident, ...]]:
-    lists: dict[int, list[st.Resident]] = {}
+) -> dict[int, tuple[Resident, ...]]:
+    lists: dict[int, list[Resident]] = {}
     for demand, first, second in zip(demands, primary.tolist(), secondary.tolist(), strict=True):
         if not demand.instance.forthcoming:
-            lists.setdefault(first, []).append(st.Resident(demand, first, second))
+            lists.setdefault(first, []).append(Resident(demand, first, second))
     return {node: tuple(reversed(mine)) for node, mine in lists.items()}
 
 
-def _count_places(
-    state: st.State, demands: Sequence[Demand], primary: Ints, secondary: Ints
-) -> None:
+def _count_places(state: State, demands: Sequence[Demand], primary: Ints, secondary: Ints) -> None:
     """Fill in the rows that depend on tags; they are rare, so they are counted singly."""
     for counts in state.tag_counts.all.values():
         for node, count in counts.items():
-            state.now[st.CLASHES, node] += count - 1
+            state.now[quantity.CLASHES, node] += count - 1
     locations = state.frame.locations
     if locations.shape[1]:
         mine = ~_forthcoming(demands) & (secondary >= 0)
         shared = (locations[primary[mine]] * locations[secondary[mine]]).sum(axis=1)
-        np.add.at(state.now[st.LOCATION], primary[mine], shared)
+        np.add.at(state.now[quantity.LOCATION], primary[mine], shared)
     for demand, node in zip(demands, primary.tolist(), strict=True):
         if demand.desired_locations and not demand.instance.forthcoming:
-            state.now[st.LOCATION, node] += state.frame.missing_locations(demand)[node]
+            state.now[quantity.LOCATION, node] += state.frame.missing_locations(demand)[node]

@@ -1,61 +1,27 @@
-"""The engine's figures of a cluster: one column per node, changed by copying.
+"""One placement of all instances: the figures of every node, changed by copying.
 
-`Frame` holds what no placement changes, `State` what placements change: a matrix of whole
-numbers with one row per quantity (allocation 3.2, 3.6), the memory kept free for each pair
-of primary and secondary, and who lives where.  All formulas that move an instance are the
-four ``after_*`` methods: they give the matrix as it would be if *every* node had been
-changed in that way, so the same code evaluates all candidates and applies one of them.
+`State` holds what placements change: a matrix of whole numbers with one row per `quantity` and
+one column per node, the memory kept free for each pair of nodes, and the instances of each
+node.  What no placement changes is in `frame`.  All formulas that move an instance are the four
+``after_*`` methods: they return the matrix as it would be if *every* node had been changed in
+that way, so the same code evaluates all candidates and applies one of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ganeti_steward.allocators.state.demand import Demand, TagRules
+from ganeti_steward.allocators.state import quantity
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ganeti_steward.core.model.cluster import Cluster
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
-
-NodePair = tuple[int, int]
-"""primary and secondary by index; the secondary is -1 where there is none"""
-
-#: Free space of a node whose disk figures are not known, MiB.
-UNKNOWN: Final = 2**50
-
-# Rows of the matrix.  Those that end in _F count forthcoming instances, too.
-UNALLOCATED: Final = 0  # memory, MiB
-RESERVED: Final = 1  # N+1 reserve, MiB
-FAILS: Final = 2  # N+1 fails: 1 or 0
-DISK: Final = 3  # free, MiB
-SPINDLES: Final = 4  # free dedicated spindles; -1: overdrawn or unknown
-SPINDLE_USE: Final = 5  # shares of the common spindles in use
-VCPUS: Final = 6  # in use
-PRIMARIES: Final = 7  # number of instances
-SECONDARIES: Final = 8  # number of instances
-CLASHES: Final = 9  # instances beyond the first with the same exclusion tag
-LOCATION: Final = 10  # shared location tags and missing desired locations of its primaries
-CPU_LOAD: Final = 11  # in nano-loads
-MEMORY_F: Final = 12  # free with stopped instances counted, too, MiB
-DISK_F: Final = 13
-SPINDLES_F: Final = 14
-SPINDLE_USE_F: Final = 15
-VCPUS_F: Final = 16
-ROWS: Final = 17
-
-
-def newly_fails(before: Ints, after: Ints) -> Mask:
-    """Whether N+1 fails after a change and did not before; the `FAILS` rows of some nodes."""
-    newly: Mask = (after > 0) & (before == 0)
-    return newly
+    from ganeti_steward.allocators.state.arrays import Ints, NodePair
+    from ganeti_steward.allocators.state.demand import Demand
+    from ganeti_steward.allocators.state.frame import Frame
+    from ganeti_steward.allocators.state.peers import Peers
+    from ganeti_steward.allocators.state.tag_counts import TagCounts
 
 
 class Resident(NamedTuple):
@@ -71,182 +37,6 @@ class Resident(NamedTuple):
     def nodes(self) -> NodePair:
         """Both nodes."""
         return self.primary, self.secondary
-
-
-class Peers(NamedTuple):
-    """Memory by pair of secondary and primary, sorted by ``key = secondary * n + primary``."""
-
-    size: int
-    """n, the number of nodes"""
-    key: Ints
-    """pairs"""
-    reserved: Ints
-    """pairs: MiB kept free on the secondary for the primary"""
-    running: Ints
-    """pairs: MiB taken on the secondary when all drbd instances of the pair fail over"""
-
-    def row(self, primary: int) -> Ints:
-        """nodes: MiB each keeps free for one primary."""
-        kept = np.zeros(self.size, np.int64)
-        mine = self.key % self.size == primary
-        kept[self.key[mine] // self.size] = self.reserved[mine]
-        return kept
-
-    def most(self, secondary: int | None = None) -> Ints:
-        """nodes: the largest reserve of each as secondary (or of just one), at least 0 MiB."""
-        if secondary is not None:
-            first, last = np.searchsorted(
-                self.key, (secondary * self.size, (secondary + 1) * self.size)
-            )
-            largest: Ints = np.maximum(self.reserved[first:last].max(initial=0), 0)
-            return largest
-        most = np.zeros(self.size, np.int64)
-        np.maximum.at(most, self.key // self.size, self.reserved)
-        return most
-
-    def dense(self, nodes: Ints | None = None) -> Ints:
-        """secondaries x primaries: MiB kept free; ``nodes``: only between these, in this order."""
-        size = self.size if nodes is None else len(nodes)
-        place = np.arange(self.size)
-        if nodes is not None:
-            place = np.full(self.size, -1, np.int64)
-            place[nodes] = np.arange(size)
-        secondary, primary = (place[part] for part in np.divmod(self.key, self.size))
-        inside = (secondary >= 0) & (primary >= 0)
-        dense = np.zeros((size, size), np.int64)
-        dense[secondary[inside], primary[inside]] = self.reserved[inside]
-        return dense
-
-    def changed(self, secondary: int, primary: int, demand: Demand, sign: int) -> Peers:
-        """With an instance of this pair added or removed."""
-        key = secondary * self.size + primary
-        at = int(np.searchsorted(self.key, key))
-        if at < len(self.key) and self.key[at] == key:
-            reserved, running = self.reserved.copy(), self.running.copy()
-            reserved[at] += sign * demand.reserve
-            running[at] += sign * (demand.use if demand.drbd else 0)
-            return Peers(self.size, self.key, reserved, running)
-        return Peers(
-            self.size,
-            np.insert(self.key, at, key),
-            np.insert(self.reserved, at, sign * demand.reserve),
-            np.insert(self.running, at, sign * (demand.use if demand.drbd else 0)),
-        )
-
-
-class Frame(NamedTuple):
-    """What no placement changes."""
-
-    cluster: Cluster
-    tag_rules: TagRules
-    group: Ints
-    """nodes: index of the node group"""
-    usable: Mask
-    """nodes: neither offline nor drained, and vm_capable"""
-    exclusive: Mask
-    """nodes: with exclusive storage"""
-    memory: Floats
-    """nodes: MiB in all; infinite where it is 0, so that shares of it are 0"""
-    disk: Floats
-    """nodes: MiB in all, or spindles with exclusive storage; infinite where unknown or 0"""
-    no_disk: Mask
-    """nodes: where ``disk`` is unknown or 0"""
-    cpus: Floats
-    """nodes: number; infinite where it is 0"""
-    cpu_power: Floats
-    """nodes: CPUs times their speed, which only the score uses"""
-    spindle_limit: Floats
-    """nodes: how many shares of the common spindles may be in use"""
-    spindle_share: Floats
-    """nodes: the same; infinite where it is 0"""
-    vcpu_ratio: Floats
-    """nodes: vcpus per CPU allowed; negative: without limit"""
-    locations: Ints
-    """nodes x location tags: 1 where the node carries the tag"""
-    location_names: tuple[str, ...]
-    """the location tags"""
-    migration: tuple[frozenset[str], ...]
-    """nodes: the migration tags it carries"""
-    accepted: tuple[frozenset[str], ...]
-    """nodes: the migration tags of nodes it takes instances from"""
-    conditions: tuple[tuple[str, Mask], ...]
-    """(why nodes are unusable, which)"""
-    kinds: tuple[tuple[int, bool, Mask], ...]
-    """(group, exclusive storage or not, nodes): where a policy means the same"""
-    disk_known: bool
-    """whether the message's disk figures are about drbd and plain storage"""
-
-    @property
-    def size(self) -> int:
-        """Number of nodes."""
-        return len(self.usable)
-
-    def node_names(self, nodes: Iterable[int]) -> tuple[str, ...]:
-        """The names of nodes by index; -1 stands for no node and is left out."""
-        named = self.cluster.nodes
-        return tuple(named[node].name for node in nodes if node >= 0)
-
-    @property
-    def vcpu_limit(self) -> Floats:
-        """nodes: vcpus it may have in use; infinite without a limit (as in `rules`)."""
-        endless = (self.vcpu_ratio < 0) | np.isinf(self.cpus)
-        return np.where(endless, np.inf, self.vcpu_ratio * np.where(endless, 0.0, self.cpus))
-
-    def shared_locations(self, node: int) -> Ints:
-        """nodes: number of location tags shared with this one."""
-        shared: Ints = self.locations @ self.locations[node]
-        return shared
-
-    def missing_locations(self, demand: Demand) -> Ints:
-        """nodes: how many of the instance's desired locations the node lacks."""
-        missed = np.full(self.size, len(demand.desired_locations), np.int64)
-        if demand.desired_locations:
-            for column, name in enumerate(self.location_names):
-                if name in demand.desired_locations:
-                    missed -= self.locations[:, column]
-        return missed
-
-    def accepts(self, source: int) -> Mask:
-        """nodes: where an instance may migrate to from ``source`` (migration tags)."""
-        tags = self.migration[source]
-        if not tags:
-            return np.ones(self.size, np.bool_)
-        return np.fromiter((tags <= taken for taken in self.accepted), np.bool_, self.size)
-
-
-_Counts = Mapping[str, Mapping[int, int]]
-
-
-class TagCounts(NamedTuple):
-    """Exclusion tag -> node -> how many of its primaries carry it."""
-
-    all: _Counts
-    """forthcoming instances included"""
-    real: _Counts
-    """without forthcoming instances"""
-
-    def counted(self, demand: Demand, node: int, sign: int) -> TagCounts:
-        """With an instance added to or taken off a node."""
-        if not demand.exclusion:
-            return self
-        every = _counted(self.all, demand, node, sign)
-        if self.all is self.real and not demand.instance.forthcoming:
-            return TagCounts(every, every)
-        forthcoming = demand.instance.forthcoming
-        return TagCounts(
-            every, self.real if forthcoming else _counted(self.real, demand, node, sign)
-        )
-
-
-def _counted(counts: _Counts, demand: Demand, node: int, sign: int) -> _Counts:
-    new = dict(counts)
-    for tag in demand.exclusion:
-        mine = dict(new.get(tag, {}))
-        mine[node] = mine.get(node, 0) + sign
-        if mine[node] <= 0:
-            del mine[node]
-        new[tag] = mine
-    return new
 
 
 class State(NamedTuple):
@@ -275,33 +65,33 @@ class State(NamedTuple):
         depends on the pair and is the caller's to add.
         """
         after = self._moved(demand, 1)
-        after[MEMORY_F] -= demand.memory
-        after[VCPUS_F] += demand.vcpus
-        after[CLASHES] += self.exclusion_tags_taken(demand)
+        after[quantity.MEMORY_F] -= demand.memory
+        after[quantity.VCPUS_F] += demand.vcpus
+        after[quantity.CLASHES] += self.exclusion_tags_taken(demand)
         if demand.instance.forthcoming:
             return after
-        after[UNALLOCATED] -= demand.use
-        after[VCPUS] += demand.vcpus
-        after[PRIMARIES] += 1
-        after[CPU_LOAD] += demand.load
-        after[LOCATION] += self.frame.missing_locations(demand)
+        after[quantity.UNALLOCATED] -= demand.use
+        after[quantity.VCPUS] += demand.vcpus
+        after[quantity.PRIMARIES] += 1
+        after[quantity.CPU_LOAD] += demand.load
+        after[quantity.LOCATION] += self.frame.missing_locations(demand)
         return self._with_n1_flag(after)
 
     def after_primary_left(self, demand: Demand) -> Ints:
         """Every node as if the instance stopped being its primary."""
         after = self._moved(demand, -1)
-        after[MEMORY_F] += demand.memory
-        after[VCPUS_F] -= demand.vcpus
+        after[quantity.MEMORY_F] += demand.memory
+        after[quantity.VCPUS_F] -= demand.vcpus
         for tag in demand.exclusion:
             for node, count in self.tag_counts.all.get(tag, {}).items():
-                after[CLASHES, node] -= count > 1
+                after[quantity.CLASHES, node] -= count > 1
         if demand.instance.forthcoming:
             return after
-        after[UNALLOCATED] += demand.use
-        after[VCPUS] -= demand.vcpus
-        after[PRIMARIES] -= 1
-        after[CPU_LOAD] -= demand.load
-        after[LOCATION] -= self.frame.missing_locations(demand)
+        after[quantity.UNALLOCATED] += demand.use
+        after[quantity.VCPUS] -= demand.vcpus
+        after[quantity.PRIMARIES] -= 1
+        after[quantity.CPU_LOAD] -= demand.load
+        after[quantity.LOCATION] -= self.frame.missing_locations(demand)
         return self._with_n1_flag(after)
 
     def after_secondary(
@@ -311,8 +101,8 @@ class State(NamedTuple):
         after = self._moved(demand, 1, nodes)
         if demand.instance.forthcoming:
             return after
-        after[SECONDARIES] += 1
-        np.maximum(after[RESERVED], kept + demand.reserve, out=after[RESERVED])
+        after[quantity.SECONDARIES] += 1
+        np.maximum(after[quantity.RESERVED], kept + demand.reserve, out=after[quantity.RESERVED])
         return self._with_n1_flag(after)
 
     def after_secondary_left(self, demand: Demand, reserved: Ints | int) -> Ints:
@@ -320,8 +110,8 @@ class State(NamedTuple):
         after = self._moved(demand, -1)
         if demand.instance.forthcoming:
             return after
-        after[SECONDARIES] -= 1
-        after[RESERVED] = reserved
+        after[quantity.SECONDARIES] -= 1
+        after[quantity.RESERVED] = reserved
         return self._with_n1_flag(after)
 
     def _moved(self, demand: Demand, sign: int, nodes: Ints | slice = slice(None)) -> Ints:
@@ -330,16 +120,16 @@ class State(NamedTuple):
         real = not demand.instance.forthcoming
         exclusive = self.frame.exclusive[nodes]
         if demand.disk:
-            after[DISK_F] -= sign * demand.disk
+            after[quantity.DISK_F] -= sign * demand.disk
             if real:
-                after[DISK] -= sign * demand.disk
+                after[quantity.DISK] -= sign * demand.disk
         if demand.spindle_use:
             shared = sign * demand.spindle_use * ~exclusive
-            after[SPINDLE_USE_F] += shared
+            after[quantity.SPINDLE_USE_F] += shared
             if real:
-                after[SPINDLE_USE] += shared
+                after[quantity.SPINDLE_USE] += shared
         if exclusive.any():
-            for row in (SPINDLES, SPINDLES_F) if real else (SPINDLES_F,):
+            for row in (quantity.SPINDLES, quantity.SPINDLES_F) if real else (quantity.SPINDLES_F,):
                 if demand.spindles >= 0:
                     after[row] -= sign * demand.spindles * exclusive
                 elif sign > 0:
@@ -349,7 +139,7 @@ class State(NamedTuple):
     @staticmethod
     def _with_n1_flag(after: Ints) -> Ints:
         """With the N+1 flag recomputed (allocation 3.3)."""
-        after[FAILS] = after[UNALLOCATED] <= after[RESERVED]
+        after[quantity.FAILS] = after[quantity.UNALLOCATED] <= after[quantity.RESERVED]
         return after
 
     def placed(self, demand: Demand, primary: int, secondary: int = -1) -> State:
@@ -363,7 +153,7 @@ class State(NamedTuple):
         if forthcoming:
             return state
         if secondary >= 0:
-            state.now[LOCATION, primary] += self.frame.shared_locations(primary)[secondary]
+            state.now[quantity.LOCATION, primary] += self.frame.shared_locations(primary)[secondary]
             state = state._replace(peers=self.peers.changed(secondary, primary, demand, 1))
         residents = dict(self.residents)
         mine = Resident(demand, primary, secondary)
@@ -386,7 +176,7 @@ class State(NamedTuple):
         if forthcoming:
             return state
         if secondary >= 0:
-            state.now[LOCATION, primary] -= self.frame.shared_locations(primary)[secondary]
+            state.now[quantity.LOCATION, primary] -= self.frame.shared_locations(primary)[secondary]
         residents = dict(self.residents)
         residents[primary] = tuple(r for r in residents[primary] if r is not resident)
         return state._replace(residents=residents)

@@ -20,7 +20,7 @@ from monitoring import addresses, daemons, node_report, reporting, xen_report
 
 from ganeti_steward.allocators.capacity.added_instances import with_instances
 from ganeti_steward.allocators.score.score import Scorer
-from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.demand import LOAD_UNIT
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.allocators.state.load_reports import (
@@ -28,6 +28,7 @@ from ganeti_steward.allocators.state.load_reports import (
     with_node_loads,
     with_reports,
 )
+from ganeti_steward.allocators.state.state import State
 from ganeti_steward.core.ganeti.text_format import read_text
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.cluster import Cluster
@@ -147,7 +148,7 @@ def _one_group(seed: int) -> Message:
     return generate(f"--nodes={nodes}", f"--mix={mix}", f"--seed={seed}", "--per-node=5", *more)
 
 
-def _score(snapshot: Cluster, state: st.State | None = None) -> float:
+def _score(snapshot: Cluster, state: State | None = None) -> float:
     state = state or load(snapshot, "drbd", 0)
     return Scorer(state, np.ones(len(snapshot.nodes), np.bool_)).score
 
@@ -200,7 +201,7 @@ def _loaded(snapshot: Cluster, loads: dict[str, float]) -> Cluster:
     return Cluster(snapshot.groups, snapshot.nodes, instances, snapshot.tags, snapshot.hypervisors)
 
 
-def _moved(before: Cluster, after: Cluster) -> st.State:
+def _moved(before: Cluster, after: Cluster) -> State:
     """The state of ``before`` after moving whatever is elsewhere in ``after``."""
     state = load(before, "drbd", 0)
     for old, new in zip(before.instances, after.instances, strict=True):
@@ -237,10 +238,10 @@ def test_moving_a_measured_instance_there_and_back_changes_nothing(seed: int) ->
     before = load(snapshot, "drbd", 0)
     for mine in before.residents.values():
         away = before.removed(mine[0])
-        load_row = before.now[st.CPU_LOAD] - away.now[st.CPU_LOAD]
+        load_row = before.now[quantity.CPU_LOAD] - away.now[quantity.CPU_LOAD]
         assert load_row.sum() == load_row[mine[0].primary] == mine[0].demand.load
         back = away.placed(*mine[0])
-        assert (back.now[st.CPU_LOAD] == before.now[st.CPU_LOAD]).all()
+        assert (back.now[quantity.CPU_LOAD] == before.now[quantity.CPU_LOAD]).all()
 
 
 def test_a_snapshot_that_grows_has_the_load_of_what_is_new() -> None:
@@ -249,5 +250,5 @@ def test_a_snapshot_that_grows_has_the_load_of_what_is_new() -> None:
     snapshot = with_node_loads(snapshot, {n.name: 4.5 for n in snapshot.nodes})
     new = request.instance._replace(nodes=(snapshot.nodes[1].name,))
     before, grown = load(snapshot, None, 0), load(with_instances(snapshot, [new]), None, 0)
-    added = grown.now[st.CPU_LOAD] - before.now[st.CPU_LOAD]
+    added = grown.now[quantity.CPU_LOAD] - before.now[quantity.CPU_LOAD]
     assert added[1] == added.sum() == LOAD_UNIT

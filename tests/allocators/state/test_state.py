@@ -18,8 +18,9 @@ from ganeti_steward.allocators.score import global_n1 as capacity_check
 from ganeti_steward.allocators.score.global_n1 import CapacityTest, evacuate
 from ganeti_steward.allocators.score.ranked_places import PairPlaces, SinglePlaces
 from ganeti_steward.allocators.score.score import Scorer
-from ganeti_steward.allocators.state import state as st
+from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.load import load
+from ganeti_steward.allocators.state.state import State
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.requests import Allocate
@@ -29,7 +30,7 @@ SEEDS = range(40)
 KVM = 4096
 
 
-def _read(seed: int, kind: str) -> tuple[Cluster, Allocate, st.State]:
+def _read(seed: int, kind: str) -> tuple[Cluster, Allocate, State]:
     snapshot, request = read_message(orjson.dumps(cluster(seed, kind, "--vm-incapable=0")))
     assert isinstance(request, Allocate)
     return snapshot, request, load(snapshot, request.instance.template, KVM)
@@ -67,13 +68,15 @@ def test_placing_equals_reading_the_cluster_afterwards(seed: int) -> None:
     placed = before.placed(demand, primary, secondary)
     names = (snapshot.nodes[primary].name, snapshot.nodes[secondary].name)
     read = load(_with(snapshot, request, names), "drbd", KVM)
-    rows = [row for row in range(st.ROWS) if row not in (st.FAILS, st.UNALLOCATED)]
+    rows = [
+        row for row in range(quantity.ROWS) if row not in (quantity.FAILS, quantity.UNALLOCATED)
+    ]
     assert (placed.now[rows] == read.now[rows]).all()
     # Memory in use beyond what is recorded is fixed when a message is read (3.2), so a
     # node that has less than recorded there is counted another way afterwards.
     present = {instance.name for instance in snapshot.instances}
     assert present | {request.instance.name} == {i.name for i in read.frame.cluster.instances}
-    assert placed.peers.most().tolist() == read.now[st.RESERVED].tolist()
+    assert placed.peers.most().tolist() == read.now[quantity.RESERVED].tolist()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -84,13 +87,13 @@ def test_taking_off_what_was_placed_changes_nothing(seed: int) -> None:
     placed = before.placed(demand, usable[0], usable[1])
     resident = placed.residents[usable[0]][0]
     again = placed.removed(resident)
-    rows = [row for row in range(st.ROWS) if row != st.FAILS]
+    rows = [row for row in range(quantity.ROWS) if row != quantity.FAILS]
     assert (again.now[rows] == before.now[rows]).all()
     assert again.tag_counts == before.tag_counts or _drop_empty(again) == _drop_empty(before)
     assert again.residents == before.residents
 
 
-def _drop_empty(state: st.State) -> dict[str, dict[int, int]]:
+def _drop_empty(state: State) -> dict[str, dict[int, int]]:
     return {tag: dict(nodes) for tag, nodes in state.tag_counts.all.items() if nodes}
 
 
@@ -154,7 +157,7 @@ def test_full_nodes_taken_as_certain_can_really_be_emptied(
     _empty_the_certain(load(snapshot, "drbd", KVM), monkeypatch)
 
 
-def _empty_the_certain(state: st.State, monkeypatch: pytest.MonkeyPatch) -> None:
+def _empty_the_certain(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     test = CapacityTest(state, np.ones(state.frame.size, np.bool_))
     nowhere = np.zeros(state.frame.size, np.bool_)
     no_changes = tuple(range(state.frame.size))

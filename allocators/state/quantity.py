@@ -1,0 +1,39 @@
+"""The quantities of a node that placements change: the rows of the matrix `State.now`.
+
+Those that end in ``_F`` count forthcoming instances, too (allocation 3.2, 3.6).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.state.arrays import Ints, Mask
+
+#: Free space of a node whose disk figures are not known, MiB.
+UNKNOWN: Final = 2**50
+
+UNALLOCATED: Final = 0  # memory, MiB
+RESERVED: Final = 1  # N+1 reserve, MiB
+FAILS: Final = 2  # N+1 fails: 1 or 0
+DISK: Final = 3  # free, MiB
+SPINDLES: Final = 4  # free dedicated spindles; -1: overdrawn or unknown
+SPINDLE_USE: Final = 5  # shares of the common spindles in use
+VCPUS: Final = 6  # in use
+PRIMARIES: Final = 7  # number of instances
+SECONDARIES: Final = 8  # number of instances
+CLASHES: Final = 9  # instances beyond the first with the same exclusion tag
+LOCATION: Final = 10  # shared location tags and missing desired locations of its primaries
+CPU_LOAD: Final = 11  # in nano-loads
+MEMORY_F: Final = 12  # free with stopped instances counted, too, MiB
+DISK_F: Final = 13
+SPINDLES_F: Final = 14
+SPINDLE_USE_F: Final = 15
+VCPUS_F: Final = 16
+ROWS: Final = 17
+
+
+def newly_fails(before: Ints, after: Ints) -> Mask:
+    """Whether N+1 fails after a change and did not before; the `FAILS` rows of some nodes."""
+    newly: Mask = (after > 0) & (before == 0)
+    return newly
