@@ -35,6 +35,7 @@ WORDS: Final = {
     "mend(?:s|ed|ing)?": "fix, repair",
     "nobody|somebody": "no user, another process, unknown",
     "besides": "in addition to, apart from, also",
+    "believes?|believed|believable|make-believe": "takes effect, plausible, simulated",
 }
 
 #: Line -> why it may hold such a word.

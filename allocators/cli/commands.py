@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.model.command import Command
+from ganeti_steward.core.model.command import Command, commands_of
 
 #: Name -> description; each is a module of this package.
 _COMMANDS: Final = {
@@ -22,8 +21,6 @@ _COMMANDS: Final = {
 
 
 @hookimpl
-def steward_commands() -> Iterator[Command]:
+def steward_commands() -> list[Command]:
     """The commands of this room."""
-    for name, description in _COMMANDS.items():
-        module = name.replace("-", "_")
-        yield Command(name, description, f"ganeti_steward.allocators.cli.{module}")
+    return commands_of(__package__, _COMMANDS)

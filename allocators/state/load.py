@@ -61,7 +61,7 @@ def disk_figures_known(
 
     Ganeti reports the space of one template only, and 0 of 0 for templates without
     space of their own.  A request for a local template has the right figures.  For
-    others they are believed when they could be right: they are not all zero, and every
+    others they are used when they can be right: they are not all zero, and every
     node has used at least what its drbd and plain instances take.
     """
     if template in LOCAL_STORAGE:

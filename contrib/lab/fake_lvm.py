@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -IS
 """Stands in for LVM on lab nodes: lvs, vgs, pvs, lvcreate, lvremove, lvrename, lvchange, lvextend,
 pvchange and vgreduce, distinguished by the name it is called under; and for dd and blockdev, which
-cannot work on make-believe volumes (for any other file they are the real programs).
+cannot work on simulated volumes (for any other file they are the real programs).
 
 Imitated: one volume group on the node's physical volumes, space, the allocatable flag, tags, open
 volumes, lost physical volumes and what LVM refuses because of them.
@@ -342,7 +342,7 @@ def real(tool: str) -> str:
 
 
 def ours(node: Object, path: str) -> int | None:
-    """The size in MiB of a make-believe device."""
+    """The size in MiB of a simulated device."""
     if path.startswith("/dev/drbd"):
         minor = node["minors"].get(path.removeprefix("/dev/drbd"))
         path = minor["disk"]["data"] if minor and minor["disk"] else path
@@ -351,7 +351,7 @@ def ours(node: Object, path: str) -> int | None:
 
 
 def dd(node: Object, args: list[str]) -> bool:
-    """Reading or writing a make-believe device does nothing; all else is for the real dd."""
+    """Reading or writing a simulated device does nothing; all else is for the real dd."""
     return any(ours(node, arg[3:]) for arg in args if arg[:3] in ("if=", "of="))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -14,3 +15,14 @@ class Command(NamedTuple):
     """one line for the list of commands, without a full stop"""
     module: str
     """dotted name of a module with ``add_arguments(parser)`` and ``run(options) -> exit status``"""
+
+
+def commands_of(package: str, descriptions: Mapping[str, str]) -> list[Command]:
+    """The commands of a room: name -> description, each a module of that package.
+
+    The module has the command's name with ``_`` for ``-``.
+    """
+    return [
+        Command(name, description, f"{package}.{name.replace('-', '_')}")
+        for name, description in descriptions.items()
+    ]

@@ -27,7 +27,7 @@ class Options(NamedTuple):
     ignore_soft_errors: bool = False
     restrict_to: tuple[str, ...] | None = None
     kvm_memory: int = 4096
-    """MiB; 0 believes what the node reports (--static-kvm-node-memory)"""
+    """MiB; 0 takes what the node reports (--static-kvm-node-memory)"""
     mond: bool = False
     """take CPU load from the monitoring daemons, unless ``ignore_dynu``"""
     mond_xen: bool = False

@@ -72,7 +72,7 @@ def _detach(config: Config) -> None:
     """Have nothing in common with the parent: no pipe of Ganeti's may stay open."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for name in os.listdir("/proc/self/fd"):
-        # Not closed: what still believes to own a number must not meet another's file.
+        # Not closed: code that still holds a descriptor must not write to a newer file.
         with suppress(OSError):
             os.dup2(nowhere, int(name))
     os.setsid()

@@ -1,4 +1,4 @@
-"""Monitoring daemons of make-believe nodes: real HTTP servers on loopback addresses."""
+"""Monitoring daemons of simulated nodes: real HTTP servers on loopback addresses."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_a_node_that_knows_nothing(key: KeyFile) -> None:
         (lambda *_: (200, b" " * (2**24 + 1)), "cut off or endless"),
     ],
 )
-def test_a_report_not_to_be_believed(key: KeyFile, lie: Lie, fault: str) -> None:
+def test_a_report_that_cannot_be_true(key: KeyFile, lie: Lie, fault: str) -> None:
     with liar(key, lie) as one, pytest.raises(StewardError) as error:
         one.report(900)
     assert str(error.value).startswith("the agent of node1.lab at 127.0.0.1 port ")

@@ -89,9 +89,9 @@ def test_a_disk_that_fails_now_and_then_is_one_finding() -> None:
     for hours in (96, 99, 102):
         uptime = {"/proc/uptime": f"{hours * 3600}.00 900.00\n"}
         results = collect("kernel", recorded("kernel", "sporadic", files=uptime))
-        believed = update(state, results, RunCounts())
-        state = believed.state
-        reported.append([finding.source for finding in believed.findings])
+        after = update(state, results, RunCounts())
+        state = after.state
+        reported.append([finding.source for finding in after.findings])
     assert reported == [["kernel:sdc"]] * 3
 
 

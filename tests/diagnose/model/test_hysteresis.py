@@ -1,4 +1,4 @@
-"""What is believed from run to run: a result counts when it has held."""
+"""Findings from run to run: a result takes effect when it has held."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ CALM = State({}, ())
 def runs(
     history: Sequence[Sequence[CheckResult]], appear: int, clear: int, state: State = CALM
 ) -> list[Update]:
-    """What is believed after each of some runs."""
-    believed = []
+    """The update after each of some runs."""
+    updates = []
     for results in history:
-        believed.append(update(state, results, RunCounts(appear, clear)))
-        state = believed[-1].state
-    return believed
+        updates.append(update(state, results, RunCounts(appear, clear)))
+        state = updates[-1].state
+    return updates
 
 
-def believed_each_run(
+def findings_each_run(
     history: Sequence[Sequence[CheckResult]], appear: int, clear: int, state: State = CALM
 ) -> list[tuple[Finding, ...]]:
     return [one.findings for one in runs(history, appear, clear, state)]
@@ -43,7 +43,7 @@ def statuses(
 ) -> list[str]:
     """The worst status after each run; ``-`` for none."""
     names = []
-    for findings in believed_each_run(history, appear, clear, state):
+    for findings in findings_each_run(history, appear, clear, state):
         worst = max((finding.status for finding in findings), key=severity, default="-")
         names.append(worst)
     return names
@@ -51,14 +51,14 @@ def statuses(
 
 def test_without_holding_every_run_counts() -> None:
     history = [[OK], [LIVE], [EVACUATE], [OK], [LIVE, EVACUATE]]
-    assert believed_each_run(history, 1, 1) == [(), (LIVE,), (EVACUATE,), (), (EVACUATE, LIVE)]
+    assert findings_each_run(history, 1, 1) == [(), (LIVE,), (EVACUATE,), (), (EVACUATE, LIVE)]
 
 
 @pytest.mark.parametrize("runs_needed", [2, 3, 5])
 def test_a_finding_appears_after_so_many_runs(runs_needed: int) -> None:
-    believed = runs([[LIVE]] * runs_needed, runs_needed, 1)
-    assert [one.findings for one in believed] == [()] * (runs_needed - 1) + [(LIVE,)]
-    waiting = [(one.runs, one.needed) for run in believed for one in run.waiting]
+    updates = runs([[LIVE]] * runs_needed, runs_needed, 1)
+    assert [one.findings for one in updates] == [()] * (runs_needed - 1) + [(LIVE,)]
+    waiting = [(one.runs, one.needed) for run in updates for one in run.waiting]
     assert waiting == [(n, runs_needed) for n in range(1, runs_needed)]
 
 
@@ -88,7 +88,7 @@ def test_a_lesser_finding_has_to_hold_as_if_it_cleared() -> None:
 def test_one_finding_of_two_goes() -> None:
     other = LIVE._replace(details="another")
     both: list[CheckResult] = [LIVE, other]
-    assert believed_each_run([both, [LIVE], both, [LIVE], [LIVE]], 1, 2) == [
+    assert findings_each_run([both, [LIVE], both, [LIVE], [LIVE]], 1, 2) == [
         *[(other, LIVE)] * 4,
         (LIVE,),
     ]
@@ -105,13 +105,13 @@ def test_a_finding_with_new_text_in_each_run_is_not_hidden() -> None:
     assert statuses(history, 3, 1) == ["-", "-"] + ["live-repair"] * 4
     # Beside a finding that is always there, too.
     more = [[LIVE._replace(details="always"), *run] for run in history]
-    assert [len(found) for found in believed_each_run(more, 3, 1)] == [0, 0, 1, 1, 1, 2]
+    assert [len(found) for found in findings_each_run(more, 3, 1)] == [0, 0, 1, 1, 1, 2]
 
 
 def test_in_a_streak_counts_what_was_always_there() -> None:
     odd = LIVE._replace(details="odd")
-    assert believed_each_run([[LIVE, odd], [LIVE], [LIVE]], 3, 1)[-1] == (LIVE,)
-    assert believed_each_run([[LIVE], [LIVE], [LIVE, odd]], 3, 1)[-1] == (LIVE,)
+    assert findings_each_run([[LIVE, odd], [LIVE], [LIVE]], 3, 1)[-1] == (LIVE,)
+    assert findings_each_run([[LIVE], [LIVE], [LIVE, odd]], 3, 1)[-1] == (LIVE,)
 
 
 def test_unknown_changes_nothing() -> None:
@@ -127,30 +127,30 @@ def test_unknown_covers_its_objects_only() -> None:
     other = Finding("smartest:sda", "evacuate")
     exact = Unknown("smart:sda", "no answer")
     for unknown in (LOST, exact):
-        after = believed_each_run([[LIVE, other], [unknown]], 1, 1)[-1]
+        after = findings_each_run([[LIVE, other], [unknown]], 1, 1)[-1]
         assert after == (LIVE,)
     elsewhere = Unknown("smart:sdab", "no answer")
-    assert believed_each_run([[LIVE], [elsewhere]], 1, 1)[-1] == ()
+    assert findings_each_run([[LIVE], [elsewhere]], 1, 1)[-1] == ()
 
 
 def test_an_object_that_is_known_beside_an_unknown_source() -> None:
-    assert believed_each_run([[LIVE], [LOST, OK]], 1, 1)[-1] == ()
-    assert believed_each_run([[LIVE], [LOST, EVACUATE]], 1, 1)[-1] == (EVACUATE,)
+    assert findings_each_run([[LIVE], [LOST, OK]], 1, 1)[-1] == ()
+    assert findings_each_run([[LIVE], [LOST, EVACUATE]], 1, 1)[-1] == (EVACUATE,)
 
 
 def test_a_source_that_knows_only_something_takes_nothing_back() -> None:
     part: list[CheckResult] = [Unknown("smart:sda", "half of it was read"), EVACUATE]
-    assert believed_each_run([[LIVE], part], 1, 1)[-1] == (EVACUATE, LIVE)
-    assert believed_each_run([[LIVE], [part[0], OK]], 1, 1)[-1] == (LIVE,)
+    assert findings_each_run([[LIVE], part], 1, 1)[-1] == (EVACUATE, LIVE)
+    assert findings_each_run([[LIVE], [part[0], OK]], 1, 1)[-1] == (LIVE,)
 
 
 def test_what_does_not_apply_any_more_stays_and_is_reported() -> None:
     """A tool that is being upgraded has not repaired a disk."""
     gone = NotApplicable("smart", "there is no smartctl")
-    believed = runs([[LIVE], [gone], [gone]], 1, 1)
-    assert [one.findings for one in believed] == [(LIVE,)] * 3
+    updates = runs([[LIVE], [gone], [gone]], 1, 1)
+    assert [one.findings for one in updates] == [(LIVE,)] * 3
     kept = (Unknown("smart:sda", "earlier findings stay: there is no smartctl"),)
-    assert [one.kept for one in believed] == [(), kept, kept]
+    assert [one.kept for one in updates] == [(), kept, kept]
     assert runs([[OK], [gone]], 1, 1)[-1].kept == ()
 
 
@@ -158,9 +158,9 @@ def test_what_does_not_apply_beside_what_does() -> None:
     """A command that was taken away, and a file in the whitelist that is no command."""
     command, other = Finding("command:raid", "evacuate"), Finding("command:bmc", "Ok")
     odd = NotApplicable("command", "no names of commands: 'x.old'")
-    believed = runs([[command, other, odd], [other, odd]], 1, 1)
-    assert [one.findings for one in believed] == [(command,), ()]
-    assert believed[-1].kept == ()
+    updates = runs([[command, other, odd], [other, odd]], 1, 1)
+    assert [one.findings for one in updates] == [(command,), ()]
+    assert updates[-1].kept == ()
 
 
 def test_a_source_that_is_not_there_any_more_clears() -> None:
@@ -172,22 +172,22 @@ def test_a_source_that_is_not_there_any_more_clears() -> None:
 
 def test_the_very_first_run_holds_what_must_hold() -> None:
     """It may have been reported before: then no report may leave it out."""
-    believed = runs([[LIVE], [LIVE], [LIVE]], 3, 1, State())
-    assert [one.findings for one in believed] == [(), (), (LIVE,)]
-    assert [[one.first for one in run.waiting] for run in believed] == [[True], [True], []]
+    updates = runs([[LIVE], [LIVE], [LIVE]], 3, 1, State())
+    assert [one.findings for one in updates] == [(), (), (LIVE,)]
+    assert [[one.first for one in run.waiting] for run in updates] == [[True], [True], []]
     # It was nothing: from then on it is known.
-    believed = runs([[LIVE], [OK], [LIVE]], 2, 1, State())
-    assert [[one.first for one in run.waiting] for run in believed] == [[True], [], [False]]
+    updates = runs([[LIVE], [OK], [LIVE]], 2, 1, State())
+    assert [[one.first for one in run.waiting] for run in updates] == [[True], [], [False]]
 
 
 def test_first_heard_later() -> None:
     """A source that returned nothing in the first run has its own first run later."""
-    believed = runs([[LOST], [LOST], [LIVE], [LIVE]], 2, 1, State())
-    assert [[one.first for one in run.waiting] for run in believed] == [[], [], [True], []]
+    updates = runs([[LOST], [LOST], [LIVE], [LIVE]], 2, 1, State())
+    assert [[one.first for one in run.waiting] for run in updates] == [[], [], [True], []]
     # Whatever else became known in the first run is known.
     other = Finding("md:md0", "evacuate")
-    believed = runs([[LOST], [other, LOST]], 2, 1, State())
-    assert [[one.first for one in run.waiting] for run in believed] == [[], [False]]
+    updates = runs([[LOST], [other, LOST]], 2, 1, State())
+    assert [[one.first for one in run.waiting] for run in updates] == [[], [False]]
 
 
 def test_without_holding_the_first_run_counts() -> None:
@@ -204,7 +204,7 @@ def test_only_what_is_not_fine_is_kept() -> None:
 
 def test_details_that_only_python_finds_equal() -> None:
     one, true = (LIVE._replace(details={"n": value}) for value in (1, True))
-    assert [type(f[0].details["n"]) for f in believed_each_run([[one], [true]], 1, 1)] == [
+    assert [type(f[0].details["n"]) for f in findings_each_run([[one], [true]], 1, 1)] == [
         int,
         bool,
     ]
@@ -239,7 +239,7 @@ def test_the_order_of_results_makes_no_difference(
 def test_the_same_again_counts_in_the_end(
     history: list[list[CheckResult]], results: list[CheckResult], appear: int, clear: int
 ) -> None:
-    """A result that stays unchanged for long enough is believed, and then nothing waits."""
+    """A result that stays unchanged for long enough takes effect, and then nothing waits."""
     again = [one for one in results if isinstance(one, Finding)]
     last = runs([*history, *[again] * 8], appear, clear)[-1]
     expected = {f for f in again if f.status != "Ok"}
@@ -248,7 +248,7 @@ def test_the_same_again_counts_in_the_end(
 
 
 @given(HISTORY, st.integers(1, 3), st.integers(1, 3))
-def test_nothing_is_believed_that_was_never_reported(
+def test_nothing_takes_effect_that_was_never_reported(
     history: list[list[CheckResult]], appear: int, clear: int
 ) -> None:
     seen: set[Finding] = set()

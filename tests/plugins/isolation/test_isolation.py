@@ -6,7 +6,7 @@ Every test runs the real program.  What a plugin leaves behind would keep the te
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from rogue import plugin
@@ -119,17 +119,22 @@ KINDS: Final = {
 }
 
 
-#: Seconds; more than a busy machine adds, and far less than any of the plugins would take.
-BUSY: Final = 15
+#: Calls of which the fastest is compared: a busy machine can delay one call, not each.
+ATTEMPTS: Final = 3
+
+
+def timed(site: Site, message: dict[str, object]) -> tuple[dict[str, Any], float]:
+    """The answer of a call, and the seconds it took."""
+    started = time.monotonic()
+    answer = site.run(message)
+    return answer, time.monotonic() - started
 
 
 def start_up(site: Site, message: dict[str, object]) -> float:
     """Seconds the program takes with a plugin that returns at once."""
     plugin(site, "steward_constrain", "return []", "harmless")
     site.configure("harmless")
-    started = time.monotonic()
-    site.run(message)
-    return time.monotonic() - started
+    return timed(site, message)[1]
 
 
 @pytest.mark.parametrize(("body", "fault"), KINDS.values(), ids=KINDS)
@@ -138,13 +143,17 @@ def test_rule(site: Site, capture: Capture, body: str, fault: str | tuple[str, .
     before = start_up(site, message)
     plugin(site, "steward_constrain", body)
     site.configure("rogue", limit=LIMIT)
-    started = time.monotonic()
-    answer = site.run(message)
-    took = time.monotonic() - started
-    assert (answer["success"], answer["result"]) == (False, [])
     faults = (fault,) if isinstance(fault, str) else fault
-    assert answer["info"].startswith(tuple(f"Request failed: plugin rogue: {f}" for f in faults))
-    assert took < before + LIMIT + BUSY
+    for attempt in range(ATTEMPTS):
+        answer, took = timed(site, message)
+        assert (answer["success"], answer["result"]) == (False, [])
+        assert answer["info"].startswith(
+            tuple(f"Request failed: plugin rogue: {f}" for f in faults)
+        )
+        if took < before + LIMIT + 1:
+            return
+        print(f"attempt {attempt + 1}: {took:.2f} s, {before:.2f} s without the plugin")
+    pytest.fail(f"each of {ATTEMPTS} calls took more than the limit of {LIMIT} s plus one second")
 
 
 @pytest.mark.parametrize(("body", "fault"), KINDS.values(), ids=KINDS)
