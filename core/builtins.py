@@ -109,6 +109,7 @@ SECTIONS: Final[dict[str, str]] = {
     "aggregates": "ganeti_steward.plugins.aggregates.config:Aggregates",
     "diagnose": f"{_DIAGNOSE_SECTIONS}:Diagnose",
     "agent": f"{_DIAGNOSE_SECTIONS}:Agent",
+    "maintd": "ganeti_steward.plugins.maintenance.config:Maintd",
     "history": f"{_CORE_SECTIONS}:History",
     "log": f"{_CORE_SECTIONS}:Log",
 }

@@ -28,6 +28,7 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
     "core": (
         "",
         "model",
+        "maintenance",
         "config",
         "service",
         "hooks",
@@ -47,7 +48,7 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
         "",
         "cli",
     ),
-    "plugins": ("", "aggregates", "shadow"),
+    "plugins": ("", "aggregates", "shadow", "maintenance"),
     "diagnose": ("config", "model", "sources", "collectors", "run", "agent", "", "cli"),
 }
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.jobs import JobState, Submitted, error_text, job_error
+from ganeti_steward.core.ganeti.jobs import Submitted, error_text, job_error
+from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
 
 #: luxid's socket for queries and jobs.

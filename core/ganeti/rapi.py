@@ -17,13 +17,14 @@ import requests
 import urllib3
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.jobs import JobState, Submitted, job_error, one_line
+from ganeti_steward.core.ganeti.jobs import Submitted, job_error, one_line
 from ganeti_steward.core.ganeti.rapi_access import (
     Credentials,
     Pinned,
     base_url,
     own_fingerprint,
 )
+from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import (
     MOVES,
     REMOVE_TAGS,

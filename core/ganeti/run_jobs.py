@@ -13,7 +13,8 @@ from types import FrameType, TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.jobs import ERROR, FINAL, SUCCESS, Jobs, JobState
+from ganeti_steward.core.ganeti.jobs import Jobs
+from ganeti_steward.core.model.job_state import ERROR, FINAL, SUCCESS, JobState
 from ganeti_steward.core.model.opcodes import Job
 
 #: Not words of Ganeti: the job was not taken; it is not known whether it was.

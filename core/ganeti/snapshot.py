@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from ganeti_steward.core.errors import BadInput, StewardError
-from ganeti_steward.core.ganeti.jobs import SUCCESS, JobState
 from ganeti_steward.core.iallocator.message import read_cluster
 from ganeti_steward.core.model.cluster import LOCAL_STORAGE, Cluster
+from ganeti_steward.core.model.job_state import SUCCESS, JobState
 
 _Row = dict[str, Any]
 

@@ -11,8 +11,9 @@ import pytest
 from daemons import luxid
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.jobs import JobState, Submitted
+from ganeti_steward.core.ganeti.jobs import Submitted
 from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import migrate
 
 

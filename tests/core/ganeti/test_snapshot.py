@@ -11,13 +11,13 @@ from daemons import luxid, rapi
 from live import Ganeti
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.jobs import JobState
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.rapi import Rapi
 from ganeti_steward.core.ganeti.rapi_access import Credentials
 from ganeti_steward.core.ganeti.snapshot import Snapshot, disk_space, read_live
 from ganeti_steward.core.iallocator.message import read_cluster
 from ganeti_steward.core.model.cluster import Cluster, Node
+from ganeti_steward.core.model.job_state import JobState
 
 LAB = Credentials("lab", "secret")
 

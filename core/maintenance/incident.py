@@ -1,0 +1,108 @@
+"""An incident: one diagnose object of one node, and what was done about it (maintenance 1.1).
+
+The same object of the same node is the same incident, another object is another one; objects are
+compared in their canonical form, so the order of their members does not matter.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+#: The statuses of an incident; the words are those of the design.
+NOTED: Final = "noted"
+PENDING: Final = "pending"
+COMPLETED: Final = "completed"
+FAILED: Final = "failed"
+CANCELED: Final = "canceled"
+
+#: Statuses in which something is still to be done.
+ACTIVE: Final = frozenset({NOTED, PENDING})
+STATUSES: Final = (NOTED, PENDING, COMPLETED, FAILED, CANCELED)
+
+#: Tags of a node, each followed by the uuid of an incident: the result, and an admin's request.
+READY_TAG: Final = "maintd:repairready:"
+FAILED_TAG: Final = "maintd:repairfailed:"
+CANCEL_TAG: Final = "maintd:cancel:"
+#: A tag of the cluster, followed by the reason in words with ``-`` for blanks: nothing is started.
+PAUSE_TAG: Final = "maintd:pause:"
+#: A tag of a node, node group or instance: the daemon does nothing to it.
+OPT_OUT_TAG: Final = "maintd:off"
+
+
+class Submission(NamedTuple):
+    """A task that was, or is about to be, handed to Ganeti or to a node agent.
+
+    It is recorded before it is handed over: after a crash it is looked up by its id, and not
+    handed over again while that is unknown.
+    """
+
+    id: str
+    """stands in the reason trail of each of its jobs"""
+    step: str
+    """what it does, one of the steps of `ganeti_steward.core.maintenance.task`"""
+    nodes: tuple[str, ...]
+    """names of the nodes it reserves, sorted"""
+    instances: tuple[str, ...]
+    """names of the instances it reserves, sorted"""
+    at: int
+    """ns since the epoch"""
+    jobs: tuple[int, ...] = ()
+    """Ganeti's numbers; empty until they are known"""
+    command: str = ""
+    """the repair command of the node agent; empty for jobs"""
+
+
+class Incident(NamedTuple):
+    """One incident; its record is the only memory of the daemon."""
+
+    uuid: str
+    node: str
+    """uuid of the node"""
+    node_name: str
+    """the node's name when it was last seen in the cluster"""
+    original: bytes
+    """the diagnose object, as canonical JSON"""
+    action: str
+    """the object's status: live-repair, evacuate or evacuate-failover"""
+    status: str = NOTED
+    tag: str = ""
+    """the tag that was set on the node, or that will be set on success"""
+    tagged: bool = False
+    """whether the tag was seen on the node, or the job that sets it has succeeded"""
+    acknowledged: bool = False
+    """whether the tag of success was removed again: nothing more is done, nothing tagged"""
+    jobs: tuple[int, ...] = ()
+    """numbers of all jobs that were submitted for it"""
+    open: tuple[Submission, ...] = ()
+    """submissions that have not ended"""
+    first_seen: int = 0
+    """ns since the epoch, as all times here"""
+    last_seen: int = 0
+    healthy_since: int | None = None
+    """since when the node reports something else; None while it is observed or unknown"""
+    changed: int = 0
+    """when the status changed last"""
+    note: str = ""
+    """why it has this status, in one or more sentences"""
+    unmovable: tuple[tuple[str, str], ...] = ()
+    """instances that could not be moved, each with the reason"""
+
+    @property
+    def active(self) -> bool:
+        """Whether something is still to be done."""
+        return self.status in ACTIVE
+
+    @property
+    def ready_tag(self) -> str:
+        """The tag of success."""
+        return f"{READY_TAG}{self.uuid}"
+
+    @property
+    def failed_tag(self) -> str:
+        """The tag of failure."""
+        return f"{FAILED_TAG}{self.uuid}"
+
+    @property
+    def cancel_tag(self) -> str:
+        """The tag an admin sets to cancel it."""
+        return f"{CANCEL_TAG}{self.uuid}"

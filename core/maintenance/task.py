@@ -1,0 +1,77 @@
+"""What a repair wants to be done next, and why something is not done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward.core.model.opcodes import Job
+
+#: The steps of the built-in repairs; a plugin may use other words.
+COMMAND: Final = "command"
+DRAIN: Final = "drain"
+MOVE: Final = "move"
+FINAL_ROLE: Final = "final-role"
+TAG: Final = "tag"
+
+
+class Task(NamedTuple):
+    """What one round does for one incident: Ganeti jobs, or one repair command of a node.
+
+    Its nodes and instances are reserved from the round it is started in until it has ended: no
+    other task of the daemon uses any of them in that time.  Its jobs may run at the same time
+    unless they depend on each other (``depends``).
+    """
+
+    step: str
+    """what it does, in one word"""
+    nodes: frozenset[str]
+    """names of all nodes it uses, the incident's node included"""
+    instances: frozenset[str]
+    """names of all instances it uses"""
+    reason: str
+    """one sentence: what is done and why"""
+    jobs: Sequence[Job] = ()
+    """each a list of operations; empty when ``command`` is set"""
+    command: str = ""
+    """a repair command (base name) that the agent of the incident's node runs"""
+
+
+class Done(NamedTuple):
+    """Nothing is left to be done for the incident: it has succeeded."""
+
+    reason: str
+    """one sentence"""
+
+
+class Failed(NamedTuple):
+    """The incident has failed: nothing more is done for it."""
+
+    reason: str
+    """one sentence"""
+    unmovable: tuple[tuple[str, str], ...] = ()
+    """instances that could not be moved, each with the reason"""
+
+
+class Wait(NamedTuple):
+    """Nothing can be done now, and it is no failure."""
+
+    reason: str
+    """one sentence, with numbers where there are any"""
+
+
+#: The answer of a plugin for one incident.
+Plan = Task | Done | Failed | Wait
+
+
+class Held(NamedTuple):
+    """Something that was not done, and what held it."""
+
+    subject: str
+    """the incident's uuid, or the name of a node, plugin or the word ``cluster``"""
+    brake: str
+    """one word, the same for the same cause: ``observe``, ``hold``, ``pause``, ..."""
+    sentence: str
+    """with numbers where there are any"""
+    values: tuple[tuple[str, Any], ...] = ()
+    """the numbers by name, for programs"""

@@ -1,0 +1,139 @@
+"""The world as the maintenance daemon sees it at one moment: nothing here changes or does I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.model.finding import OK
+
+
+class Reported(NamedTuple):
+    """A node's report, checked and fresh."""
+
+    original: bytes
+    """the diagnose object, as canonical JSON"""
+    status: str
+    """its status: Ok, live-repair, evacuate or evacuate-failover"""
+    command: str
+    """its repair command; empty when it names none"""
+    at: int
+    """when it was taken, ns since the epoch"""
+
+    @property
+    def ill(self) -> bool:
+        """Whether something is to be done about the node."""
+        return self.status != OK
+
+
+class Silent(NamedTuple):
+    """The node gave no report: neither healthy nor ill."""
+
+    since: int
+    """ns since the epoch"""
+    why: str
+
+
+class Refused(NamedTuple):
+    """The node gave a report that counts for nothing: badly signed, of another node, too old."""
+
+    since: int
+    """ns since the epoch"""
+    why: str
+
+
+Observation = Reported | Silent | Refused
+
+
+class GroupFacts(NamedTuple):
+    """A node group."""
+
+    uuid: str
+    name: str
+    tags: frozenset[str] = frozenset()
+
+
+class NodeFacts(NamedTuple):
+    """A node and its roles, from Ganeti's configuration."""
+
+    uuid: str
+    name: str
+    group: str
+    """uuid of its node group"""
+    tags: frozenset[str] = frozenset()
+    master: bool = False
+    master_candidate: bool = False
+    offline: bool = False
+    drained: bool = False
+    vm_capable: bool = True
+    address: str = ""
+    """primary IP address"""
+
+
+class InstanceFacts(NamedTuple):
+    """An instance and where it is, from Ganeti's configuration."""
+
+    name: str
+    primary: str
+    """name of its primary node"""
+    secondaries: tuple[str, ...] = ()
+    """names of its secondary nodes"""
+    template: str = ""
+    """disk template"""
+    up: bool = True
+    """whether it is meant to run (admin_state)"""
+    tags: frozenset[str] = frozenset()
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of its nodes, the primary first."""
+        return (self.primary, *self.secondaries)
+
+
+class World(NamedTuple):
+    """Everything a plugin may look at; what it remembers itself would be lost in a restart."""
+
+    now: int
+    """ns since the epoch"""
+    cluster: Cluster
+    """the cluster as an allocator sees it"""
+    nodes: Mapping[str, NodeFacts]
+    """uuid -> node"""
+    instances: Mapping[str, InstanceFacts]
+    """name -> instance"""
+    groups: Mapping[str, GroupFacts] = MappingProxyType({})
+    """uuid -> node group"""
+    cluster_tags: frozenset[str] = frozenset()
+    candidate_pool_size: int = 10
+    """master candidates Ganeti wants to have"""
+    incidents: Mapping[str, Incident] = MappingProxyType({})
+    """uuid -> incident"""
+    observations: Mapping[str, Observation] = MappingProxyType({})
+    """uuid of a node -> its last observation"""
+    reserved_nodes: frozenset[str] = frozenset()
+    """names of nodes that tasks of this round, or tasks still running, use"""
+    reserved_instances: frozenset[str] = frozenset()
+    """names of instances that tasks of this round, or tasks still running, use"""
+    avoided_nodes: Mapping[str, str] = MappingProxyType({})
+    """name of a node nothing may be moved to -> why: ill, under repair, failed"""
+
+    def node_named(self, name: str) -> NodeFacts | None:
+        """The node of a name; None when the cluster has none."""
+        return next((node for node in self.nodes.values() if node.name == name), None)
+
+    def instances_on(self, name: str) -> Iterator[InstanceFacts]:
+        """The instances with that node as primary or secondary, by name."""
+        for _, instance in sorted(self.instances.items()):
+            if name in instance.nodes:
+                yield instance
+
+
+def diagnose_object(original: bytes) -> dict[str, Any]:
+    """The diagnose object of an incident or a report."""
+    import json
+
+    found: dict[str, Any] = json.loads(original)
+    return found

@@ -1,0 +1,1 @@
+"""The commands `gnt-steward incident` and `gnt-steward maintd`."""

@@ -1,0 +1,106 @@
+"""The section [maintd]: what the maintenance daemon may do, and when."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, NamedTuple
+
+from ganeti_steward.core.config.kinds import (
+    PATH,
+    TEXT,
+    list_of,
+    number,
+    one_of,
+    whole,
+    word,
+)
+from ganeti_steward.core.node_agent.protocol import PORT as AGENT_PORT
+from ganeti_steward.plugins.maintenance.windows import is_window
+
+OBSERVE: Final = "observe"
+ACT: Final = "act"
+OFFLINE: Final = "offline"
+DRAINED: Final = "drained"
+
+_WINDOW: Final = word(is_window, "window", hint='days and times, like "Mon-Fri 22:00-06:00"')
+
+
+class Maintd(NamedTuple):
+    """[maintd]: the maintenance daemon on the master."""
+
+    mode: Annotated[
+        str,
+        one_of(OBSERVE, ACT),
+        "With observe it only records incidents and says what it would do; with act it does it.",
+    ] = OBSERVE
+    hold_time: Annotated[
+        float,
+        number(0, 604800),
+        "Seconds a node must have reported the same object before anything is done about it.",
+    ] = 300
+    healthy_delay: Annotated[
+        float,
+        number(0, 604800),
+        "Seconds a node must have reported something else before an incident counts as over.",
+    ] = 900
+    most_nodes: Annotated[
+        int, whole(1, 1000), "The most nodes that may be under repair at the same time."
+    ] = 1
+    storm_share: Annotated[
+        float,
+        number(0, 1),
+        "Nothing new is started while more than this share of the nodes reports a fault; one ill "
+        "node is never a storm.",
+    ] = 0.2
+    windows: Annotated[
+        tuple[str, ...],
+        list_of(_WINDOW),
+        'When repairs may be started, in local time, like "Mon-Fri 22:00-06:00"; empty: always.',
+    ] = ()
+    moves_at_once: Annotated[
+        int, whole(1, 100), "The most instances of one node that are moved at the same time."
+    ] = 4
+    final_role: Annotated[
+        str, one_of(OFFLINE, DRAINED), "The role of a node after its evacuation."
+    ] = OFFLINE
+    stuck_after: Annotated[
+        float,
+        number(60, 2592000),
+        "Seconds without progress after which an active incident raises an alarm.",
+    ] = 86400
+    poll_interval: Annotated[
+        float, number(1, 86400), "Seconds from one poll of the node agents to the next."
+    ] = 60
+    poll_time_limit: Annotated[float, number(0.1, 600), "Seconds one agent may take."] = 10
+    report_max_age: Annotated[
+        float, number(1, 604800), "Seconds after which a report is too old to count."
+    ] = 900
+    round_interval: Annotated[
+        float, number(1, 86400), "Seconds after which a round starts without news."
+    ] = 60
+    command_time_limit: Annotated[
+        float, number(1, 86400), "Seconds a repair command of an agent may take."
+    ] = 3700
+    plan_time_limit: Annotated[
+        float, number(0.1, 3600), "Seconds a plugin may take to plan one incident."
+    ] = 60
+    agent_port: Annotated[int, whole(1, 65535), "The TCP port of the node agents."] = AGENT_PORT
+    address: Annotated[
+        str, TEXT, "Where the status is served; empty for the master's primary address."
+    ] = ""
+    port: Annotated[int, whole(1, 65535), "The TCP port the status is served on."] = 1816
+    key_file: Annotated[str, PATH, "The cluster's HMAC key."] = "/var/lib/ganeti/hmac.key"
+    audit_file: Annotated[
+        str, PATH, "The audit log (sqlite); empty for none.  It is never read to decide."
+    ] = "/var/lib/ganeti-steward/maintd/audit.db"
+    notify_command: Annotated[
+        str,
+        PATH,
+        "A program that is run on each change of an incident and reads it as JSON on stdin; empty "
+        "for none.",
+    ] = ""
+    webhook: Annotated[
+        str,
+        TEXT,
+        "An http or https address to which each change of an incident is posted as JSON; empty for "
+        "none.",
+    ] = ""

@@ -1,0 +1,1 @@
+"""The built-in plugins that plan the next task of an incident."""

@@ -1,0 +1,84 @@
+"""The table of an incident's life: what each event does in each state."""
+
+from __future__ import annotations
+
+import pytest
+
+from ganeti_steward.core.maintenance.incident import (
+    CANCELED,
+    COMPLETED,
+    FAILED,
+    NOTED,
+    PENDING,
+    STATUSES,
+    Incident,
+)
+from ganeti_steward.plugins.maintenance.engine.transitions import (
+    ACKNOWLEDGED,
+    FORGOTTEN,
+    TABLE,
+    Effect,
+    Event,
+    apply,
+    state_of,
+)
+
+UUID = "6b1ed8a8-6a5c-4c2a-9b0b-000000000001"
+INCIDENT = Incident(
+    UUID, "node-uuid", "node1.lab", b"{}", "evacuate", tag=f"maintd:repairready:{UUID}"
+)
+
+
+def in_state(state: str) -> Incident:
+    acknowledged = state == ACKNOWLEDGED
+    return INCIDENT._replace(
+        status=COMPLETED if acknowledged else state, acknowledged=acknowledged, note="before"
+    )
+
+
+@pytest.mark.parametrize("state", [*STATUSES, ACKNOWLEDGED])
+@pytest.mark.parametrize("event", Event)
+def test_each_state_and_event(state: str, event: Event) -> None:
+    before = in_state(state)
+    after, transition = apply(before, event, 7, "why")
+    expected = TABLE.get((state, event))
+    if expected is None or expected.to == FORGOTTEN:
+        assert after == before
+        return
+    assert transition == expected
+    assert (state_of(after), after.changed, after.note) == (expected.to, 7, "why")
+
+
+def test_every_incident_can_end() -> None:
+    """From each state some events lead to the end: none is a dead end."""
+    ends = {state for (state, _), found in TABLE.items() if found.to == FORGOTTEN}
+    for _ in STATUSES:
+        ends |= {state for (state, _), found in TABLE.items() if found.to in ends}
+    assert ends == {*STATUSES, ACKNOWLEDGED}
+
+
+@pytest.mark.parametrize("state", STATUSES)
+def test_a_cancel_is_always_possible(state: str) -> None:
+    after, _ = apply(in_state(state), Event.CANCEL, 7, "why")
+    assert after.status == CANCELED
+
+
+@pytest.mark.parametrize(
+    ("state", "event", "tag"),
+    [
+        (PENDING, Event.DONE, f"maintd:repairready:{UUID}"),
+        (NOTED, Event.WORSE_DONE, f"maintd:repairready:{UUID}"),
+        (PENDING, Event.FAILURE, f"maintd:repairfailed:{UUID}"),
+        (NOTED, Event.FAILURE, f"maintd:repairfailed:{UUID}"),
+    ],
+)
+def test_the_tag(state: str, event: Event, tag: str) -> None:
+    after, transition = apply(in_state(state)._replace(tagged=True), event, 7, "why")
+    assert (after.tag, after.tagged) == (tag, False)
+    assert Effect.TAG in transition.effects
+
+
+def test_a_final_incident_gets_no_second_result() -> None:
+    for state in (COMPLETED, ACKNOWLEDGED, FAILED, CANCELED):
+        for event in (Event.STARTED, Event.DONE, Event.FAILURE, Event.WORSE_DONE):
+            assert (state, event) not in TABLE
