@@ -50,6 +50,8 @@ class Submission(NamedTuple):
     """Ganeti's numbers; empty until they are known"""
     command: str = ""
     """the repair command of the node agent; empty for jobs"""
+    refused: str = ""
+    """why luxid did not take all of its jobs; empty when it did"""
 
 
 class Incident(NamedTuple):
@@ -77,11 +79,16 @@ class Incident(NamedTuple):
     """submissions that have not ended"""
     first_seen: int = 0
     """ns since the epoch, as all times here"""
-    last_seen: int = 0
+    observed_since: int = 0
+    """since when the node reports it without reporting something else in between"""
     healthy_since: int | None = None
-    """since when the node reports something else; None while it is observed or unknown"""
+    """since when the node reports something else; None while it is observed"""
     changed: int = 0
     """when the status changed last"""
+    progressed: int = 0
+    """when something was submitted for it, or ended, last"""
+    retry_at: int = 0
+    """a tag whose job failed is not set or removed again before"""
     note: str = ""
     """why it has this status, in one or more sentences"""
     unmovable: tuple[tuple[str, str], ...] = ()

@@ -13,6 +13,7 @@ DRAIN: Final = "drain"
 MOVE: Final = "move"
 FINAL_ROLE: Final = "final-role"
 TAG: Final = "tag"
+UNTAG: Final = "untag"
 
 
 class Task(NamedTuple):

@@ -48,8 +48,8 @@ class Maintd(NamedTuple):
     storm_share: Annotated[
         float,
         number(0, 1),
-        "Nothing new is started while more than this share of the nodes reports a fault; one ill "
-        "node is never a storm.",
+        "Nothing is started while more than this share of the nodes reports a fault; one ill node "
+        "is never too much.",
     ] = 0.2
     windows: Annotated[
         tuple[str, ...],

@@ -27,12 +27,15 @@ class Inputs(NamedTuple):
     world: World
     """with the incidents as they were recorded"""
     jobs: Mapping[int, JobState] = MappingProxyType({})
-    """number -> state, of each job of an open submission"""
+    """number -> state, of each job of an open submission; read before the world, so that what a
+    job that has succeeded did is seen there"""
     results: Mapping[str, CommandResult] = MappingProxyType({})
     """submission id -> what came of its repair command, once that is known"""
     found: Mapping[str, tuple[int, ...]] = MappingProxyType({})
     """id of a submission without job numbers -> those the job queue has for it; a submission that
     is missing here has not been looked up"""
+    utc_offset: int = 0
+    """s; what local time, in which windows are configured, is ahead of UTC"""
 
 
 class Started(NamedTuple):
@@ -67,8 +70,6 @@ class Decision(NamedTuple):
     """uuids of incidents whose record is removed"""
     cancels: tuple[int, ...] = ()
     """numbers of jobs to be cancelled where they have not started"""
-    tags_removed: tuple[tuple[str, str], ...] = ()
-    """names of nodes, each with a tag to be removed from it"""
     started: tuple[Started, ...] = ()
     """tasks to be handed over; their submissions are in ``records``"""
     held: tuple[Held, ...] = ()
