@@ -1,0 +1,239 @@
+"""Small worlds of the maintenance daemon, and what has become of one after jobs of Ganeti."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.world import (
+    GroupFacts,
+    InstanceFacts,
+    NodeFacts,
+    Observation,
+    World,
+)
+from ganeti_steward.core.model.cluster import (
+    DISK_TEMPLATES,
+    LOCAL_STORAGE,
+    Cluster,
+    Disk,
+    Group,
+    Instance,
+    MinMax,
+    Node,
+    Policy,
+    Spec,
+)
+from ganeti_steward.core.model.opcodes import MOVES, Job, nodes_after
+
+#: ns since the epoch; a Wednesday, 12:00 UTC.
+NOW: Final = 1_767_787_200 * 10**9
+SECOND: Final = 10**9
+
+GROUP: Final = "g1"
+
+#: MiB that one drbd or plain instance takes on each of its nodes for metadata.
+_METADATA: Final = 128
+
+
+class NodeMade(NamedTuple):
+    """A node in both forms; its free memory and disk are set by `world`."""
+
+    facts: NodeFacts
+    node: Node
+    group: str
+    """name of its node group"""
+
+
+class InstanceMade(NamedTuple):
+    """An instance in both forms."""
+
+    facts: InstanceFacts
+    instance: Instance
+
+
+def uuid_of(name: str) -> str:
+    """The uuid of the node or group of this name."""
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
+
+
+def node(
+    name: str,
+    *,
+    group: str = GROUP,
+    memory: int = 16384,
+    disk: int = 102400,
+    cpus: int = 8,
+    tags: Iterable[str] = (),
+    **roles: bool,
+) -> NodeMade:
+    """A node of 16 GiB and 100 GiB; ``roles``: fields of NodeFacts.  ``memory``, ``disk``: MiB."""
+    facts = NodeFacts(uuid_of(name), name, uuid_of(group), tags=frozenset(tags), **roles)
+    figures = Node(
+        name=name,
+        group=facts.group,
+        offline=facts.offline,
+        drained=facts.drained,
+        vm_capable=facts.vm_capable,
+        tags=tuple(sorted(facts.tags)),
+        exclusive_storage=False,
+        total_memory=memory,
+        reserved_memory=0,
+        free_memory=memory,
+        total_disk=disk,
+        free_disk=disk,
+        total_cpus=cpus,
+        reserved_cpus=0,
+        spindles=4,
+        free_spindles=0,
+    )
+    return NodeMade(facts, figures, group)
+
+
+def instance(
+    name: str,
+    *nodes: str,
+    template: str = "",
+    memory: int = 1024,
+    disk: int = 10240,
+    up: bool = True,
+    tags: Iterable[str] = (),
+) -> InstanceMade:
+    """An instance; on two nodes drbd, else diskless unless ``template`` is another.
+
+    ``memory``, ``disk``: MiB.
+    """
+    template = template or ("drbd" if len(nodes) > 1 else "diskless")
+    facts = InstanceFacts(name, nodes[0], nodes[1:], template, up, frozenset(tags))
+    disks = () if template == "diskless" else (Disk(disk, None),)
+    made = Instance(
+        name=name,
+        memory=memory,
+        vcpus=1,
+        disk_space=disk + _METADATA if template in LOCAL_STORAGE else 0,
+        disks=disks,
+        template=template,
+        spindle_use=1,
+        tags=tuple(sorted(facts.tags)),
+        networks=(),
+        state="up" if up else "down",
+        forthcoming=False,
+        nodes=nodes,
+    )
+    return InstanceMade(facts, made)
+
+
+def incident(
+    on: str, action: str = "evacuate", *, number: int = 1, command: str = "", **fields: Any
+) -> Incident:
+    """An incident of the node named ``on``; ``number`` makes it different from others."""
+    original = {"status": action, "number": number} | ({"command": command} if command else {})
+    made = Incident(
+        uuid=uuid_of(f"{on} {action} {number}"),
+        node=uuid_of(on),
+        node_name=on,
+        original=canonical(original),
+        action=action,
+        first_seen=NOW - 3600 * SECOND,
+        observed_since=NOW - 3600 * SECOND,
+        changed=NOW - 3600 * SECOND,
+        progressed=NOW - 3600 * SECOND,
+    )
+    made = made._replace(tag=made.ready_tag)
+    return made._replace(**fields)
+
+
+def world(
+    nodes: Iterable[NodeMade],
+    instances: Iterable[InstanceMade] = (),
+    incidents: Iterable[Incident] = (),
+    observations: Mapping[str, Observation] | None = None,
+    *,
+    group_tags: Mapping[str, Iterable[str]] | None = None,
+    **fields: Any,
+) -> World:
+    """A world; ``observations``: by name of the node, ``fields``: other fields of World."""
+    made, on_them = tuple(nodes), tuple(instances)
+    tags = {name: frozenset(given) for name, given in (group_tags or {}).items()}
+    facts = {
+        one.facts.group: GroupFacts(one.facts.group, one.group, tags.get(one.group, frozenset()))
+        for one in made
+    }
+    cluster = Cluster(
+        map(_group, facts.values()),
+        [_with_free(one.node, [i.instance for i in on_them]) for one in made],
+        [one.instance for one in on_them],
+        hypervisors=("xen-pvm",),
+    )
+    return World(
+        **{"now": NOW, **fields},
+        cluster=cluster,
+        nodes={one.facts.uuid: one.facts for one in made},
+        instances={one.facts.name: one.facts for one in on_them},
+        groups=facts,
+        incidents={one.uuid: one for one in incidents},
+        observations={uuid_of(name): seen for name, seen in (observations or {}).items()},
+    )
+
+
+def _group(facts: GroupFacts) -> Group:
+    low, high = Spec(0, 1, 0, 0, 0, 1), Spec(65536, 64, 1048576, 16, 8, 16)
+    policy = Policy((MinMax(low, high),), low, DISK_TEMPLATES, 16.0, 64.0)
+    tags = tuple(sorted(facts.tags))
+    return Group(facts.uuid, facts.name, "preferred", frozenset(), policy, tags)
+
+
+def _with_free(figures: Node, instances: Iterable[Instance]) -> Node:
+    here = [one for one in instances if figures.name in one.nodes]
+    memory = sum(one.memory for one in here if one.nodes[0] == figures.name and one.uses_memory)
+    disk = sum(one.disk_space for one in here)
+    return figures._replace(
+        free_memory=int(figures.total_memory) - memory, free_disk=int(figures.total_disk) - disk
+    )
+
+
+def after(before: World, jobs: Iterable[Job]) -> World:
+    """The world after these jobs have succeeded: moves, and roles of nodes."""
+    nodes = {one.name: one for one in before.nodes.values()}
+    places = {one.name: one.nodes for one in before.cluster.instances}
+    for operation in (one for job in jobs for one in job):
+        if operation["OP_ID"] in MOVES:
+            name = operation["instance_name"]
+            places[name] = nodes_after(places[name], operation)
+        else:
+            changed = nodes[operation["node_name"]]
+            nodes[changed.name] = _with_role(changed, operation)
+    return _rebuilt(before, nodes, places)
+
+
+def _with_role(facts: NodeFacts, operation: Mapping[str, Any]) -> NodeFacts:
+    """As Ganeti does it: at most one of the roles is left."""
+    assert operation["OP_ID"] == "OP_NODE_SET_PARAMS", operation
+    roles = ("offline", "drained", "master_candidate")
+    given = {role: operation[role] for role in roles if operation.get(role) is not None}
+    cleared = dict.fromkeys(roles, False) if any(given.values()) else {}
+    return facts._replace(**(cleared | given))
+
+
+def _rebuilt(
+    before: World, nodes: Mapping[str, NodeFacts], places: Mapping[str, tuple[str, ...]]
+) -> World:
+    instances = [one._replace(nodes=places[one.name]) for one in before.cluster.instances]
+    figures = [
+        _with_free(
+            one._replace(offline=nodes[one.name].offline, drained=nodes[one.name].drained),
+            instances,
+        )
+        for one in before.cluster.nodes
+    ]
+    return before._replace(
+        cluster=before.cluster.replace(figures, instances),
+        nodes={one.uuid: one for one in nodes.values()},
+        instances={
+            name: one._replace(primary=places[name][0], secondaries=places[name][1:])
+            for name, one in before.instances.items()
+        },
+    )
