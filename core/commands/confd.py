@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
-from ganeti_steward.core.ganeti.confd import PORT, TIME_LIMIT, Confd
-from ganeti_steward.core.ganeti.confd_choice import Mastership, newest, vote
-from ganeti_steward.core.ganeti.confd_messages import (
+from ganeti_steward.core.ganeti.confd.choice import Mastership, newest, vote
+from ganeti_steward.core.ganeti.confd.client import PORT, TIME_LIMIT, Confd
+from ganeti_steward.core.ganeti.confd.messages import (
     MASTER_FIELDS,
     Query,
     QueryType,

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from ganeti_steward.core.ganeti.confd import Confd
-from ganeti_steward.core.ganeti.confd_messages import MAGIC
+from ganeti_steward.core.ganeti.confd.client import Confd
+from ganeti_steward.core.ganeti.confd.messages import MAGIC
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.signing import open_signed, sign
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.confd_choice import is_enough
-from ganeti_steward.core.ganeti.confd_messages import (
+from ganeti_steward.core.ganeti.confd.choice import is_enough
+from ganeti_steward.core.ganeti.confd.messages import (
     BadReply,
     Query,
     QueryType,

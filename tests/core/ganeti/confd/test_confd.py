@@ -12,8 +12,8 @@ import pytest
 from confd_servers import KEY, Cluster, good, reply, silent
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.confd import Confd
-from ganeti_steward.core.ganeti.confd_messages import (
+from ganeti_steward.core.ganeti.confd.client import Confd
+from ganeti_steward.core.ganeti.confd.messages import (
     LONGEST_REQUEST,
     MAGIC,
     MASTER_FIELDS,

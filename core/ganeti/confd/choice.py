@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.confd_messages import Reply, Status
+from ganeti_steward.core.ganeti.confd.messages import Reply, Status
 
 
 class Disagreement(StewardError):
