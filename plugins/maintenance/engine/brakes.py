@@ -1,0 +1,213 @@
+"""The brakes: each returns one sentence where it holds an incident, or its next task, back.
+
+All that hold are reported, not only the first.  A cancel passes none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from ganeti_steward.core.maintenance.incident import (
+    NOTED,
+    OPT_OUT_TAG,
+    PAUSE_TAG,
+    PENDING,
+    Incident,
+)
+from ganeti_steward.core.maintenance.task import (
+    DRAIN,
+    FINAL_ROLE,
+    TAG,
+    UNTAG,
+    Done,
+    Failed,
+    Held,
+    Task,
+)
+from ganeti_steward.core.maintenance.world import NodeFacts, Reported, World
+from ganeti_steward.core.model.finding import LIVE_REPAIR
+from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
+from ganeti_steward.plugins.maintenance.windows import is_open
+
+_SECOND: Final = 10**9
+
+
+class Case(NamedTuple):
+    """What the brakes judge: an incident, and once it is planned, what would be done."""
+
+    incident: Incident
+    node: NodeFacts
+    world: World
+    """with the incidents as they are now"""
+    config: Maintd
+    utc_offset: int
+    """s"""
+    next: Task | Done | Failed | None = None
+
+
+Brake = Callable[[Case], Held | None]
+
+
+def _held(case: Case, brake: str, sentence: str, **values: object) -> Held:
+    return Held(case.incident.uuid, brake, sentence, tuple(values.items()))
+
+
+def _opt_out(case: Case) -> Held | None:
+    node, group = case.node, case.world.groups.get(case.node.group)
+    where = [f"node {node.name}"] if OPT_OUT_TAG in node.tags else []
+    where += [f"node group {group.name}"] if group and OPT_OUT_TAG in group.tags else []
+    if not where:
+        return None
+    return _held(case, "opt-out", f"{' and '.join(where)} has the tag {OPT_OUT_TAG}")
+
+
+def _not_observed(case: Case) -> Held | None:
+    """Only what is reported now is begun: never on silence, never on an old report."""
+    if case.incident.status != NOTED:
+        return None
+    found = case.world.observations.get(case.incident.node)
+    if isinstance(found, Reported):
+        if found.original == case.incident.original:
+            return None
+        return _held(case, "not-reported", f"node {case.node.name} reports {found.status} now")
+    why = found.why if found else "no report since the start"
+    return _held(case, "silent", f"node {case.node.name} gives no valid report: {why}")
+
+
+def _hold(case: Case) -> Held | None:
+    elapsed = (case.world.now - case.incident.observed_since) / _SECOND
+    if case.incident.status != NOTED or elapsed >= case.config.hold_time:
+        return None
+    return _held(
+        case,
+        "hold",
+        f"reported for {elapsed:.0f} s of the hold time of {case.config.hold_time:g} s",
+        elapsed=int(elapsed),
+        limit=case.config.hold_time,
+    )
+
+
+def _master(case: Case) -> Held | None:
+    if not case.node.master or case.incident.action == LIVE_REPAIR:
+        return None
+    return _held(
+        case,
+        "master",
+        f"node {case.node.name} is the master: it cannot be drained before another node is the "
+        "master (gnt-cluster master-failover there)",
+    )
+
+
+def _most_nodes(case: Case) -> Held | None:
+    others = {
+        one.node_name
+        for one in case.world.incidents.values()
+        if one.node != case.incident.node and is_under_repair(one)
+    }
+    own = any(
+        one.node == case.incident.node and is_under_repair(one)
+        for one in case.world.incidents.values()
+    )
+    if own or len(others) < case.config.most_nodes:
+        return None
+    return _held(
+        case,
+        "most-nodes",
+        f"{len(others)} of at most {case.config.most_nodes} nodes are under repair: "
+        f"{', '.join(sorted(others))}",
+        nodes=len(others),
+        limit=case.config.most_nodes,
+    )
+
+
+def is_under_repair(incident: Incident) -> bool:
+    """Whether something is being done to its node."""
+    return incident.status == PENDING or any(one.step not in (TAG, UNTAG) for one in incident.open)
+
+
+def _storm(case: Case) -> Held | None:
+    reports = [one for one in case.world.observations.values() if isinstance(one, Reported)]
+    ill, nodes = sum(one.ill for one in reports), len(case.world.nodes)
+    if ill <= 1 or ill <= case.config.storm_share * nodes:
+        return None
+    return _held(
+        case,
+        "storm",
+        f"{ill} of {nodes} nodes report a fault, more than the share of "
+        f"{case.config.storm_share:g}",
+        ill=ill,
+        nodes=nodes,
+        limit=case.config.storm_share,
+    )
+
+
+def _pause(case: Case) -> Held | None:
+    tags = sorted(tag for tag in case.world.cluster_tags if tag.startswith(PAUSE_TAG))
+    if not tags:
+        return None
+    reasons = ", ".join(tag.removeprefix(PAUSE_TAG).replace("-", " ") for tag in tags)
+    return _held(case, "pause", f"maintenance is paused: {reasons or 'no reason given'}")
+
+
+def _window(case: Case) -> Held | None:
+    local = datetime.fromtimestamp(case.world.now // _SECOND, UTC) + timedelta(
+        seconds=case.utc_offset
+    )
+    if is_open(case.config.windows, local.replace(tzinfo=None)):
+        return None
+    return _held(
+        case,
+        "window",
+        f"{local:%a %H:%M} is in none of the maintenance windows: {', '.join(case.config.windows)}",
+    )
+
+
+def _candidate_pool(case: Case) -> Held | None:
+    """A drained or offline node is no master candidate; Ganeti promotes others where it can."""
+    task = case.next
+    loses = isinstance(task, Task) and task.step in (DRAIN, FINAL_ROLE)
+    if not loses or not case.node.master_candidate:
+        return None
+    usable = [one for one in case.world.nodes.values() if not (one.offline or one.drained)]
+    wanted = min(case.world.candidate_pool_size, len(usable))
+    others = [one for one in usable if one.uuid != case.node.uuid]
+    now = sum(one.master_candidate for one in others)
+    after = min(wanted, now + sum(not one.master_candidate for one in others))
+    if wanted - after <= 1:
+        return None
+    return _held(
+        case,
+        "candidate-pool",
+        f"{after} master candidates would be left of {wanted}",
+        candidates=after,
+        limit=wanted - 1,
+    )
+
+
+def _observe(case: Case) -> Held | None:
+    if case.config.mode != OBSERVE:
+        return None
+    would = f", it would: {case.next.reason}" if case.next else ""
+    return _held(case, "observe", f"the mode is observe{would}")
+
+
+#: Judged before an incident is planned, and once more where they hold: planning takes time.
+BEFORE_PLAN: Final[tuple[Brake, ...]] = (
+    _opt_out,
+    _not_observed,
+    _hold,
+    _master,
+    _most_nodes,
+    _storm,
+)
+#: Judged for what was planned.
+AFTER_PLAN: Final[tuple[Brake, ...]] = (_pause, _window, _candidate_pool, _observe)
+#: Those of them that hold back the tags of results as well.
+FOR_TAGS: Final[tuple[Brake, ...]] = (_pause, _observe)
+
+
+def holding(brakes: tuple[Brake, ...], case: Case) -> list[Held]:
+    """What holds this case back."""
+    return [held for brake in brakes if (held := brake(case))]

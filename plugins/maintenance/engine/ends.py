@@ -1,0 +1,138 @@
+"""Applies what has ended since the last step: jobs and repair commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ganeti_steward.core.maintenance.incident import COMPLETED, Incident, Submission
+from ganeti_steward.core.maintenance.task import COMMAND, TAG, UNTAG
+from ganeti_steward.core.model.finding import severity
+from ganeti_steward.core.model.job_state import CANCELED, SUCCESS, JobState
+from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
+from ganeti_steward.plugins.maintenance.engine.transitions import Event
+
+#: ns until a tag whose job failed is tried again.
+TAG_RETRY = 300 * 10**9
+
+
+def apply_ends(ledger: Ledger) -> None:
+    """Close what has ended; a failure fails its incident, a successful command completes it."""
+    for incident in ledger.all(lambda one: bool(one.open)):
+        for submission in incident.open:
+            _look_at(ledger, incident.uuid, submission)
+
+
+def _look_at(ledger: Ledger, uuid: str, submission: Submission) -> None:
+    if submission.command:
+        _command(ledger, uuid, submission)
+    elif submission.jobs or submission.refused:
+        _jobs(ledger, uuid, submission)
+    elif submission.id in ledger.inputs.found:
+        _recovered(ledger, uuid, submission, ledger.inputs.found[submission.id])
+    else:
+        ledger.hold(
+            uuid,
+            "lookup",
+            f"whether the jobs of step {submission.step} were submitted is not known yet",
+        )
+
+
+def _command(ledger: Ledger, uuid: str, submission: Submission) -> None:
+    result = ledger.inputs.results.get(submission.id)
+    if result is None:
+        return
+    _close(ledger, uuid, submission)
+    reason = f"{COMMAND} {submission.command}: {result.text}"
+    if result.ok:
+        complete(ledger, uuid, reason)
+    else:
+        ledger.happen(uuid, Event.FAILURE, reason)
+
+
+def complete(ledger: Ledger, uuid: str, reason: str) -> None:
+    """Complete an incident, and with it the less severe active ones of its node."""
+    ledger.happen(uuid, Event.DONE, reason)
+    incident = ledger.incidents[uuid]
+    if incident.status != COMPLETED:
+        return
+    for other in ledger.all(lambda one: one.active and one.node == incident.node):
+        if severity(other.action) < severity(incident.action):
+            ledger.happen(
+                other.uuid,
+                Event.WORSE_DONE,
+                f"incident {uuid} ({incident.action}) of the node completed",
+            )
+
+
+def _recovered(ledger: Ledger, uuid: str, submission: Submission, numbers: tuple[int, ...]) -> None:
+    """A submission of before a restart: its jobs are in the queue, or it was never submitted."""
+    if not numbers:
+        _close(ledger, uuid, submission)
+        return
+    known = submission._replace(jobs=numbers)
+    incident = ledger.incidents[uuid]
+    ledger.update(
+        incident._replace(
+            jobs=(*incident.jobs, *(one for one in numbers if one not in incident.jobs)),
+            open=tuple(known if one.id == known.id else one for one in incident.open),
+        )
+    )
+    _jobs(ledger, uuid, known)
+
+
+def _jobs(ledger: Ledger, uuid: str, submission: Submission) -> None:
+    states = [ledger.inputs.jobs[one] for one in submission.jobs if one in ledger.inputs.jobs]
+    fault = _fault(submission, states)
+    if fault and submission.step not in (TAG, UNTAG):
+        ledger.happen(uuid, Event.FAILURE, fault)
+    if len(states) < len(submission.jobs) or not all(state.ended for state in states):
+        return
+    _close(ledger, uuid, submission)
+    if submission.step in (TAG, UNTAG):
+        _tag_ended(ledger, uuid, submission.step, fault)
+
+
+def _fault(submission: Submission, states: Sequence[JobState]) -> str:
+    """What went wrong with a submission's jobs so far; empty when nothing did."""
+    faults = [f"luxid refused a job: {submission.refused}"] if submission.refused else []
+    faults += [
+        f"job {state.number} ({submission.step}) {_ended(state)}"
+        for state in states
+        if state.ended and state.status != SUCCESS
+    ]
+    return "; ".join(faults)
+
+
+def _ended(state: JobState) -> str:
+    if state.status == CANCELED:
+        return "was canceled"
+    return f"failed: {state.error}" if state.error else f"ended with status {state.status}"
+
+
+def _tag_ended(ledger: Ledger, uuid: str, step: str, fault: str) -> None:
+    incident = ledger.incidents[uuid]
+    if fault:
+        ledger.update(incident._replace(retry_at=ledger.now + TAG_RETRY))
+        ledger.hold(uuid, "tag-failed", fault)
+    elif step == TAG:
+        ledger.update(incident._replace(tagged=True))
+
+
+def _close(ledger: Ledger, uuid: str, submission: Submission) -> None:
+    incident = ledger.incidents[uuid]
+    ledger.update(
+        incident._replace(
+            open=tuple(one for one in incident.open if one.id != submission.id),
+            progressed=ledger.now,
+        )
+    )
+
+
+def queued_jobs(ledger: Ledger, incident: Incident) -> list[int]:
+    """Jobs of an incident's repair that have not started."""
+    numbers = [
+        number for one in incident.open if one.step not in (TAG, UNTAG) for number in one.jobs
+    ]
+    states = ledger.inputs.jobs
+    waiting = ("queued", "waiting")
+    return [one for one in numbers if one in states and states[one].status in waiting]

@@ -1,0 +1,69 @@
+"""The incidents of one step while it works on them, and what happened to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.task import Held
+from ganeti_steward.core.maintenance.world import NodeFacts, World
+from ganeti_steward.core.model.finding import STATUSES
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.engine.decision import Change, Inputs
+from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN, Event, apply
+
+#: The event of an incident that is new; it has no state before.
+OBSERVED = "reported"
+
+
+class Ledger:
+    """What one step has changed so far; the only mutable thing of a step."""
+
+    def __init__(self, inputs: Inputs, config: Maintd) -> None:
+        self.inputs, self.config = inputs, config
+        self.world: World = inputs.world
+        self.now = inputs.world.now
+        self.incidents: dict[str, Incident] = dict(sorted(inputs.world.incidents.items()))
+        self.changes: list[Change] = []
+        self.held: list[Held] = []
+        self.cancels: list[int] = []
+
+    def update(self, incident: Incident) -> None:
+        """Replace an incident by a newer form of it."""
+        self.incidents[incident.uuid] = incident
+
+    def add(self, incident: Incident, reason: str) -> None:
+        """Add a new incident."""
+        self.incidents[incident.uuid] = incident
+        self.changes.append(Change(None, incident, OBSERVED, reason))
+
+    def happen(self, uuid: str, event: Event, reason: str) -> None:
+        """Apply an event to an incident; one that changes nothing in its state is no change."""
+        before = self.incidents[uuid]
+        after, transition = apply(before, event, self.now, reason)
+        if transition.to == FORGOTTEN:
+            del self.incidents[uuid]
+            self.changes.append(Change(before, None, event.value, reason))
+        elif after != before:
+            self.incidents[uuid] = after
+            self.changes.append(Change(before, after, event.value, reason))
+
+    def hold(self, subject: str, brake: str, sentence: str, **values: object) -> None:
+        """Note that something is not done."""
+        self.held.append(Held(subject, brake, sentence, tuple(values.items())))
+
+    def node(self, incident: Incident) -> NodeFacts | None:
+        """The node of an incident; None when it has left the cluster."""
+        return self.world.nodes.get(incident.node)
+
+    def all(self, wanted: Callable[[Incident], bool] = lambda _: True) -> Iterator[Incident]:
+        """The incidents as they are now, most urgent first; they may be changed meanwhile."""
+        for incident in sorted(self.incidents.values(), key=urgency):
+            current = self.incidents.get(incident.uuid)
+            if current is not None and wanted(current):
+                yield current
+
+
+def urgency(incident: Incident) -> tuple[int, int, str]:
+    """The order in which incidents get nodes: the most severe first, then the oldest."""
+    return -STATUSES.index(incident.action), incident.first_seen, incident.uuid

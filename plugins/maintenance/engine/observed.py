@@ -1,0 +1,121 @@
+"""Applies what nodes report and what admins request by tags."""
+
+from __future__ import annotations
+
+from uuid import NAMESPACE_URL, uuid5
+
+from ganeti_steward.core.maintenance.incident import (
+    CANCEL_TAG,
+    CANCELED,
+    READY_TAG,
+    Incident,
+)
+from ganeti_steward.core.maintenance.task import TAG
+from ganeti_steward.core.maintenance.world import NodeFacts, Reported
+from ganeti_steward.plugins.maintenance.engine.ends import queued_jobs
+from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
+from ganeti_steward.plugins.maintenance.engine.transitions import Event
+
+_SECOND = 10**9
+
+
+def apply_left(ledger: Ledger) -> None:
+    """Forget the incidents of nodes that have left the cluster."""
+    for incident in ledger.all(lambda one: one.node not in ledger.world.nodes):
+        ledger.cancels += queued_jobs(ledger, incident)
+        ledger.happen(incident.uuid, Event.NODE_LEFT, f"node {incident.node_name} left the cluster")
+
+
+def apply_tags(ledger: Ledger) -> None:
+    """Apply cancels, and the removal of result tags; neither is held back by any brake."""
+    for incident in ledger.all():
+        node = ledger.world.nodes[incident.node]
+        if incident.node_name != node.name:
+            ledger.update(incident._replace(node_name=node.name))
+        if incident.cancel_tag in node.tags:
+            ledger.happen(incident.uuid, Event.CANCEL, f"tag {incident.cancel_tag} was set")
+        else:
+            _apply_result_tag(ledger, ledger.incidents[incident.uuid], node)
+    for incident in ledger.all(lambda one: one.status == CANCELED):
+        ledger.cancels += queued_jobs(ledger, incident)
+    _report_unknown_cancels(ledger)
+
+
+def _apply_result_tag(ledger: Ledger, incident: Incident, node: NodeFacts) -> None:
+    if incident.active or incident.status == CANCELED:
+        return
+    if incident.tag in node.tags:
+        ledger.update(incident._replace(tagged=True))
+        return
+    before = ledger.inputs.world.incidents[incident.uuid]
+    # A tag that was set in this very moment need not be among the node's tags yet.
+    if before.tagged and not any(one.step == TAG for one in incident.open):
+        ledger.happen(incident.uuid, Event.TAG_REMOVED, f"tag {incident.tag} was removed")
+
+
+def _report_unknown_cancels(ledger: Ledger) -> None:
+    known = {one.cancel_tag for one in ledger.inputs.world.incidents.values()}
+    for node in sorted(ledger.world.nodes.values(), key=lambda one: one.name):
+        for tag in sorted(node.tags):
+            if tag.startswith(CANCEL_TAG) and tag not in known:
+                ledger.hold(node.name, "unknown", f"tag {tag} names no incident")
+
+
+def apply_reports(ledger: Ledger) -> None:
+    """Note new incidents, and which ones are reported no more; silence changes nothing."""
+    for uuid, node in sorted(ledger.world.nodes.items()):
+        report = ledger.world.observations.get(uuid)
+        if isinstance(report, Reported):
+            _apply_report(ledger, node, report)
+
+
+def _apply_report(ledger: Ledger, node: NodeFacts, report: Reported) -> None:
+    known = False
+    for incident in ledger.all(lambda one: one.node == node.uuid):
+        if incident.original == report.original:
+            known = True
+            _seen(ledger, incident)
+        else:
+            _not_seen(ledger, incident, report)
+    if report.ill and not known:
+        ledger.add(
+            _new_incident(node, report, ledger.now),
+            f"node {node.name} reports {report.status}",
+        )
+
+
+def _new_incident(node: NodeFacts, report: Reported, now: int) -> Incident:
+    # Derived, not random: the same world gives the same decision.
+    uuid = str(uuid5(NAMESPACE_URL, f"{node.uuid} {now} {report.original.decode()}"))
+    return Incident(
+        uuid,
+        node.uuid,
+        node.name,
+        report.original,
+        report.status,
+        tag=READY_TAG + uuid,
+        first_seen=now,
+        observed_since=now,
+        changed=now,
+        progressed=now,
+        note=f"node {node.name} reports {report.status}",
+    )
+
+
+def _seen(ledger: Ledger, incident: Incident) -> None:
+    if incident.healthy_since is not None:
+        ledger.update(incident._replace(healthy_since=None, observed_since=ledger.now))
+
+
+def _not_seen(ledger: Ledger, incident: Incident, report: Reported) -> None:
+    if incident.healthy_since is None:
+        ledger.update(incident._replace(healthy_since=ledger.now))
+        incident = ledger.incidents[incident.uuid]
+    since = incident.healthy_since if incident.healthy_since is not None else ledger.now
+    elapsed = (ledger.now - since) / _SECOND
+    if elapsed >= ledger.config.healthy_delay and not incident.open:
+        ledger.happen(
+            incident.uuid,
+            Event.HEALTHY,
+            f"node {incident.node_name} reports {report.status} instead for {elapsed:.0f} s",
+        )

@@ -1,0 +1,68 @@
+"""One step: everything that is known becomes one decision, the same one for the same input."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ganeti_steward.core.maintenance.incident import PENDING
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs
+from ganeti_steward.plugins.maintenance.engine.ends import apply_ends
+from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
+from ganeti_steward.plugins.maintenance.engine.observed import (
+    apply_left,
+    apply_reports,
+    apply_tags,
+)
+from ganeti_steward.plugins.maintenance.engine.tasks import Planner, Tasks
+
+_SECOND: Final = 10**9
+
+
+def step(inputs: Inputs, config: Maintd, planner: Planner) -> Decision:
+    """Decide what is done now.
+
+    ``planner`` returns what the plugins plan for one incident; it must depend on its arguments
+    only.  An incident whose record is missing from ``records`` has not changed.
+    """
+    ledger = Ledger(inputs, config)
+    apply_ends(ledger)
+    apply_left(ledger)
+    apply_tags(ledger)
+    apply_reports(ledger)
+    tasks = Tasks(ledger, planner)
+    tasks.tag()
+    tasks.plan()
+    _alarm(ledger)
+    return _decision(ledger, tasks)
+
+
+def _alarm(ledger: Ledger) -> None:
+    """Report incidents for which nothing has happened for too long."""
+    for incident in ledger.all(lambda one: one.status == PENDING):
+        elapsed = (ledger.now - incident.progressed) / _SECOND
+        if elapsed > ledger.config.stuck_after:
+            ledger.hold(
+                incident.uuid,
+                "stuck",
+                f"nothing has started or ended for {elapsed:.0f} s, more than "
+                f"{ledger.config.stuck_after:g} s",
+                elapsed=int(elapsed),
+                limit=ledger.config.stuck_after,
+            )
+
+
+def _decision(ledger: Ledger, tasks: Tasks) -> Decision:
+    before = ledger.inputs.world.incidents
+    return Decision(
+        records=tuple(
+            incident
+            for uuid, incident in sorted(ledger.incidents.items())
+            if before.get(uuid) != incident
+        ),
+        removed=tuple(sorted(set(before) - set(ledger.incidents))),
+        cancels=tuple(sorted(set(ledger.cancels))),
+        started=tuple(tasks.started),
+        held=tuple(ledger.held),
+        changes=tuple(ledger.changes),
+    )

@@ -1,0 +1,179 @@
+"""Plans the chosen incidents and starts as many tasks as neither collide nor are held back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from uuid import NAMESPACE_URL, uuid5
+
+from ganeti_steward.core.maintenance.incident import (
+    CANCELED,
+    FAILED,
+    Incident,
+    Submission,
+)
+from ganeti_steward.core.maintenance.task import TAG, UNTAG, Done, Failed, Plan, Task, Wait
+from ganeti_steward.core.maintenance.world import NodeFacts, Reported, World
+from ganeti_steward.core.model.opcodes import remove_tags, set_tags
+from ganeti_steward.plugins.maintenance.config import OBSERVE
+from ganeti_steward.plugins.maintenance.engine.brakes import (
+    AFTER_PLAN,
+    BEFORE_PLAN,
+    FOR_TAGS,
+    Case,
+    holding,
+)
+from ganeti_steward.plugins.maintenance.engine.choice import chosen
+from ganeti_steward.plugins.maintenance.engine.decision import Planned, Started
+from ganeti_steward.plugins.maintenance.engine.ends import complete
+from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
+from ganeti_steward.plugins.maintenance.engine.transitions import Event
+
+Planner = Callable[[Incident, World], Sequence[Planned]]
+
+
+class Tasks:
+    """The tasks of one round; each reserves its nodes and instances, all or nothing."""
+
+    def __init__(self, ledger: Ledger, planner: Planner) -> None:
+        self._ledger, self._planner = ledger, planner
+        self.started: list[Started] = []
+        running = [one for each in ledger.all() for one in each.open]
+        self._nodes = {name for one in running for name in one.nodes}
+        self._instances = {name for one in running for name in one.instances}
+
+    # Tags of results
+
+    def tag(self) -> None:
+        """Set and remove the tags of results."""
+        for incident in self._ledger.all(lambda one: not one.active):
+            node = self._ledger.node(incident)
+            task = node and _tag_task(incident, node)
+            if node and task and not any(one.step in (TAG, UNTAG) for one in incident.open):
+                self._start_tag(incident, node, task)
+
+    def _start_tag(self, incident: Incident, node: NodeFacts, task: Task) -> None:
+        ledger = self._ledger
+        held = holding(FOR_TAGS, self._case(incident, node)._replace(next=task))
+        ledger.held += held
+        if held:
+            return
+        if incident.retry_at > ledger.now:
+            left = (incident.retry_at - ledger.now) // 10**9
+            ledger.hold(incident.uuid, "tag", f"the tag is tried again in {left} s")
+        else:
+            self._reserve(incident, task)
+
+    # Repairs
+
+    def plan(self) -> None:
+        """Plan one incident of each node, most urgent first."""
+        for incident in chosen(self._ledger):
+            node = self._ledger.node(incident)
+            if node:
+                self._plan(incident, node)
+
+    def _case(self, incident: Incident, node: NodeFacts) -> Case:
+        ledger = self._ledger
+        world = ledger.world._replace(incidents=ledger.incidents)
+        return Case(incident, node, world, ledger.config, ledger.inputs.utc_offset)
+
+    def _plan(self, incident: Incident, node: NodeFacts) -> None:
+        case = self._case(incident, node)
+        held = holding(BEFORE_PLAN, case)
+        if held:
+            self._ledger.held += [*held, *holding(AFTER_PLAN, case)]
+            return
+        world = case.world._replace(
+            reserved_nodes=frozenset(self._nodes),
+            reserved_instances=frozenset(self._instances),
+            avoided_nodes=avoided_nodes(case.world),
+        )
+        for planned in self._planner(incident, world):
+            self._take(case, planned.plan)
+
+    def _take(self, case: Case, plan: Plan) -> None:
+        ledger, uuid = self._ledger, case.incident.uuid
+        if isinstance(plan, Wait):
+            ledger.hold(uuid, "wait", plan.reason)
+            return
+        if isinstance(plan, Task) and not self._is_free(uuid, plan):
+            return
+        held = holding(AFTER_PLAN, case._replace(next=plan))
+        ledger.held += held
+        if held:
+            if {one.brake for one in held} == {OBSERVE} and isinstance(plan, Task):
+                # What it would do is shown as it would be done: nothing shown collides.
+                self._book(plan)
+        elif isinstance(plan, Task):
+            self._reserve(case.incident, plan)
+        elif isinstance(plan, Done):
+            complete(ledger, uuid, plan.reason)
+        elif isinstance(plan, Failed):
+            incident = ledger.incidents[uuid]
+            ledger.update(incident._replace(unmovable=plan.unmovable))
+            ledger.happen(uuid, Event.FAILURE, plan.reason)
+
+    def _is_free(self, uuid: str, task: Task) -> bool:
+        """Whether nothing the task uses is reserved; reported."""
+        nodes, instances = task.nodes & self._nodes, task.instances & self._instances
+        if nodes or instances:
+            names = ", ".join([*sorted(nodes), *sorted(instances)])
+            self._ledger.hold(uuid, "reserved", f"another task uses {names}; held: {task.reason}")
+        return not (nodes or instances)
+
+    def _book(self, task: Task) -> None:
+        self._nodes |= task.nodes
+        self._instances |= task.instances
+
+    def _reserve(self, incident: Incident, task: Task) -> None:
+        """Start a task unless something it uses is reserved."""
+        if not self._is_free(incident.uuid, task):
+            return
+        ledger, uuid = self._ledger, incident.uuid
+        self._book(task)
+        ledger.happen(uuid, Event.STARTED, task.reason)
+        current = ledger.incidents[uuid]
+        submission = Submission(
+            _submission_id(uuid, task.step, ledger.now),
+            task.step,
+            tuple(sorted(task.nodes)),
+            tuple(sorted(task.instances)),
+            ledger.now,
+            command=task.command,
+        )
+        ledger.update(current._replace(open=(*current.open, submission), progressed=ledger.now))
+        self.started.append(Started(uuid, submission.id, task))
+
+
+def _submission_id(uuid: str, step: str, now: int) -> str:
+    return str(uuid5(NAMESPACE_URL, f"{uuid} {step} {now}"))
+
+
+def avoided_nodes(world: World) -> dict[str, str]:
+    """Nodes nothing is moved to -> why: they are ill, under repair, or their repair failed."""
+    found: dict[str, str] = {}
+    for incident in sorted(world.incidents.values(), key=lambda one: one.uuid):
+        if incident.node in world.nodes and (incident.active or incident.status == FAILED):
+            word = "has a failed" if incident.status == FAILED else "has an active"
+            name = world.nodes[incident.node].name
+            found[name] = f"{word} incident {incident.uuid} ({incident.action})"
+    for uuid, report in sorted(world.observations.items()):
+        if isinstance(report, Reported) and report.ill and uuid in world.nodes:
+            found.setdefault(world.nodes[uuid].name, f"reports {report.status}")
+    return found
+
+
+def _tag_task(incident: Incident, node: NodeFacts) -> Task | None:
+    """What is to be tagged on the node, or removed from it; None when all is as it should be."""
+    nodes = frozenset({node.name})
+    if incident.status == CANCELED:
+        own = (incident.ready_tag, incident.failed_tag, incident.cancel_tag)
+        tags = [tag for tag in own if tag in node.tags]
+        job = [remove_tags("node", node.name, tags)]
+        reason = f"remove {', '.join(tags)} from node {node.name}: the incident was canceled"
+        return Task(UNTAG, nodes, frozenset(), reason, (job,)) if tags else None
+    if incident.tagged or incident.acknowledged:
+        return None
+    job = [set_tags("node", node.name, [incident.tag])]
+    reason = f"set {incident.tag} on node {node.name}"
+    return Task(TAG, nodes, frozenset(), reason, (job,))

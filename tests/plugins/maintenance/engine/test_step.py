@@ -1,0 +1,456 @@
+"""The step by scenarios: what each kind of incident goes through, and what holds it back."""
+
+from __future__ import annotations
+
+import pytest
+from maintained import CONFIG, SECOND, Maintained, diagnose
+
+from ganeti_steward.core.maintenance.incident import CANCELED, COMPLETED, FAILED, NOTED, PENDING
+from ganeti_steward.core.maintenance.task import DRAIN, MOVE, TAG, UNTAG
+from ganeti_steward.core.maintenance.world import Reported
+from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
+from ganeti_steward.plugins.maintenance.engine.decision import CommandResult
+from ganeti_steward.plugins.maintenance.engine.transitions import Event
+
+EVACUATE = diagnose("evacuate", details="fan")
+WORSE = diagnose("evacuate-failover", details="fan and power")
+REPAIR = diagnose("live-repair", command="fix-nic")
+OK = diagnose("Ok")
+
+
+def evacuating(config: Maintd = CONFIG, node: str = "node2") -> Maintained:
+    """One node reports evacuate, and one round has passed."""
+    cluster = Maintained(config=config)
+    cluster.report(node, EVACUATE)
+    cluster.round()
+    return cluster
+
+
+def test_an_evacuation_runs_to_its_end() -> None:
+    cluster = evacuating()
+    assert cluster.incident("node2").status == PENDING
+    cluster.run()
+    incident = cluster.incident("node2")
+    node = cluster.nodes["uuid-node2"]
+    assert (incident.status, incident.tagged, incident.open) == (COMPLETED, True, ())
+    assert (node.offline, node.tags) == (True, {incident.ready_tag})
+    assert not list(cluster.world().instances_on("node2"))
+    assert incident.jobs == tuple(cluster.queue)
+
+
+def test_a_live_repair_that_succeeds() -> None:
+    cluster = Maintained()
+    cluster.report("node2", REPAIR)
+    cluster.round()
+    assert cluster.incident("node2").status == PENDING
+    assert list(cluster.commands.values()) == [("node2", "fix-nic")]
+    cluster.run()
+    assert cluster.incident("node2").status == COMPLETED
+    assert len(cluster.commands) == 1
+
+
+def test_a_live_repair_that_fails() -> None:
+    cluster = Maintained()
+    cluster.report("node2", REPAIR)
+    cluster.round()
+    (submission,) = cluster.commands
+    cluster.results[submission] = CommandResult(False, "exit status 3")
+    cluster.run()
+    incident = cluster.incident("node2")
+    assert (incident.status, incident.tagged) == (FAILED, True)
+    assert "fix-nic: exit status 3" in incident.note
+    assert incident.failed_tag in cluster.nodes["uuid-node2"].tags
+    assert incident.ready_tag not in cluster.nodes["uuid-node2"].tags
+
+
+def test_no_more_jobs_after_one_failed() -> None:
+    cluster = evacuating()
+    (drain,) = cluster.pending_jobs()
+    cluster.end(drain, "not enough candidates")
+    cluster.round()
+    incident = cluster.incident("node2")
+    assert (incident.status, incident.jobs[0]) == (FAILED, drain)
+    assert incident.note == f"job {drain} (drain) failed: not enough candidates"
+    cluster.run()
+    assert {job.task.step for n, job in cluster.queue.items() if n != drain} == {TAG}
+
+
+def test_the_same_object_is_the_same_incident() -> None:
+    cluster = evacuating()
+    for _ in range(5):
+        cluster.round()
+    assert len(cluster.records) == 1
+
+
+def test_each_incident_is_recorded_only_when_it_changes() -> None:
+    cluster = evacuating()
+    assert cluster.round().records == ()
+
+
+@pytest.mark.parametrize("final", [COMPLETED, FAILED])
+def test_a_cancel_of_a_final_incident_leaves_no_tag(final: str) -> None:
+    cluster = evacuating()
+    if final == FAILED:
+        cluster.end(cluster.pending_jobs()[0], "broken")
+    cluster.run()
+    incident = cluster.incident("node2")
+    assert incident.status == final
+    cluster.tag("node2", incident.cancel_tag)
+    cluster.run()
+    assert cluster.incident("node2").status == CANCELED
+    assert cluster.nodes["uuid-node2"].tags == frozenset()
+    cluster.report("node2", OK)
+    cluster.round()
+    cluster.wait(600)
+    cluster.round()
+    assert cluster.records == {}
+
+
+def test_a_cancel_while_jobs_are_queued_and_running() -> None:
+    cluster = evacuating()
+    (drain,) = cluster.pending_jobs()
+    cluster.start(drain)
+    incident = cluster.incident("node2")
+    cluster.tag("node2", incident.cancel_tag)
+    cluster.round()
+    assert (cluster.incident("node2").status, cluster.queue[drain].status) == (CANCELED, "running")
+    cluster.end(drain)
+    cluster.run()
+    assert not any(job.task.step == MOVE for job in cluster.queue.values())
+    assert cluster.incident("node2").open == ()
+
+
+def test_a_cancel_cancels_queued_jobs() -> None:
+    cluster = evacuating()
+    cluster.tag("node2", cluster.incident("node2").cancel_tag)
+    cluster.round()
+    assert [job.status for job in cluster.queue.values()] == ["canceled"]
+    cluster.run()
+    assert [job.task.step for job in cluster.queue.values()] == [DRAIN, UNTAG]
+
+
+def test_a_cancel_passes_every_brake() -> None:
+    held = CONFIG._replace(mode=OBSERVE, hold_time=1e6, windows=("Mon 00:00-00:01",))
+    cluster = Maintained(config=held)
+    cluster.cluster_tags.add("maintd:pause:power-works")
+    cluster.report("node2", EVACUATE)
+    cluster.round()
+    cluster.tag("node2", cluster.incident("node2").cancel_tag)
+    cluster.round()
+    assert cluster.incident("node2").status == CANCELED
+
+
+def test_acknowledged_and_still_reported_stays_known_and_silent() -> None:
+    cluster = evacuating()
+    cluster.run()
+    incident = cluster.incident("node2")
+    cluster.untag("node2", incident.ready_tag)
+    jobs = len(cluster.queue)
+    cluster.run()
+    assert (cluster.incident("node2").acknowledged, len(cluster.queue)) == (True, jobs)
+    assert cluster.nodes["uuid-node2"].tags == frozenset()
+    cluster.report("node2", OK)
+    cluster.round()
+    assert len(cluster.records) == 1
+    cluster.wait(600)
+    cluster.round()
+    assert cluster.records == {}
+
+
+def test_a_failed_one_is_forgotten_at_once_and_starts_again() -> None:
+    cluster = evacuating()
+    cluster.end(cluster.pending_jobs()[0], "broken")
+    cluster.run()
+    first = cluster.incident("node2")
+    cluster.untag("node2", first.failed_tag)
+    cluster.round()
+    second = cluster.incident("node2")
+    assert (second.uuid != first.uuid, second.status) == (True, PENDING)
+
+
+def test_a_tag_that_cannot_be_set_is_tried_again() -> None:
+    cluster = Maintained()
+    cluster.report("node2", diagnose("live-repair"))
+    cluster.round()
+    assert cluster.incident("node2").status == FAILED
+    (tag,) = (cluster.round(), cluster.pending_jobs())[1]
+    cluster.end(tag, "node is locked")
+    cluster.round()
+    assert cluster.held() == {
+        "tag-failed": f"job {tag} (tag) failed: node is locked",
+        "tag": "the tag is tried again in 300 s",
+    }
+    assert cluster.pending_jobs() == []
+    cluster.wait(301)
+    cluster.run()
+    assert cluster.incident("node2").tagged
+
+
+def test_noted_and_no_longer_reported_is_forgotten_after_the_healthy_delay() -> None:
+    cluster = evacuating(CONFIG._replace(hold_time=1e6))
+    cluster.report("node2", OK)
+    cluster.round()
+    cluster.wait(590)
+    cluster.round()
+    assert cluster.incident("node2").status == NOTED
+    cluster.wait(10)
+    cluster.round()
+    assert cluster.records == {}
+
+
+def test_silence_changes_nothing() -> None:
+    cluster = evacuating(CONFIG._replace(hold_time=10))
+    cluster.silence("node2")
+    cluster.wait(1e6)
+    cluster.round()
+    incident = cluster.incident("node2")
+    assert (incident.status, incident.healthy_since) == (NOTED, None)
+    assert cluster.held()["silent"] == "node node2 gives no valid report: no connection"
+
+
+def test_pending_runs_to_its_end_when_the_report_is_gone() -> None:
+    cluster = evacuating()
+    cluster.report("node2", OK)
+    cluster.run()
+    assert cluster.incident("node2").status == COMPLETED
+
+
+def test_a_worse_report_takes_over() -> None:
+    cluster = evacuating()
+    (drain,) = cluster.pending_jobs()
+    cluster.report("node2", WORSE)
+    cluster.round()
+    worse = cluster.incident("node2", "failover")
+    assert "running" in cluster.held()
+    assert worse.status == NOTED
+    cluster.end(drain)
+    cluster.run()
+    assert cluster.incident("node2", "failover").status == COMPLETED
+    lesser = cluster.incident("node2", "evacuate")
+    assert (lesser.status, len(lesser.jobs)) == (COMPLETED, 2), "the drain and its tag"
+    assert Event.WORSE_DONE.value in {
+        change.event for one in cluster.decisions for change in one.changes
+    }
+
+
+def test_the_node_leaves() -> None:
+    cluster = evacuating()
+    del cluster.nodes["uuid-node2"]
+    decision = cluster.round()
+    assert (cluster.records, decision.cancels) == ({}, (1,))
+    assert decision.changes[0].event == "node left the cluster"
+
+
+def test_a_renamed_node_keeps_its_incident() -> None:
+    cluster = evacuating()
+    cluster.end(1)
+    cluster.change("node2", name="node2b")
+    cluster.instances = {
+        name: one._replace(primary="node2b") if one.primary == "node2" else one
+        for name, one in cluster.instances.items()
+    }
+    cluster.run()
+    assert (cluster.incident("node2").status, cluster.incident("node2").node_name) == (
+        COMPLETED,
+        "node2b",
+    )
+
+
+@pytest.mark.parametrize("crash", ["records", "submitted"])
+def test_a_crash_submits_nothing_twice(crash: str) -> None:
+    cluster = Maintained()
+    cluster.report("node2", EVACUATE)
+    cluster.round(crash=crash)
+    assert len(cluster.queue) == (crash == "submitted")
+    cluster.run()
+    assert cluster.incident("node2").status == COMPLETED
+    assert [job.task.step for job in cluster.queue.values()].count(DRAIN) == 1
+
+
+def test_a_submission_that_is_not_looked_up_yet_waits() -> None:
+    cluster = Maintained()
+    cluster.report("node2", EVACUATE)
+    cluster.round(crash="submitted")
+    cluster.found = {}
+    cluster.round()
+    assert "is not known yet" in cluster.held()["lookup"]
+    assert len(cluster.queue) == 1
+
+
+def test_a_command_is_not_run_twice() -> None:
+    cluster = Maintained()
+    cluster.report("node2", REPAIR)
+    cluster.round(crash="submitted")
+    cluster.run()
+    assert cluster.incident("node2").status == FAILED
+    assert "not known" in cluster.incident("node2").note
+    assert len(cluster.commands) == 1
+
+
+def test_what_cannot_move_fails_with_its_reason() -> None:
+    cluster = Maintained(nodes=2)
+    cluster.change("node1", offline=True)
+    cluster.report("node2", EVACUATE)
+    cluster.run()
+    incident = cluster.incident("node2")
+    assert (incident.status, incident.unmovable) == (FAILED, (("inst0", "no node is left"),))
+
+
+# The brakes
+
+
+@pytest.mark.parametrize(
+    ("config", "brake", "sentence"),
+    [
+        ({"mode": OBSERVE}, "observe", "the mode is observe, it would: drain"),
+        ({"hold_time": 300}, "hold", "reported for 0 s of the hold time of 300 s"),
+        (
+            {"windows": ("Sun 00:00-00:01",)},
+            "window",
+            "Tue 22:13 is in none of the maintenance windows: Sun 00:00-00:01",
+        ),
+    ],
+)
+def test_a_brake_of_the_configuration(config: dict[str, object], brake: str, sentence: str) -> None:
+    cluster = evacuating(CONFIG._replace(**config))
+    assert cluster.held() == {brake: sentence}
+    assert (cluster.queue, cluster.incident("node2").status) == ({}, NOTED)
+
+
+def test_the_hold_time_passes() -> None:
+    cluster = evacuating(CONFIG._replace(hold_time=300))
+    cluster.wait(299)
+    cluster.round()
+    assert cluster.incident("node2").status == PENDING
+
+
+def test_the_hold_time_starts_again_after_another_report() -> None:
+    cluster = evacuating(CONFIG._replace(hold_time=300))
+    cluster.wait(200)
+    cluster.report("node2", OK)
+    cluster.round()
+    cluster.report("node2", EVACUATE)
+    cluster.wait(200)
+    cluster.round()
+    assert "hold" in cluster.held()
+    cluster.wait(301)
+    cluster.round()
+    assert cluster.incident("node2").status == PENDING
+
+
+def test_pause_with_its_reason() -> None:
+    cluster = Maintained()
+    cluster.cluster_tags.add("maintd:pause:power-works")
+    cluster.report("node2", EVACUATE)
+    cluster.round()
+    assert cluster.held() == {"pause": "maintenance is paused: power works"}
+    cluster.cluster_tags.clear()
+    cluster.run()
+    assert cluster.incident("node2").status == COMPLETED
+
+
+def test_opt_out_of_a_node() -> None:
+    cluster = Maintained()
+    cluster.tag("node2", "maintd:off")
+    cluster.report("node2", EVACUATE)
+    cluster.round()
+    assert cluster.held() == {"opt-out": "node node2 has the tag maintd:off"}
+
+
+def test_the_master_is_not_drained_but_repaired() -> None:
+    cluster = evacuating(node="node1")
+    assert set(cluster.held()) == {"master"}
+    cluster.report("node1", REPAIR)
+    cluster.round()
+    assert not cluster.commands, "the evacuation comes first"
+    cluster.tag("node1", cluster.incident("node1", "evacuate").cancel_tag)
+    cluster.run()
+    assert cluster.incident("node1", "live-repair").status == COMPLETED
+
+
+def test_most_nodes_at_once() -> None:
+    cluster = Maintained()
+    cluster.report("node2", EVACUATE)
+    cluster.round()
+    cluster.report("node3", WORSE)
+    cluster.round()
+    assert cluster.held()["most-nodes"] == "1 of at most 1 nodes are under repair: node2"
+    cluster.run()
+    assert {one.status for one in cluster.records.values()} == {COMPLETED}
+
+
+def test_a_storm_stops_everything() -> None:
+    cluster = evacuating(CONFIG._replace(storm_share=0.4, most_nodes=4))
+    cluster.end(1)
+    cluster.report("node3", EVACUATE)
+    cluster.round()
+    assert cluster.held()["storm"] == "2 of 4 nodes report a fault, more than the share of 0.4"
+    assert len(cluster.queue) == 1
+    cluster.report("node3", OK)
+    cluster.run()
+    assert cluster.incident("node2").status == COMPLETED
+
+
+def test_one_ill_node_is_never_a_storm() -> None:
+    cluster = evacuating(CONFIG._replace(storm_share=0))
+    assert cluster.incident("node2").status == PENDING
+
+
+def test_master_candidates() -> None:
+    cluster = Maintained()
+    for node in ("node2", "node3"):
+        cluster.change(node, master_candidate=True)
+    cluster.change("node1", offline=True, master=False)
+    cluster.change("node4", drained=True)
+    cluster.report("node2", EVACUATE)
+    cluster.round()
+    assert cluster.incident("node2").status == PENDING, "one below the pool is allowed"
+    again = Maintained()
+    again.change("node2", master_candidate=True)
+    again.report("node2", EVACUATE)
+    decision = again.round()
+    assert decision.started, "the others are promoted"
+
+
+def test_every_brake_is_reported() -> None:
+    config = CONFIG._replace(mode=OBSERVE, hold_time=300, windows=("Sun 00:00-00:01",))
+    cluster = Maintained(config=config)
+    cluster.cluster_tags.add("maintd:pause:")
+    cluster.tag("node1", "maintd:off")
+    cluster.report("node1", EVACUATE)
+    cluster.round()
+    assert set(cluster.held()) == {"observe", "hold", "window", "pause", "opt-out", "master"}
+
+
+def test_a_stuck_incident_raises_an_alarm() -> None:
+    cluster = evacuating(CONFIG._replace(stuck_after=3600))
+    cluster.start(1)
+    cluster.wait(3600)
+    cluster.round()
+    assert "nothing has started or ended for 3601 s" in cluster.held()["stuck"]
+
+
+def test_an_unknown_cancel_is_reported() -> None:
+    cluster = Maintained()
+    cluster.tag("node2", "maintd:cancel:no-such")
+    cluster.round()
+    assert cluster.held() == {"unknown": "tag maintd:cancel:no-such names no incident"}
+
+
+def test_nothing_is_moved_to_ill_failed_or_repaired_nodes() -> None:
+    cluster = Maintained(config=CONFIG._replace(most_nodes=4))
+    cluster.report("node3", diagnose("live-repair"))
+    cluster.report("node2", EVACUATE)
+    cluster.run()
+    moved = [job for job in cluster.queue.values() if job.task.step == MOVE]
+    assert moved
+    assert {job.job[0]["target_node"] for job in moved} <= {"node1", "node4"}
+
+
+def test_the_same_inputs_give_the_same_decision() -> None:
+    cluster = Maintained()
+    cluster.report("node2", EVACUATE)
+    cluster.report("node3", REPAIR)
+    assert cluster.decide() == cluster.decide()
+    assert isinstance(cluster.observations["uuid-node2"], Reported)
+    assert cluster.now % SECOND == 0

@@ -1,0 +1,317 @@
+"""A simulated cluster for the step: nodes, instances, a job queue, and records that survive.
+
+A planner drains a node, moves its instances one after the other and sets it offline.  Everything
+is in memory, and every job ends when the test says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.task import (
+    COMMAND,
+    DRAIN,
+    FINAL_ROLE,
+    MOVE,
+    Done,
+    Failed,
+    Task,
+    Wait,
+)
+from ganeti_steward.core.maintenance.world import (
+    InstanceFacts,
+    NodeFacts,
+    Observation,
+    Reported,
+    Silent,
+    World,
+    diagnose_object,
+)
+from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.model.job_state import JobState
+from ganeti_steward.plugins.maintenance.config import ACT, Maintd
+from ganeti_steward.plugins.maintenance.engine.decision import (
+    CommandResult,
+    Decision,
+    Inputs,
+    Planned,
+    Started,
+)
+from ganeti_steward.plugins.maintenance.engine.step import step
+
+SECOND = 10**9
+CONFIG = Maintd(mode=ACT, hold_time=0, healthy_delay=600, most_nodes=1, storm_share=1)
+
+_CLUSTER = Cluster((), (), ())
+
+
+def diagnose(status: str, **more: object) -> bytes:
+    """A diagnose object in its canonical form."""
+    return json.dumps({"status": status, **more}, sort_keys=True, separators=(",", ":")).encode()
+
+
+class QueuedJob:
+    """A job of the simulated queue."""
+
+    def __init__(self, incident: str, submission: str, task: Task, job: list[Any]) -> None:
+        self.incident, self.submission, self.task, self.job = incident, submission, task, job
+        self.status = "queued"
+        self.error = ""
+
+
+class Maintained:
+    """The cluster, what nodes report, and the records; `round` runs one step and acts on it."""
+
+    def __init__(self, nodes: int = 4, instances: int = 4, config: Maintd = CONFIG) -> None:
+        names = [f"node{i}" for i in range(1, nodes + 1)]
+        self.config = config
+        self.now = 1_700_000_000 * SECOND
+        self.nodes = {
+            f"uuid-{name}": NodeFacts(f"uuid-{name}", name, "group", master=name == "node1")
+            for name in names
+        }
+        self.instances = {
+            f"inst{i}": InstanceFacts(f"inst{i}", names[1 + i % (nodes - 1)])
+            for i in range(instances)
+        }
+        self.cluster_tags: set[str] = set()
+        self.observations: dict[str, Observation] = {}
+        self.records: dict[str, Incident] = {}
+        self.queue: dict[int, QueuedJob] = {}
+        self.results: dict[str, CommandResult] = {}
+        self.commands: dict[str, tuple[str, str]] = {}
+        """submission id -> node and command"""
+        self.found: dict[str, tuple[int, ...]] = {}
+        self.decisions: list[Decision] = []
+
+    # What happens outside
+
+    def name(self, node: str) -> str:
+        return self.nodes[f"uuid-{node}"].name
+
+    def report(self, node: str, original: bytes) -> None:
+        data = diagnose_object(original)
+        self.observations[f"uuid-{node}"] = Reported(
+            original, data["status"], data.get("command", ""), self.now
+        )
+
+    def silence(self, node: str) -> None:
+        self.observations[f"uuid-{node}"] = Silent(self.now, "no connection")
+
+    def change(self, node: str, **facts: Any) -> None:
+        uuid = f"uuid-{node}"
+        self.nodes[uuid] = self.nodes[uuid]._replace(**facts)
+
+    def tag(self, node: str, tag: str) -> None:
+        self.change(node, tags=self.nodes[f"uuid-{node}"].tags | {tag})
+
+    def untag(self, node: str, tag: str) -> None:
+        self.change(node, tags=self.nodes[f"uuid-{node}"].tags - {tag})
+
+    def wait(self, seconds: float) -> None:
+        self.now += int(seconds * SECOND)
+
+    # The daemon
+
+    def world(self) -> World:
+        return World(
+            self.now,
+            _CLUSTER,
+            dict(self.nodes),
+            dict(self.instances),
+            cluster_tags=frozenset(self.cluster_tags),
+            incidents=dict(self.records),
+            observations=dict(self.observations),
+        )
+
+    def inputs(self) -> Inputs:
+        jobs = {
+            number: JobState(number, job.status, job.error) for number, job in self.queue.items()
+        }
+        return Inputs(self.world(), jobs, dict(self.results), dict(self.found))
+
+    def decide(self) -> Decision:
+        return step(self.inputs(), self.config, plan)
+
+    def round(self, *, crash: str = "") -> Decision:
+        """One round; ``crash``: where the daemon dies: "records", "submitted" or "" for nowhere."""
+        self.wait(1)
+        decision = self.decide()
+        self.decisions.append(decision)
+        self.found = {}
+        for incident in decision.records:
+            self.records[incident.uuid] = incident
+        for uuid in decision.removed:
+            del self.records[uuid]
+        if crash == "records":
+            self._restart()
+            return decision
+        numbers = {one.submission: self._submit(one) for one in decision.started}
+        if crash == "submitted":
+            self._restart()
+            return decision
+        for one in decision.started:
+            self._record(one, numbers[one.submission])
+        for number in decision.cancels:
+            job = self.queue[number]
+            job.status = "canceled" if job.status in ("queued", "waiting") else job.status
+        return decision
+
+    def _submit(self, started: Started) -> tuple[int, ...]:
+        task = started.task
+        if task.command:
+            incident = self.records[started.incident]
+            self.commands[started.submission] = (incident.node_name, task.command)
+        numbers = []
+        for job in task.jobs:
+            number = len(self.queue) + 1
+            self.queue[number] = QueuedJob(started.incident, started.submission, task, list(job))
+            numbers.append(number)
+        return tuple(numbers)
+
+    def _record(self, started: Started, numbers: tuple[int, ...]) -> None:
+        incident = self.records[started.incident]
+        opened = tuple(
+            one._replace(jobs=numbers) if one.id == started.submission else one
+            for one in incident.open
+        )
+        self.records[incident.uuid] = incident._replace(
+            jobs=(*incident.jobs, *numbers), open=opened
+        )
+
+    def _restart(self) -> None:
+        """What a new daemon finds out about submissions whose jobs were not recorded."""
+        for incident in self.records.values():
+            for one in incident.open:
+                if one.command and one.id not in self.results:
+                    text = "the daemon was restarted: whether it was run is not known"
+                    self.results[one.id] = CommandResult(False, text)
+                elif not one.command and not one.jobs:
+                    self.found[one.id] = tuple(
+                        number for number, job in self.queue.items() if job.submission == one.id
+                    )
+
+    # The job queue
+
+    def pending_jobs(self) -> list[int]:
+        return [n for n, job in self.queue.items() if job.status in ("queued", "running")]
+
+    def start(self, number: int) -> None:
+        if self.queue[number].status == "queued":
+            self.queue[number].status = "running"
+
+    def end(self, number: int, error: str = "") -> None:
+        """A job ends; what it does is done unless it fails."""
+        job = self.queue[number]
+        job.status, job.error = ("error", error) if error else ("success", "")
+        for operation in () if error else job.job:
+            self._operate(operation)
+
+    def _operate(self, operation: Mapping[str, Any]) -> None:
+        kind = operation["OP_ID"]
+        if kind == "OP_INSTANCE_MIGRATE":
+            name = operation["instance_name"]
+            moved = self.instances[name]._replace(primary=operation["target_node"])
+            self.instances[name] = moved
+            return
+        uuid = next(
+            (
+                uuid
+                for uuid, node in self.nodes.items()
+                if node.name == (operation.get("node_name") or operation.get("name"))
+            ),
+            None,
+        )
+        if uuid is None:
+            return
+        node = self.nodes[uuid]
+        if kind == "OP_TAGS_SET":
+            node = node._replace(tags=node.tags | set(operation["tags"]))
+        elif kind == "OP_TAGS_DEL":
+            node = node._replace(tags=node.tags - set(operation["tags"]))
+        elif operation.get("offline"):
+            node = node._replace(offline=True, drained=False)
+        else:
+            node = node._replace(drained=True)
+        self.nodes[uuid] = node
+
+    def run(self, rounds: int = 60) -> None:
+        """Rounds in which every job and command succeeds, until nothing changes."""
+        for _ in range(rounds):
+            before = dict(self.records)
+            self.round()
+            ended = self.pending_jobs()
+            for number in ended:
+                self.end(number)
+            waiting = set(self.commands) - set(self.results)
+            for submission in waiting:
+                self.results[submission] = CommandResult(True, "exit status 0")
+            if not (ended or waiting) and before == self.records:
+                return
+
+    # What tests look at
+
+    def incident(self, node: str, action: str = "") -> Incident:
+        (found,) = (
+            one
+            for one in self.records.values()
+            if one.node == f"uuid-{node}" and one.action.endswith(action)
+        )
+        return found
+
+    def held(self) -> dict[str, str]:
+        """Brake -> sentence, of the last round."""
+        return {one.brake: one.sentence for one in self.decisions[-1].held}
+
+
+def plan(incident: Incident, world: World) -> list[Planned]:
+    """What a small repair plans: like the built-in ones, without an engine for targets."""
+    return [Planned("simulated", one) for one in _plans(incident, world)]
+
+
+def _plans(incident: Incident, world: World) -> Iterable[Task | Done | Failed | Wait]:
+    node = world.nodes[incident.node]
+    if incident.action == "live-repair":
+        command = diagnose_object(incident.original).get("command")
+        if not command:
+            return [Failed("no command")]
+        return [Task(COMMAND, frozenset({node.name}), frozenset(), "repair", command=command)]
+    return _evacuation(node, world)
+
+
+def _evacuation(node: NodeFacts, world: World) -> Iterable[Task | Done | Failed | Wait]:
+    alone = frozenset({node.name})
+    if not (node.drained or node.offline):
+        drain = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": node.name, "drained": True}
+        return [Task(DRAIN, alone, frozenset(), "drain", ([drain],))]
+    own = list(world.instances_on(node.name))
+    if own:
+        return [_move(own[0], node, world)]
+    if not node.offline:
+        offline = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": node.name, "offline": True}
+        return [Task(FINAL_ROLE, alone, frozenset(), "set offline", ([offline],))]
+    return [Done("the node is empty")]
+
+
+def _move(instance: InstanceFacts, node: NodeFacts, world: World) -> Task | Failed | Wait:
+    usable = [
+        other.name
+        for other in world.nodes.values()
+        if other.name != node.name and not (other.offline or other.drained)
+    ]
+    targets = sorted({*usable} - {*world.avoided_nodes})
+    free = [name for name in targets if name not in world.reserved_nodes]
+    if not targets:
+        return Failed("nothing can be moved", ((instance.name, "no node is left"),))
+    if not free:
+        return Wait(f"all {len(targets)} targets are in use")
+    migrate = {
+        "OP_ID": "OP_INSTANCE_MIGRATE",
+        "instance_name": instance.name,
+        "target_node": free[0],
+    }
+    used = frozenset({node.name, free[0]})
+    return Task(MOVE, used, frozenset({instance.name}), f"move {instance.name}", ([migrate],))
