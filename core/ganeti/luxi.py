@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted, error_text, job_error
+from ganeti_steward.core.ganeti.reasons import Reason, with_reasons
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
 
@@ -67,7 +68,9 @@ class Luxi:
         request = {"method": method, "args": arguments, "version": _VERSION}
         raw = self._exchange(method, json.dumps(request).encode())
         try:
-            answer = json.loads(raw)
+            # luxid writes other text than ASCII in bytes that are no UTF-8: in Ganeti's
+            # free texts, which must not make the rest unreadable.
+            answer = json.loads(raw.decode(errors="replace"))
             good, result = answer["success"], answer["result"]
         except (ValueError, TypeError, KeyError):
             raise self._error(method, "the answer is not what luxid answers") from None
@@ -132,9 +135,14 @@ class Luxi:
         info: dict[str, Any] = self.call("QueryClusterInfo")
         return info
 
-    def rows(self, what: str, fields: Sequence[str]) -> list[dict[str, Any]]:
-        """All objects of one kind; a field without a value is None."""
-        result = self.call("Query", what, list(fields), None)
+    def rows(
+        self, what: str, fields: Sequence[str], condition: Sequence[object] | None = None
+    ) -> list[dict[str, Any]]:
+        """All objects of one kind, or those of a condition; a field without a value is None.
+
+        ``condition``: in luxid's query language, such as ``[">", "id", 7]``.
+        """
+        result = self.call("Query", what, list(fields), condition)
         rows = []
         for row in result["data"]:
             for field, (status, _) in zip(fields, row, strict=True):
@@ -165,10 +173,23 @@ class Luxi:
 
     def submit(self, jobs: Sequence[Job], reason: str) -> list[Submitted]:
         """Hand jobs over in one call."""
-        trail = [[self._reason_source, reason, self._clock()]]
+        return self.submit_with_trails(jobs, [[(self._reason_source, reason)]] * len(jobs))
+
+    def submit_with_trails(
+        self, jobs: Sequence[Job], trails: Sequence[Sequence[tuple[str, str]]]
+    ) -> list[Submitted]:
+        """Hand jobs over in one call, each with sources and texts for its reason trail.
+
+        They come after the reasons an operation has already.  Other text than ASCII is
+        written with backslash escapes; in an operation's parameters it must not occur, see
+        `ganeti_steward.core.ganeti.reasons`.  An operation may name the jobs it waits for, see
+        `ganeti_steward.core.model.opcodes.after`.  Raises StewardError when it is not known
+        whether the jobs were taken.
+        """
+        now = self._clock()
         trailed = [
-            [{**operation, "reason": [*operation.get("reason", ()), *trail]} for operation in job]
-            for job in jobs
+            with_reasons(job, [Reason(*entry, now) for entry in trail])
+            for job, trail in zip(jobs, trails, strict=True)
         ]
         try:
             results = self.call("SubmitManyJobs", trailed)

@@ -105,6 +105,19 @@ def remove_tags(kind: str, name: str, tags: Sequence[str]) -> Operation:
     return {"OP_ID": REMOVE_TAGS, "kind": kind, "name": name or None, "tags": list(tags)}
 
 
+def after(
+    operation: Operation, jobs: Sequence[int], states: Sequence[str] = ("success",)
+) -> Operation:
+    """The operation, to start when these jobs have ended; it fails if one ends in another state.
+
+    ``jobs``: Ganeti's numbers; a negative one counts back among the jobs that are submitted in
+    the same call, -1 is the job before (luxid only).  ``states``: success, error or canceled;
+    none: any of them.  Ganeti fails the operation when it does not know a job (any more).
+    """
+    known = operation.get("depends") or []
+    return {**operation, "depends": [*known, *([job, list(states)] for job in jobs)]}
+
+
 def moves_result(
     moved: Sequence[tuple[str, str, Sequence[str]]],
     failed: Sequence[tuple[str, str]],

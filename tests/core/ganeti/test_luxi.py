@@ -14,7 +14,7 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.model.job_state import JobState
-from ganeti_steward.core.model.opcodes import migrate
+from ganeti_steward.core.model.opcodes import after, migrate
 
 
 def refused(error: object) -> bytes:
@@ -114,6 +114,59 @@ def test_a_reason_source_of_its_own(tmp_path: Path) -> None:
         client.submit([[migrate("a")]], "harep")
     (job,) = daemon.requests[0]["args"][0]
     assert job[0]["reason"] == [["gnt:daemon:steward", "harep", 1]]
+
+
+def test_trails_of_their_own(tmp_path: Path) -> None:
+    """One call; the trail of each job on each of its operations, behind those it has."""
+
+    def answer(method: str, arguments: list[Any]) -> Any:
+        return [[True, number] for number in range(7, 7 + len(arguments[0]))]
+
+    own = {**migrate("b"), "reason": [["gnt:user", "mine", 3]], "depends": [[-1, ["success"]]]}
+    trails = [[("gnt:daemon:maintd", "u1"), ("gnt:daemon:maintd", "s1")], [("x", "u2")], []]
+    with luxid(tmp_path, answer) as daemon:
+        client = Luxi(daemon.path, clock=lambda: 5)
+        done = client.submit_with_trails([[migrate("a"), own], [own], [own]], trails)
+    assert [one.numbers for one in done] == [(7,), (8,), (9,)]
+    assert len(daemon.requests) == 1
+    (first, second), (third,), (fourth,) = daemon.requests[0]["args"][0]
+    added = [["gnt:daemon:maintd", "u1", 5], ["gnt:daemon:maintd", "s1", 5]]
+    assert first["reason"] == added
+    assert second["reason"] == [["gnt:user", "mine", 3], *added]
+    assert third["reason"] == [["gnt:user", "mine", 3], ["x", "u2", 5]]
+    assert fourth == own
+    with pytest.raises(ValueError, match="shorter"):
+        client.submit_with_trails([[migrate("a")]], [])
+
+
+def test_reasons_are_ascii(tmp_path: Path) -> None:
+    with luxid(tmp_path, lambda method, arguments: [[True, 7]]) as daemon:
+        client = Luxi(daemon.path, clock=lambda: 1)
+        client.submit([[{**migrate("a"), "reason": [["J\u00f6rg", "\u20ac", 2]]}]], "na\u00efve\n")
+    (job,) = daemon.requests[0]["args"][0]
+    assert job[0]["reason"] == [
+        ["J\\xf6rg", "\\u20ac", 2],
+        ["gnt:client:gnt-steward", "na\\xefve\n", 1],
+    ]
+
+
+def test_waiting_for_other_jobs(tmp_path: Path) -> None:
+    operation = after(migrate("a"), [12], ["success", "error"])
+    assert operation == {**migrate("a"), "depends": [[12, ["success", "error"]]]}
+    both = after(operation, [-1, -2])
+    assert both["depends"] == [[12, ["success", "error"]], [-1, ["success"]], [-2, ["success"]]]
+    assert after({**migrate("a"), "depends": None}, [3])["depends"] == [[3, ["success"]]]
+    assert "depends" not in migrate("a")
+    with luxid(tmp_path, lambda method, arguments: [[True, 7]]) as daemon:
+        Luxi(daemon.path).submit([[both]], "x")
+    (job,) = daemon.requests[0]["args"][0]
+    assert job[0]["depends"] == both["depends"]
+
+
+def test_rows_of_a_condition(tmp_path: Path) -> None:
+    with luxid(tmp_path, lambda method, arguments: {"data": []}) as daemon:
+        assert Luxi(daemon.path).rows("job", ("id",), [">", "id", 7]) == []
+    assert daemon.requests[0]["args"] == ["job", ["id"], [">", "id", 7]]
 
 
 def test_a_submission_that_is_refused_as_a_whole(tmp_path: Path) -> None:

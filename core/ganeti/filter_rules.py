@@ -1,0 +1,141 @@
+"""The job filter rules of a cluster: read, written and deleted through luxid.
+
+They are part of Ganeti's configuration and survive a failover of the master.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward.core.ganeti.luxi import Luxi, Refused
+from ganeti_steward.core.ganeti.reasons import Reason, read_reasons
+from ganeti_steward.core.json_reader import describe, quoted
+
+ACCEPT: Final = "ACCEPT"
+CONTINUE: Final = "CONTINUE"
+PAUSE: Final = "PAUSE"
+REJECT: Final = "REJECT"
+#: At most `FilterRule.limit` jobs at a time.
+RATE_LIMIT: Final = "RATE_LIMIT"
+_PLAIN_ACTIONS: Final = frozenset({ACCEPT, CONTINUE, PAUSE, REJECT})
+
+_FIELDS: Final = ("uuid", "priority", "predicates", "action", "reason_trail", "watermark")
+
+
+class FilterRule(NamedTuple):
+    """One rule; jobs meet rules in the order of priority, watermark and uuid."""
+
+    uuid: str
+    """in lower case; empty in a new rule whose uuid luxid is to choose"""
+    priority: int = 0
+    """from 0; the lowest number comes first"""
+    predicates: tuple[Any, ...] = ()
+    """each ``[name, expression]`` as in Ganeti's JSON; all must match, none match every job"""
+    action: str = CONTINUE
+    """one of the five"""
+    limit: int = 0
+    """of `RATE_LIMIT`: jobs at a time, from 1; else 0"""
+    reasons: tuple[Reason, ...] = ()
+    """who made it, and why; luxid adds an entry whenever it is written"""
+    watermark: int = 0
+    """the last job number when it was written; set by luxid"""
+
+    @property
+    def order(self) -> tuple[int, int, str]:
+        """Sorts rules as jobs meet them."""
+        return self.priority, self.watermark, self.uuid
+
+
+class Rules(NamedTuple):
+    """All rules of a cluster."""
+
+    rules: tuple[FilterRule, ...]
+    """in the order jobs meet them"""
+    unreadable: Mapping[str, str]
+    """uuid -> why the rule cannot be read"""
+
+
+class FilterRules:
+    """The rules of the cluster of one luxid; every call raises StewardError."""
+
+    def __init__(self, luxi: Luxi) -> None:
+        self._luxi = luxi
+
+    def read(self) -> Rules:
+        """All rules."""
+        found, unreadable = [], {}
+        for row in self._luxi.rows("filter", _FIELDS):
+            try:
+                found.append(_rule(row))
+            except ValueError as err:
+                unreadable[str(row["uuid"])] = str(err)
+        return Rules(tuple(sorted(found, key=lambda rule: rule.order)), unreadable)
+
+    def write(self, rule: FilterRule) -> str:
+        """Create the rule, or replace the one of its uuid; its uuid.
+
+        The new rule has a new watermark; what ``rule`` has as its own is ignored.  `Refused`, a
+        kind of StewardError: the rules are as before; otherwise that is not known.
+        """
+        arguments = _arguments(rule)
+        if not json.dumps(arguments, ensure_ascii=False).isascii():
+            raise Refused(
+                f"filter rule {rule.uuid or '(new)'}: only ASCII may be in it, for Ganeti's "
+                "daemons can stop at other text"
+            )
+        uuid: str = self._luxi.call("ReplaceFilter", *arguments)
+        return uuid
+
+    def delete(self, uuid: str) -> bool:
+        """Delete the rule; false when there was none of this uuid."""
+        try:
+            self._luxi.call("DeleteFilter", uuid)
+        except Refused:
+            if self._exists(uuid):
+                raise
+            return False
+        return True
+
+    def _exists(self, uuid: str) -> bool:
+        return bool(self._luxi.rows("filter", ("uuid",), ["=", "uuid", uuid]))
+
+
+def _arguments(rule: FilterRule) -> list[Any]:
+    """The arguments of ReplaceFilter."""
+    action = [RATE_LIMIT, rule.limit] if rule.action == RATE_LIMIT else rule.action
+    reasons = [list(reason) for reason in rule.reasons]
+    return [rule.uuid or None, rule.priority, list(rule.predicates), action, reasons]
+
+
+def _rule(row: Mapping[str, Any]) -> FilterRule:
+    """A rule as luxid gives it; raises ValueError with one sentence."""
+    action, limit = _action(row["action"])
+    return FilterRule(
+        uuid=_typed(row, "uuid", str),
+        priority=_typed(row, "priority", int),
+        predicates=tuple(_typed(row, "predicates", list)),
+        action=action,
+        limit=limit,
+        reasons=read_reasons(_typed(row, "reason_trail", list)),
+        watermark=_typed(row, "watermark", int),
+    )
+
+
+def _action(value: Any) -> tuple[str, int]:
+    if isinstance(value, str) and value in _PLAIN_ACTIONS:
+        return value, 0
+    if isinstance(value, list) and len(value) == 2 and value[0] == RATE_LIMIT:
+        limit = value[1]
+        if type(limit) is int and limit > 0:
+            return RATE_LIMIT, limit
+    shown = quoted(value) if isinstance(value, str) else describe(value)
+    raise ValueError(f"{shown} is no action of a filter rule that is known here")
+
+
+def _typed(row: Mapping[str, Any], key: str, kind: type) -> Any:
+    value = row[key]
+    if type(value) is not kind:
+        raise ValueError(f"key {key!r}: {describe(value)} is not expected")
+    return value

@@ -1,0 +1,73 @@
+"""Finding jobs in the queue by an entry of their reason trails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.ganeti.reasons import Reason, read_reasons
+
+_FIELDS: Final = ("id", "status", "ops")
+
+#: Jobs that are read in one call, which bounds the memory of both sides.
+_PAGE: Final = 2000
+
+
+class FoundJob(NamedTuple):
+    """A job of the queue, and why it was submitted."""
+
+    number: int
+    """Ganeti's number of it"""
+    status: str
+    """in Ganeti's words, see `core.model.job_state.JobState`"""
+    operations: tuple[str, ...]
+    """the ``OP_ID`` of each operation"""
+    reasons: tuple[tuple[Reason, ...], ...]
+    """the reason trail of each operation; luxid adds the last entry at the submission"""
+
+
+def jobs_with_reason(
+    luxi: Luxi, source: str, text: str | None = None, *, after: int = 0, page: int = _PAGE
+) -> list[FoundJob]:
+    """The jobs with an entry of this source, and of exactly this text, by number.
+
+    Queued, running and ended ones that are not archived; also the jobs that such a job has
+    submitted, for they inherit its trail.  ``after``: jobs of higher numbers only; the
+    watermark of a filter rule is the last number when it was written.  Jobs that cannot
+    be read are left out.  Raises StewardError.
+
+    luxid cannot search reasons: it reads the file of each job after ``after``.  20 000 small ones
+    take about 4 s, and 1000 of them 0.2 s; ``page`` of them are read in one call.
+    """
+    found = (_job(row) for row in _rows(luxi, after, page))
+    return [job for job in found if job and _has(job, source, text)]
+
+
+def _rows(luxi: Luxi, after: int, page: int) -> Iterator[dict[str, Any]]:
+    numbers = sorted(row["id"] for row in luxi.rows("job", ("id",), [">", "id", after]))
+    for start in range(0, len(numbers), page):
+        some = numbers[start : start + page]
+        yield from luxi.rows("job", _FIELDS, ["&", [">=", "id", some[0]], ["<=", "id", some[-1]]])
+
+
+def _job(row: dict[str, Any]) -> FoundJob | None:
+    """A job; None when its file is damaged, for which luxid gives no values."""
+    try:
+        operations: Sequence[dict[str, Any]] = row["ops"]
+        return FoundJob(
+            row["id"],
+            row["status"],
+            tuple(operation["OP_ID"] for operation in operations),
+            tuple(read_reasons(operation["reason"]) for operation in operations),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _has(job: FoundJob, source: str, text: str | None) -> bool:
+    return any(
+        reason.source == source and text in (None, reason.text)
+        for trail in job.reasons
+        for reason in trail
+    )

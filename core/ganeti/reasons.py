@@ -1,0 +1,45 @@
+"""Reason trails: who submitted a job or made a filter rule, and why.
+
+Only ASCII goes into them.  luxid runs without a locale on many systems: a job with other text is
+taken, but not confirmed before a time limit, and a filter rule with such text blocks every
+later change of the configuration until Ganeti's daemons are restarted (seen with 3.0.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from ganeti_steward.core.model.opcodes import Job
+
+
+class Reason(NamedTuple):
+    """One entry of a reason trail."""
+
+    source: str
+    """the program, such as ``gnt:client:gnt-job``"""
+    text: str
+    timestamp: int
+    """ns since 1970"""
+
+
+def with_reasons(job: Job, reasons: Sequence[Reason]) -> Job:
+    """The job with these entries after those each operation has."""
+    return [{**operation, "reason": _written(operation, reasons)} for operation in job]
+
+
+def read_reasons(trail: Iterable[Any]) -> tuple[Reason, ...]:
+    """The entries of a trail as Ganeti gives it; raises ValueError."""
+    try:
+        return tuple(Reason(str(source), str(text), int(at)) for source, text, at in trail)
+    except (TypeError, ValueError):
+        raise ValueError("the reason trail is no list of sources, texts and times") from None
+
+
+def _written(operation: dict[str, Any], reasons: Sequence[Reason]) -> list[list[str | int]]:
+    trail = (*operation.get("reason", ()), *reasons)
+    return [[_ascii(source), _ascii(text), at] for source, text, at in trail]
+
+
+def _ascii(text: str) -> str:
+    return text.encode("ascii", "backslashreplace").decode("ascii")

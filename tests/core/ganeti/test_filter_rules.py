@@ -1,0 +1,168 @@
+"""Filter rules through a luxid that answers as the real one does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from daemons import luxid
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.filter_rules import (
+    CONTINUE,
+    PAUSE,
+    RATE_LIMIT,
+    FilterRule,
+    FilterRules,
+)
+from ganeti_steward.core.ganeti.luxi import Luxi, Refused
+from ganeti_steward.core.ganeti.reasons import Reason
+
+UUID = "0f0f0f0f-1111-2222-3333-444444444444"
+FIELDS = ["uuid", "priority", "predicates", "action", "reason_trail", "watermark"]
+
+
+def row(uuid: str, **changed: Any) -> list[list[Any]]:
+    usual = {
+        "uuid": uuid,
+        "priority": 0,
+        "predicates": [],
+        "action": "CONTINUE",
+        "reason_trail": [["luxid", "", 5]],
+        "watermark": 9,
+    }
+    assert changed.keys() <= usual.keys()
+    return [[0, value] for value in (usual | changed).values()]
+
+
+def refused(text: str) -> bytes:
+    return json.dumps({"success": False, "result": ["OpPrereqError", [text]]}).encode() + b"\x03"
+
+
+def read(tmp_path: Path, *rows: object) -> tuple[tuple[FilterRule, ...], dict[str, str]]:
+    with luxid(tmp_path, lambda method, arguments: {"data": rows}) as daemon:
+        rules, unreadable = FilterRules(Luxi(daemon.path)).read()
+    assert [one["args"] for one in daemon.requests] == [["filter", FIELDS, None]]
+    return rules, dict(unreadable)
+
+
+def test_rules_are_read_in_the_order_jobs_meet_them(tmp_path: Path) -> None:
+    predicates = [["jobid", ["<", "id", 0]], ["reason", None]]
+    rules, unreadable = read(
+        tmp_path,
+        row("c", priority=5, action=["RATE_LIMIT", 3]),
+        row("b", watermark=12),
+        row("z", predicates=predicates, reason_trail=[["a", "b", 1], ["luxid", "", 2]]),
+        row("a", watermark=12, action="PAUSE"),
+    )
+    assert unreadable == {}
+    assert [rule.uuid for rule in rules] == ["z", "a", "b", "c"]
+    assert rules[0] == FilterRule(
+        "z", 0, tuple(predicates), CONTINUE, 0, (Reason("a", "b", 1), Reason("luxid", "", 2)), 9
+    )
+    assert (rules[1].action, rules[1].limit) == (PAUSE, 0)
+    assert (rules[3].action, rules[3].limit) == (RATE_LIMIT, 3)
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({"action": "DELAY"}, "'DELAY' is no action of a filter rule that is known here"),
+        ({"action": ["RATE_LIMIT", 0]}, "a list is no action"),
+        ({"action": ["RATE_LIMIT", True]}, "a list is no action"),
+        ({"action": {}}, "an object is no action"),
+        ({"priority": None}, "key 'priority': null is not expected"),
+        ({"priority": True}, "key 'priority': true is not expected"),
+        ({"predicates": "x"}, "key 'predicates': the text 'x' is not expected"),
+        ({"reason_trail": [["a", "b"]]}, "the reason trail is no list of sources"),
+        ({"reason_trail": [5]}, "the reason trail is no list of sources"),
+    ],
+)
+def test_a_rule_that_cannot_be_read_hides_no_other(
+    tmp_path: Path, changed: dict[str, Any], fault: str
+) -> None:
+    rules, unreadable = read(tmp_path, row("bad", **changed), row("good"))
+    assert [rule.uuid for rule in rules] == ["good"]
+    assert list(unreadable) == ["bad"]
+    assert unreadable["bad"].startswith(fault)
+
+
+def test_text_that_luxid_writes_in_a_wrong_encoding(tmp_path: Path) -> None:
+    """It writes the low byte of each character."""
+    rows = [row("a", reason_trail=[["a", "Jos#", 1]])]
+    answer = json.dumps({"success": True, "result": {"data": rows}}).encode() + b"\x03"
+    with luxid(tmp_path, lambda method, arguments: answer.replace(b"#", b"\xe9")) as daemon:
+        (rule,) = FilterRules(Luxi(daemon.path)).read().rules
+    assert rule.reasons == (Reason("a", "Jos\ufffd", 1),)
+
+
+@pytest.mark.parametrize(
+    ("rule", "arguments"),
+    [
+        (FilterRule(""), [None, 0, [], "CONTINUE", []]),
+        (
+            FilterRule(
+                UUID, 7, (["jobid", ["<", "id", 0]],), CONTINUE, 0, (Reason("s", "t", 3),), 99
+            ),
+            [UUID, 7, [["jobid", ["<", "id", 0]]], "CONTINUE", [["s", "t", 3]]],
+        ),
+        (FilterRule(UUID, action=RATE_LIMIT, limit=4), [UUID, 0, [], ["RATE_LIMIT", 4], []]),
+    ],
+)
+def test_writing(tmp_path: Path, rule: FilterRule, arguments: list[Any]) -> None:
+    with luxid(tmp_path, lambda method, arguments: UUID) as daemon:
+        assert FilterRules(Luxi(daemon.path)).write(rule) == UUID
+    (request,) = daemon.requests
+    assert (request["method"], request["args"]) == ("ReplaceFilter", arguments)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        FilterRule(UUID, reasons=(Reason("s", "J\u00f6rg", 3),)),
+        FilterRule(UUID, predicates=(["reason", ["=", "reason", "\u20ac"]],)),
+    ],
+)
+def test_other_text_than_ascii_is_never_sent(tmp_path: Path, rule: FilterRule) -> None:
+    with (
+        luxid(tmp_path, lambda method, arguments: UUID) as daemon,
+        pytest.raises(Refused, match=f"filter rule {UUID}: only ASCII may be in it"),
+    ):
+        FilterRules(Luxi(daemon.path)).write(rule)
+    assert daemon.requests == []
+
+
+def test_a_write_of_which_nothing_is_known_is_not_a_refusal(tmp_path: Path) -> None:
+    with (
+        luxid(tmp_path, lambda method, arguments: None) as daemon,
+        pytest.raises(StewardError, match="closed before the answer") as caught,
+    ):
+        FilterRules(Luxi(daemon.path)).write(FilterRule(UUID))
+    assert not isinstance(caught.value, Refused)
+
+
+@pytest.mark.parametrize(("left", "raises"), [([], False), ([[[0, UUID]]], True)])
+def test_deleting_what_is_gone_is_no_error(tmp_path: Path, left: object, raises: bool) -> None:
+    def answer(method: str, arguments: list[Any]) -> Any:
+        return {"data": left} if method == "Query" else refused("no such rule")
+
+    with luxid(tmp_path, answer) as daemon:
+        rules = FilterRules(Luxi(daemon.path))
+        if raises:
+            with pytest.raises(Refused, match="no such rule"):
+                rules.delete(UUID)
+        else:
+            assert rules.delete(UUID) is False
+    assert daemon.requests[1]["args"] == ["filter", ["uuid"], ["=", "uuid", UUID]]
+
+
+def test_deleting(tmp_path: Path) -> None:
+    def answer(method: str, arguments: list[Any]) -> Any:
+        assert (method, arguments) == ("DeleteFilter", [UUID])
+        return []
+
+    with luxid(tmp_path, answer) as daemon:
+        assert FilterRules(Luxi(daemon.path)).delete(UUID) is True
+    assert len(daemon.requests) == 1
