@@ -41,6 +41,10 @@ class WrongSignature(BadMessage):
     """A message in the right form whose signature is not made with this key."""
 
 
+class WrongSalt(BadMessage):
+    """A message signed with another salt: made for another request, or replayed."""
+
+
 class Signed(NamedTuple):
     """A message whose signature was found to be right."""
 
@@ -93,10 +97,10 @@ def open_signed(key: bytes, raw: bytes) -> Signed:
 
 
 def verify(key: bytes, raw: bytes, salt: str) -> str:
-    """The text of a message signed with this very salt; raises BadMessage."""
+    """The text of a message signed with this very salt; raises BadMessage, or WrongSalt."""
     signed = open_signed(key, raw)
     if not hmac.compare_digest(signed.salt.encode(), salt.encode()):
-        raise BadMessage("the message is signed for another question (its salt is not the asker's)")
+        raise WrongSalt("the message is signed for another question (its salt is not the asker's)")
     return signed.text
 
 

@@ -18,8 +18,15 @@ from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
-from ganeti_steward.core.ganeti.signing import BadMessage, is_nonce, sign, strict_json, verify
-from ganeti_steward.core.json_reader import describe, quoted
+from ganeti_steward.core.ganeti.signing import is_nonce, sign, strict_json
+from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.core.node_agent.answers import (
+    FORM,
+    SIZE,
+    RejectedAnswer,
+    check_report,
+    open_answer,
+)
 from ganeti_steward.core.node_agent.protocol import (
     NONCE_PATH,
     PORT,
@@ -38,8 +45,6 @@ _CONNECT_LIMIT: Final = 10.0
 
 #: Bytes of an answer.
 _LONGEST: Final = 2**24
-
-_SECOND: Final = 10**9
 
 
 class AgentRefused(StewardError):
@@ -65,17 +70,19 @@ class AgentClient:
         *,
         port: int = PORT,
         time_limit: float = 30,
+        longest: int = _LONGEST,
         random: Callable[[], str] = lambda: secrets.token_urlsafe(32),
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         """``names``: the node's uuid and full name, either of which it may call itself.
 
-        ``time_limit``: seconds for one call; ``random``: gives salts; ``clock``: ns since the
-        epoch.
+        ``time_limit``: seconds for one call; ``longest``: bytes of an answer; ``random``: gives
+        salts; ``clock``: ns since the epoch.
         """
         self._names, self._key = tuple(names), key
         self._address, self._port = address, port
-        self._time_limit, self._random, self._clock = time_limit, random, clock
+        self._time_limit, self._longest = time_limit, longest
+        self._random, self._clock = random, clock
 
     @property
     def where(self) -> str:
@@ -86,13 +93,18 @@ class AgentClient:
         """The node's report, not older than ``max_age`` seconds.
 
         Its ``data`` is None where nothing is known about the node; ``unknown`` has the reasons.
+        Raises RejectedAnswer for an answer that counts for nothing, another StewardError where
+        there is none.
         """
         salt = self._random()
         status, raw = self._call("GET", f"{REPORT_PATH}?salt={salt}", self._time_limit)
         if status != HTTPStatus.OK:
             raise self._error(f"no report (HTTP {status}: {_line(raw)})")
-        report = self._opened(raw, salt, REPORT)
-        self._check_report(report, max_age)
+        try:
+            report = open_answer(self._key, raw, salt, REPORT)
+            check_report(report, self._names, self._clock(), max_age)
+        except RejectedAnswer as err:
+            raise self._rejected(err.reason, str(err)) from None
         return report
 
     def repair(
@@ -118,8 +130,8 @@ class AgentClient:
         try:
             if status != HTTPStatus.OK:
                 raise self._error(f"no answer to a repair (HTTP {status}: {_line(raw)})")
-            return read_outcome(self._opened(raw, rsalt, REPAIRED), node, command)
-        except BadAnswer as err:
+            return read_outcome(open_answer(self._key, raw, rsalt, REPAIRED), node, command)
+        except (BadAnswer, RejectedAnswer) as err:
             raise OutcomeUnknown(f"{self._error(str(err))}; {_unknown(command)}") from None
         except StewardError as err:
             raise OutcomeUnknown(f"{err}; {_unknown(command)}") from None
@@ -136,36 +148,9 @@ class AgentClient:
             raise self._error(f"no nonce (HTTP {status}: {_line(raw)})")
         return nonce
 
-    def _opened(self, raw: bytes, salt: str, purpose: str) -> dict[str, Any]:
-        """The object in a signed answer that is for this purpose."""
-        try:
-            content = strict_json(self._key.with_key(lambda key: verify(key, raw, salt)))
-        except BadMessage as err:
-            raise self._error(str(err)) from None
-        except (ValueError, RecursionError):
-            raise self._error("what is signed is not valid JSON") from None
-        if not isinstance(content, dict):
-            raise self._error(f"an object is expected, found {describe(content)}")
-        if content.get("purpose") != purpose:
-            raise self._error(f"the answer has another purpose: {describe(content.get('purpose'))}")
-        return content
-
-    def _check_report(self, report: Mapping[str, Any], max_age: float) -> None:
-        if report.get("node") not in self._names:
-            raise self._error(f"the report is about another node: {describe(report.get('node'))}")
-        data, taken = report.get("data"), report.get("timestamp")
-        if data is None:
-            return
-        if not isinstance(data, dict) or not isinstance(data.get("status"), str):
-            raise self._error("the report's data are no diagnose object")
-        if type(taken) is not int:
-            raise self._error(f"timestamp: a whole number is expected, found {describe(taken)}")
-        if abs(self._clock() - taken) > max_age * _SECOND:
-            seconds = (self._clock() - taken) // _SECOND
-            raise self._error(f"the report is {seconds} s old, more than {max_age:g} s")
-
     def _call(self, method: str, path: str, limit: float, body: bytes = b"") -> tuple[int, bytes]:
         """Status and body of one answer, within ``limit`` seconds."""
+        deadline = time.monotonic() + limit
         connection = http.client.HTTPConnection(
             self._address, self._port, min(limit, _CONNECT_LIMIT)
         )
@@ -177,27 +162,35 @@ class AgentClient:
         # A time limit of the socket would start again with each byte of the answer.
         connection.sock.settimeout(None)
         late = threading.Event()
-        overrun = threading.Timer(limit, _hang_up, [connection.sock, late])
+        overrun = threading.Timer(deadline - time.monotonic(), _hang_up, [connection.sock, late])
         overrun.start()
         try:
             connection.request(method, path, body, {"Connection": "close"})
             answer = connection.getresponse()
-            raw = answer.read(_LONGEST + 1)
-        except (OSError, http.client.HTTPException) as err:
+            raw = answer.read(self._longest + 1)
+        except OSError as err:
             if not late.is_set():
                 raise self._error(_broken(err)) from None
+        except http.client.HTTPException as err:
+            if not late.is_set():
+                raise self._rejected(FORM, f"no HTTP: {_broken(err)}") from None
         finally:
             overrun.cancel()
             connection.close()
         # Whatever was read after being hung up on is not the whole.
         if late.is_set():
             raise self._error(f"no answer within {limit:g} s")
-        if len(raw) > _LONGEST or answer.length:
-            raise self._error("the answer is cut off or endless")
+        if len(raw) > self._longest:
+            raise self._rejected(SIZE, f"the answer has more than {self._longest} bytes")
+        if answer.length:
+            raise self._error("the answer is cut off")
         return answer.status, raw
 
     def _refused(self) -> AgentRefused:
         return AgentRefused(f"{self.where}: refused; see the agent's log")
+
+    def _rejected(self, reason: str, text: str) -> RejectedAnswer:
+        return RejectedAnswer(reason, f"{self.where}: {text}")
 
     def _error(self, text: str) -> StewardError:
         return StewardError(f"{self.where}: {text}")

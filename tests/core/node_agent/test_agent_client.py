@@ -21,6 +21,17 @@ from whitelists import needs_root, whitelist
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.signing import open_signed, sign
+from ganeti_steward.core.node_agent.answers import (
+    FORM,
+    FUTURE,
+    NODE,
+    OLD,
+    PURPOSE,
+    SALT,
+    SIGNATURE,
+    SIZE,
+    RejectedAnswer,
+)
 from ganeti_steward.core.node_agent.client import (
     AgentClient,
     AgentRefused,
@@ -106,31 +117,46 @@ def test_a_node_that_knows_nothing(key: KeyFile) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lie", "fault"),
+    ("lie", "reason", "fault"),
     [
-        (signs(report(), b"forged\n"), "not made with the cluster's key"),
-        (signs(report(), salt="another-salt"), "signed for another question"),
-        (signs(report(purpose="repaired")), "another purpose: the text 'repaired'"),
-        (signs({}), "another purpose: null"),
-        (signs([report()]), "an object is expected, found a list"),
-        (signs(report(node="node2.lab")), "about another node: the text 'node2.lab'"),
-        (signs(report(timestamp=NOW - 901 * 10**9)), "901 s old, more than 900 s"),
-        (signs(report(timestamp=NOW + 901 * 10**9)), "-901 s old, more than 900 s"),
-        (signs(report(timestamp="now")), "timestamp: a whole number is expected"),
-        (signs(report(data="Ok")), "no diagnose object"),
-        (signs(report(data={})), "no diagnose object"),
-        (lambda *_: (200, json.dumps(report()).encode()), "exactly the members"),
-        (lambda *_: (200, b"\xff"), "not valid JSON"),
-        (lambda *_: (404, b"no\nsuch path"), "HTTP 404: 'no such path'"),
-        (lambda *_: (200, b" " * (2**24 + 1)), "cut off or endless"),
+        (signs(report(), b"forged\n"), SIGNATURE, "not made with the cluster's key"),
+        (signs(report(), salt="another-salt"), SALT, "signed for another question"),
+        (signs(report(purpose="repaired")), PURPOSE, "another purpose: the text 'repaired'"),
+        (signs({}), PURPOSE, "another purpose: null"),
+        (signs([report()]), FORM, "an object is expected, found a list"),
+        (signs(report(node="node2.lab")), NODE, "about another node: the text 'node2.lab'"),
+        (signs(report(timestamp=NOW - 901 * 10**9)), OLD, "901 s old, more than 900 s"),
+        (signs(report(timestamp=NOW + 151 * 10**9)), FUTURE, "by 151 s, more than 150 s"),
+        (signs(report(timestamp="now")), FORM, "timestamp: a whole number is expected"),
+        (signs(report(data="Ok")), FORM, "no diagnose object"),
+        (signs(report(data={})), FORM, "no diagnose object"),
+        (lambda *_: (200, json.dumps(report()).encode()), FORM, "exactly the members"),
+        (lambda *_: (200, b"\xff"), FORM, "not valid JSON"),
+        (lambda *_: (200, b" " * (2**24 + 1)), SIZE, "more than 16777216 bytes"),
     ],
 )
-def test_a_report_that_cannot_be_true(key: KeyFile, lie: Lie, fault: str) -> None:
-    with liar(key, lie) as one, pytest.raises(StewardError) as error:
+def test_a_report_that_cannot_be_true(key: KeyFile, lie: Lie, reason: str, fault: str) -> None:
+    with liar(key, lie) as one, pytest.raises(RejectedAnswer) as error:
         one.report(900)
+    assert error.value.reason == reason
     assert str(error.value).startswith("the agent of node1.lab at 127.0.0.1 port ")
     assert fault in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_an_error_instead_of_a_report(key: KeyFile) -> None:
+    """Nothing was reported: that is no report to be rejected."""
+    expected = pytest.raises(StewardError, match="HTTP 404: 'no such path'")
+    with liar(key, lambda *_: (404, b"no\nsuch path")) as one, expected as error:
+        one.report(900)
+    assert not isinstance(error.value, RejectedAnswer)
+
+
+@pytest.mark.parametrize("seconds", [-900, 150])
+def test_a_report_that_is_just_in_time(key: KeyFile, seconds: int) -> None:
+    made = report(timestamp=NOW + seconds * 10**9)
+    with liar(key, signs(made)) as one:
+        assert one.report(900) == made
 
 
 def repairs(answer: Callable[[dict[str, Any]], tuple[int, bytes]]) -> Lie:
@@ -236,7 +262,7 @@ def test_a_connection_that_breaks(key: KeyFile, sent: bytes) -> None:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        with pytest.raises(StewardError, match=r"broke|cut off"):
+        with pytest.raises(StewardError, match=r"broke|cut off|no HTTP"):
             client(key, server.getsockname()[1]).report(900)
         thread.join()
 
