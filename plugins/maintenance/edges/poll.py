@@ -1,0 +1,233 @@
+"""Polls the node agents in the background: in parallel, each within its own time limit."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.hmac_key import KeyFile
+from ganeti_steward.core.maintenance.world import Observation, Silent
+from ganeti_steward.core.node_agent.client import AgentClient
+from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.edges.observation import (
+    Polled,
+    failed,
+    is_news,
+    polled,
+    since,
+)
+
+#: Agents that are called at the same time.
+THREADS: Final = 32
+
+#: Bytes of a report; a diagnose object may have fewer.
+_LONGEST: Final = 2**20
+
+#: Seconds between two checks whether to stop.
+_CHECK: Final = 0.2
+
+_log = logging.getLogger(__name__)
+
+
+#: uuid and result of each node; None: a thread has ended.
+_Results = queue.SimpleQueue[tuple[str, Polled] | None]
+
+
+class Target(NamedTuple):
+    """A node whose agent is polled."""
+
+    uuid: str
+    name: str
+    """its full name"""
+    address: str
+    """primary IP address"""
+
+
+#: Gives the checked report of a node; raises RejectedAnswer or another StewardError.
+Fetch = Callable[[Target], Mapping[str, Any]]
+
+
+class Poll(NamedTuple):
+    """What all polls until now have shown."""
+
+    observations: Mapping[str, Observation] = MappingProxyType({})
+    """uuid of a node -> its last observation; a node that was never polled is missing"""
+    refused: Mapping[str, int] = MappingProxyType({})
+    """reason, in one word -> reports refused for it since the daemon's start"""
+    polls: int = 0
+    """polls that have ended"""
+    ended: int = 0
+    """when the last poll ended, ns since the epoch; 0 before"""
+    seconds: float = 0.0
+    """how long the last poll took"""
+
+
+#: What is known before the first poll.
+NOTHING: Final = Poll()
+
+
+def agent_reports(settings: Maintd, key: KeyFile, clock: Callable[[], int] = time.time_ns) -> Fetch:
+    """Gives reports of the real agents; ``clock``: ns since the epoch."""
+
+    def fetch(target: Target) -> Mapping[str, Any]:
+        client = AgentClient(
+            target.address or target.name,
+            (target.uuid, target.name),
+            key,
+            port=settings.agent_port,
+            time_limit=settings.poll_time_limit,
+            longest=_LONGEST,
+            clock=clock,
+        )
+        return client.report(settings.report_max_age)
+
+    return fetch
+
+
+class Poller:
+    """The thread that polls; everything here may be called by any thread."""
+
+    def __init__(
+        self,
+        fetch: Fetch,
+        interval: float,
+        wake: Callable[[], None],
+        *,
+        targets: Iterable[Target] = (),
+        known: Poll = NOTHING,
+        clock: Callable[[], int] = time.time_ns,
+        threads: int = THREADS,
+    ) -> None:
+        """``interval``: seconds from the start of one poll to the start of the next.
+
+        ``wake`` is called when a node shows something else than before.  ``known``: what an
+        earlier poller has shown; ``clock``: ns since the epoch.
+        """
+        self._fetch, self._interval, self._wake = fetch, interval, wake
+        self._clock, self._threads = clock, threads
+        self._targets, self._latest = tuple(targets), known
+        self._stopping, self._due = False, threading.Event()
+        self._thread = threading.Thread(target=self._run, name="poll", daemon=True)
+        self._broken = RateLimitedLog(_log)
+
+    @property
+    def latest(self) -> Poll:
+        """What is known now; also while a poll is under way."""
+        return self._latest
+
+    def set_targets(self, targets: Iterable[Target]) -> None:
+        """The nodes of the next poll; new ones are polled at once."""
+        before, self._targets = self._targets, tuple(targets)
+        if {one.uuid for one in self._targets} - {one.uuid for one in before}:
+            self._due.set()
+
+    def start(self) -> None:
+        """Begin to poll."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End within a moment; calls under way are abandoned."""
+        self._stopping = True
+        self._due.set()
+        if self._thread.is_alive():
+            self._thread.join(1)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            begun = time.monotonic()
+            self._due.clear()
+            try:
+                self.poll()
+            except Exception:
+                _log.exception("a poll of the node agents failed")
+            self._due.wait(max(begun + self._interval - time.monotonic(), 0))
+
+    def poll(self) -> None:
+        """Poll all nodes once, those first that answered last time."""
+        begun, targets = time.monotonic(), self._targets
+        nodes = {one.uuid for one in targets}
+        self._publish(nodes, ())
+        results: _Results = queue.SimpleQueue()
+        running = self._start_workers(sorted(targets, key=self._is_slow), results)
+        while running and not self._stopping:
+            found, ended = _take(results)
+            running -= ended
+            self._publish(nodes, found)
+        seconds = time.monotonic() - begun
+        self._latest = self._latest._replace(
+            polls=self._latest.polls + 1, ended=self._clock(), seconds=seconds
+        )
+
+    def _is_slow(self, target: Target) -> bool:
+        return isinstance(self._latest.observations.get(target.uuid), Silent)
+
+    def _publish(self, nodes: Collection[str], found: Sequence[tuple[str, Polled]]) -> None:
+        """Add results; ``nodes``: uuids of the nodes there are."""
+        before, refused = self._latest.observations, Counter(self._latest.refused)
+        after = {uuid: one for uuid, one in before.items() if uuid in nodes}
+        for uuid, one in found:
+            after[uuid] = since(before.get(uuid), one.observation)
+        refused.update(one.refused for _, one in found if one.refused)
+        self._latest = self._latest._replace(
+            observations=MappingProxyType(after), refused=MappingProxyType(dict(refused))
+        )
+        if any(is_news(before.get(uuid), one.observation) for uuid, one in found):
+            self._wake()
+
+    def _start_workers(self, targets: Sequence[Target], results: _Results) -> int:
+        """How many threads poll now; where none can be started, this one polls them all."""
+        waiting, wanted = deque(targets), min(self._threads, len(targets))
+        for number in range(wanted):
+            try:
+                threading.Thread(
+                    target=self._work, args=(waiting, results), name="agent", daemon=True
+                ).start()
+            except RuntimeError as err:
+                self._broken.warning(f"only {number} threads can poll the node agents: {err}")
+                if not number:
+                    self._work(waiting, results)
+                return max(number, 1)
+        return wanted
+
+    def _work(self, waiting: deque[Target], results: _Results) -> None:
+        """Poll one node after another until none is left."""
+        while waiting and not self._stopping:
+            # Another thread may have taken the last one.
+            with suppress(IndexError):
+                target = waiting.popleft()
+                results.put((target.uuid, self._poll_one(target)))
+        results.put(None)
+
+    def _poll_one(self, target: Target) -> Polled:
+        try:
+            report = self._fetch(target)
+            return polled(report, self._clock())
+        except StewardError as err:
+            return failed(err, self._clock())
+        except Exception as err:
+            _log.exception("the poll of node %s failed", target.name)
+            return failed(StewardError(f"the poll failed: {err}"), self._clock())
+
+
+def _take(results: _Results) -> tuple[list[tuple[str, Polled]], int]:
+    """All results there are now, after a short wait for one; and how many threads have ended."""
+    found: list[tuple[str, Polled]] = []
+    ended = 0
+    with suppress(queue.Empty):
+        one = results.get(timeout=_CHECK)
+        while True:
+            if one is None:
+                ended += 1
+            else:
+                found.append(one)
+            one = results.get_nowait()
+    return found, ended
