@@ -1,0 +1,166 @@
+"""Carries out a decision: the record first, then what it announces, then the job numbers.
+
+After a crash between any two of these the next round finds in the queue what was submitted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.confd.choice import Mastership
+from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.task import Held
+from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ganeti_steward.core.maintenance.world import World
+    from ganeti_steward.plugins.maintenance.daemon.parts import Agents, Queue, Records, Voter
+    from ganeti_steward.plugins.maintenance.engine.decision import Decision, Started
+
+_log: Final = logging.getLogger(__name__)
+
+
+class CarryOut:
+    """One decision while it is carried out."""
+
+    def __init__(
+        self,
+        records: Records,
+        queue: Queue,
+        agents: Agents,
+        voting: Voter,
+        stopping: Callable[[], bool],
+    ) -> None:
+        """``stopping``: whether the daemon is to end; nothing new is begun then."""
+        self._records, self._queue, self._agents = records, queue, agents
+        self._voting, self._stopping = voting, stopping
+        self.held: list[Held] = []
+        self.incidents: dict[str, Incident] = {}
+        """as they are recorded by now"""
+        self.unrecorded: set[str] = set()
+        """uuids of incidents whose change could not be recorded"""
+
+    def do(self, decision: Decision, world: World) -> None:
+        """Do what was decided; a fault of one incident is held and does not stop the others.
+
+        Raises NotMaster when the vote before a submission is lost.
+        """
+        self.incidents = dict(world.incidents)
+        for incident in decision.records:
+            self._write(incident)
+        for uuid in decision.removed:
+            self._remove(uuid)
+        for number in decision.cancels:
+            with self._part("cluster", "cancel", f"job {number} could not be cancelled"):
+                self._queue.cancel(number)
+        self._start_all(decision, world)
+
+    def _write(self, incident: Incident) -> bool:
+        if self._stopping():
+            self.unrecorded.add(incident.uuid)
+            return False
+        with self._part(incident.uuid, "record", "its record could not be written") as part:
+            self._records.write(incident)
+            self.incidents[incident.uuid] = incident
+        if part.failed:
+            self.unrecorded.add(incident.uuid)
+        return not part.failed
+
+    def _remove(self, uuid: str) -> None:
+        with self._part(uuid, "record", "its record could not be removed") as part:
+            self._records.remove(uuid)
+            self.incidents.pop(uuid, None)
+        if part.failed:
+            self.unrecorded.add(uuid)
+
+    def _start_all(self, decision: Decision, world: World) -> None:
+        for number, started in enumerate(decision.started):
+            if started.incident in self.unrecorded:
+                continue
+            reason = self._not_now()
+            if reason:
+                for later in decision.started[number:]:
+                    self._withdraw(later, reason)
+                return
+            with self._part(started.incident, "submit", f"step {started.task.step}"):
+                self._start(started, world)
+
+    def _not_now(self) -> str:
+        """Why nothing may be submitted; empty when it may.  Raises NotMaster."""
+        if self._stopping():
+            return "the daemon ends"
+        result = self._voting()
+        if result.mastership is Mastership.MASTER:
+            return ""
+        return f"whether this node is the master is undecided: {result.reason}"
+
+    def _start(self, started: Started, world: World) -> None:
+        """Hand one task over; its record holds the intent already."""
+        incident, task = self.incidents[started.incident], started.task
+        if task.command:
+            node = world.nodes[incident.node]
+            self._agents.start(node, started.submission, task.command, incident.original)
+            return
+        done = self._queue.submit(incident.uuid, started.submission, task.jobs, task.reason)
+        _log.info(
+            "submitted incident=%s step=%s jobs=%s %s",
+            incident.uuid,
+            task.step,
+            ",".join(map(str, done.jobs)) or "-",
+            task.reason,
+        )
+        known = incident._replace(
+            jobs=(*incident.jobs, *done.jobs),
+            open=tuple(
+                one._replace(jobs=done.jobs, refused=done.refused)
+                if one.id == started.submission
+                else one
+                for one in incident.open
+            ),
+        )
+        # Also where the daemon is to end: what was submitted should be known.
+        self._records.write(known)
+        self.incidents[known.uuid] = known
+
+    def _withdraw(self, started: Started, reason: str) -> None:
+        """Take back an intent that was recorded: nothing was handed over."""
+        self.held.append(Held(started.incident, "master", f"{reason}; held: {started.task.reason}"))
+        incident = self.incidents.get(started.incident)
+        if incident is None or started.incident in self.unrecorded:
+            return
+        with self._part(incident.uuid, "record", "its record could not be written"):
+            left = tuple(one for one in incident.open if one.id != started.submission)
+            self._records.write(incident._replace(open=left))
+            self.incidents[incident.uuid] = incident._replace(open=left)
+
+    @contextmanager
+    def _part(self, subject: str, brake: str, what: str) -> Iterator[_Part]:
+        """One part of the work: its fault is held and does not end the round."""
+        part = _Part()
+        try:
+            yield part
+        except NotMaster:
+            raise
+        except Exception as err:
+            if not isinstance(err, StewardError):
+                _log.exception("%s: %s", subject, what)
+            part.failed = True
+            self.held.append(Held(subject, brake, f"{what}: {describe_fault(err)}"))
+
+
+class _Part:
+    """Whether a part of the work failed."""
+
+    failed = False
+
+
+def describe_fault(err: Exception) -> str:
+    """An error in one sentence; an unexpected one with its kind."""
+    text = " ".join(str(err).split())
+    return text if isinstance(err, StewardError) else f"{type(err).__name__}: {text}"

@@ -1,0 +1,233 @@
+"""The only loop and the only wait of the daemon."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
+from ganeti_steward.core.maintenance.incident import Incident, Submission
+from ganeti_steward.core.maintenance.task import Held, Wait
+from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals, Stopped
+from ganeti_steward.plugins.maintenance.daemon.carry_out import CarryOut, describe_fault
+from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
+from ganeti_steward.plugins.maintenance.daemon.parts import Round
+from ganeti_steward.plugins.maintenance.engine.decision import CommandResult, Inputs, Planned
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.maintenance.world import World
+    from ganeti_steward.plugins.maintenance.config import Maintd
+    from ganeti_steward.plugins.maintenance.daemon.parts import (
+        Agents,
+        Observer,
+        Planner,
+        Queue,
+        ReadWorld,
+        Records,
+        Voter,
+    )
+    from ganeti_steward.plugins.maintenance.engine.decision import Decision
+
+_log: Final = logging.getLogger(__name__)
+
+#: Seconds from the end of one round to the next, at least, however much news there is.
+_LEAST_PAUSE: Final = 1.0
+
+#: Seconds between two looks at the jobs that are waited for: at first, and at most.
+_FIRST_LOOK: Final = 1.0
+_LAST_LOOK: Final = 5.0
+
+#: Seconds a wait takes at most before systemd is notified that the daemon lives.
+_SIGN_OF_LIFE: Final = 30.0
+
+_INTERRUPTED: Final = CommandResult(
+    False, "what came of it is unknown, because the daemon was restarted while it ran"
+)
+
+
+class Parts(NamedTuple):
+    """What the loop works with."""
+
+    voting: Voter
+    records: Records
+    queue: Queue
+    read_world: ReadWorld
+    agents: Agents
+    planner: Planner
+    step: Callable[[Inputs, Maintd, Planner], Decision]
+    observers: Sequence[Observer] = ()
+    record: Callable[[Inputs, Maintd], None] = lambda inputs, settings: None
+    """called with what each step gets"""
+    alive: Callable[[], None] = lambda: None
+    """called at least every half minute while the loop waits, and before each round"""
+    reload: Callable[[], Maintd | None] = lambda: None
+    """reads the configuration again; None when that one cannot be used"""
+    clock: Callable[[], int] = time.time_ns
+    """ns since the epoch"""
+
+
+class Rounds:
+    """Runs rounds until a signal ends it or this node is no longer the master."""
+
+    def __init__(self, parts: Parts, settings: Maintd, bell: Bell, signals: Signals) -> None:
+        self._parts, self._settings = parts, settings
+        self._bell, self._signals = bell, signals
+
+    def run(self) -> None:
+        """Run rounds; returns when a signal ends it, raises NotMaster."""
+        while not self._signals.stopping:
+            self._reload()
+            self._parts.alive()
+            outcome = self.round()
+            self._report(outcome)
+            self._wait(outcome.waiting)
+
+    def _reload(self) -> None:
+        if self._signals.reload_requested:
+            self._signals.reload_requested = False
+            self._settings = self._parts.reload() or self._settings
+
+    # One round
+
+    def round(self) -> Round:
+        """Run one round; raises NotMaster, and Stopped where a signal ends it in time."""
+        at, began = self._parts.clock(), time.monotonic()
+        try:
+            outcome = self._round(at)
+        except NotMaster:
+            raise
+        except Exception as err:
+            if isinstance(err, StewardError):
+                _log.error("round failed: %s", err)
+            else:
+                _log.exception("round failed")
+            outcome = Round(at, 0, fault=describe_fault(err))
+        return outcome._replace(seconds=time.monotonic() - began)
+
+    def _round(self, at: int) -> Round:
+        parts, settings = self._parts, self._settings
+        with self._signals.interruptible():
+            mastership = parts.voting()
+            inputs, held = self.inputs()
+            parts.agents.watch(inputs.world.nodes)
+            parts.record(inputs, settings)
+            decision = parts.step(inputs, settings, self._plan)
+        world = inputs.world
+        outcome = Round(at, 0, world, decision, world.incidents, held=(*held, *decision.held))
+        if mastership.mastership is not Mastership.MASTER:
+            sentence = f"nothing is submitted or recorded: {mastership.reason}"
+            more = Held("cluster", "master", sentence)
+            return _with_waiting(outcome._replace(held=(*outcome.held, more)))
+        carried = CarryOut(
+            parts.records, parts.queue, parts.agents, self._vote, lambda: self._signals.stopping
+        )
+        carried.do(decision, world)
+        changes = tuple(
+            change
+            for change in decision.changes
+            for incident in [change.after or change.before]
+            if incident is not None and incident.uuid not in carried.unrecorded
+        )
+        return _with_waiting(
+            outcome._replace(
+                incidents=carried.incidents,
+                changes=changes,
+                held=(*outcome.held, *carried.held),
+            )
+        )
+
+    def _vote(self) -> Vote:
+        """The vote before a submission; a signal need not wait for candidates that are down."""
+        try:
+            with self._signals.interruptible():
+                return self._parts.voting()
+        except Stopped:
+            return Vote(Mastership.UNDECIDED, "the daemon ends")
+
+    def inputs(self) -> tuple[Inputs, Sequence[Held]]:
+        """Everything the step depends on, and what is wrong with the records."""
+        parts = self._parts
+        incidents, held = parts.records.read()
+        # Before the world: what a job that has succeeded did is seen there.
+        jobs = parts.queue.states(sorted(open_jobs(incidents)))
+        unknown = [
+            one.id
+            for one in _submissions(incidents)
+            if not (one.jobs or one.command or one.refused)
+        ]
+        found = parts.queue.lookup(unknown) if unknown else {}
+        results = self._results(incidents)
+        world = parts.read_world(parts.clock())._replace(
+            incidents=incidents, observations=parts.agents.observations()
+        )
+        offset = time.localtime(world.now / 10**9).tm_gmtoff
+        return Inputs(world, jobs, results, found, utc_offset=offset), held
+
+    def _results(self, incidents: Mapping[str, Incident]) -> dict[str, CommandResult]:
+        """Of each open repair command that has ended, or that another process has started."""
+        known = self._parts.agents.results()
+        found = {
+            one.id: known.get(one.id, _INTERRUPTED)
+            for one in _submissions(incidents)
+            if one.command
+        }
+        return {uuid: result for uuid, result in found.items() if result is not None}
+
+    def _plan(self, incident: Incident, world: World) -> Sequence[Planned]:
+        """What the plugins plan; a fault of one incident is no fault of the others."""
+        try:
+            return self._parts.planner(incident, world)
+        except Exception as err:
+            _log.exception("incident %s cannot be planned", incident.uuid)
+            return [Planned("", Wait(f"it cannot be planned: {describe_fault(err)}"))]
+
+    # Between rounds
+
+    def _report(self, outcome: Round) -> None:
+        for observer in self._parts.observers:
+            try:
+                observer(outcome)
+            except Exception:
+                _log.exception("a round is not reported everywhere")
+
+    def _wait(self, waiting: Collection[int]) -> None:
+        """Until a job ends, a signal or news of an agent comes, or the interval is over."""
+        began = time.monotonic()
+        until, look = began + self._settings.round_interval, _FIRST_LOOK
+        while (left := until - time.monotonic()) > 0 and not self._is_called():
+            self._parts.alive()
+            rung = self._bell.wait(min(left, look if waiting else left, _SIGN_OF_LIFE))
+            if rung or (waiting and self._any_ended(waiting)):
+                break
+            look = min(look * 1.3, _LAST_LOOK)
+        while (left := began + _LEAST_PAUSE - time.monotonic()) > 0 and not self._is_called():
+            self._bell.wait(left)
+
+    def _is_called(self) -> bool:
+        return self._signals.stopping or self._signals.reload_requested
+
+    def _any_ended(self, numbers: Collection[int]) -> bool:
+        try:
+            with self._signals.interruptible():
+                states = self._parts.queue.states(numbers)
+        except StewardError:
+            # The next round reports it, after the interval.
+            return False
+        return any(state.ended for state in states.values())
+
+
+def open_jobs(incidents: Mapping[str, Incident]) -> set[int]:
+    """Numbers of the jobs of open submissions."""
+    return {number for one in _submissions(incidents) for number in one.jobs}
+
+
+def _submissions(incidents: Mapping[str, Incident]) -> Iterator[Submission]:
+    for incident in incidents.values():
+        yield from incident.open
+
+
+def _with_waiting(outcome: Round) -> Round:
+    return outcome._replace(waiting=tuple(sorted(open_jobs(outcome.incidents))))

@@ -1,0 +1,203 @@
+"""Stand-ins for everything the loop works with; they note what is done, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from worlds import NOW, node, world
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
+from ganeti_steward.core.maintenance.incident import Incident, Submission
+from ganeti_steward.core.maintenance.task import Held, Task
+from ganeti_steward.core.maintenance.world import NodeFacts, Observation, World
+from ganeti_steward.core.model.job_state import JobState
+from ganeti_steward.core.model.opcodes import Job
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals
+from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
+from ganeti_steward.plugins.maintenance.daemon.parts import HandedOver, Round
+from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
+from ganeti_steward.plugins.maintenance.engine.decision import (
+    Change,
+    CommandResult,
+    Decision,
+    Inputs,
+    Planned,
+    Started,
+)
+
+MASTER = Vote(Mastership.MASTER, "2 of 3 master candidates name n1", "n1")
+UNDECIDED = Vote(Mastership.UNDECIDED, "none of 3 master candidates answered")
+LOST = Vote(Mastership.NOT_MASTER, "3 of 3 master candidates name n2", "n2")
+
+
+class Call(NamedTuple):
+    """One thing that was done."""
+
+    what: str
+    about: Any = None
+
+
+class Fakes:
+    """All parts at once; attributes set what they answer, ``calls`` has what was done."""
+
+    def __init__(self, decisions: Iterable[Decision] = ()) -> None:
+        self.calls: list[Call] = []
+        self.decisions = iter(decisions)
+        self.inputs: list[Inputs] = []
+        self.votes: list[Vote] = []
+        self.stored: dict[str, Incident] = {}
+        self.jobs: dict[int, JobState] = {}
+        self.queued: dict[str, tuple[int, ...]] = {}
+        self.commands: dict[str, CommandResult | None] = {}
+        self.world = world([node("n1", master=True), node("n2"), node("n3")])
+        self.faults: dict[tuple[str, Any], Exception] = {}
+        self.meanwhile: dict[str, Callable[[], None]] = {}
+        self.rounds_reported: list[Round] = []
+        self.settings: Maintd | None = None
+        self.bell = Bell()
+        self.signals = Signals(self.bell)
+
+    def rounds(self, settings: Maintd | None = None, **more: Any) -> Rounds:
+        parts = Parts(
+            voting=self.vote,
+            records=_Records(self),
+            queue=_Queue(self),
+            read_world=self.read_world,
+            agents=_Agents(self),
+            planner=self.plan,
+            step=self.step,
+            observers=[self.rounds_reported.append],
+            reload=lambda: self.settings,
+            clock=lambda: NOW,
+        )
+        used = settings or Maintd(mode="act")
+        return Rounds(parts._replace(**more), used, self.bell, self.signals)
+
+    def done(self, *whats: str) -> list[tuple[str, Any]]:
+        """What was done of these kinds (all kinds: none given)."""
+        return [tuple(call) for call in self.calls if not whats or call.what in whats]  # type: ignore[misc]
+
+    def note(self, what: str, about: Any = None) -> None:
+        self.calls.append(Call(what, about))
+        if what in self.meanwhile:
+            self.meanwhile[what]()
+        if (what, about) in self.faults:
+            raise self.faults[what, about]
+
+    def vote(self) -> Vote:
+        self.note("vote")
+        result = self.votes.pop(0) if self.votes else MASTER
+        if result is LOST:
+            raise NotMaster(result.reason)
+        return result
+
+    def read_world(self, now: int) -> World:
+        self.note("world")
+        return self.world._replace(now=now)
+
+    def plan(self, incident: Incident, world: World) -> Sequence[Planned]:
+        raise ValueError("the planner is broken")
+
+    def step(self, inputs: Inputs, settings: Maintd, planner: Any) -> Decision:
+        self.note("step")
+        self.inputs.append(inputs)
+        return next(self.decisions, Decision())
+
+
+class _Records:
+    def __init__(self, fakes: Fakes) -> None:
+        self._fakes = fakes
+
+    def read(self) -> tuple[Mapping[str, Incident], Sequence[Held]]:
+        self._fakes.note("read")
+        return dict(self._fakes.stored), []
+
+    def write(self, incident: Incident) -> None:
+        self._fakes.note("write", incident.uuid)
+        self._fakes.stored[incident.uuid] = incident
+
+    def remove(self, uuid: str) -> None:
+        self._fakes.note("remove", uuid)
+        self._fakes.stored.pop(uuid, None)
+
+
+class _Queue:
+    def __init__(self, fakes: Fakes) -> None:
+        self._fakes = fakes
+
+    def submit(
+        self, incident: str, submission: str, jobs: Sequence[Job], reason: str
+    ) -> HandedOver:
+        assert submission in {one.id for one in self._fakes.stored[incident].open}
+        self._fakes.note("submit", incident)
+        first = 1 + max(self._fakes.jobs, default=100)
+        numbers = tuple(range(first, first + len(jobs)))
+        self._fakes.jobs |= {number: JobState(number, "running") for number in numbers}
+        self._fakes.queued[submission] = numbers
+        return HandedOver(numbers)
+
+    def lookup(self, submissions: Collection[str]) -> Mapping[str, tuple[int, ...]]:
+        self._fakes.note("lookup", tuple(submissions))
+        return {one: self._fakes.queued.get(one, ()) for one in submissions}
+
+    def states(self, numbers: Iterable[int]) -> Mapping[int, JobState]:
+        self._fakes.note("states", tuple(numbers))
+        return {number: self._fakes.jobs[number] for number in numbers}
+
+    def cancel(self, number: int) -> None:
+        self._fakes.note("cancel", number)
+
+
+class _Agents:
+    def __init__(self, fakes: Fakes) -> None:
+        self._fakes = fakes
+
+    def watch(self, nodes: Mapping[str, NodeFacts]) -> None:
+        self._fakes.note("watch", len(nodes))
+
+    def observations(self) -> Mapping[str, Observation]:
+        return {}
+
+    def start(self, node: NodeFacts, submission: str, command: str, original: bytes) -> None:
+        self._fakes.note("command", (node.name, command))
+        self._fakes.commands[submission] = None
+
+    def results(self) -> Mapping[str, CommandResult | None]:
+        return self._fakes.commands
+
+
+def starting(*incidents: Incident, command: str = "") -> Decision:
+    """A decision that starts one task for each of the incidents."""
+    started = [_started(one, command) for one in incidents]
+    records = [
+        incident._replace(
+            status="pending",
+            open=(Submission(one.submission, one.task.step, (), (), NOW, command=command),),
+        )
+        for incident, one in zip(incidents, started, strict=True)
+    ]
+    changes = [
+        Change(before, after, "first task submitted", "test")
+        for before, after in zip(incidents, records, strict=True)
+    ]
+    return Decision(records=tuple(records), started=tuple(started), changes=tuple(changes))
+
+
+def _started(incident: Incident, command: str) -> Started:
+    jobs: Sequence[Job] = () if command else [[{"OP_ID": "OP_NODE_SET_PARAMS"}]]
+    task = Task(
+        "command" if command else "drain",
+        frozenset({incident.node_name}),
+        frozenset(),
+        f"drain {incident.node_name}",
+        jobs,
+        command,
+    )
+    return Started(incident.uuid, f"submission-of-{incident.node_name}", task)
+
+
+def fault(text: str = "luxid is not running") -> StewardError:
+    return StewardError(text)

@@ -1,0 +1,276 @@
+"""The loop: what is done in which order, and what a fault leaves undone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from fake_parts import LOST, MASTER, UNDECIDED, Fakes, fault, starting
+from worlds import incident
+
+from ganeti_steward.core.maintenance.incident import Submission
+from ganeti_steward.core.maintenance.task import Wait
+from ganeti_steward.core.model.job_state import SUCCESS, JobState
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.daemon.bell import Stopped
+from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
+from ganeti_steward.plugins.maintenance.engine.decision import Decision
+
+A, B = incident("n1"), incident("n2")
+
+
+@pytest.fixture
+def fakes() -> Iterator[Fakes]:
+    fakes = Fakes()
+    fakes.stored = {one.uuid: one for one in (A, B)}
+    with fakes.signals.handled():
+        yield fakes
+    fakes.bell.close()
+
+
+def deciding(fakes: Fakes, *decisions: Decision) -> Fakes:
+    fakes.decisions = iter(decisions)
+    return fakes
+
+
+def test_the_order_of_a_round(fakes: Fakes) -> None:
+    decision = starting(A)._replace(removed=(B.uuid,), cancels=(7,))
+    outcome = deciding(fakes, decision).rounds().round()
+    assert fakes.done() == [
+        ("vote", None),
+        ("read", None),
+        ("states", ()),
+        ("world", None),
+        ("watch", 3),
+        ("step", None),
+        ("write", A.uuid),
+        ("remove", B.uuid),
+        ("cancel", 7),
+        ("vote", None),
+        ("submit", A.uuid),
+        ("write", A.uuid),
+    ]
+    assert fakes.stored[A.uuid].open[0].jobs == fakes.stored[A.uuid].jobs == (101,)
+    assert outcome.waiting == (101,)
+    assert outcome.incidents == fakes.stored
+    assert outcome.held == ()
+    assert [change.event for change in outcome.changes] == ["first task submitted"]
+
+
+def test_the_step_gets_the_states_of_open_jobs_only(fakes: Fakes) -> None:
+    open_one = Submission("s1", "drain", (), (), 0, jobs=(5,))
+    fakes.stored[A.uuid] = A._replace(jobs=(4, 5), open=(open_one,))
+    fakes.jobs = {4: JobState(4, SUCCESS), 5: JobState(5, "running")}
+    fakes.rounds().round()
+    assert list(fakes.inputs[0].jobs) == [5]
+    assert fakes.inputs[0].world.incidents == fakes.stored
+
+
+def test_a_lost_vote_ends_the_daemon(fakes: Fakes) -> None:
+    fakes.votes = [LOST]
+    with pytest.raises(NotMaster, match="name n2"):
+        fakes.rounds().run()
+    assert fakes.done() == [("vote", None)]
+
+
+def test_a_vote_lost_before_a_submission_ends_the_daemon(fakes: Fakes) -> None:
+    fakes.votes = [MASTER, MASTER, LOST]
+    with pytest.raises(NotMaster):
+        deciding(fakes, starting(A, B)).rounds().round()
+    assert fakes.done("submit") == [("submit", A.uuid)]
+    assert fakes.done("write")[-1] == ("write", A.uuid)
+
+
+def test_an_undecided_vote_writes_nothing(fakes: Fakes) -> None:
+    fakes.votes = [UNDECIDED]
+    outcome = deciding(fakes, starting(A)).rounds().round()
+    assert fakes.done("write", "submit") == []
+    (held,) = outcome.held
+    assert (held.subject, held.brake) == ("cluster", "master")
+    assert "none of 3 master candidates answered" in held.sentence
+    assert outcome.changes == ()
+
+
+def test_an_undecided_vote_before_a_submission_withdraws_the_rest(fakes: Fakes) -> None:
+    fakes.votes = [MASTER, MASTER, UNDECIDED]
+    outcome = deciding(fakes, starting(A, B)).rounds().round()
+    assert fakes.done("submit") == [("submit", A.uuid)]
+    assert fakes.stored[B.uuid].open == ()
+    assert [held.subject for held in outcome.held] == [B.uuid]
+    assert "undecided" in outcome.held[0].sentence
+
+
+def test_without_a_record_nothing_is_submitted(fakes: Fakes) -> None:
+    fakes.faults["write", A.uuid] = fault()
+    outcome = deciding(fakes, starting(A, B)).rounds().round()
+    assert fakes.done("submit") == [("submit", B.uuid)]
+    (held,) = outcome.held
+    assert (held.subject, held.brake) == (A.uuid, "record")
+    assert held.sentence == "its record could not be written: luxid is not running"
+    assert [change.after for change in outcome.changes] == [starting(B).records[0]]
+
+
+@pytest.mark.parametrize("error", [fault("no answer within 120 s"), KeyError("x")])
+def test_a_fault_of_one_submission_stays_its_own(fakes: Fakes, error: Exception) -> None:
+    fakes.faults["submit", A.uuid] = error
+    outcome = deciding(fakes, starting(A, B)).rounds().round()
+    assert [held.subject for held in outcome.held] == [A.uuid]
+    assert fakes.stored[A.uuid].open[0].jobs == ()
+    assert fakes.stored[B.uuid].open[0].jobs == (101,)
+
+
+def test_a_submission_without_numbers_is_looked_up(fakes: Fakes) -> None:
+    fakes.faults["submit", A.uuid] = fault("no answer within 120 s")
+    rounds = deciding(fakes, starting(A)).rounds()
+    rounds.round()
+    fakes.queued["submission-of-n1"] = (9,)
+    rounds.round()
+    assert fakes.inputs[1].found == {"submission-of-n1": (9,)}
+
+
+def test_a_refused_submission_is_not_looked_up(fakes: Fakes) -> None:
+    refused = Submission("s1", "drain", (), (), 0, refused="the queue is full")
+    fakes.stored[A.uuid] = A._replace(open=(refused,))
+    fakes.rounds().round()
+    assert fakes.done("lookup") == []
+
+
+def test_a_fault_of_the_round_is_reported(fakes: Fakes) -> None:
+    fakes.faults["read", None] = fault("nothing listens at the socket")
+    outcome = fakes.rounds().round()
+    assert outcome.fault == "nothing listens at the socket"
+    assert outcome.world is None
+    fakes.faults["read", None] = ZeroDivisionError("by zero")
+    assert fakes.rounds().round().fault == "ZeroDivisionError: by zero"
+
+
+def test_a_plan_that_raises_is_a_wait(fakes: Fakes) -> None:
+    (planned,) = fakes.rounds()._plan(A, fakes.world)
+    assert isinstance(planned.plan, Wait)
+    assert planned.plan.reason == "it cannot be planned: ValueError: the planner is broken"
+
+
+def test_an_observer_that_raises_ends_nothing(fakes: Fakes) -> None:
+    def broken(_: object) -> None:
+        raise ValueError
+
+    rounds = fakes.rounds(observers=[broken, fakes.rounds_reported.append])
+    fakes.meanwhile["step"] = lambda: os.kill(os.getpid(), signal.SIGTERM)
+    with pytest.raises(Stopped):
+        rounds.run()
+    fakes.meanwhile = {}
+    fakes.signals.stopping = False
+    rounds._report(rounds.round())
+    assert len(fakes.rounds_reported) == 1
+
+
+# Repair commands
+
+
+def test_a_command_goes_to_the_agent_of_the_node(fakes: Fakes) -> None:
+    deciding(fakes, starting(A, command="fix")).rounds().round()
+    assert fakes.done("command") == [("command", ("n1", "fix"))]
+    assert fakes.done("submit") == []
+
+
+def test_a_running_command_has_no_result(fakes: Fakes) -> None:
+    rounds = deciding(fakes, starting(A, command="fix")).rounds()
+    rounds.round()
+    rounds.round()
+    assert fakes.inputs[1].results == {}
+
+
+def test_a_command_of_another_process_has_failed(fakes: Fakes) -> None:
+    rounds = deciding(fakes, starting(A, command="fix")).rounds()
+    rounds.round()
+    fakes.commands = {}
+    rounds.round()
+    (result,) = fakes.inputs[1].results.values()
+    assert not result.ok
+    assert "restarted" in result.text
+
+
+# Signals and waiting
+
+
+def test_a_signal_ends_a_read_at_once(fakes: Fakes) -> None:
+    fakes.meanwhile["world"] = lambda: os.kill(os.getpid(), signal.SIGTERM)
+    with pytest.raises(Stopped):
+        fakes.rounds().round()
+    assert fakes.done("step") == []
+
+
+def test_a_signal_lets_a_submission_be_recorded(fakes: Fakes) -> None:
+    fakes.meanwhile["submit"] = lambda: os.kill(os.getpid(), signal.SIGTERM)
+    outcome = deciding(fakes, starting(A, B)).rounds().round()
+    assert fakes.stored[A.uuid].jobs == (101,)
+    assert fakes.done("submit") == [("submit", A.uuid)]
+    assert fakes.stored[B.uuid].open == ()
+    assert [held.sentence for held in outcome.held] == ["the daemon ends; held: drain n2"]
+
+
+def test_a_signal_ends_a_vote(fakes: Fakes) -> None:
+    rounds = deciding(fakes, starting(A)).rounds()
+    fakes.meanwhile["remove"] = lambda: fakes.meanwhile.update(
+        vote=lambda: os.kill(os.getpid(), signal.SIGTERM)
+    )
+    fakes.decisions = iter([starting(A)._replace(removed=(B.uuid,))])
+    outcome = rounds.round()
+    assert fakes.done("submit") == []
+    assert fakes.stored[A.uuid].open == ()
+    assert "the daemon ends" in outcome.held[0].sentence
+
+
+def test_a_signal_ends_the_wait(fakes: Fakes) -> None:
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
+    began = time.monotonic()
+    fakes.rounds(Maintd(round_interval=60)).run()
+    assert time.monotonic() - began < 10
+    assert len(fakes.rounds_reported) == 1
+
+
+def test_news_begin_a_round_but_not_more_than_one_a_second(fakes: Fakes) -> None:
+    fakes.bell.ring()
+    began = time.monotonic()
+    fakes.rounds(Maintd(round_interval=60))._wait(())
+    assert 0.9 < time.monotonic() - began < 10
+
+
+def test_the_end_of_a_job_begins_a_round(fakes: Fakes) -> None:
+    fakes.jobs = {5: JobState(5, "running")}
+    threading.Timer(0.5, lambda: fakes.jobs.update({5: JobState(5, SUCCESS)})).start()
+    began = time.monotonic()
+    fakes.rounds(Maintd(round_interval=60))._wait((5,))
+    assert time.monotonic() - began < 20
+
+
+def test_a_queue_that_does_not_answer_ends_no_wait(fakes: Fakes) -> None:
+    fakes.faults["states", (5,)] = fault()
+    began = time.monotonic()
+    fakes.rounds(Maintd(round_interval=2))._wait((5,))
+    assert time.monotonic() - began >= 1.9
+
+
+def test_a_reload_changes_the_settings_of_the_next_round(fakes: Fakes) -> None:
+    used: list[float] = []
+    rounds = fakes.rounds(
+        Maintd(round_interval=60), record=lambda _, settings: used.append(settings.hold_time)
+    )
+    fakes.settings = Maintd(hold_time=7)
+
+    def second() -> None:
+        if len(fakes.done("step")) == 1:
+            os.kill(os.getpid(), signal.SIGHUP)
+        else:
+            fakes.meanwhile["world"] = lambda: os.kill(os.getpid(), signal.SIGTERM)
+            fakes.settings = None
+            os.kill(os.getpid(), signal.SIGHUP)
+
+    fakes.meanwhile["step"] = second
+    with pytest.raises(Stopped):
+        rounds.run()
+    assert used == [300, 7]
