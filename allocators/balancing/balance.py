@@ -116,13 +116,16 @@ def movable(state: State, members: Mask, request: Balance) -> list[Resident]:
 
 
 def _is_movable(state: State, resident: Resident, members: Mask, request: Balance) -> bool:
-    instance, nodes = resident.demand.instance, [node for node in resident[1:] if node >= 0]
+    instance, places = resident.demand.instance, [node for node in resident[1:] if node >= 0]
+    nodes = [state.frame.cluster.nodes[node] for node in places]
     if instance.template in NOT_MIRRORED or not instance.auto_balance:
         return False
     # Missing figures of a node are no reason to move instances off it.
-    if any(state.frame.cluster.nodes[node].silent or not members[node] for node in nodes):
+    if any(node.silent or (node.lacks_disk_figures and instance.local) for node in nodes):
         return False
-    if request.evacuate and all(state.frame.usable[node] for node in nodes):
+    if not all(members[node] for node in places):
+        return False
+    if request.evacuate and all(node.usable for node in nodes):
         return False
     chosen = request.select is None or instance.name in request.select
     return chosen and instance.name not in request.exclude

@@ -268,12 +268,14 @@ def _nodes(cluster: Cluster, runs: Sequence[Run]) -> tuple[Sequence[str], Sequen
         headings += [f"{run.mode}: memory", "disk", "copies"]
     rows = []
     for at, node in enumerate(cluster.nodes):
-        row = [node.name, str(node.free_memory), str(node.free_disk)]
+        unknown = node.lacks_disk_figures
+        row = [node.name, str(node.free_memory), "?" if unknown else str(node.free_disk)]
         for run in runs:
             after = run.filling.cluster.nodes[at]
             places = [nodes for step in run.filling.steps for nodes in step.placements]
             copies = sum(node.name in nodes for nodes in places)
-            row += [str(after.free_memory), str(after.free_disk), str(copies)]
+            disk = "?" if unknown else str(after.free_disk)
+            row += [str(after.free_memory), disk, str(copies)]
         rows.append(row)
     return headings, rows
 

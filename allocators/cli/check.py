@@ -17,7 +17,7 @@ from ganeti_steward.core.commands.tables import print_notes, table
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.job_sets import counted, job_sets
-from ganeti_steward.core.model.cluster import Cluster, Node
+from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.explanation import GroupBalance, GroupHealth
 from ganeti_steward.core.model.options import parse_options
 
@@ -72,6 +72,8 @@ class Checked(NamedTuple):
     before: GroupHealth
     after: GroupHealth
     unusable: tuple[Node, ...]
+    without_disk: tuple[Node, ...]
+    """usable nodes that do not report their disk"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -128,17 +130,16 @@ def _checked(plan: BalancePlan) -> list[Checked]:
         if before is None or after is None or not named:
             break
         uuid = cluster.groups[named[0]].uuid
-        found.append(Checked(uuid, balance, before, after, _unusable(cluster, uuid)))
+        nodes = [node for node in cluster.nodes if node.group == uuid]
+        unusable = tuple(node for node in nodes if not node.usable)
+        without = tuple(node for node in nodes if node.usable and node.lacks_disk_figures)
+        found.append(Checked(uuid, balance, before, after, unusable, without))
     if not plan.groups or len(found) < len(plan.groups):
         raise StewardError(
             "the allocator that answered the balance request does not report what is wrong with "
             "the groups; 'balanced' does ([allocators] balance in the configuration)"
         )
     return found
-
-
-def _unusable(cluster: Cluster, group: str) -> tuple[Node, ...]:
-    return tuple(node for node in cluster.nodes if node.group == group and not node.usable)
 
 
 def as_text(plan: BalancePlan, groups: Sequence[Checked], options: argparse.Namespace) -> str:
@@ -204,6 +205,7 @@ def _named(group: Checked) -> Iterator[tuple[str, Sequence[str]]]:
     """What the counts are of."""
     health = group.before
     yield "Unusable", [f"{node.name} ({node.condition})" for node in group.unusable]
+    yield "Disk not reported", [node.name for node in group.without_disk]
     yield "Fail N+1", health.n1_nodes
     yield "Tag conflicts", health.clashing
     yield "Primary unusable", health.primaries

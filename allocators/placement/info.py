@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ganeti_steward.allocators.rules.checks import FAILURES
+from ganeti_steward.allocators.rules.checks import DISK_REPORTED, FAILURES
 from ganeti_steward.allocators.state import quantity
+from ganeti_steward.core.model.cluster import SILENT
 from ganeti_steward.core.model.site_rules import SECONDARY
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.state.frame import Frame
     from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.cluster import Instance
+
+
+#: Rules that refuse a node because figures of it are missing.
+_NOT_REPORTED: Final = (SILENT, DISK_REPORTED)
 
 
 def success_text(placement: Placement) -> str:
@@ -135,12 +140,15 @@ def count_reasons(state: State, demand: Demand, trial: GroupTrial, verdicts: Ver
     """Reasons with how many nodes they hold for, the most frequent first."""
     counted: Counter[str] = Counter()
     details: dict[str, str] = {}
+    nodes = state.frame.cluster.nodes
     for node in np.flatnonzero(trial.members & ~verdicts.fits).tolist():
         check = verdicts.check(node)
         assert check is not None
         counted[check.rule] += 1
         if check.rule == "instance policy":
             details.setdefault(check.rule, f" ({check.text(node)})")
+        elif check.rule in _NOT_REPORTED:
+            details.setdefault(check.rule, f" (e.g. {nodes[node].name} {nodes[node].lack})")
     details |= _largest(state, demand, trial.members, verdicts)
     parts = [
         f"{number} {rule}{details.get(rule, '')}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.frame import Frame
     from ganeti_steward.allocators.state.state import State
-    from ganeti_steward.core.model.cluster import Instance
+    from ganeti_steward.core.model.cluster import Instance, Node
     from ganeti_steward.core.model.site_rules import SiteRules
 
 
@@ -118,11 +118,17 @@ def _restriction(frame: Frame, names: tuple[str, ...] | None) -> Check | None:
 
 def entry_checks(frame: Frame, terms: Terms) -> list[Check]:
     """What makes a node no candidate at all (allocation 4.5, 6)."""
+    nodes = frame.cluster.nodes
     checks = [
-        Check(word, "", True, failing, f"the node is {word}".format)
+        Check(word, "", True, failing, lambda i: _condition_text(nodes[i]))
         for word, failing in frame.conditions
     ]
     return [*checks, terms.restricted] if terms.restricted else checks
+
+
+def _condition_text(node: Node) -> str:
+    text = f"the node is {node.condition}"
+    return f"{text}: it {node.lack}" if node.silent else text
 
 
 def policy_check(frame: Frame, demand: Demand) -> Check:

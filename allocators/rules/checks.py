@@ -33,6 +33,9 @@ FAILURES: Final = (
 )
 
 
+#: The rule that a new node reports its disk.
+DISK_REPORTED: Final = "disk not reported"
+
 #: What sentences on the figures of allocation 3.6 end with.
 _WITH_FORTHCOMING: Final = " with forthcoming instances counted"
 
@@ -87,21 +90,20 @@ def secondary_checks(
 ) -> list[Check]:
     """The rules for a new secondary (allocation 4.2); ``after`` is ``after_secondary``.
 
-    ``ignore_disk``: drop the free-disk rule (the one case of allocation 4.4).
+    ``ignore_disk``: drop the rules on free disk (the one case of allocation 4.4).
     """
     if not demand.drbd:
         return [_template_check(state, demand)]
     checks = []
     if not demand.instance.forthcoming:
-        storage = _storage_checks(state, demand, after, "")
         checks = [
-            *(storage[1:] if ignore_disk else storage),
+            *_storage_checks(state, demand, after, "", ignore_disk=ignore_disk),
             _takeover_check(state, demand, quantity.UNALLOCATED, "unallocated"),
             _secondary_n1_check(state, after),
         ]
     return [
         *checks,
-        *_storage_checks(state, demand, after, _WITH_FORTHCOMING),
+        *_storage_checks(state, demand, after, _WITH_FORTHCOMING, ignore_disk=ignore_disk),
         _takeover_check(
             state, demand, quantity.MEMORY_F, "free with stopped and forthcoming instances counted"
         ),
@@ -181,7 +183,17 @@ def _template_check(state: State, demand: Demand) -> Check:
     return Check("template", "FailDisk", True, np.ones(state.frame.size, np.bool_), lambda i: text)
 
 
-def _storage_checks(state: State, demand: Demand, after: Ints, suffix: str) -> list[Check]:
+def _disk_reported_check(state: State) -> list[Check]:
+    """Nodes that do not report their disk (allocation 2.4); no rule where all do."""
+    nodes, lacks = state.frame.cluster.nodes, state.frame.lacks_disk
+    if not lacks.any():
+        return []
+    return [Check(DISK_REPORTED, "FailDisk", True, lacks, lambda i: nodes[i].lack)]
+
+
+def _storage_checks(
+    state: State, demand: Demand, after: Ints, suffix: str, *, ignore_disk: bool = False
+) -> list[Check]:
     """Disk space, dedicated spindles, shared spindles; ``suffix`` ends the sentences."""
     if not demand.instance.local:
         return []
@@ -193,16 +205,17 @@ def _storage_checks(state: State, demand: Demand, after: Ints, suffix: str) -> l
         else (quantity.DISK, quantity.SPINDLES, quantity.SPINDLE_USE)
     )
     wanted = "an unknown number of" if demand.spindles < 0 else str(demand.spindles)
-    return [
-        Check(
-            "disk",
-            "FailDisk",
-            hard,
-            after[disk] <= 0,
-            lambda i: (
-                f"needs {demand.disk} MiB of disk and 1 to spare, {now[disk, i]} MiB free{suffix}"
-            ),
+    space = Check(
+        "disk",
+        "FailDisk",
+        hard,
+        after[disk] <= 0,
+        lambda i: (
+            f"needs {demand.disk} MiB of disk and 1 to spare, {now[disk, i]} MiB free{suffix}"
         ),
+    )
+    return [
+        *([] if ignore_disk else [*_disk_reported_check(state), space]),
         Check(
             "spindles",
             "FailSpindles",

@@ -204,9 +204,12 @@ class MoveRules:
         It is taken off and put back, which hard rules may forbid.
         """
         primary = self.resident.primary
-        name, offline = self._name(primary), self._frame.cluster.nodes[primary].offline
-        if offline and not self._demand.instance.forthcoming:
+        node = self._frame.cluster.nodes[primary]
+        name, forthcoming = node.name, self._demand.instance.forthcoming
+        if node.offline and not forthcoming:
             return f"its disks cannot be copied: its primary {name} is offline"
+        if node.missing and not forthcoming:
+            return f"its disks cannot be copied: its primary {name} {node.lack}"
         fault = self._fault(_in_force(self._primary_checks, forced=True), primary)
         return fault and f"its primary {name} cannot keep it: {fault}"
 
@@ -218,9 +221,9 @@ class MoveRules:
 
     def _back_fault(self, node: int, primary: int, forced: bool) -> str:
         """Why a node that was primary cannot be secondary (of ``primary``, -1: of anyone)."""
-        unusable = not bool(self._frame.usable[node])
+        ignore_disk = self._frame.keeps_disks(node)
         checks = secondary_checks(
-            self.left, self._demand, self._after_secondary, ignore_disk=unusable
+            self.left, self._demand, self._after_secondary, ignore_disk=ignore_disk
         )
         if primary >= 0:
             checks += n1_pair_checks(self.left, self._demand, primary)

@@ -51,7 +51,7 @@ class DedicatedPlaces:
         nodes = [np.flatnonzero(role.fits & members) for role in verdicts]
         before = _room(state.frame, state.now, specs)
         losses = [
-            np.vstack([before - _room(state.frame, role.after, specs), role.after[quantity.DISK]])
+            np.vstack([before - _room(state.frame, role.after, specs), _left(state.frame, role)])
             for role in verdicts
         ]
         self._places: list[tuple[tuple[int, ...], int, int]] = []
@@ -92,6 +92,11 @@ class DedicatedPlaces:
         """By the metric; among equals the last node (or pair) by name first."""
         for metric, primary, secondary in self._places:
             yield RankedPlace(0.0, -primary, -secondary, metric)
+
+
+def _left(frame: Frame, role: Verdicts) -> Ints:
+    """nodes: MiB of disk left free; 0 where it is not reported."""
+    return np.where(frame.lacks_disk, 0, role.after[quantity.DISK])
 
 
 def _room(frame: Frame, now: Ints, specs: list[Spec], nodes: Ints | slice = slice(None)) -> Ints:

@@ -229,7 +229,8 @@ def _failed_over(state: State, resident: Resident) -> State | None:
     if first_failing(checks, size, forced=True)[target]:
         return None
     after = left.after_secondary(demand, left.peers.row(target))
-    checks = secondary_checks(left, demand, after, ignore_disk=not state.frame.usable[source])
+    ignore_disk = state.frame.keeps_disks(source)
+    checks = secondary_checks(left, demand, after, ignore_disk=ignore_disk)
     if first_failing(checks, size, forced=True)[source]:
         return None
     return left.placed(demand, target, source)

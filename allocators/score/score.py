@@ -83,11 +83,11 @@ def shares(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats
     """rows x nodes: the value of each component; ``now`` has these nodes only."""
     memory, disk, cpus = frame.memory[nodes], frame.disk[nodes], frame.cpu_power[nodes]
     exclusive, no_disk = frame.exclusive[nodes], frame.no_disk[nodes]
-    limit = frame.spindle_share[nodes]
+    limit, no_disk_share = frame.spindle_share[nodes], frame.no_disk_share[nodes][no_disk]
     values = np.empty((len(SPREADS), now.shape[1]))
     values[FREE_MEM] = now[quantity.UNALLOCATED] / memory
     values[FREE_DISK] = np.where(exclusive, now[quantity.SPINDLES], now[quantity.DISK]) / disk
-    values[FREE_DISK, no_disk] = 1.0
+    values[FREE_DISK, no_disk] = no_disk_share
     values[RESERVED_MEM] = now[quantity.RESERVED] / memory
     values[VCPU_RATIO] = now[quantity.VCPUS] / cpus
     values[CPU_LOAD] = now[quantity.CPU_LOAD] / LOAD_UNIT
@@ -96,7 +96,7 @@ def shares(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats
     values[SPINDLES] = now[quantity.SPINDLE_USE] / limit
     values[FREE_MEM_F] = now[quantity.MEMORY_F] / memory
     values[FREE_DISK_F] = np.where(exclusive, now[quantity.SPINDLES_F], now[quantity.DISK_F]) / disk
-    values[FREE_DISK_F, no_disk] = 1.0
+    values[FREE_DISK_F, no_disk] = no_disk_share
     values[VCPU_RATIO_F] = now[quantity.VCPUS_F] / cpus
     values[SPINDLES_F] = now[quantity.SPINDLE_USE_F] / limit
     return values

@@ -30,6 +30,10 @@ class Frame(NamedTuple):
     """nodes: MiB in all, or spindles with exclusive storage; infinite where unknown or 0"""
     no_disk: Mask
     """nodes: where ``disk`` is unknown or 0"""
+    no_disk_share: Floats
+    """nodes: the share of free disk that counts there (allocation 5)"""
+    lacks_disk: Mask
+    """nodes: that do not report their disk (allocation 2.4)"""
     cpus: Floats
     """nodes: number; infinite where it is 0"""
     cpu_power: Floats
@@ -70,6 +74,10 @@ class Frame(NamedTuple):
         """nodes: vcpus it may have in use; infinite without a limit (as in `rules`)."""
         endless = (self.vcpu_ratio < 0) | np.isinf(self.cpus)
         return np.where(endless, np.inf, self.vcpu_ratio * np.where(endless, 0.0, self.cpus))
+
+    def keeps_disks(self, node: int) -> bool:
+        """Whether an instance may stay as secondary whatever disk is free (allocation 4.4)."""
+        return bool(self.lacks_disk[node]) or not bool(self.usable[node])
 
     def shared_locations(self, node: int) -> Ints:
         """nodes: number of location tags shared with this one."""

@@ -66,7 +66,7 @@ def disk_figures_known(
     """
     if template in LOCAL_STORAGE:
         return True
-    live = [i for i, node in enumerate(cluster.nodes) if node.live]
+    live = [i for i, n in enumerate(cluster.nodes) if n.live and not n.lacks_disk_figures]
     nodes = cluster.nodes
     if live and not any(nodes[i].total_disk or nodes[i].free_disk for i in live):
         return False
@@ -95,6 +95,7 @@ def _frame(cluster: Cluster, rules: TagRules, disk_known: bool) -> Frame:
     limit = spindles * _floats(policy.spindle_ratio for policy in policies)
     total = np.where(exclusive, spindles, _floats(node.total_disk for node in nodes))
     total *= disk_known
+    lacks_disk = _mask(node.lacks_disk_figures for node in nodes)
     migration = [_carried(node, rules.migration) for node in nodes]
     locations = [_carried(node, rules.location) for node in nodes]
     names = tuple(sorted(frozenset[str]().union(*locations)))
@@ -108,6 +109,8 @@ def _frame(cluster: Cluster, rules: TagRules, disk_known: bool) -> Frame:
         memory=_finite(_floats(node.total_memory for node in nodes)),
         disk=_finite(total),
         no_disk=total == 0,
+        no_disk_share=_no_disk_shares(nodes, group, total, lacks_disk),
+        lacks_disk=lacks_disk,
         cpus=_finite(cpus),
         cpu_power=_finite(cpus * _floats(node.cpu_speed for node in nodes)),
         spindle_limit=limit,
@@ -126,6 +129,20 @@ def _frame(cluster: Cluster, rules: TagRules, disk_known: bool) -> Frame:
         kinds=_kinds(group, exclusive),
         disk_known=disk_known,
     )
+
+
+def _no_disk_shares(nodes: Sequence[Node], group: Ints, total: Floats, lacks_disk: Mask) -> Floats:
+    """nodes: the share of free disk that counts where no share can be computed (allocation 5)."""
+    shares = np.ones(len(nodes))
+    if not lacks_disk.any():
+        return shares
+    free = _floats(n.free_spindles if n.exclusive_storage else n.free_disk for n in nodes)
+    reported = np.where(total == 0, 1.0, free / _finite(total))
+    counted = _mask(node.usable for node in nodes) & ~lacks_disk
+    for node in np.flatnonzero(lacks_disk).tolist():
+        mates = counted & (group == group[node])
+        shares[node] = reported[mates].mean() if mates.any() else 1.0
+    return shares
 
 
 def _conditions(nodes: Sequence[Node]) -> tuple[tuple[str, Mask], ...]:
@@ -230,6 +247,8 @@ def _fill_disk(now: Ints, frame: Frame, sums: _Sums) -> None:
     now[quantity.DISK] = (
         _ints(nodes, lambda n: n.free_disk) if frame.disk_known else quantity.UNKNOWN
     )
+    # So little that a node is no target even when instances with large disks have left it.
+    now[quantity.DISK, frame.lacks_disk] = -quantity.UNKNOWN
     now[quantity.DISK_F] = now[quantity.DISK] - sums.on_both(disk, ~sums.real)
 
 

@@ -87,8 +87,6 @@ class Snapshot(NamedTuple):
     """A cluster as it was a moment ago."""
 
     cluster: Cluster
-    silent: tuple[str, ...]
-    """nodes that should have reported their figures and did not"""
     backend: Mapping[str, Any]
     """the backend parameters an instance has without its own values"""
     networks: Mapping[str, str]
@@ -132,19 +130,13 @@ def _read(client: Client, template: str | None, sleep: Callable[[float], None]) 
     first = info["enabled_disk_templates"][0]
     wanted = template or _usual_template(first, instances)
     spaces = _spaces(client, wanted, first, nodes, info, sleep)
-    silent = [node["name"] for node in nodes if _is_silent(node, spaces)]
-    quiet = frozenset(silent)
     unused = _unused_memory(instances)
     message = {
         "cluster_tags": info["tags"],
         "enabled_hypervisors": info["enabled_hypervisors"],
         "nodegroups": {group["uuid"]: _group(group, networks) for group in groups},
         "nodes": {
-            node["name"]: _node(
-                node,
-                None if node["name"] in quiet else spaces.get(node["name"]),
-                unused.get(node["name"], 0),
-            )
+            node["name"]: _node(node, spaces.get(node["name"]), unused.get(node["name"], 0))
             for node in nodes
         },
         "instances": {_name(instance): _instance(instance) for instance in instances},
@@ -154,8 +146,7 @@ def _read(client: Client, template: str | None, sleep: Callable[[float], None]) 
     except BadInput as err:
         raise StewardError(f"{client.where}: {err}") from None
     return Snapshot(
-        _completed(cluster, nodes, instances, quiet),
-        tuple(silent),
+        _completed(cluster, nodes, instances),
         info["beparams"]["default"],
         {network["name"]: network["uuid"] for network in networks},
     )
@@ -225,16 +216,6 @@ def _is_live(node: _Row) -> bool:
     return not node["offline"] and bool(node["vm_capable"])
 
 
-def _is_silent(node: _Row, spaces: Mapping[str, Space]) -> bool:
-    """Whether figures are missing that a node in its state should have reported."""
-    if not _is_live(node):
-        return False
-    needed = ["mtotal", "mnode", "mfree", "ctotal", "cnos"]
-    if node["ndparams"]["exclusive_storage"]:
-        needed += ["sptotal", "spfree"]
-    return node["name"] not in spaces or any(node[field] is None for field in needed)
-
-
 def _group(group: _Row, networks: Iterable[_Row]) -> _Row:
     # Groups do not list their networks, but networks list the names of their groups.
     connected = [
@@ -252,26 +233,22 @@ def _group(group: _Row, networks: Iterable[_Row]) -> _Row:
 
 
 def _node(node: _Row, space: Space | None, unused: int) -> _Row:
-    """A node of the message; without ``space`` it is a silent one."""
-    entry = {
+    """A node of the message; what it did not report is None."""
+    free = node["mfree"]
+    return {
         "group": node["group.uuid"],
-        # Of an offline node no figures are read, and a silent one has none.
-        "offline": node["offline"] or space is None,
+        "offline": node["offline"],
         "drained": node["drained"],
         "vm_capable": node["vm_capable"],
         "tags": node["tags"],
         "ndparams": node["ndparams"],
-    }
-    if space is None or not _is_live(node):
-        return entry
-    return entry | {
         "total_memory": node["mtotal"],
         "reserved_memory": node["mnode"],
-        "free_memory": node["mfree"] - unused,
-        "total_disk": space.total,
-        "free_disk": space.free,
-        "total_spindles": node["sptotal"] or 0,
-        "free_spindles": node["spfree"] or 0,
+        "free_memory": None if free is None else free - unused,
+        "total_disk": space and space.total,
+        "free_disk": space and space.free,
+        "total_spindles": node["sptotal"],
+        "free_spindles": node["spfree"],
         "total_cpus": node["ctotal"],
         "reserved_cpus": node["cnos"],
     }
@@ -323,23 +300,19 @@ def disk_space(template: str, sizes: Sequence[int]) -> int:
     return sum(sizes) + (_DRBD_METADATA * len(sizes) if template == "drbd" else 0)
 
 
-def _completed(
-    cluster: Cluster,
-    nodes: Iterable[_Row],
-    instances: Iterable[_Row],
-    silent: frozenset[str],
-) -> Cluster:
+def _completed(cluster: Cluster, nodes: Iterable[_Row], instances: Iterable[_Row]) -> Cluster:
     """With what the message of an allocator does not carry."""
     rows = {node["name"]: node for node in nodes}
     balanced = {_name(i): i["beparams"]["auto_balance"] for i in instances}
     return cluster.replace(
         [
-            node._replace(
-                cpu_speed=float(rows[node.name]["ndparams"].get("cpu_speed", 1)),
-                offline=bool(rows[node.name]["offline"]),
-                silent=node.name in silent,
-            )
+            node._replace(cpu_speed=_cpu_speed(rows[node.name]["ndparams"]))
             for node in cluster.nodes
         ],
         [inst._replace(auto_balance=balanced[inst.name]) for inst in cluster.instances],
     )
+
+
+def _cpu_speed(params: _Row) -> float:
+    speed = params.get("cpu_speed")
+    return 1.0 if speed is None else float(speed)

@@ -103,12 +103,9 @@ def _live(client: Luxi | Rapi, template: str | None) -> Source:
     from ganeti_steward.core.ganeti.snapshot import read_live
 
     snapshot = read_live(client, template)
-    notes = tuple(
-        f"{name} does not report its figures and counts as unusable" for name in snapshot.silent
-    )
-    return Source(
-        snapshot.cluster, client.where, client, notes, snapshot.backend, snapshot.networks
-    )
+    cluster = snapshot.cluster
+    notes = _missing_figures(cluster)
+    return Source(cluster, client.where, client, notes, snapshot.backend, snapshot.networks)
 
 
 def _message(path: str) -> Source:
@@ -116,7 +113,7 @@ def _message(path: str) -> Source:
         cluster = read_cluster(parse(read_file(path)))
     except BadInput as err:
         raise StewardError(f"{_file(path)}: {err}") from None
-    return Source(cluster, _file(path))
+    return Source(cluster, _file(path), notes=_missing_figures(cluster))
 
 
 def _text(path: str) -> Source:
@@ -128,7 +125,17 @@ def _text(path: str) -> Source:
         raise StewardError(f"{_file(path)}: byte {err.start} is not UTF-8") from None
     except BadInput as err:
         raise StewardError(f"{_file(path)}: {err}") from None
-    return Source(cluster, _file(path))
+    return Source(cluster, _file(path), notes=_missing_figures(cluster))
+
+
+def _missing_figures(cluster: Cluster) -> tuple[str, ...]:
+    """A note on each node that does not report all figures."""
+    return tuple(
+        f"{node.name} {node.lack} and "
+        + ("counts as unusable" if node.silent else "takes no drbd and plain instances")
+        for node in cluster.nodes
+        if node.missing
+    )
 
 
 def _file(path: str) -> str:

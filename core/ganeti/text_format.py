@@ -114,7 +114,7 @@ def read_text(text: str) -> Cluster:
         )
     faults = Faults()
     reader = _Reader(faults)
-    message, nodes, instances = reader.message(sections)
+    message, speeds, instances = reader.message(sections)
     try:
         cluster = read_cluster(message)
     except BadInput as err:
@@ -122,7 +122,7 @@ def read_text(text: str) -> Cluster:
     faults.check()
     return Cluster(
         cluster.groups,
-        [node._replace(**nodes[node.name]) for node in cluster.nodes],
+        [node._replace(cpu_speed=speeds[node.name]) for node in cluster.nodes],
         [inst._replace(auto_balance=instances[inst.name]) for inst in cluster.instances],
         cluster.tags,
     )
@@ -150,11 +150,11 @@ class _Reader:
 
     def message(
         self, sections: list[list[tuple[int, str]]]
-    ) -> tuple[_Entry, dict[str, _Entry], dict[str, bool]]:
-        """The message, what else is known of each node, and whether instances are balanced."""
+    ) -> tuple[_Entry, dict[str, float], dict[str, bool]]:
+        """The message, the CPU speed of each node, and whether instances are balanced."""
         groups = self._groups(sections[0])
         self._policies(sections[4] if len(sections) > 4 else [], groups)
-        nodes, more = self._nodes(sections[1])
+        nodes, speeds = self._nodes(sections[1])
         instances, balanced = self._instances(sections[2])
         message = {
             "nodegroups": groups,
@@ -163,7 +163,7 @@ class _Reader:
             "cluster_tags": [line for _, line in sections[3]],
             "enabled_hypervisors": [],
         }
-        return message, more, balanced
+        return message, speeds, balanced
 
     def _groups(self, lines: list[tuple[int, str]]) -> dict[str, _Entry]:
         found: dict[str, _Entry] = {}
@@ -211,22 +211,21 @@ class _Reader:
         fields = dict(zip(SPEC, parts, strict=True))
         return {key: self._number(fields, key) for key in SPEC}
 
-    def _nodes(self, lines: list[tuple[int, str]]) -> tuple[dict[str, _Entry], dict[str, _Entry]]:
+    def _nodes(self, lines: list[tuple[int, str]]) -> tuple[dict[str, _Entry], dict[str, float]]:
         found: dict[str, _Entry] = {}
-        more: dict[str, _Entry] = {}
+        speeds: dict[str, float] = {}
         for fields in self._lines(lines, "node", NODE, _NODE_DEFAULTS):
-            silent = "?" in (fields[key] for key in _FIGURES)
+            figures = {
+                key: None if fields[key] == "?" else self._number(fields, key) for key in _FIGURES
+            }
             # hbal keeps the figures of a node marked offline, as Ganeti does of drained ones.
-            off = not silent and fields["offline"] == "Y"
-            figures = {} if silent else {key: self._number(fields, key) for key in _FIGURES}
+            off = fields["offline"] == "Y"
             dead = off and not figures["total_memory"]
             exclusive = self._yes(fields, "exclusive_storage")
             spindles = self._number(fields, "spindles")
-            speed = self._number(fields, "cpu_speed")
             entry = {
                 "group": fields["group"],
-                # A silent node has no figures to read either.
-                "offline": dead or silent,
+                "offline": dead,
                 "drained": off and not dead,
                 "tags": _list(fields["tags"]),
                 "ndparams": {"exclusive_storage": exclusive, "spindle_count": spindles},
@@ -236,9 +235,8 @@ class _Reader:
                 "reserved_cpus": self._number(fields, "reserved_cpus"),
             }
             self._put(found, "node", fields["name"], entry)
-            state: _Entry = {"offline": False, "silent": True} if silent else {}
-            more[fields["name"]] = {"cpu_speed": float(speed), **state}
-        return found, more
+            speeds[fields["name"]] = float(self._number(fields, "cpu_speed"))
+        return found, speeds
 
     def _instances(self, lines: list[tuple[int, str]]) -> tuple[dict[str, _Entry], dict[str, bool]]:
         found: dict[str, _Entry] = {}

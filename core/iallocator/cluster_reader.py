@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from ganeti_steward.core.json_reader import Faults, Section, quoted
 from ganeti_steward.core.model.cluster import (
     ALLOC_POLICIES,
+    DISK_FIGURES,
     DISK_TEMPLATES,
+    HYPERVISOR_FIGURES,
+    SPINDLE_FIGURES,
     Cluster,
     Disk,
     Group,
@@ -94,16 +97,19 @@ def _node(section: Section, top: Section) -> Node:
         section.fault(f"no node group has the uuid {quoted(group)}", "group")
     offline = section.boolean("offline")
     vm_capable = section.data.get("vm_capable") is None or section.boolean("vm_capable")
-    params = section.section("ndparams")
+    params = _node_params(section)
     exclusive = params.boolean("exclusive_storage")
     live = not offline and vm_capable
     # The figures of a node that is not live are 0 whatever the message holds.
     figures = section if live else Section(_NO_FIGURES, section.kind, section.name, Faults())
+    missing: tuple[str, ...] = ()
+    if live and None in section.data.values():
+        figures, missing = _reported(section, exclusive=exclusive)
     if exclusive:
         spindles = figures.integer("total_spindles")
     else:
         spindles = params.integer("spindle_count")
-    return Node(
+    node = Node(
         name=section.name,
         group=group,
         offline=offline,
@@ -120,24 +126,48 @@ def _node(section: Section, top: Section) -> Node:
         reserved_cpus=figures.integer("reserved_cpus"),
         spindles=spindles,
         free_spindles=figures.integer("free_spindles"),
+        missing=missing,
         sent=Sent(section.data),
     )
+    return _cleared(node) if missing else node
 
 
-_NO_FIGURES = dict.fromkeys(
-    (
-        "total_memory",
-        "reserved_memory",
-        "free_memory",
-        "total_disk",
-        "free_disk",
-        "total_cpus",
-        "reserved_cpus",
-        "total_spindles",
-        "free_spindles",
-    ),
-    0,
-)
+_NO_FIGURES = dict.fromkeys((*HYPERVISOR_FIGURES, *DISK_FIGURES), 0)
+
+#: What Ganeti takes for node parameters without a value.
+_NODE_PARAMS = {"exclusive_storage": False, "spindle_count": 1}
+
+
+def _node_params(section: Section) -> Section:
+    """The node parameters; null stands for Ganeti's default."""
+    if section.data.get("ndparams", section) is None:
+        return Section(_NODE_PARAMS, section.kind, section.name, section.faults, "ndparams")
+    params = section.section("ndparams")
+    if None in params.data.values():
+        unset = [key for key in _NODE_PARAMS if params.data.get(key, 0) is None]
+        params.data = params.data | {key: _NODE_PARAMS[key] for key in unset}
+    return params
+
+
+def _reported(section: Section, *, exclusive: bool) -> tuple[Section, tuple[str, ...]]:
+    """A live node with 0 for figures that are null, and which of these are needed."""
+    null = [key for key in _NO_FIGURES if section.data.get(key, 0) is None]
+    figures = Section(
+        section.data | dict.fromkeys(null, 0), section.kind, section.name, section.faults
+    )
+    unused = () if exclusive else SPINDLE_FIGURES
+    return figures, tuple(key for key in null if key not in unused)
+
+
+def _cleared(node: Node) -> Node:
+    """A node without the figures that mean nothing beside the missing ones."""
+    if node.lacks_disk_figures or node.silent:
+        spindles = 0 if node.exclusive_storage else node.spindles
+        node = node._replace(total_disk=0.0, free_disk=0, spindles=spindles, free_spindles=0)
+    if node.silent:
+        node = node._replace(total_memory=0.0, reserved_memory=0, free_memory=0)
+        node = node._replace(total_cpus=0.0, reserved_cpus=0)
+    return node
 
 
 def instance_of(section: Section, name: str) -> Instance:

@@ -27,6 +27,22 @@ DISK_TEMPLATES = INTERNALLY_MIRRORED | EXTERNALLY_MIRRORED | NOT_MIRRORED
 
 ALLOC_POLICIES = ("preferred", "last_resort", "unallocable")
 
+#: Figures of a node without which it takes no instance, and those without which it takes none
+#: with local storage (allocation 2.4); those of spindles count with exclusive storage only.
+HYPERVISOR_FIGURES = (
+    "total_memory",
+    "reserved_memory",
+    "free_memory",
+    "total_cpus",
+    "reserved_cpus",
+)
+SPINDLE_FIGURES = ("total_spindles", "free_spindles")
+DISK_FIGURES = ("total_disk", "free_disk", *SPINDLE_FIGURES)
+
+
+#: The condition of a node without figures that every instance needs.
+SILENT = "silent"
+
 
 class Spec(NamedTuple):
     """One bound of an instance policy."""
@@ -107,8 +123,8 @@ class Node(NamedTuple):
     """relative to other nodes; iallocator messages are always read as 1 (allocation 2.4)"""
     own_load: float = 0.0
     """CPU load measured on it beyond that of its instances, in CPUs (allocation 3.4)"""
-    silent: bool = False
-    """it should have reported its figures and did not"""
+    missing: tuple[str, ...] = ()
+    """figures it should have reported and did not, by their keys in Ganeti's message"""
     sent: Sent = Sent()
     """everything that was sent of it"""
 
@@ -143,6 +159,23 @@ class Node(NamedTuple):
         return self.sent.number("i_pri_up_memory")
 
     @property
+    def silent(self) -> bool:
+        """Whether figures of memory or CPUs are missing, so that it cannot take any instance."""
+        return bool(self.missing) and any(key in HYPERVISOR_FIGURES for key in self.missing)
+
+    @property
+    def lacks_disk_figures(self) -> bool:
+        """Whether figures are missing without which it cannot take local storage."""
+        return bool(self.missing) and any(key in DISK_FIGURES for key in self.missing)
+
+    @property
+    def lack(self) -> str:
+        """The figures that are missing as a predicate: "does not report its free disk"."""
+        if self.missing[: len(HYPERVISOR_FIGURES)] == HYPERVISOR_FIGURES:
+            return "does not report its figures"
+        return f"does not report its {', '.join(key.replace('_', ' ') for key in self.missing)}"
+
+    @property
     def live(self) -> bool:
         """Whether the node reports figures of its own."""
         return not self.offline and self.vm_capable and not self.silent
@@ -160,7 +193,7 @@ class Node(NamedTuple):
         if not self.vm_capable:
             return "not vm_capable"
         if self.silent:
-            return "silent"
+            return SILENT
         return "drained" if self.drained else ""
 
 

@@ -167,7 +167,7 @@ def test_a_node_that_does_not_answer(lab: Lab, to: Ways) -> None:
                 "Chosen: node2.lab/node1.lab\n" in done.text
             )
             (line,) = [one for one in done.text.splitlines() if one.startswith("node3.lab primary")]
-            assert line.endswith("the node is silent")
+            assert line.endswith("the node is silent: it does not report its figures")
     finally:
         lab.ok("-n 3 /usr/lib/ganeti/daemon-util start ganeti-noded")
 

@@ -76,7 +76,7 @@ def test_what_messages_do_not_carry(tmp_path: Path) -> None:
     ganeti = Ganeti(message(1))
     ganeti.nodes[0]["ndparams"]["cpu_speed"] = 1.5
     ganeti.instances[0]["beparams"]["auto_balance"] = False
-    cluster, silent, backend, networks = through_luxi(ganeti, tmp_path)
+    cluster, backend, networks = through_luxi(ganeti, tmp_path)
     speeds = {node.name: node.cpu_speed for node in cluster.nodes}
     assert speeds.pop(ganeti.nodes[0]["name"]) == 1.5
     assert set(speeds.values()) == {1.0}
@@ -85,24 +85,33 @@ def test_what_messages_do_not_carry(tmp_path: Path) -> None:
     assert backend["maxmem"] == 640
     assert networks == {row["name"]: row["uuid"] for row in ganeti.networks}
     assert networks
-    assert silent == ()
+    assert silent_nodes(cluster) == []
 
 
 def healthy() -> dict[str, Any]:
     return clusters.generate("--nodes=5", "--groups=1", "--mix=drbd=1", "--seed=2")
 
 
+def silent_nodes(cluster: Cluster) -> list[str]:
+    return [node.name for node in cluster.nodes if node.silent]
+
+
+def without_disk(cluster: Cluster) -> list[str]:
+    return [node.name for node in cluster.nodes if node.lacks_disk_figures]
+
+
 def node_of(snapshot: Snapshot, name: str) -> Node:
     return snapshot.cluster.nodes[snapshot.cluster.node_index[name]]
 
 
-@pytest.mark.parametrize("field", ["mtotal", "mnode", "mfree", "dtotal", "dfree", "ctotal", "cnos"])
+@pytest.mark.parametrize("field", ["mtotal", "mnode", "mfree", "ctotal", "cnos"])
 def test_a_node_without_figures_is_unusable(field: str, tmp_path: Path) -> None:
     ganeti = Ganeti(healthy())
     name = ganeti.nodes[2]["name"]
     ganeti.nodes[2][field] = None
     snapshot = through_luxi(ganeti, tmp_path)
-    assert snapshot.silent == (name,)
+    assert silent_nodes(snapshot.cluster) == [name]
+    assert without_disk(snapshot.cluster) == []
     node = node_of(snapshot, name)
     assert (node.silent, node.offline, node.usable, node.condition) == (
         True,
@@ -114,13 +123,31 @@ def test_a_node_without_figures_is_unusable(field: str, tmp_path: Path) -> None:
     assert sum(other.usable for other in snapshot.cluster.nodes) == 4
 
 
+@pytest.mark.parametrize("field", ["dtotal", "dfree"])
+def test_a_node_without_disk_figures(field: str, tmp_path: Path) -> None:
+    ganeti = Ganeti(healthy())
+    name = ganeti.nodes[2]["name"]
+    ganeti.nodes[2][field] = None
+    cluster = through_luxi(ganeti, tmp_path).cluster
+    assert (silent_nodes(cluster), without_disk(cluster)) == ([], [name])
+    assert all(node.usable for node in cluster.nodes)
+
+
+def test_a_node_without_a_cpu_speed(tmp_path: Path) -> None:
+    ganeti = Ganeti(healthy())
+    ganeti.nodes[2]["ndparams"] |= {"cpu_speed": None, "spindle_count": None}
+    node = node_of(through_luxi(ganeti, tmp_path), ganeti.nodes[2]["name"])
+    assert (node.cpu_speed, node.spindles, node.missing) == (1.0, 1, ())
+
+
 def test_spindles_matter_with_exclusive_storage_only(tmp_path: Path) -> None:
     ganeti = Ganeti(healthy())
     for node in ganeti.nodes:
         node["spfree"] = None
-    assert through_rapi(ganeti).silent == ()
+    assert without_disk(through_rapi(ganeti).cluster) == []
     ganeti.nodes[0]["ndparams"]["exclusive_storage"] = True
-    assert through_luxi(ganeti, tmp_path).silent == (ganeti.nodes[0]["name"],)
+    found = through_luxi(ganeti, tmp_path).cluster
+    assert (silent_nodes(found), without_disk(found)) == ([], [ganeti.nodes[0]["name"]])
 
 
 @pytest.mark.parametrize("state", [{"offline": True}, {"vm_capable": False}])
@@ -128,7 +155,7 @@ def test_nodes_that_need_not_report_are_not_silent(state: dict[str, bool], tmp_p
     ganeti = Ganeti(healthy())
     ganeti.nodes[2].update(state, mtotal=None, mfree=None, dtotal=None)
     snapshot = through_luxi(ganeti, tmp_path)
-    assert snapshot.silent == ()
+    assert silent_nodes(snapshot.cluster) == without_disk(snapshot.cluster) == []
     assert not node_of(snapshot, ganeti.nodes[2]["name"]).usable
 
 
@@ -191,11 +218,11 @@ def test_templates_without_space_on_nodes(template: str, tmp_path: Path) -> None
         node["dtotal"] = node["dfree"] = None
     snapshot = through_luxi(ganeti, tmp_path, template)
     assert disks(snapshot) == {"total_disk": 0, "free_disk": 0}
-    assert snapshot.silent == ()
+    assert silent_nodes(snapshot.cluster) == without_disk(snapshot.cluster) == []
 
 
 def test_a_node_that_does_not_report_its_storage(tmp_path: Path) -> None:
-    """It is not queried when it reported nothing, and silent when it lacks the unit."""
+    """It is not queried when it reported nothing, and takes no disks when it lacks the unit."""
     ganeti = Ganeti(healthy(), ("file", "drbd"))
     ganeti.nodes[1]["mtotal"] = None
     ganeti.nodes[3]["offline"] = True
@@ -204,9 +231,10 @@ def test_a_node_that_does_not_report_its_storage(tmp_path: Path) -> None:
         (job,) = [one["args"][0] for one in daemon.requests if one["method"] == "SubmitManyJobs"]
     queried = job[0][0]["nodes"]
     assert queried == [ganeti.nodes[at]["name"] for at in (0, 2, 4)]
-    assert snapshot.silent == (ganeti.nodes[1]["name"],)
+    assert silent_nodes(snapshot.cluster) == [ganeti.nodes[1]["name"]]
+    assert without_disk(snapshot.cluster) == [ganeti.nodes[1]["name"]]
     ganeti.info["volume_group_name"] = "another"
-    assert len(through_luxi(ganeti, tmp_path, "drbd").silent) == 4
+    assert len(without_disk(through_luxi(ganeti, tmp_path, "drbd").cluster)) == 4
 
 
 class StorageJob:

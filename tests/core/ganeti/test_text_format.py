@@ -144,7 +144,7 @@ def test_short_lines_as_hbal_takes_them(nodes: str, tmp_path: Path) -> None:
     hbals = read_text(through_hbal(text(nodes=nodes), tmp_path))
     # hbal loses that a node's figures are unknown, and makes it an offline one.
     written = [
-        node._replace(silent=False, offline=True, spindles=0, reserved_cpus=0)
+        node._replace(missing=(), offline=True, spindles=0, reserved_cpus=0)
         if node.silent
         else node
         for node in mine.nodes

@@ -174,7 +174,7 @@ _BAD: list[tuple[str, str, object, str]] = [
         "yes",
         "true or false is expected",
     ),
-    ("allocate", "nodes/n1.test/total_cpus", None, "a number is expected, found null"),
+    ("allocate", "nodes/n1.test/total_cpus", True, "a number is expected, found true"),
     ("allocate", "cluster_tags", [1], "a list of texts is expected, it holds the number 1"),
     ("allocate", "request/group_name", 5, "a text is expected, found the number 5"),
     ("allocate", "request/restrict-to-nodes", "n1", "a list is expected, found the text 'n1'"),
