@@ -74,6 +74,15 @@ BUILT_INS: Final = (
         hooks=("steward_check_config",),
     ),
     *(
+        BuiltIn(
+            name,
+            f"ganeti_steward.plugins.maintenance.repairs.{target}",
+            section="maintd",
+            hooks=("steward_plan",),
+        )
+        for name, target in {"live-repair": "live_repair", "evacuate": "evacuate:Evacuate"}.items()
+    ),
+    *(
         BuiltIn(f"{room}.commands", module, hooks=("steward_commands",))
         for room, module in {
             "core": "ganeti_steward.core.commands.own_commands",

@@ -43,7 +43,7 @@ def move_all(state: State, tasks: Sequence[MoveTask], context: Context) -> Outco
         moved.append((tasks[at].name, groups[found.group].name, names))
         jobs.append(job(instance, found.kind, names[0], names[-1]))
     failed = [
-        (task.name, task.fault or _reason(try_moves(plan.state, task, None, search)))
+        (task.name, task.fault or refusal(try_moves(plan.state, task, None, search)))
         for at, task in enumerate(tasks)
         if at not in plan.found
     ]
@@ -70,7 +70,7 @@ def _disk_note(state: State, tasks: Sequence[MoveTask]) -> str:
     return max(notes, default="")
 
 
-def _reason(tried: TriedMoves) -> str:
+def refusal(tried: TriedMoves) -> str:
     """Why an instance has no place: per number of copies, the refusal of the first kind of move."""
     reasons = dict(tried.task.closed)
     for group in tried.task.groups:

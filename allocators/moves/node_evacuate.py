@@ -35,7 +35,7 @@ def node_evacuate(request: NodeEvacuate, cluster: Cluster, context: Context) -> 
     state = load(cluster, None, context.options.kvm_memory)
     residents = [state.resident(name) for name in request.instances]
     left = nodes_left(state, residents, request.mode)
-    tasks = [_task(state, resident, request.mode, left, context) for resident in residents]
+    tasks = [evacuation(state, resident, request.mode, left, context) for resident in residents]
     return move_all(state, tasks, context)
 
 
@@ -62,9 +62,10 @@ def _named(resident: Resident, mode: str) -> frozenset[int]:
     return frozenset(nodes - {-1})
 
 
-def _task(
+def evacuation(
     state: State, resident: Resident, mode: str, left: frozenset[int], context: Context
 ) -> MoveTask:
+    """How one instance may leave the nodes ``left``, by index; ``mode`` is one of EVAC_MODES."""
     frame = state.frame
     demand, primary, secondary = resident
     forced = context.options.ignore_soft_errors

@@ -12,6 +12,9 @@ from ganeti_steward.core.model.requests import KINDS
 
 if TYPE_CHECKING:
     from ganeti_steward.core.config.values import Config
+    from ganeti_steward.core.maintenance.incident import Incident
+    from ganeti_steward.core.maintenance.task import Plan
+    from ganeti_steward.core.maintenance.world import World
     from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster, Instance
     from ganeti_steward.core.model.command import Command
@@ -106,4 +109,18 @@ def steward_diagnose(machine: Machine) -> Iterable[CheckResult] | None:
     :param machine: the node; it gives files, outputs of programs and sensors
     :return: any number of findings, unknowns and things that do not apply; their sources are
         the plugin's name, or that plus ``:object``.  A failure of the plugin is one unknown.
+    """
+
+
+@hookspec
+def steward_plan(incident: Incident, world: World, context: Context) -> Iterable[Plan] | None:
+    """Return what is to be done next for an incident; called in each round until it has ended.
+
+    :param incident: the incident that is handled on its node: noted or pending, with no
+        submission that is still open
+    :param world: the cluster, its nodes and instances, and all incidents, as they are now
+    :param context: the site rules, for the engines that find new nodes for instances
+    :return: one or more tasks, or one of Done, Failed and Wait; None ("not handled").  Two tasks
+        of one list may not share a node other than the incident's, nor an instance.  A failure of
+        the plugin is logged and the incident waits
     """

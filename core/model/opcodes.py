@@ -36,6 +36,7 @@ MOVES: Final[Mapping[str, MoveOperation]] = MappingProxyType(
     }
 )
 
+SET_NODE_PARAMS: Final = "OP_NODE_SET_PARAMS"
 SET_TAGS: Final = "OP_TAGS_SET"
 REMOVE_TAGS: Final = "OP_TAGS_DEL"
 
@@ -54,13 +55,18 @@ def migrate(instance: str, target: str | None = None) -> Operation:
     }
 
 
-def failover(instance: str, target: str | None = None) -> Operation:
-    """The same for an instance that is only announced."""
+def failover(
+    instance: str, target: str | None = None, *, ignore_consistency: bool = False
+) -> Operation:
+    """The same for an instance that is only announced, or whose node cannot migrate it.
+
+    ``ignore_consistency``: also when its primary or the state of its disks cannot be reached.
+    """
     return {
         "OP_ID": FAILOVER,
         "instance_name": instance,
         "shutdown_timeout": 120,
-        "ignore_consistency": False,
+        "ignore_consistency": ignore_consistency,
         "ignore_ipolicy": False,
         "cleanup": False,
         **_to(target),
@@ -90,6 +96,14 @@ def nodes_after(nodes: tuple[str, ...], operation: Operation) -> tuple[str, ...]
         return (nodes[0], operation["remote_node"])
     target = operation.get("target_node")
     return nodes[::-1] if target is None else (target,)
+
+
+def set_role(node: str, role: str) -> Operation:
+    """Make a node ``drained`` or ``offline``.
+
+    Another node is promoted where the master candidates become too few.
+    """
+    return {"OP_ID": SET_NODE_PARAMS, "node_name": node, role: True, "auto_promote": True}
 
 
 def set_tags(kind: str, name: str, tags: Sequence[str]) -> Operation:

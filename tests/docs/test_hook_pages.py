@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import worlds
 from paths import CAPTURES, ROOT
 
 from ganeti_steward.core.commands.check_config import config_faults
@@ -21,7 +22,11 @@ from ganeti_steward.core.hooks import hookspecs
 from ganeti_steward.core.hooks.calls import call
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.iallocator.dispatch import answer_message
+from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.task import Task
+from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
+from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import CheckResult, Finding, NotApplicable, Unknown
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.diagnose.config.sections import Diagnose
@@ -354,3 +359,35 @@ def test_steward_diagnose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         ]
     finally:
         del sys.modules["acme_raid"]
+
+
+def test_steward_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes with the tag are drained and no more; the built-in repair has the others."""
+    (settings,), (source,) = (fences("steward_plan", kind) for kind in ("toml", "python"))
+    (tmp_path / "drain_only.py").write_text(source)
+    (tmp_path / "steward.toml").write_text(settings)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins = Plugins(load_config(str(tmp_path / "steward.toml")))
+    assert plugins.hooks("drain_only") == ["steward_plan"]
+    tagged, other = worlds.node("n1", tags=["drain-only"]), worlds.node("n2")
+    on_them = [worlds.instance(name, f"n{k}", "n3") for k, name in enumerate("ab", 1)]
+    now = worlds.world([tagged, other, worlds.node("n3")], on_them)
+
+    def steps(about: Incident, at: World) -> list[str]:
+        """The steps until the incident is over, and how it ends."""
+        for one in plugins.implementations("steward_plan"):
+            plans = call(one, 10, incident=about, world=at, context=Context())
+            if plans is not None:
+                break
+        (plan,) = plans
+        if not isinstance(plan, Task):
+            return [plan.reason]
+        return [plan.step, *steps(about, worlds.after(at, plan.jobs))]
+
+    try:
+        assert steps(worlds.incident("n1"), now) == ["drain", "n1 is drained, its instances stay"]
+        whole = ["drain", "move", "final-role", "no instance is left on node n2"]
+        assert steps(worlds.incident("n2"), now) == whole
+        assert steps(worlds.incident("n1", "evacuate-failover"), now)[1] == "move"
+    finally:
+        del sys.modules["drain_only"]

@@ -1,0 +1,259 @@
+"""Evacuation: one step after the other, each chosen by what the cluster is like now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from worlds import NodeMade, after, incident, instance, node, world
+
+from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.task import Done, Failed, Plan, Task, Wait
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.context import Context
+from ganeti_steward.core.model.opcodes import failover, migrate, replace_secondary
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.repairs.evacuate import Evacuate
+
+ILL = incident("n1")
+FAILOVER = incident("n1", "evacuate-failover")
+
+
+def plan(about: Incident, now: World, **settings: Any) -> Plan:
+    plugin = Evacuate()
+    plugin.configure(Maintd(**settings))
+    found = plugin.steward_plan(about, now, Context())
+    assert found is not None
+    (one,) = found
+    return one
+
+
+def moving(about: Incident, now: World, **settings: Any) -> Task:
+    found = plan(about, now, **settings)
+    assert isinstance(found, Task), found
+    assert found.step == "move"
+    return found
+
+
+def nodes(number: int, **of_first: Any) -> list[NodeMade]:
+    """``n1`` is drained unless something else is given."""
+    first = node("n1", **({"drained": True} | of_first))
+    return [first, *(node(f"n{i}") for i in range(2, number + 1))]
+
+
+def role(name: str, **given: bool) -> dict[str, Any]:
+    return {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": name, **given, "auto_promote": True}
+
+
+def test_the_whole_evacuation() -> None:
+    now = world([node(f"n{i}") for i in (1, 2, 3, 4)], [instance("a", "n1", "n2")])
+    steps = []
+    while isinstance(found := plan(ILL, now), Task):
+        steps.append((found.step, [list(job) for job in found.jobs]))
+        now = after(now, found.jobs)
+    (target,) = {"n3", "n4"} & set(now.instances["a"].nodes)
+    assert steps == [
+        ("drain", [[role("n1", drained=True)]]),
+        ("move", [[migrate("a"), replace_secondary("a", target)]]),
+        ("final-role", [[role("n1", offline=True)]]),
+    ]
+    assert found == Done("no instance is left on node n1")
+
+
+def test_the_final_role_may_be_drained() -> None:
+    assert plan(ILL, world(nodes(2)), final_role="drained") == Done(
+        "no instance is left on node n1"
+    )
+
+
+def test_the_master_node_waits() -> None:
+    found = plan(ILL, world([node("n1", master=True), node("n2")]))
+    assert found == Wait(
+        "n1 is the master node: fail over the master role first (gnt-cluster master-failover)"
+    )
+
+
+def test_other_actions_are_not_handled() -> None:
+    now = world(nodes(2))
+    assert Evacuate().steward_plan(incident("n1", "live-repair"), now, Context()) is None
+
+
+def test_a_node_that_is_gone() -> None:
+    assert plan(incident("n9"), world(nodes(2))) == Wait("node n9 is not in the cluster")
+
+
+# -- how each kind of instance moves
+
+
+def test_a_drbd_primary_goes_to_its_secondary_and_gets_a_new_one() -> None:
+    found = moving(FAILOVER, world(nodes(3), [instance("a", "n1", "n2")]))
+    over = failover("a", ignore_consistency=True)
+    assert found.jobs == [[over, replace_secondary("a", "n3")]]
+    assert (found.nodes, found.instances) == ({"n1", "n2", "n3"}, {"a"})
+    assert found.reason == "move 1 of 1 instances off n1: a"
+
+
+@pytest.mark.parametrize("about", [ILL, FAILOVER], ids=lambda one: one.action)
+def test_a_drbd_secondary_is_replaced(about: Incident) -> None:
+    found = moving(about, world(nodes(3), [instance("a", "n2", "n1")]))
+    assert found.jobs == [[replace_secondary("a", "n3")]]
+
+
+@pytest.mark.parametrize(
+    "template", ["diskless", "ext", "rbd", "sharedfile", "gluster", "blockdev"]
+)
+def test_what_is_mirrored_elsewhere_goes_anywhere(template: str) -> None:
+    now = world(nodes(2), [instance("a", "n1", template=template)])
+    assert moving(ILL, now).jobs == [[migrate("a", "n2")]]
+    assert moving(FAILOVER, now).jobs == [[failover("a", "n2", ignore_consistency=True)]]
+
+
+def test_a_secondary_under_repair_is_left_first() -> None:
+    """Its disks are copied off the ill node, before anything runs elsewhere."""
+    now = world(nodes(4), [instance("a", "n1", "n2")], avoided_nodes={"n2": "reports evacuate"})
+    (job,) = moving(ILL, now).jobs
+    assert [one["OP_ID"] for one in job] == [
+        "OP_INSTANCE_REPLACE_DISKS",
+        "OP_INSTANCE_MIGRATE",
+        "OP_INSTANCE_REPLACE_DISKS",
+    ]
+    assert set(after(now, [job]).instances["a"].nodes) == {"n3", "n4"}
+
+
+def test_only_the_step_that_leaves_the_node_is_a_failover() -> None:
+    now = world(nodes(4), [instance("a", "n1", "n2")], avoided_nodes={"n2": "reports evacuate"})
+    (job,) = moving(FAILOVER, now).jobs
+    assert [one["OP_ID"] for one in job] == [
+        "OP_INSTANCE_REPLACE_DISKS",
+        "OP_INSTANCE_FAILOVER",
+        "OP_INSTANCE_REPLACE_DISKS",
+    ]
+
+
+def test_an_offline_node() -> None:
+    """Without permission to fail over, only secondaries and stopped instances leave it."""
+    now = world(
+        nodes(4, drained=False, offline=True),
+        [instance("down", "n1", "n2", up=False), instance("up", "n1", "n2")],
+    )
+    ((operation, *_),) = moving(FAILOVER, now, moves_at_once=1).jobs
+    assert operation == failover(operation["instance_name"], ignore_consistency=True)
+    first = moving(ILL, now)
+    assert first.instances == {"down"}
+    assert first.jobs[0][0] == migrate("down")
+    rest = plan(ILL, after(now, first.jobs))
+    reason = "its primary is offline: it can fail over only, and evacuate does not do that"
+    assert rest == Failed(
+        f"1 of 1 instances on n1 cannot be moved: up: {reason}", (("up", reason),)
+    )
+
+
+# -- what cannot move
+
+
+def test_what_cannot_move_is_named_after_the_others_have_moved() -> None:
+    now = world(
+        nodes(3),
+        [
+            instance("file", "n1", template="file"),
+            instance("kept", "n1", tags=["maintd:off"]),
+            instance("plain", "n1", template="plain"),
+            instance("vast", "n1", memory=16000),
+            instance("wide", "n2", memory=1000),
+            instance("x", "n3", memory=1000),
+            instance("ok", "n1"),
+        ],
+    )
+    assert moving(ILL, now).instances == {"ok"}
+    now = after(now, moving(ILL, now).jobs)
+    found = plan(ILL, now)
+    assert isinstance(found, Failed)
+    assert dict(found.unmovable) == {
+        "file": "its disks are on this node only (template file)",
+        "kept": "it has the tag maintd:off",
+        "plain": "its disks are on this node only (template plain)",
+        "vast": "0/2 nodes fit: 2 memory (largest free 15 of 15.6 GiB)",
+    }
+    assert found.reason.startswith("4 of 4 instances on n1 cannot be moved: file: its disks are")
+
+
+def test_reasons_of_a_secondary_that_cannot_take_over() -> None:
+    """Two nodes under repair and one other: no pair is left."""
+    now = world(nodes(3), [instance("a", "n1", "n2")], avoided_nodes={"n2": "reports evacuate"})
+    found = plan(ILL, now)
+    assert isinstance(found, Failed)
+    ((name, reason),) = found.unmovable
+    assert name == "a"
+    assert reason.startswith("its secondary n2 reports evacuate; ")
+    assert "1 under repair" in reason
+
+
+def test_both_nodes_are_offline() -> None:
+    now = world(
+        [node("n1", offline=True), node("n2", offline=True), node("n3"), node("n4")],
+        [instance("a", "n1", "n2"), instance("b", "n2", "n1")],
+    )
+    found = plan(FAILOVER, now)
+    assert isinstance(found, Failed)
+    reasons = dict(found.unmovable)
+    assert "its disks cannot be copied: its primary n1 is offline" in reasons["a"]
+    assert reasons["b"] == "its disks cannot be copied: its primary n2 is offline"
+
+
+def test_a_silent_primary_is_not_copied_from() -> None:
+    now = world(nodes(3), [instance("a", "n2", "n1")])
+    first, second, third = now.cluster.nodes
+    second = second._replace(missing=("free_memory",))
+    found = plan(ILL, now._replace(cluster=now.cluster.replace([first, second, third])))
+    assert isinstance(found, Failed)
+    reason = "its primary n2 does not report its free memory"
+    assert found.unmovable == (("a", f"its disks cannot be copied: {reason}"),)
+
+
+# -- several at once, and beside other tasks
+
+
+def test_several_at_once_share_the_ill_node_only() -> None:
+    now = world(nodes(9), [instance(f"i{k}", "n1", "n2" if k < 2 else f"n{k}") for k in range(6)])
+    found = moving(ILL, now, moves_at_once=3)
+    assert len(found.jobs) == 3
+    others = [set(now.instances[name].nodes) - {"n1"} for name in found.instances]
+    assert sum(map(len, others)) == len(set[str]().union(*others)) == 3
+    assert len(found.nodes) == 1 + 3 + 3
+    assert len(moving(ILL, now, moves_at_once=1).jobs) == 1
+
+
+def test_what_other_tasks_use_is_waited_for() -> None:
+    now = world(
+        nodes(3),
+        [instance("a", "n1", "n2"), instance("b", "n1"), instance("c", "n1")],
+        reserved_nodes=frozenset({"n2", "n3", "n1"}),
+        reserved_instances=frozenset({"b"}),
+    )
+    assert plan(ILL, now) == Wait(
+        "3 of 3 instances on n1 wait for other tasks: a: another task uses its node n2; "
+        "b: another task uses it; c: all nodes it fits on are used by other tasks"
+    )
+    some = now._replace(reserved_nodes=frozenset({"n2"}))
+    assert moving(ILL, some).jobs == [[migrate("c", "n3")]]
+
+
+def test_a_place_that_never_comes_is_no_reason_to_wait() -> None:
+    now = world(
+        nodes(3),
+        [instance("vast", "n1", memory=17000)],
+        reserved_nodes=frozenset({"n2"}),
+        avoided_nodes={"n3": "reports evacuate"},
+    )
+    found = plan(ILL, now)
+    assert isinstance(found, Failed)
+    reason = "0/2 nodes fit: 1 memory (largest free 16 of 16.6 GiB), 1 under repair"
+    assert found.unmovable == (("vast", reason),)
+
+
+def test_an_instance_whose_figures_are_missing_waits() -> None:
+    now = world(nodes(3), [instance("a", "n1", "n2")])
+    now = now._replace(cluster=now.cluster.replace(instances=()))
+    assert plan(ILL, now) == Wait(
+        "1 of 1 instances on n1 wait for other tasks: a: its figures are not known yet"
+    )

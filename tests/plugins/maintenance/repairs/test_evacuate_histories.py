@@ -1,0 +1,120 @@
+"""Whatever the cluster is like: an evacuation ends, collides with nothing and forgets nobody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from thorough import often
+from worlds import InstanceMade, NodeMade, after, incident, instance, node, world
+
+from ganeti_steward.core.maintenance.task import MOVE, Done, Failed, Task, Wait
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.context import Context
+from ganeti_steward.core.model.opcodes import MOVES
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.repairs.evacuate import Evacuate
+
+_ROLES = st.sampled_from(({}, {}, {}, {}, {"drained": True}, {"offline": True}))
+_TEMPLATES = st.sampled_from(("diskless", "ext", "sharedfile", "plain", "file"))
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> list[NodeMade]:
+    number = draw(st.integers(2, 8))
+    groups = st.sampled_from(("g1", "g1", "g1", "g2"))
+    others = [
+        node(f"n{i}", group=draw(groups), memory=draw(st.integers(2, 8)) * 1024, **draw(_ROLES))
+        for i in range(2, number + 1)
+    ]
+    return [node("n1", memory=2**16, **draw(_ROLES)), *others]
+
+
+@st.composite
+def instances(draw: st.DrawFn, names: list[str]) -> list[InstanceMade]:
+    """Most of them on the first node."""
+
+    def one(number: int) -> InstanceMade:
+        some: Any = {
+            "memory": draw(st.integers(1, 6)) * 512,
+            "disk": draw(st.integers(1, 40)) * 1024,
+            "up": draw(st.integers(0, 4)) > 0,
+            "tags": ["maintd:off"] if draw(st.integers(0, 9)) == 0 else [],
+        }
+        first, second, *_ = draw(st.permutations(names))
+        places = [first, second]
+        if names[0] not in places and draw(st.booleans()):
+            places[draw(st.integers(0, 1))] = names[0]
+        if draw(st.booleans()):
+            return instance(f"i{number}", *places, **some)
+        return instance(f"i{number}", places[0], template=draw(_TEMPLATES), **some)
+
+    return [one(number) for number in range(draw(st.integers(0, 12)))]
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    made = draw(nodes())
+    names = [one.facts.name for one in made]
+    others = st.sets(st.sampled_from(names[1:]), max_size=2)
+    return world(
+        made,
+        draw(instances(names)),
+        avoided_nodes={"n1": "is ill"} | dict.fromkeys(draw(others), "is ill, too"),
+        reserved_nodes=frozenset(draw(st.one_of(st.just(set[str]()), others))),
+    )
+
+
+def check_move(task: Task, now: World, most: int) -> None:
+    """Nothing is used twice, and nothing is moved to where it must not go."""
+    assert 1 <= len(task.jobs) <= most
+    seen: list[str] = []
+    then = after(now, task.jobs)
+    barred = {*now.avoided_nodes, *now.reserved_nodes}
+    unusable = {one.name for one in now.cluster.nodes if not one.usable}
+    names = [job[0]["instance_name"] for job in task.jobs]
+    assert len(set(names)) == len(names) == len(task.instances)
+    assert task.instances == set(names)
+    for name, job in zip(names, task.jobs, strict=True):
+        assert {one["instance_name"] for one in job} == {name}
+        assert all(one["OP_ID"] in MOVES for one in job)
+        before, place = now.instances[name].nodes, then.instances[name].nodes
+        assert "n1" in before
+        assert "n1" not in place
+        # What is new there, and where it runs from now on.
+        targets = {*place} - {*before} | ({place[0]} - {before[0]})
+        assert not targets & (barred | unusable)
+        used = {one["remote_node"] for one in job if one.get("remote_node")} | {*before, *place}
+        assert not (used - {"n1"}) & now.reserved_nodes
+        seen += used - {"n1"}
+        assert used <= task.nodes
+    assert len(set(seen)) == len(seen)
+
+
+@settings(max_examples=often(60, 3000), deadline=None)
+@given(worlds(), st.sampled_from(("evacuate", "evacuate-failover")), st.integers(1, 5))
+def test_every_evacuation_ends(start: World, action: str, most: int) -> None:
+    plugin, about, now = Evacuate(), incident("n1", action), start
+    plugin.configure(Maintd(moves_at_once=most))
+    left = len(list(start.instances_on("n1")))
+    for _ in range(left + 4):
+        (found,) = plugin.steward_plan(about, now, Context()) or ()
+        if isinstance(found, Wait):
+            # Other tasks end at some time.
+            assert now.reserved_nodes
+            now = now._replace(reserved_nodes=frozenset())
+            continue
+        if not isinstance(found, Task):
+            break
+        if found.step == MOVE:
+            check_move(found, now, most)
+        now = after(now, found.jobs)
+    on_it = {one.name for one in now.instances_on("n1")}
+    if isinstance(found, Failed):
+        assert {name for name, _ in found.unmovable} == on_it
+        assert all(reason for _, reason in found.unmovable)
+    else:
+        assert isinstance(found, Done)
+        assert not on_it
+        assert now.cluster.nodes[0].offline
