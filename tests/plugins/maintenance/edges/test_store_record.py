@@ -1,0 +1,128 @@
+"""Records: exact in both directions, strict when they are read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_type_hints
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.maintenance.incident import STATUSES, Incident, Submission
+from ganeti_steward.core.model.finding import EVACUATE
+from ganeti_steward.core.model.finding import STATUSES as ACTIONS
+from ganeti_steward.plugins.maintenance.edges.record import node_of, read_record, write_record
+
+UUID = "0f0f0f0f-1111-2222-3333-444444444444"
+NODE = "aaaaaaaa-1111-2222-3333-444444444444"
+INCIDENT = Incident(UUID, NODE, "node2.lab", b'{"status":"evacuate"}', EVACUATE)
+
+TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=20)
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+NS = st.integers(0, 2**63)
+TYPES: dict[Any, Any] = {
+    str: TEXT,
+    int: NS,
+    bool: st.booleans(),
+    bytes: st.dictionaries(TEXT, JSON, max_size=4).map(canonical),
+    int | None: st.none() | NS,
+    tuple[int, ...]: st.lists(NS, max_size=4).map(tuple),
+    tuple[str, ...]: st.lists(TEXT, max_size=3).map(tuple),
+    tuple[tuple[str, str], ...]: st.lists(st.tuples(TEXT, TEXT), max_size=2).map(tuple),
+}
+#: Any value of each field, those that are added later included.
+SUBMISSIONS = st.builds(Submission, **{k: TYPES[v] for k, v in get_type_hints(Submission).items()})
+TYPES[tuple[Submission, ...]] = st.lists(SUBMISSIONS, max_size=2).map(tuple)
+INCIDENTS = st.builds(
+    Incident,
+    **{k: TYPES[v] for k, v in get_type_hints(Incident).items()}
+    | {"action": st.sampled_from(ACTIONS), "status": st.sampled_from(STATUSES)},
+)
+
+
+@given(INCIDENTS)
+def test_there_and_back(incident: Incident) -> None:
+    text = write_record(incident)
+    assert read_record(text) == incident
+    assert text.isascii()
+    assert text.isprintable()
+    assert write_record(read_record(text)) == text
+
+
+def test_the_diagnose_object_is_verbatim_json() -> None:
+    """Another program finds it without knowing how it is compared."""
+    details = {"z": [1, 2.5, None], "ä": "\n", "deep": {"a": True}}
+    incident = INCIDENT._replace(original=canonical({"status": "evacuate", "details": details}))
+    assert json.loads(write_record(incident))["original"]["details"] == details
+
+
+def test_members_with_a_default_may_be_missing() -> None:
+    data = json.loads(write_record(INCIDENT))
+    short = {k: data[k] for k in ("version", "uuid", "node", "node_name", "original", "action")}
+    assert read_record(json.dumps(short)) == INCIDENT
+
+
+def changed(**members: Any) -> str:
+    data = json.loads(write_record(INCIDENT)) | members
+    return json.dumps({key: value for key, value in data.items() if value is not ...})
+
+
+OPEN = {"id": "s", "step": "move", "nodes": [], "instances": [], "at": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "the record is not JSON: Expecting value: line 1 column 1 (char 0)"),
+        ("[" * 100000, "the record is not JSON: "),
+        ("[]", "the record must be an object, found a list"),
+        ("{}", "null is not the version of a record"),
+        (changed(version=True), "true is not the version of a record"),
+        (changed(version=0), "the number 0 is not the version of a record"),
+        (changed(version=2), "the record has version 2; this program reads version 1 only"),
+        (changed(uuid=...), "key 'uuid' is missing"),
+        (changed(more=1), "key 'more' is unknown"),
+        (changed(uuid=5), "key 'uuid': a text is expected, found the number 5"),
+        (changed(original=[]), "key 'original': an object is expected, found a list"),
+        (changed(original={"x": float("nan")}), "key 'original': Out of range float values"),
+        (changed(status="done"), "key 'status': 'done' is none of noted, pending, completed, fail"),
+        (changed(action="sing"), "key 'action': 'sing' is none of Ok, live-repair, evacuate, evac"),
+        (changed(tagged=1), "key 'tagged': true or false is expected, found the number 1"),
+        (changed(jobs=[True]), "key 'jobs': a whole number is expected, found true"),
+        (changed(jobs=5), "key 'jobs': a list is expected, found the number 5"),
+        (changed(first_seen=1.0), "key 'first_seen': a whole number is expected, found the num"),
+        (changed(healthy_since="x"), "key 'healthy_since': a whole number is expected, found the"),
+        (changed(unmovable=[["a"]]), "key 'unmovable': a list of 2 entries is expected, found 1"),
+        (changed(open=[5]), "key 'open': an object is expected, found the number 5"),
+        (changed(open=[{"id": "s"}]), "key 'open': key 'at' is missing"),
+        (changed(open=[OPEN | {"at": ""}]), "key 'open': key 'at': a whole number is expected"),
+    ],
+)
+def test_faults(text: str, fault: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        read_record(text)
+    assert str(caught.value).startswith(fault)
+
+
+@pytest.mark.parametrize(
+    ("text", "node"),
+    [
+        (changed(version=2, more=[]), NODE),
+        (changed(node=5), ""),
+        (changed(node=...), ""),
+        ("[]", ""),
+        ("}", ""),
+    ],
+)
+def test_the_node_of_an_unreadable_record(text: str, node: str) -> None:
+    assert node_of(text) == node
