@@ -201,12 +201,14 @@ class Luxi:
         ]
 
     def states(self, numbers: Sequence[int]) -> list[JobState]:
-        """The state of each job; one that was archived meanwhile is lost."""
+        """The state of each job; one that luxid does not know (any more) is lost."""
         rows = self.call("QueryJobs", list(numbers), list(_JOB_FIELDS)) if numbers else []
         found = {}
         for row in filter(None, rows):
             number, status, opstatus, opresult = row
-            found[number] = JobState(number, status, job_error(opstatus, opresult), opresult)
+            # Of an unknown job luxid returns the number and no other value.
+            if status is not None:
+                found[number] = JobState(number, status, job_error(opstatus, opresult), opresult)
         return [found.get(number, JobState.lost(number)) for number in numbers]
 
     def cancel(self, number: int) -> str:

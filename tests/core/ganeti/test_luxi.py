@@ -190,11 +190,12 @@ def test_states(tmp_path: Path) -> None:
         [2, "error", ["success", "error", "error"], [None, failed, ["OpExecError", ["after it"]]]],
         None,
         [4, "canceled", ["canceled"], [None]],
+        [5, None, None, None],
     ]
     with luxid(tmp_path, lambda method, arguments: rows) as daemon:
-        states = Luxi(daemon.path).states([1, 2, 3, 4])
+        states = Luxi(daemon.path).states([1, 2, 3, 4, 5])
         assert Luxi(daemon.path).states([]) == []
-    assert [state.status for state in states] == ["success", "error", "lost", "canceled"]
+    assert [state.status for state in states] == ["success", "error", "lost", "canceled", "lost"]
     assert [state.error for state in states][:2] == ["", "Disk is gone"]
     assert all(state.ended for state in states)
     assert not JobState(5, "canceling").ended

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
+from uuid import NAMESPACE_DNS, uuid5
 
 Message = dict[str, Any]
 Row = dict[str, Any]
+
+#: Master candidates Ganeti wants to have.
+POOL: Final = 3
 
 #: The message's key -> luxid's field, for a node's figures.
 FIGURES: Final = {
@@ -28,6 +32,8 @@ class Ganeti:
     def __init__(self, message: Message, templates: Sequence[str] = ("drbd", "plain")) -> None:
         self.info: Row = {
             "name": "cluster.lab",
+            "master": next(iter(message["nodes"])),
+            "candidate_pool_size": POOL,
             "tags": message["cluster_tags"],
             "enabled_hypervisors": message["enabled_hypervisors"],
             "enabled_disk_templates": [*templates],
@@ -40,6 +46,10 @@ class Ganeti:
         self.networks = _networks(groups)
         self.instances = [_instance(*item) for item in message["instances"].items()]
         self.nodes = [_node(name, node, self.instances) for name, node in message["nodes"].items()]
+        for at, row in enumerate(self.nodes):
+            row["master"] = at == 0
+            row["master_candidate"] = at < POOL and not (row["offline"] or row["drained"])
+            row["pip"] = f"10.{at // 65536}.{at // 256 % 256}.{at % 256}"
         self.storage: dict[int, list[list[Any]]] = {}
         """job -> what nodes report about their storage"""
 
@@ -97,13 +107,17 @@ class Ganeti:
         return 200, list(known)
 
     def _storage_job(self, kind: str, nodes: Sequence[str]) -> int:
-        unit = {"lvm-vg": "xenvg", "file": "/srv/ganeti/file-storage"}[kind]
         job = len(self.storage) + 1
+        self.storage[job] = self.storage_rows(kind, nodes)
+        return job
+
+    def storage_rows(self, kind: str, nodes: Sequence[str]) -> list[list[Any]]:
+        """What nodes report about their storage."""
+        unit = {"lvm-vg": "xenvg", "file": "/srv/ganeti/file-storage"}[kind]
         # Another unit of the same kind, of which nothing is wanted.
-        self.storage[job] = [[node, "other", 1, 1] for node in nodes] + [
+        return [[node, "other", 1, 1] for node in nodes] + [
             [node, unit, 7000 + at, 5000 + at] for at, node in enumerate(nodes)
         ]
-        return job
 
 
 def _status(row: Row, field: str) -> list[Any]:
@@ -129,6 +143,7 @@ def _networks(groups: Message) -> list[Row]:
 def _node(name: str, node: Message, instances: Sequence[Row]) -> Row:
     row: Row = {
         "name": name,
+        "uuid": str(uuid5(NAMESPACE_DNS, name)),
         "group.uuid": node["group"],
         "offline": node["offline"],
         "drained": node["drained"],

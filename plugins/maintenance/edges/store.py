@@ -1,0 +1,119 @@
+"""The records of incidents: one filter rule each, in Ganeti's configuration.
+
+A rule with action CONTINUE has no effect on jobs, and the predicate is never true in addition; the
+configuration is on all master candidates and survives a failover of the master.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.filter_rules import CONTINUE, FilterRule, FilterRules
+from ganeti_steward.core.ganeti.luxi import Luxi, Refused
+from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.plugins.maintenance.edges.record import node_of, read_record, write_record
+
+#: The source of the reason that is the record; rules without it belong to others.
+SOURCE: Final = "maintd:incident"
+#: True for no job: their numbers start with 1.
+_NEVER: Final = ["jobid", ["<", "id", 0]]
+#: After all rules that have an effect, for people who read the list.
+_PRIORITY: Final = 1000
+#: How often a write is tried while luxid does not answer; a rule can be written twice.
+_ATTEMPTS: Final = 3
+
+
+class RecordFault(NamedTuple):
+    """A record that cannot be read; what it stands for must not be touched."""
+
+    uuid: str
+    """of the rule, which is the incident's"""
+    node: str
+    """uuid of the node; empty when not even that can be read"""
+    text: str
+    """one sentence"""
+
+
+class Records(NamedTuple):
+    """All records of a cluster."""
+
+    incidents: Mapping[str, Incident]
+    """uuid -> incident"""
+    faults: tuple[RecordFault, ...]
+    """what could not be read, by uuid"""
+
+
+class Store:
+    """Reads and writes the records of one cluster; every call raises StewardError."""
+
+    def __init__(self, luxi: Luxi, *, clock: Callable[[], int] = time.time_ns) -> None:
+        """``clock``: ns since the epoch."""
+        self._rules = FilterRules(luxi)
+        self._clock = clock
+
+    def read_all(self) -> Records:
+        """All incidents; rules of others are ignored."""
+        incidents, faults = {}, []
+        for rule in self._rules.read().rules:
+            try:
+                incident = incident_of(rule)
+            except ValueError as err:
+                faults.append(_fault(rule, str(err)))
+                continue
+            if incident is not None:
+                incidents[incident.uuid] = incident
+        return Records(incidents, tuple(sorted(faults)))
+
+    def write(self, incident: Incident) -> None:
+        """Create or replace the record of an incident.
+
+        Tried again while luxid does not answer.  `Refused`, a kind of StewardError: the record is
+        as before; otherwise that is not known.
+        """
+        rule = rule_of(incident, self._clock())
+        self._repeated(lambda: self._rules.write(rule))
+
+    def remove(self, uuid: str) -> None:
+        """Remove the record of an incident; nothing is done when there is none."""
+        self._repeated(lambda: self._rules.delete(uuid))
+
+    def _repeated(self, call: Callable[[], object]) -> None:
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                call()
+                return
+            except Refused:
+                raise
+            except StewardError:
+                if not left:
+                    raise
+
+
+def rule_of(incident: Incident, now: int) -> FilterRule:
+    """The rule that holds the record of an incident; ``now``: ns since the epoch."""
+    reason = Reason(SOURCE, write_record(incident), now)
+    return FilterRule(incident.uuid, _PRIORITY, (_NEVER,), CONTINUE, reasons=(reason,))
+
+
+def incident_of(rule: FilterRule) -> Incident | None:
+    """The incident of a rule; None when the rule belongs to others, ValueError with a fault."""
+    text = _record(rule)
+    if text is None:
+        return None
+    incident = read_record(text)
+    if incident.uuid != rule.uuid:
+        raise ValueError(f"it is the record of incident {incident.uuid}, copied to another rule")
+    return incident
+
+
+def _record(rule: FilterRule) -> str | None:
+    return next((reason.text for reason in rule.reasons if reason.source == SOURCE), None)
+
+
+def _fault(rule: FilterRule, text: str) -> RecordFault:
+    sentence = f"filter rule {rule.uuid} is not the record of an incident: {text}"
+    return RecordFault(rule.uuid, node_of(_record(rule) or ""), sentence)

@@ -1,0 +1,218 @@
+"""Hands tasks over to luxid, and finds out afterwards what was handed over.
+
+Intent first: when this is called, the records hold the submissions already, without numbers.
+What is not known then, because luxid or the daemon stopped in between, is looked up in the job
+queue by the submission's id in the reason trails before anything is decided again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.job_search import jobs_with_reason
+from ganeti_steward.core.ganeti.jobs import Submitted
+from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.maintenance.incident import Incident, Submission
+from ganeti_steward.core.maintenance.task import Task
+from ganeti_steward.core.model.job_state import JobState
+from ganeti_steward.core.model.opcodes import Job
+from ganeti_steward.plugins.maintenance.edges.store import Store
+from ganeti_steward.plugins.maintenance.engine.decision import Started
+
+#: Sources in the reason trail of each operation; the texts are the incident's uuid and the
+#: submission's id.
+SOURCE: Final = "gnt:daemon:maintd"
+SUBMISSION_SOURCE: Final = "gnt:daemon:maintd:submission"
+
+#: ns after which luxid has stored all jobs of a submission, or will not.
+SETTLE_TIME: Final = 10 * 10**9
+
+#: luxid's words for a call in which one operation is wrong; it takes none of the others either.
+_UNREADABLE: Final = "Failed to parse request"
+
+
+class _Result(NamedTuple):
+    """What became of one task."""
+
+    numbers: tuple[int, ...] = ()
+    refused: str = ""
+    unknown: str = ""
+
+
+class HandedOver(NamedTuple):
+    """What is known after a submission."""
+
+    incidents: Mapping[str, Incident]
+    """uuid -> incident with job numbers or refusal, as it was recorded"""
+    unknown: Mapping[str, str]
+    """submission id -> why it is not known, or not recorded, whether its jobs are in the queue;
+    `look_up` will find out"""
+
+
+def submit(
+    started: Sequence[Started], incidents: Mapping[str, Incident], store: Store, luxi: Luxi
+) -> HandedOver:
+    """Hand all jobs over in one call, then record their numbers; never raises StewardError.
+
+    ``incidents`` (by uuid) hold the submissions of ``started`` and are recorded.  Repair commands
+    are not handed over here.  Only if luxid cannot read the jobs, each task is handed over by
+    itself, so that the wrong one is found: a refusal is recorded as `Submission.refused`.
+    """
+    results = _hand_over([one for one in started if not one.task.command], luxi)
+    changed: dict[str, Incident] = {}
+    unknown = {key: result.unknown for key, result in results.items() if result.unknown}
+    for one in started:
+        result = results.get(one.submission)
+        if result is None or result.unknown:
+            continue
+        incident = changed.get(one.incident, incidents[one.incident])
+        changed[one.incident] = noted(incident, one.submission, result.numbers, result.refused)
+        try:
+            store.write(changed[one.incident])
+        except StewardError as err:
+            numbers = ", ".join(map(str, result.numbers)) or "none"
+            unknown[one.submission] = f"the job numbers ({numbers}) are not recorded: {err}"
+    return HandedOver(changed, unknown)
+
+
+def noted(
+    incident: Incident, submission: str, numbers: tuple[int, ...], refused: str = ""
+) -> Incident:
+    """The incident with the job numbers of one of its open submissions."""
+    return incident._replace(
+        jobs=(*incident.jobs, *(one for one in numbers if one not in incident.jobs)),
+        open=tuple(
+            one._replace(jobs=numbers, refused=refused) if one.id == submission else one
+            for one in incident.open
+        ),
+    )
+
+
+def _hand_over(started: Sequence[Started], luxi: Luxi) -> dict[str, _Result]:
+    faults = {one.submission: _fault(one.task) for one in started}
+    results = {key: _Result(refused=fault) for key, fault in faults.items() if fault}
+    good = [one for one in started if not faults[one.submission]]
+    return results | (_submit(good, luxi) if good else {})
+
+
+def _submit(started: Sequence[Started], luxi: Luxi) -> dict[str, _Result]:
+    jobs = [job for one in started for job in one.task.jobs]
+    trails = [_trail(one) for one in started for _ in one.task.jobs]
+    try:
+        answers = luxi.submit_with_trails(jobs, trails)
+    except StewardError as err:
+        return {one.submission: _Result(unknown=str(err)) for one in started}
+    whole = _refusal_of_all(answers, luxi)
+    if not whole:
+        return _divided(started, answers)
+    if _UNREADABLE not in whole:
+        # A drained or full queue is no fault of the task: it is planned again.
+        return {one.submission: _Result(unknown=whole) for one in started}
+    if len(started) == 1:
+        return {started[0].submission: _Result(refused=whole)}
+    results: dict[str, _Result] = {}
+    for one in started:
+        results |= _submit([one], luxi)
+    return results
+
+
+def _trail(one: Started) -> list[tuple[str, str]]:
+    return [(SOURCE, one.incident), (SUBMISSION_SOURCE, one.submission)]
+
+
+def _refusal_of_all(answers: Sequence[Submitted], luxi: Luxi) -> str:
+    """Why luxid took no job of the call; empty when it answered for each."""
+    errors = {answer.error for answer in answers}
+    (error,) = errors if len(errors) == 1 else {""}
+    return error if error.startswith(luxi.where) else ""
+
+
+def _divided(started: Sequence[Started], answers: Sequence[Submitted]) -> dict[str, _Result]:
+    """The answers by submission."""
+    rest = iter(answers)
+    results = {}
+    for one in started:
+        own = [next(rest) for _ in one.task.jobs]
+        numbers = tuple(number for answer in own for number in answer.numbers)
+        refused = "; ".join(answer.error for answer in own if answer.error)
+        results[one.submission] = _Result(numbers, refused)
+    return results
+
+
+def _fault(task: Task) -> str:
+    """Why luxid must not get a task; empty when it may."""
+    if not task.jobs:
+        return f"step {task.step} has neither jobs nor a command"
+    for at, job in enumerate(task.jobs):
+        if fault := _job_fault(job, at):
+            return f"job {at + 1} of step {task.step} {fault}"
+    return ""
+
+
+def _job_fault(job: Job, at: int) -> str:
+    """``at``: how many jobs of the task come before it."""
+    if not job:
+        return "has no operation"
+    try:
+        text = json.dumps(job, ensure_ascii=False, allow_nan=False)
+        needed = [int(one) for operation in job for one, _ in operation.get("depends") or ()]
+    except (AttributeError, TypeError, ValueError) as err:
+        return f"is no list of operations: {err}"
+    if not text.isascii():
+        return "holds other text than ASCII, which luxid does not confirm"
+    # Relative numbers count back from the job itself, so that other tasks' jobs may come before.
+    if any(-one > at or one == 0 for one in needed if one <= 0):
+        return "depends on a job that is not in the same task"
+    return ""
+
+
+def look_up(submissions: Iterable[Submission], luxi: Luxi, now: int) -> dict[str, tuple[int, ...]]:
+    """Submission id -> its job numbers in the queue, none when it was not handed over.
+
+    Only submissions without numbers are looked up, and only `SETTLE_TIME` after they were decided:
+    luxid may still be storing the jobs of the others, which are missing in the result.  ``now``: ns
+    since the epoch.  Archived jobs are not found.  Raises StewardError.
+    """
+    old = [
+        one.id
+        for one in submissions
+        if not (one.jobs or one.refused or one.command) and now - one.at >= SETTLE_TIME
+    ]
+    found: dict[str, list[int]] = {key: [] for key in old}
+    for job in jobs_with_reason(luxi, SUBMISSION_SOURCE) if old else ():
+        texts = {
+            reason.text
+            for trail in job.reasons
+            for reason in trail
+            if reason.source == SUBMISSION_SOURCE
+        }
+        for key in texts & found.keys():
+            found[key].append(job.number)
+    return {key: tuple(numbers) for key, numbers in found.items()}
+
+
+def job_states(incidents: Iterable[Incident], luxi: Luxi) -> dict[int, JobState]:
+    """Number -> state of every job of an open submission; raises StewardError.
+
+    A job Ganeti does not know any more is lost, which counts as failed: nothing shows that it has
+    succeeded.
+    """
+    numbers = sorted({n for one in incidents for open_one in one.open for n in open_one.jobs})
+    return {state.number: state for state in luxi.states(numbers)}
+
+
+def cancel(numbers: Iterable[int], luxi: Luxi) -> dict[int, str]:
+    """Cancel jobs that have not started; running ones finish.
+
+    Number -> luxid's answer, or why there is none; never raises StewardError.
+    """
+    answers = {}
+    for number in numbers:
+        try:
+            answers[number] = luxi.cancel(number)
+        except StewardError as err:
+            answers[number] = str(err)
+    return answers

@@ -1,0 +1,24 @@
+"""A cluster behind the stand-in for luxid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import clusters
+import pytest
+from standin import StandIn, serving
+
+from ganeti_steward.core.ganeti.luxi import Luxi
+
+
+@pytest.fixture
+def stand_in() -> StandIn:
+    """Six nodes with DRBD instances."""
+    return StandIn(clusters.generate("--nodes=6", "--groups=2", "--mix=drbd=1", "--seed=5"))
+
+
+@pytest.fixture
+def luxi(stand_in: StandIn, tmp_path: Path) -> Iterator[Luxi]:
+    with serving(tmp_path, stand_in) as client:
+        yield client

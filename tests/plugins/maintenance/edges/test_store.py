@@ -1,0 +1,112 @@
+"""Records as filter rules."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from daemons import luxid
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.luxi import Luxi, Refused
+from ganeti_steward.core.maintenance.incident import FAILED, Incident, Submission
+from ganeti_steward.core.model.finding import EVACUATE
+from ganeti_steward.plugins.maintenance.edges.record import write_record
+from ganeti_steward.plugins.maintenance.edges.store import SOURCE, RecordFault, Store
+
+if TYPE_CHECKING:
+    from standin import StandIn
+
+NODE = "aaaaaaaa-1111-2222-3333-444444444444"
+
+
+def incident(number: int = 1, **more: Any) -> Incident:
+    uuid = f"0f0f0f0f-1111-2222-3333-{number:012}"
+    made = Incident(uuid, NODE, "node2.lab", b'{"status":"evacuate"}', EVACUATE)
+    return made._replace(**more)
+
+
+FIRST, SECOND = incident(1), incident(2, note="é\n", open=(Submission("s", "move", (), (), 5),))
+
+
+def test_records_round_trip(luxi: Luxi) -> None:
+    store = Store(luxi)
+    assert store.read_all() == ({}, ())
+    store.write(FIRST)
+    store.write(SECOND)
+    assert store.read_all() == ({FIRST.uuid: FIRST, SECOND.uuid: SECOND}, ())
+    changed = FIRST._replace(status=FAILED, jobs=(7, 8))
+    store.write(changed)
+    store.remove(SECOND.uuid)
+    store.remove(SECOND.uuid)
+    assert store.read_all() == ({FIRST.uuid: changed}, ())
+
+
+def test_the_rule_has_no_effect(stand_in: StandIn, luxi: Luxi) -> None:
+    Store(luxi, clock=lambda: 77).write(FIRST)
+    (rule,) = stand_in.filters.values()
+    assert rule["uuid"] == FIRST.uuid
+    assert rule["action"] == "CONTINUE"
+    assert rule["predicates"] == [["jobid", ["<", "id", 0]]]
+    source, text, at = rule["reason_trail"][0]
+    assert (source, at) == (SOURCE, 77)
+    assert json.loads(text)["original"] == {"status": "evacuate"}
+    assert json.loads(text)["version"] == 1
+
+
+def test_rules_of_others_are_ignored(luxi: Luxi) -> None:
+    luxi.call("ReplaceFilter", None, 0, [], ["RATE_LIMIT", 3], [["gnt:user", "mine", 5]])
+    luxi.call("ReplaceFilter", None, 0, [], "PAUSE", [])
+    store = Store(luxi)
+    store.write(FIRST)
+    assert store.read_all() == ({FIRST.uuid: FIRST}, ())
+
+
+def test_a_record_that_cannot_be_read_is_named(stand_in: StandIn, luxi: Luxi) -> None:
+    store = Store(luxi)
+    for one in (FIRST, SECOND, incident(3)):
+        store.write(one)
+    newer = json.loads(write_record(SECOND)) | {"version": 2, "brand_new": 1}
+    stand_in.filters[SECOND.uuid]["reason_trail"][0][1] = json.dumps(newer)
+    stand_in.filters[incident(3).uuid]["reason_trail"][0][1] = "{"
+    copy = dict(stand_in.filters[FIRST.uuid], uuid=incident(4).uuid)
+    stand_in.filters[copy["uuid"]] = copy
+    found, faults = store.read_all()
+    assert found == {FIRST.uuid: FIRST}
+    start = "filter rule {} is not the record of an incident: "
+    assert [fault[:2] for fault in faults] == [
+        (SECOND.uuid, NODE),
+        (incident(3).uuid, ""),
+        (incident(4).uuid, NODE),
+    ]
+    assert all(fault.text.startswith(start.format(fault.uuid)) for fault in faults)
+    assert [fault.text.split(": ", 1)[1] for fault in faults] == [
+        "the record has version 2; this program reads version 1 only",
+        "the record is not JSON: Expecting property name enclosed in double quotes: line 1 "
+        "column 2 (char 1)",
+        f"it is the record of incident {FIRST.uuid}, copied to another rule",
+    ]
+    assert isinstance(faults[0], RecordFault)
+
+
+def test_a_write_is_repeated_while_luxid_does_not_answer(tmp_path: Path) -> None:
+    """It may have been done; written twice it is the same."""
+    answers = iter([None, None, FIRST.uuid])
+    with luxid(tmp_path, lambda method, arguments: next(answers)) as daemon:
+        Store(Luxi(daemon.path), clock=lambda: 1).write(FIRST)
+    assert len(daemon.requests) == 3
+    assert daemon.requests[0] == daemon.requests[2]
+
+
+@pytest.mark.parametrize(("refused", "calls"), [(True, 1), (False, 3)])
+def test_a_write_that_fails(tmp_path: Path, refused: bool, calls: int) -> None:
+    answer = b'{"success":false,"result":"no"}\x03' if refused else None
+    with (
+        luxid(tmp_path, lambda method, arguments: answer) as daemon,
+        pytest.raises(StewardError) as caught,
+    ):
+        Store(Luxi(daemon.path)).write(FIRST)
+    assert isinstance(caught.value, Refused) == refused
+    assert len(daemon.requests) == calls
