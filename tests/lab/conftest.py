@@ -15,7 +15,7 @@ from .cluster import NOT_VM_CAPABLE, Lab, op
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """``-m "not lab"`` leaves these tests out."""
-    if item.path.parent == Path(__file__).parent:
+    if Path(__file__).parent in item.path.parents:
         item.add_marker(pytest.mark.lab)
 
 
