@@ -1,8 +1,8 @@
 """Reason trails: who submitted a job or made a filter rule, and why.
 
-Only ASCII goes into them.  luxid runs without a locale on many systems: a job with other text is
-taken, but not confirmed before a time limit, and a filter rule with such text blocks every
-later change of the configuration until Ganeti's daemons are restarted (seen with 3.0.2).
+Only ASCII goes into them.  Ganeti 3.0.2 writes other text in a wrong encoding between its daemons,
+in any locale: a job with such text is taken, but confirmed after ten seconds or never, and a filter
+rule with such text can block all later changes of the configuration until they are restarted.
 """
 
 from __future__ import annotations
