@@ -145,6 +145,10 @@ class Server(TcpWSGIServer):
         """Let the threads answer what can be answered at once."""
         self.task_dispatcher.shutdown(timeout=_LAST_ANSWERS)  # type: ignore[arg-type]
 
+    def close_all(self) -> None:
+        """Close all connections, after `run` has ended, in a process that goes on."""
+        self.asyncore.close_all(self._sockets, ignore_all=True)
+
     def set_socket_options(self, conn: socket.socket) -> None:
         """What waitress calls for each new connection; with an OSError it is dropped."""
         super().set_socket_options(conn)

@@ -6,16 +6,16 @@ command that was accepted.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs
 
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.signing import is_salt, sign
 from ganeti_steward.core.node_agent.protocol import NONCE_PATH, REPAIR_PATH, REPORT_PATH
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
+from ganeti_steward.core.service.wsgi import TEXT, Answer, json_answer, respond
 from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Repairs
 from ganeti_steward.diagnose.agent.reports import COLLECTOR, Reports
 
@@ -24,33 +24,10 @@ if TYPE_CHECKING:
 
 ALL: Final = "/1/report/all"
 
-_STATUS: Final = {
-    200: "200 OK",
-    400: "400 Bad Request",
-    403: "403 Forbidden",
-    404: "404 Not Found",
-    405: "405 Method Not Allowed",
-    500: "500 Internal Server Error",
-    503: "503 Service Unavailable",
-}
-_TEXT: Final = "text/plain; charset=utf-8"
-
 _log = logging.getLogger(__name__)
 
-
-class Answer(NamedTuple):
-    """What goes back."""
-
-    body: bytes
-    status: int = 200
-    """of HTTP"""
-    kind: str = "application/json"
-    allow: str = ""
-    """the methods a path has, with 405"""
-
-
 #: All that a refused caller learns.
-REFUSED: Final = Answer(b"refused\n", 403, _TEXT)
+REFUSED: Final = Answer(b"refused\n", 403, TEXT)
 
 
 class Application:
@@ -61,30 +38,16 @@ class Application:
         self._reports, self._key, self._repairs = reports, key, repairs
         self._unsigned = RateLimitedLog(_log)
         self._reading: Final[Mapping[str, Callable[[str], Answer]]] = {
-            "/": lambda _: _json([1]),
-            "/1": lambda _: _json(None),
-            "/1/list/collectors": lambda _: _json([COLLECTOR]),
+            "/": lambda _: json_answer([1]),
+            "/1": lambda _: json_answer(None),
+            "/1/list/collectors": lambda _: json_answer([COLLECTOR]),
             ALL: lambda query: self._report(query, "[", "]"),
             REPORT_PATH: lambda query: self._report(query, "", ""),
         }
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
-        method = environ["REQUEST_METHOD"]
-        try:
-            answer = self._answer(method, environ)
-        except Exception:
-            _log.exception("a request failed")
-            answer = Answer(b"failed\n", 500, _TEXT)
-        headers = [
-            ("Content-Type", answer.kind),
-            ("Content-Length", str(len(answer.body))),
-            ("Cache-Control", "no-store"),
-        ]
-        if answer.allow:
-            headers.append(("Allow", answer.allow))
-        start_response(_STATUS[answer.status], headers)
-        return [] if method == "HEAD" else [answer.body]
+        return respond(self._answer, environ, start_response)
 
     def _answer(self, method: str, environ: WSGIEnvironment) -> Answer:
         path = environ.get("PATH_INFO") or "/"
@@ -94,13 +57,13 @@ class Application:
             return self._reading[path](environ.get("QUERY_STRING", ""))
         if path in (NONCE_PATH, REPAIR_PATH):
             return self._repair(path, environ) if method == "POST" else _wrong_method("POST")
-        return Answer(b"no such path\n", 404, _TEXT)
+        return Answer(b"no such path\n", 404, TEXT)
 
     def _report(self, query: str, before: str, behind: str) -> Answer:
         """The report, signed with the salt of the query if there is one."""
         salts = parse_qs(query, keep_blank_values=True, max_num_fields=None).get("salt", [])
         if salts and not (len(salts) == 1 and is_salt(salts[0])):
-            return Answer(b"the salt must be 8 to 64 letters, digits, _ or -\n", 400, _TEXT)
+            return Answer(b"the salt must be 8 to 64 letters, digits, _ or -\n", 400, TEXT)
         text = before + self._reports.text() + behind
         if not salts:
             return Answer(text.encode())
@@ -116,7 +79,7 @@ class Application:
         address = environ["REMOTE_ADDR"]
         try:
             if path == NONCE_PATH:
-                return _json({"nonce": self._repairs.nonce(address)})
+                return json_answer({"nonce": self._repairs.nonce(address)})
             # One byte more than may be is enough to see that there is too much.
             raw = environ["wsgi.input"].read(REQUEST_LIMIT + 1)
             return Answer(self._repairs.repair(address, raw))
@@ -127,13 +90,9 @@ class Application:
             return _no_key()
 
 
-def _json(value: object) -> Answer:
-    return Answer(json.dumps(value).encode())
-
-
 def _wrong_method(allow: str) -> Answer:
-    return Answer(b"wrong method\n", 405, _TEXT, allow)
+    return Answer(b"wrong method\n", 405, TEXT, allow)
 
 
 def _no_key() -> Answer:
-    return Answer(b"this node has no key to sign with\n", 503, _TEXT)
+    return Answer(b"this node has no key to sign with\n", 503, TEXT)

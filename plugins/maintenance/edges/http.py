@@ -1,0 +1,107 @@
+"""The status over HTTP: GET only, JSON only but for the metrics; no caller can change anything."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from ganeti_steward.core.service.http_server import Limits, Server, bind, silence_waitress
+from ganeti_steward.core.service.wsgi import Answer, json_answer, respond
+from ganeti_steward.plugins.maintenance.edges import metrics
+from ganeti_steward.plugins.maintenance.edges.status import Status, daemon_json, incident_json
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+#: What callers may take; a request has no body.
+LIMITS: Final = Limits(threads=2, body=1024)
+
+_SECOND: Final = 10**9
+
+
+class Application:
+    """The WSGI application; called by several threads."""
+
+    def __init__(
+        self, status: Status, max_age: float, clock: Callable[[], int] = time.time_ns
+    ) -> None:
+        """``status``: what is shown first; ``clock``: ns since the epoch.
+
+        ``max_age``: seconds after the last round, or the start, from which on the daemon does not
+        count as healthy.
+        """
+        self.status = status
+        self._max_age, self._clock = max_age, clock
+        self._paths: Final[dict[str, Callable[[Status], Answer]]] = {
+            "/": lambda _: json_answer([1]),
+            "/1/status": _incidents,
+            "/1/jobs": lambda status: json_answer(list(status.open_jobs)),
+            "/1/daemon": lambda status: json_answer(daemon_json(status)),
+            "/healthz": self._health,
+            "/metrics": lambda status: Answer(metrics.rendered(status), kind=metrics.CONTENT_TYPE),
+        }
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request."""
+        return respond(self._answer, environ, start_response)
+
+    def _answer(self, method: str, environ: WSGIEnvironment) -> Answer:
+        path = self._paths.get(environ.get("PATH_INFO") or "/")
+        if path is None:
+            return json_answer({"error": "no such path"}, 404)
+        if method != "GET":
+            return json_answer({"error": "wrong method"}, 405, allow="GET")
+        # It is replaced while this request is answered.
+        return path(self.status)
+
+    def _health(self, status: Status) -> Answer:
+        fault = self._fault(status)
+        if fault:
+            return json_answer({"ok": False, "reason": fault}, 503)
+        return json_answer({"ok": True, "reason": ""})
+
+    def _fault(self, status: Status) -> str:
+        """Why the daemon does not count as healthy; empty when it does."""
+        if status.round_fault:
+            return f"the last round failed: {status.round_fault}"
+        age = (self._clock() - (status.round_ended or status.started)) / _SECOND
+        if age <= self._max_age:
+            return ""
+        what = "last round ended" if status.round_ended else "daemon started, without any round,"
+        return f"the {what} {age:.0f} s ago, more than {self._max_age:g} s"
+
+
+def _incidents(status: Status) -> Answer:
+    return json_answer([incident_json(one, status.held_for(one.uuid)) for one in status.incidents])
+
+
+class StatusServer:
+    """The server, in a thread of its own."""
+
+    def __init__(self, application: Application, address: str, port: int) -> None:
+        """Listen, without answering yet; raises StewardError when that is impossible."""
+        silence_waitress()
+        self._application = application
+        self._listener = bind(address, port)
+        self._server = Server(application, self._listener, LIMITS)
+        self._thread = threading.Thread(target=self._server.run, name="http", daemon=True)
+        self.port: Final[int] = self._listener.getsockname()[1]
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def publish(self, status: Status) -> None:
+        """Show this from now on."""
+        self._application.status = status
+
+    def stop(self) -> None:
+        """End within a second."""
+        self._server.stop()
+        self._server.pull_trigger()
+        if self._thread.is_alive():
+            self._thread.join(2)
+        self._server.finish()
+        self._server.close_all()

@@ -1,0 +1,119 @@
+"""The metrics of the daemon, in the text format of Prometheus."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ganeti_steward.core.maintenance.incident import STATUSES
+from ganeti_steward.plugins.maintenance.config import ACT
+from ganeti_steward.plugins.maintenance.edges.status import Status, observation_word
+
+#: The type of the text, for HTTP.
+CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+
+#: The brake of an incident without progress.
+STUCK: Final = "stuck"
+
+_OBSERVATIONS: Final = ("healthy", "ill", "silent", "refused", "unknown")
+
+_SECOND: Final = 10**9
+
+
+def rendered(status: Status) -> bytes:
+    """All metrics of a status."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Metrics(status))
+    return generate_latest(registry)
+
+
+def names() -> list[str]:
+    """The names of all metrics as they are rendered, sorted."""
+    return sorted(
+        f"{one.name}_total" if one.type == "counter" else one.name
+        for one in _Metrics(Status(0)).collect()
+    )
+
+
+class _Metrics(Collector):
+    def __init__(self, status: Status) -> None:
+        self._status = status
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric, the figures first that say how the cluster is."""
+        yield from _of_the_cluster(self._status)
+        yield from _of_the_daemon(self._status)
+
+
+def _of_the_cluster(status: Status) -> Iterator[Metric]:
+    by_status = Counter(one.status for one in status.incidents)
+    yield _gauge("incidents", "Incidents by status.", "status", by_status, STATUSES)
+    observed = Counter(
+        observation_word(status.poll.observations.get(uuid)) for uuid in status.nodes
+    )
+    yield _gauge(
+        "nodes", "Nodes by what their last poll showed.", "observation", observed, _OBSERVATIONS
+    )
+    brakes = Counter(one.brake for one in status.held)
+    yield _gauge("held", "What the last round did not do, by what held it.", "brake", brakes)
+    yield _value(
+        "incidents_stuck", "Incidents without progress for too long.", brakes.get(STUCK, 0)
+    )
+
+
+def _of_the_daemon(status: Status) -> Iterator[Metric]:
+    yield _value("acting", "1 in mode act, 0 in mode observe.", status.mode == ACT)
+    yield _value(
+        "paused", "1 while nothing is started because of a pause.", status.pause is not None
+    )
+    yield _counter(
+        "reports_refused",
+        "Reports that count for nothing, by reason.",
+        "reason",
+        status.poll.refused,
+    )
+    yield _counter(
+        "tasks_started", "Tasks that were started, by step.", "step", status.started_tasks
+    )
+    yield CounterMetricFamily(_name("rounds"), "Rounds that have ended.", value=status.rounds)
+    yield CounterMetricFamily(_name("polls"), "Polls that have ended.", value=status.poll.polls)
+    yield _value("round_seconds", "Duration of the last round.", status.round_seconds)
+    yield _value("poll_seconds", "Duration of the last poll.", status.poll.seconds)
+    yield _value(
+        "round_ended_timestamp_seconds",
+        "When the last round ended; 0 before the first one.",
+        status.round_ended / _SECOND,
+    )
+    yield _value("round_failed", "1 when the last round failed.", bool(status.round_fault))
+
+
+def _name(short: str) -> str:
+    return f"steward_maintd_{short}"
+
+
+def _value(short: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(_name(short), text, value=value)
+
+
+def _gauge(
+    short: str, text: str, label: str, values: Mapping[str, int], always: Iterable[str] = ()
+) -> Metric:
+    """``always``: labels that are there with a value of 0, too."""
+    family = GaugeMetricFamily(_name(short), text, labels=[label])
+    return _filled(family.add_metric, family, dict.fromkeys(always, 0) | dict(values))
+
+
+def _counter(short: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(_name(short), text, labels=[label])
+    return _filled(family.add_metric, family, values)
+
+
+def _filled(add: Callable[..., None], family: Metric, values: Mapping[str, int]) -> Metric:
+    for word, number in sorted(values.items()):
+        add([word], number)
+    return family

@@ -1,0 +1,148 @@
+"""What is visible of the daemon at one moment, and its form as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from ganeti_steward.core.maintenance.incident import Incident, Submission
+from ganeti_steward.core.maintenance.task import Held
+from ganeti_steward.core.maintenance.world import Observation, Reported, diagnose_object
+from ganeti_steward.plugins.maintenance.config import OBSERVE
+from ganeti_steward.plugins.maintenance.edges.poll import NOTHING, Poll
+
+
+class Status(NamedTuple):
+    """What the status page, the metrics and the commands show; replaced after each round."""
+
+    started: int
+    """when the daemon started, ns since the epoch"""
+    mode: str = OBSERVE
+    """``observe`` or ``act``"""
+    pause: str | None = None
+    """why nothing is started; None when the daemon is not paused"""
+    incidents: tuple[Incident, ...] = ()
+    """all that are recorded"""
+    held: tuple[Held, ...] = ()
+    """what the last round did not do, and why"""
+    nodes: Mapping[str, str] = MappingProxyType({})
+    """uuid -> name of each node of the cluster"""
+    poll: Poll = NOTHING
+    """the observations, and the reports that were refused"""
+    rounds: int = 0
+    """rounds that have ended since the start"""
+    round_ended: int = 0
+    """when the last round ended, ns since the epoch; 0 before"""
+    round_seconds: float = 0.0
+    """how long the last round took"""
+    round_fault: str = ""
+    """why the last round failed; empty when it did not"""
+    started_tasks: Mapping[str, int] = MappingProxyType({})
+    """step -> tasks started since the start"""
+
+    @property
+    def open_jobs(self) -> tuple[int, ...]:
+        """Numbers of the jobs that are waited for, sorted."""
+        found = (number for one in self.incidents for task in one.open for number in task.jobs)
+        return tuple(sorted(set(found)))
+
+    def held_for(self, subject: str) -> list[Held]:
+        """What was not done for an incident (its uuid), a node, a plugin or the cluster."""
+        return [one for one in self.held if one.subject == subject]
+
+
+def incident_json(incident: Incident, held: Iterable[Held] = ()) -> dict[str, Any]:
+    """An incident; times are ns since the epoch."""
+    return {
+        "uuid": incident.uuid,
+        "node": incident.node,
+        "node-name": incident.node_name,
+        "original": diagnose_object(incident.original),
+        "action": incident.action,
+        "repair-status": incident.status,
+        "jobs": list(incident.jobs),
+        "tag": incident.tag or incident.ready_tag,
+        "tagged": incident.tagged,
+        "acknowledged": incident.acknowledged,
+        "open": [_submission_json(one) for one in incident.open],
+        "first-seen": incident.first_seen,
+        "observed-since": incident.observed_since,
+        "healthy-since": incident.healthy_since,
+        "changed": incident.changed,
+        "progressed": incident.progressed,
+        "note": incident.note,
+        "unmovable": [{"instance": name, "reason": why} for name, why in incident.unmovable],
+        "held": [held_json(one) for one in held],
+    }
+
+
+def _submission_json(one: Submission) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "step": one.step,
+        "nodes": list(one.nodes),
+        "instances": list(one.instances),
+        "jobs": list(one.jobs),
+        "command": one.command,
+        "at": one.at,
+    }
+
+
+def held_json(one: Held) -> dict[str, Any]:
+    """Something that was not done."""
+    return {
+        "subject": one.subject,
+        "brake": one.brake,
+        "sentence": one.sentence,
+        "values": {name: _plain(value) for name, value in one.values},
+    }
+
+
+def _plain(value: object) -> object:
+    """A value that JSON has; the text of any other."""
+    return value if isinstance(value, bool | int | float | str | None) else str(value)
+
+
+def daemon_json(status: Status) -> dict[str, Any]:
+    """The daemon: its mode, last round and last poll, each node, and what is held."""
+    return {
+        "mode": status.mode,
+        "pause": status.pause,
+        "started": status.started,
+        "round": {
+            "number": status.rounds,
+            "ended": status.round_ended,
+            "seconds": status.round_seconds,
+            "fault": status.round_fault,
+        },
+        "poll": {
+            "number": status.poll.polls,
+            "ended": status.poll.ended,
+            "seconds": status.poll.seconds,
+            "refused": dict(status.poll.refused),
+        },
+        "nodes": [
+            {"node": uuid, "node-name": name, **_observed(status.poll.observations.get(uuid))}
+            for uuid, name in sorted(status.nodes.items(), key=lambda one: one[1])
+        ],
+        "held": [held_json(one) for one in status.held],
+    }
+
+
+def observation_word(found: Observation | None) -> str:
+    """What a node shows, in one word: healthy, ill, silent, refused, or unknown."""
+    if found is None:
+        return "unknown"
+    if isinstance(found, Reported):
+        return "ill" if found.ill else "healthy"
+    return type(found).__name__.lower()
+
+
+def _observed(found: Observation | None) -> dict[str, Any]:
+    word = observation_word(found)
+    if found is None:
+        return {"observation": word}
+    if isinstance(found, Reported):
+        return {"observation": word, "status": found.status, "at": found.at}
+    return {"observation": word, "since": found.since, "why": found.why}

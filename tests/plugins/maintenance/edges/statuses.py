@@ -1,0 +1,69 @@
+"""A status with something of everything in it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ganeti_steward.core.maintenance.incident import Incident, Submission
+from ganeti_steward.core.maintenance.task import Held
+from ganeti_steward.core.maintenance.world import Refused, Reported, Silent
+from ganeti_steward.plugins.maintenance.edges.poll import Poll
+from ganeti_steward.plugins.maintenance.edges.status import Status
+
+NOW: Final = 1_767_787_200 * 10**9
+SECOND: Final = 10**9
+
+INCIDENT: Final = Incident(
+    uuid="11111111-1111-5111-8111-111111111111",
+    node="uuid-1",
+    node_name="node1.lab",
+    original=b'{"details":{"disk":"sda"},"status":"evacuate"}',
+    action="evacuate",
+    status="pending",
+    jobs=(5, 6, 7),
+    open=(Submission("s1", "move", ("node1.lab", "node2.lab"), ("web1",), NOW, (7, 6)),),
+    first_seen=NOW - 600 * SECOND,
+    observed_since=NOW - 600 * SECOND,
+    changed=NOW - 300 * SECOND,
+    progressed=NOW - 60 * SECOND,
+    note="the node is being evacuated",
+    unmovable=(("web2", "its disk template is file"),),
+)
+DONE: Final = Incident(
+    uuid="22222222-2222-5222-8222-222222222222",
+    node="uuid-2",
+    node_name="node2.lab",
+    original=b'{"command":"reseat","status":"live-repair"}',
+    action="live-repair",
+    status="failed",
+    tag="maintd:repairfailed:22222222-2222-5222-8222-222222222222",
+    tagged=True,
+)
+HELD: Final = (
+    Held(INCIDENT.uuid, "stuck", "nothing has ended for 90000 s", (("elapsed", 90000),)),
+    Held("cluster", "pause", "paused: new switch"),
+)
+STATUS: Final = Status(
+    started=NOW - 3600 * SECOND,
+    mode="act",
+    pause="new switch",
+    incidents=(INCIDENT, DONE),
+    held=HELD,
+    nodes={f"uuid-{n}": f"node{n}.lab" for n in (2, 1, 3, 4, 5)},
+    poll=Poll(
+        {
+            "uuid-1": Reported(INCIDENT.original, "evacuate", "", NOW - SECOND),
+            "uuid-2": Reported(b'{"status":"Ok"}', "Ok", "", NOW),
+            "uuid-3": Silent(NOW - 5, "no route"),
+            "uuid-4": Refused(NOW - 6, "901 s old"),
+        },
+        {"old": 3},
+        7,
+        NOW - SECOND,
+        2.5,
+    ),
+    rounds=9,
+    round_ended=NOW - 30 * SECOND,
+    round_seconds=0.5,
+    started_tasks={"drain": 1, "move": 4},
+)

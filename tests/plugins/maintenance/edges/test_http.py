@@ -1,0 +1,216 @@
+"""The status over HTTP: what it shows, that it only shows, and that it is never empty."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from random import Random
+from typing import Any, Final
+
+import pytest
+from statuses import DONE, INCIDENT, NOW, SECOND, STATUS
+from thorough import often
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.plugins.maintenance.edges.http import Application, StatusServer
+from ganeti_steward.plugins.maintenance.edges.status import Status
+
+#: Seconds after which a round is too long ago.
+MAX_AGE: Final = 100
+
+PATHS: Final = ("/", "/1/status", "/1/jobs", "/1/daemon", "/healthz", "/metrics")
+
+
+@contextmanager
+def serving(status: Status = STATUS, now: int = NOW) -> Iterator[StatusServer]:
+    server = StatusServer(Application(status, MAX_AGE, lambda: now), "127.0.0.1", 0)
+    server.start()
+    try:
+        yield server
+    finally:
+        begun = time.monotonic()
+        server.stop()
+        assert time.monotonic() - begun < 1.5
+
+
+def ask(server: StatusServer, path: str, method: str = "GET") -> tuple[int, Any]:
+    """Status and JSON of an answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    try:
+        connection.request(method, path)
+        answer = connection.getresponse()
+        assert answer.headers["Content-Type"] == "application/json"
+        raw = answer.read()
+        return answer.status, json.loads(raw) if raw else None
+    finally:
+        connection.close()
+
+
+def test_the_paths_of_the_design() -> None:
+    with serving() as server:
+        assert ask(server, "/") == (200, [1])
+        assert ask(server, "/1/jobs") == (200, [6, 7])
+        status, (first, second) = ask(server, "/1/status")
+    assert status == 200
+    assert [second[key] for key in ("uuid", "repair-status", "tag", "held")] == [
+        DONE.uuid,
+        "failed",
+        DONE.tag,
+        [],
+    ]
+    # Objects keep the order of their members: the original is what was reported.
+    assert json.dumps(first["original"]) == json.dumps(json.loads(INCIDENT.original))
+    assert first == {
+        "uuid": INCIDENT.uuid,
+        "node": "uuid-1",
+        "node-name": "node1.lab",
+        "original": {"details": {"disk": "sda"}, "status": "evacuate"},
+        "action": "evacuate",
+        "repair-status": "pending",
+        "jobs": [5, 6, 7],
+        "tag": f"maintd:repairready:{INCIDENT.uuid}",
+        "tagged": False,
+        "acknowledged": False,
+        "open": [
+            {
+                "id": "s1",
+                "step": "move",
+                "nodes": ["node1.lab", "node2.lab"],
+                "instances": ["web1"],
+                "jobs": [7, 6],
+                "command": "",
+                "at": NOW,
+            }
+        ],
+        "first-seen": NOW - 600 * SECOND,
+        "observed-since": NOW - 600 * SECOND,
+        "healthy-since": None,
+        "changed": NOW - 300 * SECOND,
+        "progressed": NOW - 60 * SECOND,
+        "note": "the node is being evacuated",
+        "unmovable": [{"instance": "web2", "reason": "its disk template is file"}],
+        "held": [
+            {
+                "subject": INCIDENT.uuid,
+                "brake": "stuck",
+                "sentence": "nothing has ended for 90000 s",
+                "values": {"elapsed": 90000},
+            }
+        ],
+    }
+
+
+def test_the_daemon() -> None:
+    with serving() as server:
+        status, found = ask(server, "/1/daemon")
+    assert status == 200
+    assert [one["subject"] for one in found.pop("held")] == [INCIDENT.uuid, "cluster"]
+    assert found == {
+        "mode": "act",
+        "pause": "new switch",
+        "started": STATUS.started,
+        "round": {"number": 9, "ended": NOW - 30 * SECOND, "seconds": 0.5, "fault": ""},
+        "poll": {"number": 7, "ended": NOW - SECOND, "seconds": 2.5, "refused": {"old": 3}},
+        "nodes": [
+            {"node": "uuid-1", "node-name": "node1.lab", "observation": "ill"}
+            | {"status": "evacuate", "at": NOW - SECOND},
+            {"node": "uuid-2", "node-name": "node2.lab", "observation": "healthy"}
+            | {"status": "Ok", "at": NOW},
+            {"node": "uuid-3", "node-name": "node3.lab", "observation": "silent"}
+            | {"since": NOW - 5, "why": "no route"},
+            {"node": "uuid-4", "node-name": "node4.lab", "observation": "refused"}
+            | {"since": NOW - 6, "why": "901 s old"},
+            {"node": "uuid-5", "node-name": "node5.lab", "observation": "unknown"},
+        ],
+    }
+
+
+def test_what_is_published_is_shown_at_once() -> None:
+    """Also before the first round: there is no moment without the incidents."""
+    with serving(Status(NOW, incidents=(DONE,))) as server:
+        assert [one["uuid"] for one in ask(server, "/1/status")[1]] == [DONE.uuid]
+        assert ask(server, "/1/jobs") == (200, [])
+        server.publish(STATUS)
+        assert len(ask(server, "/1/status")[1]) == 2
+        assert ask(server, "/1/jobs") == (200, [6, 7])
+
+
+@pytest.mark.parametrize(
+    ("status", "seconds", "reason"),
+    [
+        (STATUS, 69, ""),
+        (STATUS, 71, "the last round ended 101 s ago, more than 100 s"),
+        (Status(NOW), 100, ""),
+        (Status(NOW), 101, "the daemon started, without any round, 101 s ago, more than 100 s"),
+        (STATUS._replace(round_fault="no luxid"), 0, "the last round failed: no luxid"),
+    ],
+)
+def test_health(status: Status, seconds: int, reason: str) -> None:
+    with serving(status, NOW + seconds * SECOND) as server:
+        found = ask(server, "/healthz")
+    assert found == ((503 if reason else 200), {"ok": not reason, "reason": reason})
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "BREW"])
+def test_only_get(method: str, path: str) -> None:
+    with serving() as server:
+        status, found = ask(server, path, method)
+    assert status == 405
+    assert found == (None if method == "HEAD" else {"error": "wrong method"})
+
+
+@pytest.mark.parametrize("path", ["/1", "/1/status/", "/1/jobs/7", "/2/status", "/%00"])
+def test_no_other_path(path: str) -> None:
+    with serving() as server:
+        assert ask(server, path) == (404, {"error": "no such path"})
+
+
+def test_an_address_in_use() -> None:
+    with serving() as server, pytest.raises(StewardError, match="cannot listen at"):
+        StatusServer(Application(STATUS, MAX_AGE), "127.0.0.1", server.port)
+
+
+def malformed(random: Random) -> bytes:
+    """A request that is none, or nearly one."""
+    good = b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % random.choice(PATHS).encode()
+    kind = random.randrange(6)
+    if kind == 0:
+        return random.randbytes(random.randrange(1, 300))
+    if kind == 1:
+        return good[: random.randrange(len(good))]
+    if kind == 2:
+        body = random.randbytes(random.randrange(3000))
+        length = random.choice([len(body), -1, 10**12, 0])
+        return b"POST /1/status HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % length + body
+    if kind == 3:
+        return b"GET /" + b"a" * random.randrange(10_000) + b" HTTP/1.1\r\n\r\n"
+    if kind == 4:
+        head = b"Transfer-Encoding: chunked\r\n" * random.randrange(1, 3)
+        return b"PUT / HTTP/1.1\r\n" + head + b"\r\n" + random.randbytes(50)
+    damaged = bytearray(good)
+    for _ in range(random.randrange(1, 5)):
+        damaged[random.randrange(len(damaged))] = random.randrange(256)
+    return bytes(damaged)
+
+
+def send(port: int, raw: bytes) -> None:
+    """One request, whose answer is read to its end."""
+    with socket.create_connection(("127.0.0.1", port), 60) as caller, suppress(OSError):
+        caller.sendall(raw)
+        caller.shutdown(socket.SHUT_WR)
+        while caller.recv(2**16):
+            pass
+
+
+def test_malformed_requests_change_nothing() -> None:
+    """``contrib/test --thorough`` sends 10 000."""
+    with serving() as server:
+        before = {path: ask(server, path) for path in PATHS[:-1]}
+        for seed in range(often(300, 10_000)):
+            send(server.port, malformed(Random(seed)))
+        assert {path: ask(server, path) for path in PATHS[:-1]} == before

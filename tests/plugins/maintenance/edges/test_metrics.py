@@ -1,0 +1,114 @@
+"""The metrics: every figure, and a page that names them all."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from paths import ROOT
+from prometheus_client.parser import text_string_to_metric_families
+from statuses import NOW, STATUS
+
+from ganeti_steward.core.maintenance.task import Held
+from ganeti_steward.core.node_agent import answers
+from ganeti_steward.plugins.maintenance.edges import metrics, observation
+from ganeti_steward.plugins.maintenance.edges.status import Status
+
+PAGE = (ROOT / "docs" / "reference" / "maintd-status.md").read_text()
+
+
+def values(status: Status) -> dict[str, float]:
+    """Name and labels of each sample -> its value."""
+    families = text_string_to_metric_families(metrics.rendered(status).decode())
+    return {
+        sample.name.removeprefix("steward_maintd_")
+        + "".join(f" {v}" for v in sample.labels.values()): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_all_figures() -> None:
+    assert values(STATUS) == {
+        "incidents noted": 0,
+        "incidents pending": 1,
+        "incidents completed": 0,
+        "incidents failed": 1,
+        "incidents canceled": 0,
+        "incidents_stuck": 1,
+        "nodes healthy": 1,
+        "nodes ill": 1,
+        "nodes silent": 1,
+        "nodes refused": 1,
+        "nodes unknown": 1,
+        "held stuck": 1,
+        "held pause": 1,
+        "acting": 1,
+        "paused": 1,
+        "reports_refused_total old": 3,
+        "tasks_started_total drain": 1,
+        "tasks_started_total move": 4,
+        "rounds_total": 9,
+        "polls_total": 7,
+        "round_seconds": 0.5,
+        "poll_seconds": 2.5,
+        "round_ended_timestamp_seconds": NOW / 10**9 - 30,
+        "round_failed": 0,
+    }
+
+
+def test_at_the_start() -> None:
+    found = values(Status(NOW))
+    assert {name: value for name, value in found.items() if value} == {}
+    assert found["incidents noted"] == found["nodes ill"] == found["round_failed"] == 0
+
+
+def test_a_failed_round() -> None:
+    assert values(Status(NOW, round_fault="no luxid"))["round_failed"] == 1
+
+
+def test_words_of_plugins_cannot_break_the_format() -> None:
+    held = (Held("cluster", 'a "b"\n# c', "x"),)
+    assert values(Status(NOW, held=held))['held a "b"\n# c'] == 1
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of a table of the page."""
+    text = PAGE.split(heading)[1]
+    table = text[text.index("\n|---") :].split("\n\n")[0]
+    return [[cell.strip(" `") for cell in row.split("|")[1:-1]] for row in table.split("\n")[2:]]
+
+
+def test_the_page_names_all_metrics() -> None:
+    described = {row[0]: (row[1], row[2]) for row in rows("## Metrics")}
+    assert sorted(described) == metrics.names()
+    text = metrics.rendered(STATUS).decode()
+    for name, (kind, label) in described.items():
+        short = name.removesuffix("_total")
+        assert re.search(rf"^# TYPE {short}(_total)? {kind}$", text, re.M), name
+        assert re.search(rf"^{name}{{{label}=" if label else rf"^{name} ", text, re.M), name
+
+
+def test_the_page_names_all_reasons_of_refusals() -> None:
+    words = {
+        getattr(module, name)
+        for module in (answers, observation)
+        for name in (
+            "SIGNATURE",
+            "SALT",
+            "PURPOSE",
+            "NODE",
+            "FUTURE",
+            "OLD",
+            "FORM",
+            "SIZE",
+            "STATUS",
+        )
+        if hasattr(module, name)
+    }
+    assert {row[0] for row in rows("Reports are refused for")} == words
+
+
+@pytest.mark.parametrize("word", ["healthy", "ill", "silent", "refused", "unknown"])
+def test_the_page_explains_each_observation(word: str) -> None:
+    assert word in {row[0] for row in rows("observation` is one of")}
