@@ -113,3 +113,8 @@ class Incident(NamedTuple):
     def cancel_tag(self) -> str:
         """The tag an admin sets to cancel it."""
         return f"{CANCEL_TAG}{self.uuid}"
+
+    @property
+    def own_tags(self) -> tuple[str, ...]:
+        """All tags of nodes that name it."""
+        return self.ready_tag, self.failed_tag, self.cancel_tag

@@ -113,7 +113,10 @@ def _not_seen(ledger: Ledger, incident: Incident, report: Reported) -> None:
         incident = ledger.incidents[incident.uuid]
     since = incident.healthy_since if incident.healthy_since is not None else ledger.now
     elapsed = (ledger.now - since) / _SECOND
-    if elapsed >= ledger.config.healthy_delay and not incident.open:
+    node = ledger.world.nodes[incident.node]
+    # A canceled one is known until its tags are gone: they would name nothing.
+    tagged = incident.status == CANCELED and not node.tags.isdisjoint(incident.own_tags)
+    if elapsed >= ledger.config.healthy_delay and not (incident.open or tagged):
         ledger.happen(
             incident.uuid,
             Event.HEALTHY,

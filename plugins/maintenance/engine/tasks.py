@@ -167,8 +167,7 @@ def _tag_task(incident: Incident, node: NodeFacts) -> Task | None:
     """What is to be tagged on the node, or removed from it; None when all is as it should be."""
     nodes = frozenset({node.name})
     if incident.status == CANCELED:
-        own = (incident.ready_tag, incident.failed_tag, incident.cancel_tag)
-        tags = [tag for tag in own if tag in node.tags]
+        tags = [tag for tag in incident.own_tags if tag in node.tags]
         job = [remove_tags("node", node.name, tags)]
         reason = f"remove {', '.join(tags)} from node {node.name}: the incident was canceled"
         return Task(UNTAG, nodes, frozenset(), reason, (job,)) if tags else None

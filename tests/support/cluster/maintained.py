@@ -308,10 +308,9 @@ def _move(instance: InstanceFacts, node: NodeFacts, world: World) -> Task | Fail
         return Failed("nothing can be moved", ((instance.name, "no node is left"),))
     if not free:
         return Wait(f"all {len(targets)} targets are in use")
-    migrate = {
-        "OP_ID": "OP_INSTANCE_MIGRATE",
-        "instance_name": instance.name,
-        "target_node": free[0],
-    }
-    used = frozenset({node.name, free[0]})
+    # Every other instance is planned as if nothing were reserved: the step has to notice.
+    target = targets[0] if int(instance.name[-1]) % 2 else free[0]
+    migrate = {"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": instance.name}
+    migrate["target_node"] = target
+    used = frozenset({node.name, target})
     return Task(MOVE, used, frozenset({instance.name}), f"move {instance.name}", ([migrate],))

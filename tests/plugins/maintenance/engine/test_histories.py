@@ -33,19 +33,39 @@ class Histories(RuleBasedStateMachine):
 
     cluster: Maintained
 
-    @initialize(most=st.integers(1, 3), storm=st.sampled_from([0.2, 0.5, 1.0]))
+    @initialize(most=st.integers(1, 3), storm=st.sampled_from([0.5, 1.0, 1.0]))
     def begin(self, most: int, storm: float) -> None:
-        config = CONFIG._replace(most_nodes=most, storm_share=storm, hold_time=5)
+        config = CONFIG._replace(most_nodes=most, storm_share=storm, hold_time=2)
         self.cluster = Maintained(nodes=5, instances=6, config=config)
         self.ended: set[str] = set()
         """incidents that were canceled or have failed"""
 
     # What happens outside
 
+    @rule(nodes=st.lists(NODE, min_size=1, max_size=3), original=st.sampled_from(OBJECTS))
+    def nodes_fall_ill(self, nodes: list[str], original: bytes) -> None:
+        for node in nodes:
+            before = self.cluster.observations.get(f"uuid-{node}")
+            if not (isinstance(before, Reported) and before.ill):
+                self.report(node, original)
+        self.rounds(3)
+
     @rule(node=NODE, original=st.sampled_from((*OBJECTS, OK)))
+    def another_report(self, node: str, original: bytes) -> None:
+        self.report(node, original)
+        self.rounds(1)
+
     def report(self, node: str, original: bytes) -> None:
         if f"uuid-{node}" in self.cluster.nodes:
             self.cluster.report(node, original)
+
+    @rule(rounds=st.integers(1, 8))
+    def everything_succeeds(self, rounds: int) -> None:
+        for _ in range(rounds):
+            for number in self.cluster.pending_jobs():
+                self.cluster.end(number)
+            self.commands_end(True)
+            self.rounds(1)
 
     @rule(node=NODE)
     def silence(self, node: str) -> None:
@@ -54,12 +74,15 @@ class Histories(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([1, 10, 700]))
     def wait(self, seconds: int) -> None:
         self.cluster.wait(seconds)
+        self.rounds(1)
 
-    @rule(pick=PICK, error=st.sampled_from(["", "", "", "broken"]))
-    def job_ends(self, pick: int, error: str) -> None:
-        pending = self.cluster.pending_jobs()
-        if pending:
-            self.cluster.end(pending[pick % len(pending)], error)
+    @rule(picks=st.lists(PICK, min_size=1, max_size=6), broken=st.integers(0, 12))
+    def jobs_end(self, picks: list[int], broken: int) -> None:
+        for i, pick in enumerate(picks):
+            pending = self.cluster.pending_jobs()
+            if pending:
+                self.cluster.end(pending[pick % len(pending)], "broken" if i == broken else "")
+                self.rounds(1)
 
     @rule(pick=PICK)
     def job_starts(self, pick: int) -> None:
@@ -67,7 +90,10 @@ class Histories(RuleBasedStateMachine):
         if pending:
             self.cluster.start(pending[pick % len(pending)])
 
-    @rule(ok=st.booleans())
+    @rule()
+    def commands_fail(self) -> None:
+        self.commands_end(False)
+
     def commands_end(self, ok: bool) -> None:
         for submission in set(self.cluster.commands) - set(self.cluster.results):
             self.cluster.results[submission] = CommandResult(ok, "exit status")
@@ -94,17 +120,25 @@ class Histories(RuleBasedStateMachine):
                 name: one for name, one in self.cluster.instances.items() if one.primary != node
             }
 
-    @rule(paused=st.booleans())
-    def pause(self, paused: bool) -> None:
-        self.cluster.cluster_tags = {"maintd:pause:works"} if paused else set()
-
-    @rule(mode=st.sampled_from([OBSERVE, "act", "act"]))
-    def mode(self, mode: str) -> None:
-        self.cluster.config = self.cluster.config._replace(mode=mode)
+    @rule(brake=st.sampled_from(["pause", "observe"]))
+    def brakes_for_a_while(self, brake: str) -> None:
+        cluster, config = self.cluster, self.cluster.config
+        cluster.cluster_tags = {"maintd:pause:works"} if brake == "pause" else set()
+        cluster.config = config._replace(mode=OBSERVE) if brake == "observe" else config
+        self.rounds(2)
+        cluster.cluster_tags, cluster.config = set(), config
 
     # The daemon
 
-    @rule(crash=st.sampled_from(["", "", "", "records", "submitted"]))
+    def rounds(self, number: int) -> None:
+        for _ in range(number):
+            self.round("")
+
+    @rule(crash=st.sampled_from(["records", "submitted"]))
+    def crash(self, crash: str) -> None:
+        self.round(crash)
+        self.round("")
+
     def round(self, crash: str) -> None:
         before = dict(self.cluster.records)
         under_repair = {one.node for one in before.values() if is_under_repair(one)}
@@ -115,9 +149,9 @@ class Histories(RuleBasedStateMachine):
         for one in repairs:
             self._check_start(one, under_repair)
         for uuid, incident in before.items():
-            left = incident.node not in world.nodes
-            if not left and incident.cancel_tag in world.nodes[incident.node].tags:
-                assert self.cluster.records[uuid].status == CANCELED, "a brake blocked a cancel"
+            node, after = world.nodes.get(incident.node), self.cluster.records.get(uuid)
+            if node and after and incident.cancel_tag in node.tags:
+                assert after.status == CANCELED, "a brake blocked a cancel"
         self.ended |= {one.uuid for one in decision.records if one.status in (CANCELED, FAILED)}
 
     def _check_tasks(self, decision: Decision) -> None:
