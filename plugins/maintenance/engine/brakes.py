@@ -128,8 +128,8 @@ def is_under_repair(incident: Incident) -> bool:
 
 
 def _storm(case: Case) -> Held | None:
-    reports = [one for one in case.world.observations.values() if isinstance(one, Reported)]
-    ill, nodes = sum(one.ill for one in reports), len(case.world.nodes)
+    found = [case.world.observations.get(uuid) for uuid in case.world.nodes]
+    ill, nodes = sum(isinstance(one, Reported) and one.ill for one in found), len(found)
     if ill <= 1 or ill <= case.config.storm_share * nodes:
         return None
     return _held(
