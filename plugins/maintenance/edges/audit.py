@@ -1,0 +1,132 @@
+"""The audit log: an sqlite file, and one line of the log for each entry.
+
+It is never read to decide: where it cannot be written the daemon goes on without it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from typing import Final
+from urllib.parse import quote
+
+from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.service.disk_timeout import CallDisk, DiskTimeout
+from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
+from ganeti_steward.plugins.maintenance.edges.history import Entry
+
+#: Days after which entries are removed, at the start of the daemon.
+KEEP_DAYS: Final = 400
+
+#: Seconds a disk may take; the daemon waits so long once, not for each entry.
+_TIMEOUT: Final = 5.0
+
+#: Seconds another process may have the file locked.
+_LOCKED: Final = 2.0
+
+#: Entries that are kept for the next attempt when the file cannot be written.
+_WAITING: Final = 1000
+
+_DAY: Final = 86400 * 10**9
+
+_FIELDS: Final = ", ".join(Entry._fields)
+
+#: An entry that is written twice, because an attempt ended without an answer, is there once.
+_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS history (
+    at INTEGER NOT NULL, kind TEXT NOT NULL, incident TEXT NOT NULL, node TEXT NOT NULL,
+    node_name TEXT NOT NULL, event TEXT NOT NULL, before TEXT NOT NULL, after TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (at, kind, incident, event, before, after, reason)
+) WITHOUT ROWID
+"""
+_INDEX: Final = "CREATE INDEX IF NOT EXISTS by_incident ON history (incident, at)"
+_INSERT: Final = f"INSERT OR IGNORE INTO history ({_FIELDS}) VALUES ({', '.join('?' * 9)})"
+
+_log = logging.getLogger(__name__)
+
+
+class Audit:
+    """Writes the audit log; used by one thread."""
+
+    def __init__(self, path: str, call_disk: CallDisk | None = None) -> None:
+        """``path``: the file; empty for none.  ``call_disk``: how the disk is written."""
+        self._path, self._call_disk = path, call_disk or DiskTimeout(_TIMEOUT)
+        self._waiting = deque[Entry](maxlen=_WAITING)
+        self._unwritable = RateLimitedLog(_log)
+
+    def start(self, now: int) -> None:
+        """Create the file and remove old entries; ``now``: ns since the epoch."""
+        self._try(lambda: _prepare(self._path, now - KEEP_DAYS * _DAY))
+
+    def write(self, entries: Iterable[Entry]) -> None:
+        """Log entries and write them, together with those that could not be written before."""
+        for entry in entries:
+            _log.log(logging.WARNING if entry.alarming else logging.INFO, "%s", entry.line)
+            self._waiting.append(entry)
+        waiting = tuple(self._waiting)
+        if waiting and self._try(lambda: _insert(self._path, waiting)):
+            self._waiting.clear()
+
+    def _try(self, work: Callable[[], None]) -> bool:
+        """Whether it was done; without a path there is nothing to be done."""
+        if not self._path:
+            return True
+        try:
+            self._call_disk(work)
+        except (OSError, sqlite3.Error, ValueError) as err:
+            reason = reason_of(err)
+            self._unwritable.warning(f"the audit log {self._path} cannot be written: {reason}")
+            return False
+        return True
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    """The file, created with its directory where there is none."""
+    os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    return sqlite3.connect(path, timeout=_LOCKED)
+
+
+def _prepare(path: str, oldest: int) -> None:
+    with closing(_connect(path)) as database:
+        with database:
+            database.execute(_TABLE)
+            database.execute(_INDEX)
+            removed = database.execute("DELETE FROM history WHERE at < ?", (oldest,)).rowcount
+        if removed:
+            database.execute("VACUUM")
+
+
+def _insert(path: str, entries: Iterable[Entry]) -> None:
+    # Opened for each round: the file may have been removed or replaced since.
+    with closing(_connect(path)) as database, database:
+        database.execute(_TABLE)
+        database.execute(_INDEX)
+        database.executemany(_INSERT, entries)
+
+
+def read_audit(path: str, *, incident: str = "", node: str = "", since: int = 0) -> list[Entry]:
+    """The entries, the oldest first; raises StewardError.
+
+    ``incident``: only those of this uuid; ``node``: only those of the node with this uuid or
+    name; ``since``: ns since the epoch.
+    """
+    if not os.path.exists(path):
+        raise StewardError(f"there is no audit log {path or 'configured'}")
+    query = (
+        f"SELECT {_FIELDS} FROM history WHERE at >= :since"
+        " AND (:incident = '' OR incident = :incident)"
+        " AND (:node = '' OR node = :node OR node_name = :node) ORDER BY at"
+    )
+    values = {"since": since, "incident": incident, "node": node}
+    try:
+        location = f"file:{quote(os.path.abspath(path))}?mode=ro"
+        with closing(sqlite3.connect(location, timeout=_LOCKED, uri=True)) as database:
+            return [Entry(*row) for row in database.execute(query, values)]
+    except sqlite3.Error as err:
+        raise StewardError(f"the audit log {path} cannot be read: {err}") from None

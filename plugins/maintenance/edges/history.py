@@ -1,0 +1,142 @@
+"""What happened to incidents, as entries of the audit log and lines of the log."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from ganeti_steward.core.maintenance.incident import FAILED, Incident
+from ganeti_steward.core.maintenance.task import Held
+from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision
+from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN, state_of
+
+CHANGE: Final = "change"
+HELD: Final = "held"
+TASK: Final = "task"
+
+#: The state before the first one.
+NEW: Final = "new"
+
+#: The brake of an incident without progress.
+_STUCK: Final = "stuck"
+
+#: ns after which a sentence is repeated in which only numbers have changed.
+_REPEAT: Final = 3600 * 10**9
+
+_NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
+_PLAIN: Final = re.compile(r"[\w.:@/+-]+")
+
+
+class Entry(NamedTuple):
+    """One thing that happened, or did not."""
+
+    at: int
+    """ns since the epoch"""
+    kind: str
+    """``change`` of an incident, ``task`` that was started, or ``held``: it was not done"""
+    incident: str
+    """its uuid; of what is held for another subject the subject: a node, ``cluster``, ..."""
+    node: str
+    """uuid of the incident's node; empty where there is none"""
+    node_name: str
+    event: str
+    """what happened to the incident, the step of the task, or what held it"""
+    before: str
+    """the incident's state before a change; ``new``: there was none"""
+    after: str
+    """the incident's state after a change, which can be ``forgotten``"""
+    reason: str
+    """one sentence"""
+
+    @property
+    def alarming(self) -> bool:
+        """Whether an admin should look at it."""
+        return self.after == FAILED or (self.kind == HELD and self.event == _STUCK)
+
+    @property
+    def line(self) -> str:
+        """The entry as ``key=value`` pairs on one line."""
+        pairs = {"incident": self.incident, "node": self.node_name}
+        if self.kind == CHANGE:
+            pairs |= {"from": self.before, "to": self.after, "event": self.event}
+        else:
+            pairs |= {self.kind: self.event}
+        return " ".join(f"{key}={_quoted(value)}" for key, value in pairs.items() if value) + (
+            f" reason={json.dumps(self.reason, ensure_ascii=False)}"
+        )
+
+
+def _quoted(text: str) -> str:
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+class Trail:
+    """Makes entries of decisions; remembers what was held before, to report it only once."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, str], tuple[str, int]] = {}
+        """subject and brake -> the last sentence that became an entry, and when (ns)"""
+
+    def entries(
+        self, decision: Decision, incidents: Mapping[str, Incident], now: int
+    ) -> list[Entry]:
+        """The entries of a decision: all changes and tasks, and what is newly held.
+
+        ``incidents``: by uuid, as they were before the decision; ``now``: ns since the epoch.
+        """
+        known = {**incidents, **{one.uuid: one for one in decision.records}}
+        return [
+            *(_of_change(one, now) for one in decision.changes),
+            *(
+                _entry(now, TASK, one.incident, known, one.task.step, one.task.reason)
+                for one in decision.started
+            ),
+            *(
+                _entry(now, HELD, one.subject, known, one.brake, one.sentence)
+                for one in self._news(decision, now)
+            ),
+        ]
+
+    def _news(self, decision: Decision, now: int) -> Iterator[Held]:
+        before, self._held = self._held, {}
+        for one in decision.held:
+            key = one.subject, one.brake
+            last = before.get(key)
+            if last is None or _differs(last, one.sentence, now):
+                self._held[key] = one.sentence, now
+                yield one
+            else:
+                self._held[key] = last
+
+
+def _differs(last: tuple[str, int], sentence: str, now: int) -> bool:
+    """Whether a sentence is news; numbers that count down are not, for an hour."""
+    before, at = last
+    if now - at >= _REPEAT:
+        return sentence != before
+    return _NUMBER.sub("0", sentence) != _NUMBER.sub("0", before)
+
+
+def _of_change(change: Change, now: int) -> Entry:
+    incident = change.after or change.before
+    return Entry(
+        at=now,
+        kind=CHANGE,
+        incident=incident.uuid if incident else "",
+        node=incident.node if incident else "",
+        node_name=incident.node_name if incident else "",
+        event=change.event,
+        before=state_of(change.before) if change.before else NEW,
+        after=state_of(change.after) if change.after else FORGOTTEN,
+        reason=change.reason,
+    )
+
+
+def _entry(
+    now: int, kind: str, subject: str, known: Mapping[str, Incident], event: str, reason: str
+) -> Entry:
+    incident = known.get(subject)
+    node, name = (incident.node, incident.node_name) if incident else ("", "")
+    return Entry(now, kind, subject, node, name, event, "", "", reason)
