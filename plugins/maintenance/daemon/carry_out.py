@@ -6,7 +6,7 @@ After a crash between any two of these the next round finds in the queue what wa
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ganeti_steward.core.maintenance.world import World
-    from ganeti_steward.plugins.maintenance.daemon.parts import Agents, Queue, Records, Voter
+    from ganeti_steward.plugins.maintenance.daemon.parts import Agents, Queue, Store, Voter
     from ganeti_steward.plugins.maintenance.engine.decision import Decision, Started
 
 _log: Final = logging.getLogger(__name__)
@@ -31,14 +31,14 @@ class CarryOut:
 
     def __init__(
         self,
-        records: Records,
+        store: Store,
         queue: Queue,
         agents: Agents,
         voting: Voter,
         stopping: Callable[[], bool],
     ) -> None:
         """``stopping``: whether the daemon is to end; nothing new is begun then."""
-        self._records, self._queue, self._agents = records, queue, agents
+        self._store, self._queue, self._agents = store, queue, agents
         self._voting, self._stopping = voting, stopping
         self.held: list[Held] = []
         self.incidents: dict[str, Incident] = {}
@@ -49,24 +49,23 @@ class CarryOut:
     def do(self, decision: Decision, world: World) -> None:
         """Do what was decided; a fault of one incident is held and does not stop the others.
 
-        Raises NotMaster when the vote before a submission is lost.
+        Raises NotMaster when the vote before the submission is lost.
         """
         self.incidents = dict(world.incidents)
         for incident in decision.records:
             self._write(incident)
         for uuid in decision.removed:
             self._remove(uuid)
-        for number in decision.cancels:
-            with self._part("cluster", "cancel", f"job {number} could not be cancelled"):
-                self._queue.cancel(number)
-        self._start_all(decision, world)
+        for number, answer in self._queue.cancel(decision.cancels).items():
+            _log.info("cancel job=%d %s", number, answer)
+        self._start([one for one in decision.started if one.incident not in self.unrecorded], world)
 
     def _write(self, incident: Incident) -> bool:
         if self._stopping():
             self.unrecorded.add(incident.uuid)
             return False
         with self._part(incident.uuid, "record", "its record could not be written") as part:
-            self._records.write(incident)
+            self._store.write(incident)
             self.incidents[incident.uuid] = incident
         if part.failed:
             self.unrecorded.add(incident.uuid)
@@ -74,22 +73,25 @@ class CarryOut:
 
     def _remove(self, uuid: str) -> None:
         with self._part(uuid, "record", "its record could not be removed") as part:
-            self._records.remove(uuid)
+            self._store.remove(uuid)
             self.incidents.pop(uuid, None)
         if part.failed:
             self.unrecorded.add(uuid)
 
-    def _start_all(self, decision: Decision, world: World) -> None:
-        for number, started in enumerate(decision.started):
-            if started.incident in self.unrecorded:
-                continue
-            reason = self._not_now()
-            if reason:
-                for later in decision.started[number:]:
-                    self._withdraw(later, reason)
-                return
-            with self._part(started.incident, "submit", f"step {started.task.step}"):
-                self._start(started, world)
+    def _start(self, started: Sequence[Started], world: World) -> None:
+        """Hand tasks over; their records hold the intents already."""
+        reason = self._not_now() if started else ""
+        if reason:
+            for one in started:
+                self._withdraw(one, reason)
+            return
+        jobs = [one for one in started if not one.task.command]
+        if jobs:
+            self._submit(jobs)
+        for one in started:
+            if one.task.command:
+                with self._part(one.incident, "submit", f"step {one.task.step}"):
+                    self._run(one, world)
 
     def _not_now(self) -> str:
         """Why nothing may be submitted; empty when it may.  Raises NotMaster."""
@@ -100,33 +102,29 @@ class CarryOut:
             return ""
         return f"whether this node is the master is undecided: {result.reason}"
 
-    def _start(self, started: Started, world: World) -> None:
-        """Hand one task over; its record holds the intent already."""
-        incident, task = self.incidents[started.incident], started.task
-        if task.command:
-            node = world.nodes[incident.node]
-            self._agents.start(node, started.submission, task.command, incident.original)
-            return
-        done = self._queue.submit(incident.uuid, started.submission, task.jobs, task.reason)
-        _log.info(
-            "submitted incident=%s step=%s jobs=%s %s",
-            incident.uuid,
-            task.step,
-            ",".join(map(str, done.jobs)) or "-",
-            task.reason,
-        )
-        known = incident._replace(
-            jobs=(*incident.jobs, *done.jobs),
-            open=tuple(
-                one._replace(jobs=done.jobs, refused=done.refused)
-                if one.id == started.submission
-                else one
-                for one in incident.open
-            ),
-        )
-        # Also where the daemon is to end: what was submitted should be known.
-        self._records.write(known)
-        self.incidents[known.uuid] = known
+    def _submit(self, started: Sequence[Started]) -> None:
+        done = self._queue.submit(started, self.incidents)
+        self.incidents |= done.incidents
+        for one in started:
+            found = next(
+                known for known in self.incidents[one.incident].open if known.id == one.submission
+            )
+            _log.info(
+                "submit incident=%s step=%s jobs=%s %s",
+                one.incident,
+                one.task.step,
+                ",".join(map(str, found.jobs)) or "-",
+                one.task.reason,
+            )
+            fault = done.unknown.get(one.submission)
+            if fault:
+                self.held.append(Held(one.incident, "submit", f"{one.task.reason}: {fault}"))
+
+    def _run(self, one: Started, world: World) -> None:
+        incident, command = self.incidents[one.incident], one.task.command
+        _log.info("run incident=%s command=%s %s", one.incident, command, one.task.reason)
+        node = world.nodes[incident.node]
+        self._agents.start(node, one.submission, command, incident.original)
 
     def _withdraw(self, started: Started, reason: str) -> None:
         """Take back an intent that was recorded: nothing was handed over."""
@@ -136,7 +134,7 @@ class CarryOut:
             return
         with self._part(incident.uuid, "record", "its record could not be written"):
             left = tuple(one for one in incident.open if one.id != started.submission)
-            self._records.write(incident._replace(open=left))
+            self._store.write(incident._replace(open=left))
             self.incidents[incident.uuid] = incident._replace(open=left)
 
     @contextmanager

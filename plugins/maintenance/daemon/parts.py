@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from ganeti_steward.core.ganeti.confd.choice import Vote
-from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import NodeFacts, Observation, World
 from ganeti_steward.core.model.job_state import JobState
-from ganeti_steward.core.model.opcodes import Job
+from ganeti_steward.plugins.maintenance.edges.store import Records
+from ganeti_steward.plugins.maintenance.edges.submit import HandedOver
 from ganeti_steward.plugins.maintenance.engine.decision import (
     Change,
     CommandResult,
     Decision,
     Planned,
+    Started,
 )
 
 
-class Records(Protocol):
+class Store(Protocol):
     """The records of incidents in Ganeti's configuration; every call raises StewardError."""
 
-    def read(self) -> tuple[Mapping[str, Incident], Sequence[Held]]:
-        """All incidents by uuid, and what is wrong with records that cannot be read."""
+    def read_all(self) -> Records:
+        """All incidents, and what is wrong with records that cannot be read."""
 
     def write(self, incident: Incident) -> None:
         """Write one record, in the place of an older one of the same uuid."""
@@ -32,31 +34,26 @@ class Records(Protocol):
         """Remove one record; one that is gone already is no error."""
 
 
-class HandedOver(NamedTuple):
-    """What became of the jobs of one submission."""
-
-    jobs: tuple[int, ...] = ()
-    """Ganeti's numbers"""
-    refused: str = ""
-    """why not all were taken; empty when they were"""
-
-
 class Queue(Protocol):
-    """The job queue; every call raises StewardError."""
+    """The job queue."""
 
-    def submit(
-        self, incident: str, submission: str, jobs: Sequence[Job], reason: str
-    ) -> HandedOver:
-        """Hand jobs over at once, the two ids in their reason trail."""
+    def submit(self, started: Sequence[Started], incidents: Mapping[str, Incident]) -> HandedOver:
+        """Hand over the jobs of all tasks at once and record their numbers; raises nothing.
 
-    def lookup(self, submissions: Collection[str]) -> Mapping[str, tuple[int, ...]]:
-        """Submission id -> the numbers of its jobs; empty where the queue has none."""
+        ``incidents``: uuid -> incident as it is recorded.
+        """
 
-    def states(self, numbers: Iterable[int]) -> Mapping[int, JobState]:
-        """Number -> state of each job."""
+    def look_up(self, submissions: Iterable[Submission], now: int) -> Mapping[str, tuple[int, ...]]:
+        """Submission id -> numbers of its jobs; those that are too young are missing.
 
-    def cancel(self, number: int) -> None:
-        """Cancel a job that has not started."""
+        ``now``: ns since the epoch.  Raises StewardError.
+        """
+
+    def states(self, incidents: Iterable[Incident]) -> Mapping[int, JobState]:
+        """Number -> state of each job of an open submission; raises StewardError."""
+
+    def cancel(self, numbers: Iterable[int]) -> Mapping[int, str]:
+        """Cancel jobs that have not started; number -> Ganeti's answer.  Raises nothing."""
 
 
 class ReadWorld(Protocol):
@@ -84,8 +81,8 @@ class Agents(Protocol):
     def start(self, node: NodeFacts, submission: str, command: str, original: bytes) -> None:
         """Have a repair command run; returns at once."""
 
-    def results(self) -> Mapping[str, CommandResult | None]:
-        """Submission id -> the result of each command started here; None while it runs."""
+    def results(self, submissions: Iterable[Submission]) -> Mapping[str, CommandResult]:
+        """Submission id -> result, of those with a command that is not running any more."""
 
 
 class Planner(Protocol):

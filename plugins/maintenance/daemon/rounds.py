@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
@@ -15,7 +16,7 @@ from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals, Stoppe
 from ganeti_steward.plugins.maintenance.daemon.carry_out import CarryOut, describe_fault
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
-from ganeti_steward.plugins.maintenance.engine.decision import CommandResult, Inputs, Planned
+from ganeti_steward.plugins.maintenance.engine.decision import Inputs, Planned
 
 if TYPE_CHECKING:
     from ganeti_steward.core.maintenance.world import World
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
         Planner,
         Queue,
         ReadWorld,
-        Records,
+        Store,
         Voter,
     )
+    from ganeti_steward.plugins.maintenance.edges.store import RecordFault
     from ganeti_steward.plugins.maintenance.engine.decision import Decision
 
 _log: Final = logging.getLogger(__name__)
@@ -43,16 +45,12 @@ _LAST_LOOK: Final = 5.0
 #: Seconds a wait takes at most before systemd is notified that the daemon lives.
 _SIGN_OF_LIFE: Final = 30.0
 
-_INTERRUPTED: Final = CommandResult(
-    False, "what came of it is unknown, because the daemon was restarted while it ran"
-)
-
 
 class Parts(NamedTuple):
     """What the loop works with."""
 
     voting: Voter
-    records: Records
+    store: Store
     queue: Queue
     read_world: ReadWorld
     agents: Agents
@@ -83,7 +81,7 @@ class Rounds:
             self._parts.alive()
             outcome = self.round()
             self._report(outcome)
-            self._wait(outcome.waiting)
+            self._wait(outcome.incidents)
 
     def _reload(self) -> None:
         if self._signals.reload_requested:
@@ -111,18 +109,18 @@ class Rounds:
         parts, settings = self._parts, self._settings
         with self._signals.interruptible():
             mastership = parts.voting()
-            inputs, held = self.inputs()
-            parts.agents.watch(inputs.world.nodes)
+            inputs, faults = self.inputs()
             parts.record(inputs, settings)
-            decision = parts.step(inputs, settings, self._plan)
+            decision = parts.step(inputs, settings, partial(self._plan, faults))
         world = inputs.world
+        held = [Held(fault.uuid, "record", fault.text) for fault in faults]
         outcome = Round(at, 0, world, decision, world.incidents, held=(*held, *decision.held))
         if mastership.mastership is not Mastership.MASTER:
             sentence = f"nothing is submitted or recorded: {mastership.reason}"
             more = Held("cluster", "master", sentence)
             return _with_waiting(outcome._replace(held=(*outcome.held, more)))
         carried = CarryOut(
-            parts.records, parts.queue, parts.agents, self._vote, lambda: self._signals.stopping
+            parts.store, parts.queue, parts.agents, self._vote, lambda: self._signals.stopping
         )
         carried.do(decision, world)
         changes = tuple(
@@ -147,37 +145,33 @@ class Rounds:
         except Stopped:
             return Vote(Mastership.UNDECIDED, "the daemon ends")
 
-    def inputs(self) -> tuple[Inputs, Sequence[Held]]:
+    def inputs(self) -> tuple[Inputs, Sequence[RecordFault]]:
         """Everything the step depends on, and what is wrong with the records."""
         parts = self._parts
-        incidents, held = parts.records.read()
+        incidents, faults = parts.store.read_all()
+        submissions = list(_submissions(incidents))
         # Before the world: what a job that has succeeded did is seen there.
-        jobs = parts.queue.states(sorted(open_jobs(incidents)))
-        unknown = [
-            one.id
-            for one in _submissions(incidents)
-            if not (one.jobs or one.command or one.refused)
-        ]
-        found = parts.queue.lookup(unknown) if unknown else {}
-        results = self._results(incidents)
-        world = parts.read_world(parts.clock())._replace(
-            incidents=incidents, observations=parts.agents.observations()
-        )
-        offset = time.localtime(world.now / 10**9).tm_gmtoff
-        return Inputs(world, jobs, results, found, utc_offset=offset), held
-
-    def _results(self, incidents: Mapping[str, Incident]) -> dict[str, CommandResult]:
-        """Of each open repair command that has ended, or that another process has started."""
-        known = self._parts.agents.results()
-        found = {
-            one.id: known.get(one.id, _INTERRUPTED)
-            for one in _submissions(incidents)
-            if one.command
+        jobs = parts.queue.states(incidents.values())
+        found = parts.queue.look_up(submissions, parts.clock())
+        results = parts.agents.results(submissions)
+        world = parts.read_world(parts.clock())
+        parts.agents.watch(world.nodes)
+        observations = {
+            uuid: seen
+            for uuid, seen in parts.agents.observations().items()
+            if not _unreadable(faults, uuid)
         }
-        return {uuid: result for uuid, result in found.items() if result is not None}
+        world = world._replace(incidents=incidents, observations=observations)
+        offset = time.localtime(world.now / 10**9).tm_gmtoff
+        return Inputs(world, jobs, results, found, utc_offset=offset), faults
 
-    def _plan(self, incident: Incident, world: World) -> Sequence[Planned]:
+    def _plan(
+        self, faults: Sequence[RecordFault], incident: Incident, world: World
+    ) -> Sequence[Planned]:
         """What the plugins plan; a fault of one incident is no fault of the others."""
+        fault = _unreadable(faults, incident.node)
+        if fault:
+            return [Planned("", Wait(f"nothing is done to the node: {fault}"))]
         try:
             return self._parts.planner(incident, world)
         except Exception as err:
@@ -193,14 +187,15 @@ class Rounds:
             except Exception:
                 _log.exception("a round is not reported everywhere")
 
-    def _wait(self, waiting: Collection[int]) -> None:
+    def _wait(self, incidents: Mapping[str, Incident]) -> None:
         """Until a job ends, a signal or news of an agent comes, or the interval is over."""
         began = time.monotonic()
         until, look = began + self._settings.round_interval, _FIRST_LOOK
+        waiting = bool(open_jobs(incidents))
         while (left := until - time.monotonic()) > 0 and not self._is_called():
             self._parts.alive()
             rung = self._bell.wait(min(left, look if waiting else left, _SIGN_OF_LIFE))
-            if rung or (waiting and self._any_ended(waiting)):
+            if rung or (waiting and self._any_ended(incidents)):
                 break
             look = min(look * 1.3, _LAST_LOOK)
         while (left := began + _LEAST_PAUSE - time.monotonic()) > 0 and not self._is_called():
@@ -209,10 +204,10 @@ class Rounds:
     def _is_called(self) -> bool:
         return self._signals.stopping or self._signals.reload_requested
 
-    def _any_ended(self, numbers: Collection[int]) -> bool:
+    def _any_ended(self, incidents: Mapping[str, Incident]) -> bool:
         try:
             with self._signals.interruptible():
-                states = self._parts.queue.states(numbers)
+                states = self._parts.queue.states(incidents.values())
         except StewardError:
             # The next round reports it, after the interval.
             return False
@@ -231,3 +226,8 @@ def _submissions(incidents: Mapping[str, Incident]) -> Iterator[Submission]:
 
 def _with_waiting(outcome: Round) -> Round:
     return outcome._replace(waiting=tuple(sorted(open_jobs(outcome.incidents))))
+
+
+def _unreadable(faults: Sequence[RecordFault], node: str) -> str:
+    """Why nothing may be done to a node (by uuid): a record of it, or of any, is unreadable."""
+    return next((fault.text for fault in faults if fault.node in ("", node)), "")

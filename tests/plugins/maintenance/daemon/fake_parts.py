@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from worlds import NOW, node, world
@@ -10,15 +10,17 @@ from worlds import NOW, node, world
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
 from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.core.maintenance.task import Held, Task
+from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.maintenance.world import NodeFacts, Observation, World
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
-from ganeti_steward.plugins.maintenance.daemon.parts import HandedOver, Round
+from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
+from ganeti_steward.plugins.maintenance.edges.store import RecordFault, Records
+from ganeti_steward.plugins.maintenance.edges.submit import HandedOver, noted
 from ganeti_steward.plugins.maintenance.engine.decision import (
     Change,
     CommandResult,
@@ -51,7 +53,10 @@ class Fakes:
         self.stored: dict[str, Incident] = {}
         self.jobs: dict[int, JobState] = {}
         self.queued: dict[str, tuple[int, ...]] = {}
-        self.commands: dict[str, CommandResult | None] = {}
+        self.results: dict[str, CommandResult] = {}
+        self.observations: dict[str, Observation] = {}
+        self.record_faults: list[RecordFault] = []
+        self.unknown: dict[str, str] = {}
         self.world = world([node("n1", master=True), node("n2"), node("n3")])
         self.faults: dict[tuple[str, Any], Exception] = {}
         self.meanwhile: dict[str, Callable[[], None]] = {}
@@ -63,7 +68,7 @@ class Fakes:
     def rounds(self, settings: Maintd | None = None, **more: Any) -> Rounds:
         parts = Parts(
             voting=self.vote,
-            records=_Records(self),
+            store=_Store(self),
             queue=_Queue(self),
             read_world=self.read_world,
             agents=_Agents(self),
@@ -107,13 +112,13 @@ class Fakes:
         return next(self.decisions, Decision())
 
 
-class _Records:
+class _Store:
     def __init__(self, fakes: Fakes) -> None:
         self._fakes = fakes
 
-    def read(self) -> tuple[Mapping[str, Incident], Sequence[Held]]:
+    def read_all(self) -> Records:
         self._fakes.note("read")
-        return dict(self._fakes.stored), []
+        return Records(dict(self._fakes.stored), tuple(self._fakes.record_faults))
 
     def write(self, incident: Incident) -> None:
         self._fakes.note("write", incident.uuid)
@@ -128,27 +133,31 @@ class _Queue:
     def __init__(self, fakes: Fakes) -> None:
         self._fakes = fakes
 
-    def submit(
-        self, incident: str, submission: str, jobs: Sequence[Job], reason: str
-    ) -> HandedOver:
-        assert submission in {one.id for one in self._fakes.stored[incident].open}
-        self._fakes.note("submit", incident)
-        first = 1 + max(self._fakes.jobs, default=100)
-        numbers = tuple(range(first, first + len(jobs)))
-        self._fakes.jobs |= {number: JobState(number, "running") for number in numbers}
-        self._fakes.queued[submission] = numbers
-        return HandedOver(numbers)
+    def submit(self, started: Sequence[Started], incidents: Mapping[str, Incident]) -> HandedOver:
+        self._fakes.note("submit", tuple(one.incident for one in started))
+        changed, unknown = {}, {}
+        for number, one in enumerate(started, 101):
+            assert one.submission in {known.id for known in self._fakes.stored[one.incident].open}
+            if one.incident in self._fakes.unknown:
+                unknown[one.submission] = self._fakes.unknown[one.incident]
+                continue
+            self._fakes.jobs[number] = JobState(number, "running")
+            changed[one.incident] = noted(incidents[one.incident], one.submission, (number,))
+        self._fakes.stored |= changed
+        return HandedOver(changed, unknown)
 
-    def lookup(self, submissions: Collection[str]) -> Mapping[str, tuple[int, ...]]:
-        self._fakes.note("lookup", tuple(submissions))
-        return {one: self._fakes.queued.get(one, ()) for one in submissions}
+    def look_up(self, submissions: Iterable[Submission], now: int) -> Mapping[str, tuple[int, ...]]:
+        ids = [one.id for one in submissions if not (one.jobs or one.command or one.refused)]
+        return {one: self._fakes.queued.get(one, ()) for one in ids}
 
-    def states(self, numbers: Iterable[int]) -> Mapping[int, JobState]:
+    def states(self, incidents: Iterable[Incident]) -> Mapping[int, JobState]:
+        numbers = [number for one in incidents for known in one.open for number in known.jobs]
         self._fakes.note("states", tuple(numbers))
         return {number: self._fakes.jobs[number] for number in numbers}
 
-    def cancel(self, number: int) -> None:
-        self._fakes.note("cancel", number)
+    def cancel(self, numbers: Iterable[int]) -> Mapping[int, str]:
+        self._fakes.note("cancel", tuple(numbers))
+        return dict.fromkeys(numbers, "canceled")
 
 
 class _Agents:
@@ -159,14 +168,14 @@ class _Agents:
         self._fakes.note("watch", len(nodes))
 
     def observations(self) -> Mapping[str, Observation]:
-        return {}
+        return self._fakes.observations
 
     def start(self, node: NodeFacts, submission: str, command: str, original: bytes) -> None:
         self._fakes.note("command", (node.name, command))
-        self._fakes.commands[submission] = None
 
-    def results(self) -> Mapping[str, CommandResult | None]:
-        return self._fakes.commands
+    def results(self, submissions: Iterable[Submission]) -> Mapping[str, CommandResult]:
+        ids = {one.id for one in submissions}
+        return {one: found for one, found in self._fakes.results.items() if one in ids}
 
 
 def starting(*incidents: Incident, command: str = "") -> Decision:

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from fake_parts import LOST, MASTER, UNDECIDED, Fakes, fault, starting
@@ -14,13 +14,22 @@ from worlds import incident
 
 from ganeti_steward.core.maintenance.incident import Submission
 from ganeti_steward.core.maintenance.task import Wait
+from ganeti_steward.core.maintenance.world import Silent
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.bell import Stopped
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
-from ganeti_steward.plugins.maintenance.engine.decision import Decision
+from ganeti_steward.plugins.maintenance.daemon.parts import Planner
+from ganeti_steward.plugins.maintenance.edges.store import RecordFault
+from ganeti_steward.plugins.maintenance.engine.decision import (
+    CommandResult,
+    Decision,
+    Inputs,
+    Planned,
+)
 
 A, B = incident("n1"), incident("n2")
+WAITING = {A.uuid: A._replace(open=(Submission("s1", "drain", (), (), 0, jobs=(5,)),))}
 
 
 @pytest.fixture
@@ -49,25 +58,15 @@ def test_the_order_of_a_round(fakes: Fakes) -> None:
         ("step", None),
         ("write", A.uuid),
         ("remove", B.uuid),
-        ("cancel", 7),
+        ("cancel", (7,)),
         ("vote", None),
-        ("submit", A.uuid),
-        ("write", A.uuid),
+        ("submit", (A.uuid,)),
     ]
     assert fakes.stored[A.uuid].open[0].jobs == fakes.stored[A.uuid].jobs == (101,)
     assert outcome.waiting == (101,)
     assert outcome.incidents == fakes.stored
     assert outcome.held == ()
     assert [change.event for change in outcome.changes] == ["first task submitted"]
-
-
-def test_the_step_gets_the_states_of_open_jobs_only(fakes: Fakes) -> None:
-    open_one = Submission("s1", "drain", (), (), 0, jobs=(5,))
-    fakes.stored[A.uuid] = A._replace(jobs=(4, 5), open=(open_one,))
-    fakes.jobs = {4: JobState(4, SUCCESS), 5: JobState(5, "running")}
-    fakes.rounds().round()
-    assert list(fakes.inputs[0].jobs) == [5]
-    assert fakes.inputs[0].world.incidents == fakes.stored
 
 
 def test_a_lost_vote_ends_the_daemon(fakes: Fakes) -> None:
@@ -77,12 +76,11 @@ def test_a_lost_vote_ends_the_daemon(fakes: Fakes) -> None:
     assert fakes.done() == [("vote", None)]
 
 
-def test_a_vote_lost_before_a_submission_ends_the_daemon(fakes: Fakes) -> None:
-    fakes.votes = [MASTER, MASTER, LOST]
+def test_a_vote_lost_before_the_submission_ends_the_daemon(fakes: Fakes) -> None:
+    fakes.votes = [MASTER, LOST]
     with pytest.raises(NotMaster):
         deciding(fakes, starting(A, B)).rounds().round()
-    assert fakes.done("submit") == [("submit", A.uuid)]
-    assert fakes.done("write")[-1] == ("write", A.uuid)
+    assert fakes.done("write", "submit") == [("write", A.uuid), ("write", B.uuid)]
 
 
 def test_an_undecided_vote_writes_nothing(fakes: Fakes) -> None:
@@ -95,48 +93,46 @@ def test_an_undecided_vote_writes_nothing(fakes: Fakes) -> None:
     assert outcome.changes == ()
 
 
-def test_an_undecided_vote_before_a_submission_withdraws_the_rest(fakes: Fakes) -> None:
-    fakes.votes = [MASTER, MASTER, UNDECIDED]
+def test_an_undecided_vote_before_the_submission_withdraws_it(fakes: Fakes) -> None:
+    fakes.votes = [MASTER, UNDECIDED]
     outcome = deciding(fakes, starting(A, B)).rounds().round()
-    assert fakes.done("submit") == [("submit", A.uuid)]
-    assert fakes.stored[B.uuid].open == ()
-    assert [held.subject for held in outcome.held] == [B.uuid]
+    assert fakes.done("submit") == []
+    assert [one.open for one in fakes.stored.values()] == [(), ()]
+    assert [held.subject for held in outcome.held] == [A.uuid, B.uuid]
     assert "undecided" in outcome.held[0].sentence
 
 
 def test_without_a_record_nothing_is_submitted(fakes: Fakes) -> None:
     fakes.faults["write", A.uuid] = fault()
     outcome = deciding(fakes, starting(A, B)).rounds().round()
-    assert fakes.done("submit") == [("submit", B.uuid)]
+    assert fakes.done("submit") == [("submit", (B.uuid,))]
     (held,) = outcome.held
     assert (held.subject, held.brake) == (A.uuid, "record")
     assert held.sentence == "its record could not be written: luxid is not running"
     assert [change.after for change in outcome.changes] == [starting(B).records[0]]
 
 
-@pytest.mark.parametrize("error", [fault("no answer within 120 s"), KeyError("x")])
-def test_a_fault_of_one_submission_stays_its_own(fakes: Fakes, error: Exception) -> None:
-    fakes.faults["submit", A.uuid] = error
-    outcome = deciding(fakes, starting(A, B)).rounds().round()
-    assert [held.subject for held in outcome.held] == [A.uuid]
-    assert fakes.stored[A.uuid].open[0].jobs == ()
-    assert fakes.stored[B.uuid].open[0].jobs == (101,)
+@pytest.mark.parametrize("error", [fault("luxid is not running"), KeyError("x")])
+def test_a_fault_of_one_removal_stays_its_own(fakes: Fakes, error: Exception) -> None:
+    fakes.faults["remove", A.uuid] = error
+    decision = starting(B)._replace(removed=(A.uuid,))
+    outcome = deciding(fakes, decision).rounds().round()
+    assert [(held.subject, held.brake) for held in outcome.held] == [(A.uuid, "record")]
+    assert fakes.done("submit") == [("submit", (B.uuid,))]
+    assert set(outcome.incidents) == {A.uuid, B.uuid}
 
 
-def test_a_submission_without_numbers_is_looked_up(fakes: Fakes) -> None:
-    fakes.faults["submit", A.uuid] = fault("no answer within 120 s")
-    rounds = deciding(fakes, starting(A)).rounds()
-    rounds.round()
+def test_a_submission_without_an_answer_is_held_and_looked_up(fakes: Fakes) -> None:
+    fakes.unknown = {A.uuid: "no answer within 120 s"}
+    rounds = deciding(fakes, starting(A, B)).rounds()
+    outcome = rounds.round()
+    (held,) = outcome.held
+    assert held.subject == A.uuid
+    assert held.sentence == "drain n1: no answer within 120 s"
+    assert outcome.waiting == (102,)
     fakes.queued["submission-of-n1"] = (9,)
     rounds.round()
     assert fakes.inputs[1].found == {"submission-of-n1": (9,)}
-
-
-def test_a_refused_submission_is_not_looked_up(fakes: Fakes) -> None:
-    refused = Submission("s1", "drain", (), (), 0, refused="the queue is full")
-    fakes.stored[A.uuid] = A._replace(open=(refused,))
-    fakes.rounds().round()
-    assert fakes.done("lookup") == []
 
 
 def test_a_fault_of_the_round_is_reported(fakes: Fakes) -> None:
@@ -149,9 +145,33 @@ def test_a_fault_of_the_round_is_reported(fakes: Fakes) -> None:
 
 
 def test_a_plan_that_raises_is_a_wait(fakes: Fakes) -> None:
-    (planned,) = fakes.rounds()._plan(A, fakes.world)
+    (planned,) = planned_by(fakes)
     assert isinstance(planned.plan, Wait)
     assert planned.plan.reason == "it cannot be planned: ValueError: the planner is broken"
+
+
+@pytest.mark.parametrize("node", [A.node, ""])
+def test_a_record_that_cannot_be_read_holds_its_node(fakes: Fakes, node: str) -> None:
+    fakes.record_faults = [RecordFault("u", node, "filter rule u is no record")]
+    fakes.observations = {uuid: Silent(0, "test") for uuid in (A.node, B.node)}
+    (planned,) = planned_by(fakes)
+    assert isinstance(planned.plan, Wait)
+    assert planned.plan.reason == "nothing is done to the node: filter rule u is no record"
+    seen = set(fakes.inputs[0].world.observations)
+    assert seen == ({B.node} if node else set())
+    assert [held.subject for held in fakes.rounds_reported[0].held] == ["u"]
+
+
+def planned_by(fakes: Fakes) -> Sequence[Planned]:
+    """What the step gets for incident A."""
+    plans: list[Sequence[Planned]] = []
+
+    def step(inputs: Inputs, settings: Maintd, planner: Planner) -> Decision:
+        plans.append(planner(A, inputs.world))
+        return fakes.step(inputs, settings, planner)
+
+    fakes.rounds_reported.append(fakes.rounds(step=step).round())
+    return plans[0]
 
 
 def test_an_observer_that_raises_ends_nothing(fakes: Fakes) -> None:
@@ -177,21 +197,13 @@ def test_a_command_goes_to_the_agent_of_the_node(fakes: Fakes) -> None:
     assert fakes.done("submit") == []
 
 
-def test_a_running_command_has_no_result(fakes: Fakes) -> None:
+def test_the_results_of_open_commands_go_to_the_step(fakes: Fakes) -> None:
     rounds = deciding(fakes, starting(A, command="fix")).rounds()
     rounds.round()
+    result = CommandResult(True, "exit status 0")
+    fakes.results = {"submission-of-n1": result, "another": result}
     rounds.round()
-    assert fakes.inputs[1].results == {}
-
-
-def test_a_command_of_another_process_has_failed(fakes: Fakes) -> None:
-    rounds = deciding(fakes, starting(A, command="fix")).rounds()
-    rounds.round()
-    fakes.commands = {}
-    rounds.round()
-    (result,) = fakes.inputs[1].results.values()
-    assert not result.ok
-    assert "restarted" in result.text
+    assert fakes.inputs[1].results == {"submission-of-n1": result}
 
 
 # Signals and waiting
@@ -206,11 +218,19 @@ def test_a_signal_ends_a_read_at_once(fakes: Fakes) -> None:
 
 def test_a_signal_lets_a_submission_be_recorded(fakes: Fakes) -> None:
     fakes.meanwhile["submit"] = lambda: os.kill(os.getpid(), signal.SIGTERM)
+    deciding(fakes, starting(A, B)).rounds().run()
+    assert [one.jobs for one in fakes.stored.values()] == [(101,), (102,)]
+    assert len(fakes.rounds_reported) == 1
+
+
+def test_a_signal_while_records_are_written_submits_nothing(fakes: Fakes) -> None:
+    fakes.meanwhile["write"] = lambda: os.kill(os.getpid(), signal.SIGTERM)
     outcome = deciding(fakes, starting(A, B)).rounds().round()
-    assert fakes.stored[A.uuid].jobs == (101,)
-    assert fakes.done("submit") == [("submit", A.uuid)]
-    assert fakes.stored[B.uuid].open == ()
-    assert [held.sentence for held in outcome.held] == ["the daemon ends; held: drain n2"]
+    assert fakes.done("submit") == []
+    assert fakes.stored[B.uuid] == B
+    assert fakes.stored[A.uuid].open == ()
+    assert [held.sentence for held in outcome.held] == ["the daemon ends; held: drain n1"]
+    assert [change.before for change in outcome.changes] == [A]
 
 
 def test_a_signal_ends_a_vote(fakes: Fakes) -> None:
@@ -236,7 +256,7 @@ def test_a_signal_ends_the_wait(fakes: Fakes) -> None:
 def test_news_begin_a_round_but_not_more_than_one_a_second(fakes: Fakes) -> None:
     fakes.bell.ring()
     began = time.monotonic()
-    fakes.rounds(Maintd(round_interval=60))._wait(())
+    fakes.rounds(Maintd(round_interval=60))._wait({})
     assert 0.9 < time.monotonic() - began < 10
 
 
@@ -244,14 +264,14 @@ def test_the_end_of_a_job_begins_a_round(fakes: Fakes) -> None:
     fakes.jobs = {5: JobState(5, "running")}
     threading.Timer(0.5, lambda: fakes.jobs.update({5: JobState(5, SUCCESS)})).start()
     began = time.monotonic()
-    fakes.rounds(Maintd(round_interval=60))._wait((5,))
+    fakes.rounds(Maintd(round_interval=60))._wait(WAITING)
     assert time.monotonic() - began < 20
 
 
 def test_a_queue_that_does_not_answer_ends_no_wait(fakes: Fakes) -> None:
     fakes.faults["states", (5,)] = fault()
     began = time.monotonic()
-    fakes.rounds(Maintd(round_interval=2))._wait((5,))
+    fakes.rounds(Maintd(round_interval=2))._wait(WAITING)
     assert time.monotonic() - began >= 1.9
 
 

@@ -1,0 +1,113 @@
+"""What steps got, kept in a file of JSON lines, and reading such a file.
+
+A line is one moment: ``configuration`` (the section maintd) and the fields of
+`ganeti_steward.plugins.maintenance.engine.decision.Inputs`.  A member of ``configuration`` or
+``world`` that is missing is as in the line before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TextIO
+
+from ganeti_steward.core.config.declaration import keys, read_section
+from ganeti_steward.core.errors import StewardError, join_faults
+from ganeti_steward.core.json_nesting import check_nesting
+from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.daemon.json_values import from_json, members, to_json
+from ganeti_steward.plugins.maintenance.engine.decision import Inputs
+
+#: The version of the format, the member ``format`` of the first line.
+FORMAT: Final = 1
+
+_CONFIGURATION: Final = "configuration"
+_WORLD: Final = "world"
+_INCIDENTS: Final = "incidents"
+
+
+class Moment(NamedTuple):
+    """What one step got."""
+
+    settings: Maintd
+    inputs: Inputs
+    continued: bool
+    """whether the incidents are those that the step before has left"""
+
+
+class Recorder:
+    """Writes a line for each step."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._before: dict[str, Any] = {}
+
+    def __call__(self, inputs: Inputs, settings: Maintd) -> None:
+        """Write one moment, without what is as in the one before."""
+        whole = {_CONFIGURATION: _configuration(settings), **members(inputs)}
+        # With defaults, too: what is missing would be as in the line before.
+        world = inputs.world
+        whole[_WORLD] = dict(zip(world._fields, map(to_json, world), strict=True))
+        line = {**whole, _WORLD: self._changed(_WORLD, whole), "format": FORMAT}
+        line[_CONFIGURATION] = self._changed(_CONFIGURATION, whole)
+        self._before = whole
+        self._file.write(json.dumps(line, separators=(",", ":")) + "\n")
+        self._file.flush()
+
+    def _changed(self, name: str, whole: Mapping[str, Any]) -> dict[str, Any]:
+        before = self._before.get(name, {})
+        return {
+            key: value
+            for key, value in whole[name].items()
+            if key == _INCIDENTS or key not in before or before[key] != value
+        }
+
+
+def _configuration(settings: Maintd) -> dict[str, Any]:
+    values = ((key.name, getattr(settings, key.field)) for key in keys(Maintd))
+    return {name: list(one) if isinstance(one, tuple) else one for name, one in values}
+
+
+def read_moments(lines: Iterable[str]) -> Iterator[Moment]:
+    """The moments of a file; raises StewardError naming the line that cannot be used."""
+    before: dict[str, Any] = {_CONFIGURATION: {}, _WORLD: {}}
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                before, moment = _moment(before, line)
+            except (ValueError, RecursionError) as err:
+                raise StewardError(f"line {number}: {err}") from None
+            yield moment
+
+
+def _moment(before: Mapping[str, Any], line: str) -> tuple[dict[str, Any], Moment]:
+    """What the next line builds on, and the moment; raises ValueError."""
+    check_nesting(line)
+    data = json.loads(line)
+    if not isinstance(data, dict) or not isinstance(data.get(_WORLD), dict):
+        raise ValueError("an object with the object world is expected")
+    version = data.pop("format", FORMAT)
+    if version != FORMAT:
+        raise ValueError(f"its format is {version!r}, this program reads format {FORMAT}")
+    data[_CONFIGURATION] = {**before[_CONFIGURATION], **data.get(_CONFIGURATION, {})}
+    continued = _INCIDENTS not in data[_WORLD]
+    data[_WORLD] = {**before[_WORLD], **data[_WORLD]}
+    given = {name: one for name, one in data.items() if name != _CONFIGURATION}
+    return data, Moment(_settings(data[_CONFIGURATION]), from_json(Inputs, given), continued)
+
+
+def _settings(given: Any) -> Maintd:
+    faults: list[str] = []
+    settings = read_section(Maintd, _CONFIGURATION, given, faults)
+    if settings is None:
+        raise ValueError(join_faults(faults))
+    return settings
+
+
+def continued(moment: Moment, incidents: Mapping[str, Incident]) -> Moment:
+    """A moment with the incidents that the step before has left, where it has none itself."""
+    if not moment.continued:
+        return moment
+    world = moment.inputs.world._replace(incidents=incidents)
+    return moment._replace(inputs=moment.inputs._replace(world=world))
