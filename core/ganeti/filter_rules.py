@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ganeti_steward.core.ganeti.luxi import Luxi, Refused
 from ganeti_steward.core.ganeti.reasons import Reason, read_reasons
 from ganeti_steward.core.json_reader import describe, quoted
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.ganeti.rapi import Rapi
 
 ACCEPT: Final = "ACCEPT"
 CONTINUE: Final = "CONTINUE"
@@ -57,6 +60,17 @@ class Rules(NamedTuple):
     """uuid -> why the rule cannot be read"""
 
 
+def read_rules(client: Luxi | Rapi) -> Rules:
+    """All rules of the cluster of a client; raises StewardError."""
+    found, unreadable = [], {}
+    for row in client.rows("filter", _FIELDS):
+        try:
+            found.append(_rule(row))
+        except ValueError as err:
+            unreadable[str(row["uuid"])] = str(err)
+    return Rules(tuple(sorted(found, key=lambda rule: rule.order)), unreadable)
+
+
 class FilterRules:
     """The rules of the cluster of one luxid; every call raises StewardError."""
 
@@ -65,13 +79,7 @@ class FilterRules:
 
     def read(self) -> Rules:
         """All rules."""
-        found, unreadable = [], {}
-        for row in self._luxi.rows("filter", _FIELDS):
-            try:
-                found.append(_rule(row))
-            except ValueError as err:
-                unreadable[str(row["uuid"])] = str(err)
-        return Rules(tuple(sorted(found, key=lambda rule: rule.order)), unreadable)
+        return read_rules(self._luxi)
 
     def write(self, rule: FilterRule) -> str:
         """Create the rule, or replace the one of its uuid; its uuid.

@@ -171,7 +171,8 @@ class Rapi:
         missing = [field for field in fields if rows and field not in rows[0]]
         more = self._more(what, missing) if missing else {}
         return [
-            {field: row.get(field) for field in fields} | more.get(row["name"], {}) for row in rows
+            {field: row.get(field) for field in fields} | more.get(row.get("name", ""), {})
+            for row in rows
         ]
 
     def _more(self, what: str, fields: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -72,21 +72,25 @@ def open_source(options: SourceOptions, template: str | None = None) -> Source:
         return _message(options.message_file)
     if options.text_file is not None:
         return _text(options.text_file)
+    return _live(open_client(options), template)
+
+
+def open_client(options: SourceOptions) -> Luxi | Rapi:
+    """The client of the live cluster that the options name; raises StewardError for a file."""
+    file = options.message_file if options.text_file is None else options.text_file
+    if file is not None:
+        raise StewardError(f"a live cluster is required, not {_file(file)}")
     if options.rapi is not None:
-        return _rapi(options.rapi, options, template)
+        return _rapi(options.rapi, options)
     if options.luxi_socket is not None or os.path.exists(SOCKET):
-        return _luxi(options.luxi_socket or SOCKET, template)
+        return Luxi(options.luxi_socket or SOCKET)
     raise StewardError(
         f"no cluster is named, and there is no luxid here ({SOCKET}), which runs on the "
         "master; name a RAPI daemon or a file (see --help)"
     )
 
 
-def _luxi(path: str, template: str | None) -> Source:
-    return _live(Luxi(path), template)
-
-
-def _rapi(address: str, options: SourceOptions, template: str | None) -> Source:
+def _rapi(address: str, options: SourceOptions) -> Rapi:
     from ganeti_steward.core.ganeti.rapi import Rapi
     from ganeti_steward.core.ganeti.rapi_access import read_credentials
 
@@ -96,7 +100,7 @@ def _rapi(address: str, options: SourceOptions, template: str | None) -> Source:
     verify: bool | str = not options.rapi_insecure
     if options.rapi_ca is not None:
         verify = options.rapi_ca
-    return _live(Rapi(address, credentials, verify=verify), template)
+    return Rapi(address, credentials, verify=verify)
 
 
 def _live(client: Luxi | Rapi, template: str | None) -> Source:

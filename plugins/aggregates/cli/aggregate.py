@@ -7,17 +7,19 @@ import sys
 from typing import Final
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
+from ganeti_steward.core.commands.fields import (
+    Value,
+    add_field_options,
+    add_json_option,
+    print_fields,
+    print_json,
+)
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.run_jobs import Interrupts
 from ganeti_steward.plugins.aggregates.cli.members import plan
 from ganeti_steward.plugins.aggregates.cli.reading import (
     TaggedCluster,
-    Value,
-    add_field_options,
-    add_json_option,
-    print_fields,
-    print_json,
     requesting_instances,
     run_action,
 )

@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
+from ganeti_steward.core.commands.fields import (
+    Value,
+    add_field_options,
+    print_fields,
+)
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.run_jobs import Interrupts
 from ganeti_steward.plugins.aggregates.cli.reading import (
     TaggedCluster,
-    Value,
-    add_field_options,
     listed,
-    print_fields,
     requesting_instances,
     run_action,
 )

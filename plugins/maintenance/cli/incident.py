@@ -1,0 +1,164 @@
+"""``gnt-steward incident``: what nodes have reported, and what was done about it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from ganeti_steward.core.commands.cluster_options import add_source_options
+from ganeti_steward.core.commands.fields import (
+    Value,
+    add_field_options,
+    add_json_option,
+    print_fields,
+    print_json,
+)
+from ganeti_steward.core.commands.tables import print_notes
+from ganeti_steward.core.errors import EXIT_OK, StewardError
+from ganeti_steward.core.maintenance.incident import CANCELED, COMPLETED, FAILED, Incident
+from ganeti_steward.core.model.opcodes import remove_tags, set_tags
+from ganeti_steward.plugins.maintenance.cli.cluster import (
+    Found,
+    incident_named,
+    live_client,
+    read_incidents,
+    run_tag_job,
+)
+from ganeti_steward.plugins.maintenance.cli.times import moment
+from ganeti_steward.plugins.maintenance.cli.views import incident_lines
+from ganeti_steward.plugins.maintenance.edges.status import incident_json
+
+#: Columns of the list -> headings.
+FIELDS: Final = {
+    "uuid": "UUID",
+    "node": "Node",
+    "action": "Action",
+    "status": "Status",
+    "first-seen": "FirstSeen",
+    "changed": "Changed",
+    "jobs": "Jobs",
+    "open-jobs": "OpenJobs",
+    "tag": "Tag",
+    "tagged": "Tagged",
+    "acknowledged": "Acknowledged",
+    "unmovable": "Unmovable",
+    "note": "Note",
+}
+_USUAL: Final = ("uuid", "node", "action", "status", "changed", "note")
+
+_NAME: Final = "its uuid, or how it begins"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """One sub-command each."""
+    what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
+    one = what.add_parser("list", help="every incident that is recorded, the oldest first")
+    add_field_options(one, FIELDS)
+    _finish(one, _list)
+    one = what.add_parser("show", help="one incident with the reported object and its jobs")
+    one.add_argument("uuid", help=_NAME)
+    add_json_option(one, "the same as data")
+    _finish(one, _show)
+    for word, text, act in (
+        ("ack", "acknowledge the result: remove its tag from the node", _acknowledge),
+        ("cancel", "do nothing more about it: set the cancel tag on the node", _cancel),
+    ):
+        one = what.add_parser(word, help=text)
+        one.add_argument("uuid", help=_NAME)
+        one.add_argument(
+            "--submit", action="store_true", help="print the job's number and do not wait for it"
+        )
+        _finish(one, act)
+
+
+def _finish(parser: argparse.ArgumentParser, act: Callable[[argparse.Namespace], int]) -> None:
+    parser.set_defaults(act=act)
+    add_source_options(parser, positional=False)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the sub-command; returns the exit status."""
+    status: int = options.act(options)
+    return status
+
+
+def _list(options: argparse.Namespace) -> int:
+    found = read_incidents(live_client(options))
+    print_notes(found.faults)
+    print_fields(options, FIELDS, _USUAL, [_row(one) for one in found.incidents])
+    return EXIT_OK
+
+
+def _row(incident: Incident) -> Mapping[str, Value]:
+    return {
+        "uuid": incident.uuid,
+        "node": incident.node_name,
+        "action": incident.action,
+        "status": incident.status,
+        "first-seen": moment(incident.first_seen),
+        "changed": moment(incident.changed),
+        "jobs": [str(number) for number in incident.jobs],
+        "open-jobs": [str(number) for one in incident.open for number in one.jobs],
+        "tag": incident.tag,
+        "tagged": incident.tagged,
+        "acknowledged": incident.acknowledged,
+        "unmovable": [name for name, _ in incident.unmovable],
+        "note": incident.note,
+    }
+
+
+def _show(options: argparse.Namespace) -> int:
+    incident = incident_named(_found(options), options.uuid)
+    if options.json:
+        shown = incident_json(incident)
+        # What holds it is known to the running daemon only.
+        del shown["held"]
+        print_json(shown)
+    else:
+        sys.stdout.write("\n".join([*incident_lines(incident), ""]))
+    return EXIT_OK
+
+
+def _found(options: argparse.Namespace) -> Found:
+    found = read_incidents(live_client(options))
+    print_notes(found.faults)
+    return found
+
+
+def _acknowledge(options: argparse.Namespace) -> int:
+    client = live_client(options)
+    incident = incident_named(read_incidents(client), options.uuid)
+    if incident.status not in (COMPLETED, FAILED):
+        raise StewardError(
+            f"incident {incident.uuid} is {incident.status}; only the tag of a completed or "
+            "failed one can be removed"
+        )
+    if incident.acknowledged:
+        print(f"Nothing to do: incident {incident.uuid} is acknowledged already.")
+        return EXIT_OK
+    if not incident.tagged:
+        raise StewardError(f"the tag {incident.tag} is not set on {incident.node_name} yet")
+    return run_tag_job(
+        client,
+        remove_tags("node", incident.node_name, [incident.tag]),
+        f"incident ack {incident.uuid}",
+        f"Removed {incident.tag} from {incident.node_name}.",
+        submit=options.submit,
+    )
+
+
+def _cancel(options: argparse.Namespace) -> int:
+    client = live_client(options)
+    incident = incident_named(read_incidents(client), options.uuid)
+    if incident.status == CANCELED:
+        print(f"Nothing to do: incident {incident.uuid} is canceled already.")
+        return EXIT_OK
+    return run_tag_job(
+        client,
+        set_tags("node", incident.node_name, [incident.cancel_tag]),
+        f"incident cancel {incident.uuid}",
+        f"Set {incident.cancel_tag} on {incident.node_name}; the daemon's next round cancels it.",
+        submit=options.submit,
+    )

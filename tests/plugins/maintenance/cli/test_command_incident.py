@@ -1,0 +1,186 @@
+"""``gnt-steward incident``, by luxid and by RAPI."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from recorded import Recorded
+from workspace import Done
+from worlds import NOW, incident
+
+from ganeti_steward.core.maintenance.incident import Incident, Submission
+
+if TYPE_CHECKING:
+    from front import Front
+
+Call = Callable[..., Done]
+
+OPEN = Submission("s1", "move", ("node1.lab", "node2.lab"), ("i1",), NOW, jobs=(7,))
+PENDING = incident(
+    "node1.lab", status="pending", jobs=(6, 7), open=(OPEN,), note="jobs 7 of node node1.lab"
+)
+READY = incident("node2.lab", status="completed", tagged=True, note="all moved")
+FAILED = incident(
+    "node3.lab", number=2, status="failed", tagged=True, unmovable=(("i9", "no room"),)
+)
+FAILED = FAILED._replace(tag=FAILED.failed_tag)
+
+
+@pytest.fixture
+def cluster() -> Recorded:
+    return Recorded([PENDING, READY, FAILED])
+
+
+@pytest.fixture(params=["luxi", "rapi"])
+def call(
+    cluster: Recorded, front: Front, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Call]:
+    with ExitStack() as stack:
+        options = stack.enter_context(cluster.reached(tmp_path, request.param))
+        yield lambda what, *words: front("incident", what, *words, *options)
+
+
+def test_list(call: Call) -> None:
+    done = call("list", "--no-headers", "--separator", "|", "-o", "uuid,node,status,open-jobs")
+    assert done.status == 0
+    assert sorted(done.out.splitlines()) == sorted(
+        [
+            f"{PENDING.uuid}|node1.lab|pending|7",
+            f"{READY.uuid}|node2.lab|completed|-",
+            f"{FAILED.uuid}|node3.lab|failed|-",
+        ]
+    )
+
+
+def test_list_has_headings_and_times(call: Call) -> None:
+    first, *lines = call("list").out.splitlines()
+    assert first.split() == ["UUID", "Node", "Action", "Status", "Changed", "Note"]
+    assert len(lines) == 3
+    assert "2026-01-07 " in lines[0]
+
+
+def test_list_as_data(call: Call) -> None:
+    found = {row["uuid"]: row for row in json.loads(call("list", "--json").out)}
+    assert found[FAILED.uuid]["unmovable"] == ["i9"]
+    assert found[PENDING.uuid]["jobs"] == ["6", "7"]
+    assert found[READY.uuid]["tagged"] is True
+
+
+def test_the_oldest_is_first(front: Front, tmp_path: Path) -> None:
+    younger = PENDING._replace(uuid="0" * 36, first_seen=NOW)
+    with Recorded([younger, READY]).reached(tmp_path, "luxi") as options:
+        lines = front("incident", "list", "--no-headers", *options).out.splitlines()
+    assert [line.split()[0] for line in lines] == [READY.uuid, younger.uuid]
+
+
+def test_an_unknown_field_is_named(call: Call) -> None:
+    assert "unknown field 'x'" in call("list", "-o", "x").err
+
+
+def test_show(call: Call) -> None:
+    text = call("show", PENDING.uuid).out
+    for part in (
+        f"Incident {PENDING.uuid}\n",
+        "status:        pending\n",
+        "jobs:          6, 7\n",
+        "in progress:   move since ",
+        "(jobs 7), uses node1.lab, node2.lab, i1\n",
+        '      "number": 1,\n',
+    ):
+        assert part in text
+    assert "not moved:     i9: no room\n" in call("show", FAILED.uuid).out
+
+
+def test_show_as_data(call: Call) -> None:
+    found = json.loads(call("show", READY.uuid, "--json").out)
+    assert found["repair-status"] == "completed"
+    assert found["original"] == {"status": "evacuate", "number": 1}
+    assert "held" not in found
+
+
+def test_the_beginning_of_a_uuid_is_enough(call: Call) -> None:
+    assert f"Incident {READY.uuid}\n" in call("show", READY.uuid[:9].upper()).out
+
+
+def test_an_unknown_uuid_is_one_sentence(call: Call) -> None:
+    done = call("show", "nothing")
+    assert (done.status, done.out) == (1, "")
+    assert done.err == (
+        "gnt-steward incident: no incident has the uuid 'nothing' (incidents recorded: 3)\n"
+    )
+
+
+def test_an_ambiguous_uuid_is_one_sentence(front: Front, tmp_path: Path) -> None:
+    alike = [PENDING._replace(uuid=f"abc{number}") for number in range(7)]
+    with Recorded(alike).reached(tmp_path, "luxi") as options:
+        done = front("incident", "show", "abc", *options)
+    assert done.err == (
+        "gnt-steward incident: 7 incidents begin with 'abc': abc0, abc1, abc2, abc3, abc4 and 2 "
+        "more\n"
+    )
+
+
+@pytest.mark.parametrize("one", [READY, FAILED])
+def test_ack_removes_the_tag(call: Call, cluster: Recorded, one: Incident) -> None:
+    done = call("ack", one.uuid)
+    assert done.out == f"Removed {one.tag} from {one.node_name}.\n"
+    assert cluster.done == [("OP_TAGS_DEL", one.node_name, [one.tag])]
+
+
+def test_ack_of_an_incident_in_progress_is_refused(call: Call, cluster: Recorded) -> None:
+    done = call("ack", PENDING.uuid)
+    assert done.status == 1
+    assert f"incident {PENDING.uuid} is pending; only the tag of a completed" in done.err
+    assert cluster.done == []
+
+
+def test_ack_without_a_tag(front: Front, tmp_path: Path) -> None:
+    twice = READY._replace(uuid="1", acknowledged=True)
+    early = READY._replace(uuid="2", tagged=False)
+    with Recorded([twice, early]).reached(tmp_path, "luxi") as options:
+        assert "acknowledged already" in front("incident", "ack", "1", *options).out
+        assert "is not set on node2.lab yet" in front("incident", "ack", "2", *options).err
+
+
+def test_cancel_sets_the_tag(call: Call, cluster: Recorded) -> None:
+    done = call("cancel", PENDING.uuid)
+    assert done.status == 0
+    assert done.out.startswith(f"Set {PENDING.cancel_tag} on node1.lab")
+    assert cluster.done == [("OP_TAGS_SET", "node1.lab", [PENDING.cancel_tag])]
+
+
+def test_cancel_twice(front: Front, tmp_path: Path) -> None:
+    cluster = Recorded([PENDING._replace(status="canceled")])
+    with cluster.reached(tmp_path, "luxi") as options:
+        done = front("incident", "cancel", PENDING.uuid, *options)
+    assert done.status == 0
+    assert "canceled already" in done.out
+    assert cluster.done == []
+
+
+def test_submit_prints_the_number_only(call: Call) -> None:
+    assert call("cancel", PENDING.uuid, "--submit").out == "41\n"
+
+
+def test_a_job_that_fails(call: Call, cluster: Recorded) -> None:
+    cluster.error = "Tag not found"
+    done = call("ack", READY.uuid)
+    assert done.status == 1
+    assert "the job failed: Tag not found" in done.err
+
+
+def test_a_record_that_cannot_be_read_is_a_note(call: Call, cluster: Recorded) -> None:
+    cluster.rows[0]["reason_trail"][0][1] = "{"
+    done = call("list", "--no-headers")
+    assert len(done.out.splitlines()) == 2
+    assert f"Note: filter rule {PENDING.uuid} is not the record of an incident" in done.err
+
+
+def test_a_file_has_no_incidents(front: Front) -> None:
+    done = front("incident", "list", "--file", "x.json")
+    assert done.err == ("gnt-steward incident: a live cluster is required, not the file x.json\n")
