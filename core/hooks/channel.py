@@ -12,11 +12,14 @@ import os
 import pickle
 from typing import Any, Final, NamedTuple
 
+from ganeti_steward.core.pickled import pickled
+
 #: Bytes of one message; explanations of a large batch take some tens of MB.
 LONGEST: Final = 2**28
 
 #: The only modules whose classes a message may name.
 _MODULES: Final = (
+    "ganeti_steward.core.maintenance.task",
     "ganeti_steward.core.model.answer",
     "ganeti_steward.core.model.explanation",
 )
@@ -66,7 +69,7 @@ class BadMessageError(Exception):
 
 def packed(value: object) -> bytes:
     """A value as one message; raises what pickle raises."""
-    body = pickle.dumps(value, protocol=5)
+    body = pickled(value)
     return len(body).to_bytes(_HEAD, "big") + body
 
 

@@ -27,6 +27,10 @@ from ganeti_steward.core.hooks.channel import (
 #: Makes what answers the questions; loads plugins, and raises PluginError.
 Serve = Callable[[], Callable[..., object]]
 
+#: Starts a child: gets what it serves, and its descriptors for questions, answers and errors;
+#: returns its process id, raises OSError.
+Start = Callable[[Serve, int, int, int], int]
+
 #: Bytes of memory the child may use beyond what its parent uses.
 MEMORY_LIMIT: Final = 4 * 2**30
 
@@ -35,6 +39,15 @@ DISCONNECTED: Final = 97
 
 #: Characters of a traceback that are logged.
 _TRACEBACK: Final = 20_000
+
+
+def forked_child(serve: Serve, questions: int, answers: int, errors: int) -> int:
+    """Fork a child; only for a process that has no other threads."""
+    parent = os.getpid()
+    pid = os.fork()
+    if not pid:
+        run_child(serve, questions, answers, errors, parent)
+    return pid
 
 
 def run_child(serve: Serve, questions: int, answers: int, errors: int, parent: int) -> NoReturn:

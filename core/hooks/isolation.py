@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 from ganeti_steward.core.builtins import built_in
 from ganeti_steward.core.errors import BadSettings, PluginError
 from ganeti_steward.core.hooks.channel import BadMessageError, Done, Failed, Received, packed
-from ganeti_steward.core.hooks.child import DISCONNECTED, Serve, run_child
+from ganeti_steward.core.hooks.child import DISCONNECTED, Serve, Start, forked_child
 from ganeti_steward.core.hooks.watch import Watch
 from ganeti_steward.core.process_group import (
     Ladder,
@@ -57,9 +57,12 @@ class _InChildError(Exception):
 class Isolated:
     """A child that answers questions; started for the first one, and after it was killed."""
 
-    def __init__(self, serve: Serve, names: Sequence[str]) -> None:
-        """``serve`` runs in the child and gives the function that answers; ``names``: plugins."""
-        self._serve, self._names = serve, ", ".join(names)
+    def __init__(self, serve: Serve, names: Sequence[str], start: Start = forked_child) -> None:
+        """``serve`` runs in the child and gives the function that answers; ``names``: plugins.
+
+        ``start``: where this process has other threads, `program.program_child`.
+        """
+        self._serve, self._names, self._start = serve, ", ".join(names), start
         self._child: _Child | None = None
 
     def __enter__(self) -> Isolated:
@@ -75,10 +78,13 @@ class Isolated:
         if child:
             child.kill()
 
+    def _new_child(self) -> _Child:
+        return _Child(self._serve, Watch(self._names, built_in), self._start)
+
     def ask(self, *question: object) -> Any:
         """What the function answers in the child; raises PluginError."""
         try:
-            self._child = self._child or _Child(self._serve, Watch(self._names, built_in))
+            self._child = self._child or self._new_child()
             message = self._child.ask(packed(question))
         except BaseException:
             self._end()
@@ -114,18 +120,15 @@ def isolated(names: Sequence[str], work: Callable[[], _T]) -> _T:
 class _Child:
     """One child process, the leader of a session."""
 
-    def __init__(self, serve: Serve, watch: Watch) -> None:
+    def __init__(self, serve: Serve, watch: Watch, start: Start) -> None:
         reap_abandoned()
         self._watch, self._received = watch, Received()
         self._status: int | None = None
         questions, self._questions = os.pipe()
         self._answers, answers = os.pipe()
         self._printed = _Printed()
-        parent = os.getpid()
         try:
-            self._pid = os.fork()
-            if not self._pid:
-                run_child(serve, questions, answers, self._printed.write_end, parent)
+            self._pid = start(serve, questions, answers, self._printed.write_end)
         except OSError as err:
             self._close()
             raise PluginError(watch.suspect, f"cannot be run: {err.strerror}") from None

@@ -10,7 +10,7 @@ depends on the order in which a source happened to list them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ganeti_steward.core.model.sent import Sent
 
@@ -330,6 +330,9 @@ class Cluster:
         put("group_index", {group.uuid: i for i, group in enumerate(self.groups)})
         put("node_index", {node.name: i for i, node in enumerate(self.nodes)})
         put("instance_index", {inst.name: i for i, inst in enumerate(self.instances)})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Cluster, (self.groups, self.nodes, self.instances, self.tags, self.hypervisors)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a cluster snapshot cannot be changed ({name})")

@@ -7,18 +7,16 @@ A worker that cannot be killed holds none of the caller's files, locks and socke
 
 from __future__ import annotations
 
-import copyreg
-import io
 import logging
 import os
 import pickle
 import signal
 import sys
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import CheckResult, Unknown
+from ganeti_steward.core.pickled import pickled
 from ganeti_steward.core.process import Ended, run_program
 from ganeti_steward.core.process_group import Ladder, ending
 from ganeti_steward.diagnose.sources.result_lines import DONE, from_line
@@ -62,7 +60,7 @@ def run(
     (``name:object``).  ``output_limit``: bytes.  ``around``: extra seconds for a source that
     keeps the limit itself.
     """
-    job = Job(name, _pickled(source), logging.getLogger("ganeti_steward").level)
+    job = Job(name, pickled(source), logging.getLogger("ganeti_steward").level)
     try:
         ended = run_program(
             [sys.executable, "-P", "-c", _WORKER, *map(os.path.abspath, sys.path)],
@@ -80,25 +78,6 @@ def run(
     results = [from_line(name, line) for line in dict.fromkeys(lines) if line != DONE]
     fault = _fault(ended, done=DONE in lines)
     return [*results, Unknown(name, fault)] if fault else results
-
-
-class _Pickler(pickle.Pickler):
-    """Takes the read-only mappings of the configuration too."""
-
-    dispatch_table = copyreg.dispatch_table.copy()
-
-
-def _mapping(mapping: Any) -> tuple[Any, ...]:
-    return dict, (dict(mapping),)
-
-
-_Pickler.dispatch_table[MappingProxyType] = _mapping
-
-
-def _pickled(source: Source) -> bytes:
-    file = io.BytesIO()
-    _Pickler(file).dump(source)
-    return file.getvalue()
 
 
 def log_errors(name: str, ended: Ended) -> None:
