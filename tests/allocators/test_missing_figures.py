@@ -5,16 +5,17 @@ from __future__ import annotations
 import copy
 import json
 import math
+import subprocess
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 from unittest.mock import patch
 
 import orjson
 import pytest
-from ask import steward
+from ask import need_hail, steward
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from paths import CAPTURES
+from paths import CAPTURES, DATA
 from thorough import often
 
 from ganeti_steward.core.config.values import Config
@@ -50,6 +51,8 @@ OTHER: Final = (
     "disk_state",
     "tags",
 )
+#: Requests of a real Ganeti after node3.lab had lost its volume group (``lab-storage lose-vg``).
+LOST: Final = DATA / "lost-volume-group"
 PARAMS: Final = ("exclusive_storage", "spindle_count", "cpu_speed", "oob_program", "ovs")
 LOCAL: Final = ("drbd", "plain")
 
@@ -176,6 +179,39 @@ def test_each_subset(name: str, data: st.DataObject) -> None:
 def only(message: Json, *nodes: str) -> Json:
     """An allocation that may use these nodes only."""
     return message | {"request": message["request"] | {"restrict-to-nodes": list(nodes)}}
+
+
+@pytest.mark.parametrize(
+    ("name", "result"),
+    [
+        ("allocate-drbd", ["node6.lab", "node5.lab"]),
+        (
+            "node-evacuate-primary",
+            {"dl1.lab": ["node2.lab"], "drbd3.lab": ["node1.lab", "node3.lab"]},
+        ),
+        ("node-evacuate-secondary", {"drbd2.lab": ["node2.lab", "node1.lab"]}),
+    ],
+)
+def test_a_node_that_lost_its_volume_group(name: str, result: object) -> None:
+    message = json.loads((LOST / f"{name}.in.json").read_bytes())
+    null = {key for key, value in message["nodes"]["node3.lab"].items() if value is None}
+    assert null == set(DISK)
+    found: Any = checked(message).result  # type: ignore[union-attr]
+    if isinstance(result, dict):
+        moved, failed, _ = found
+        assert failed == []
+        found = {name: nodes for name, _, nodes in moved}
+    assert found == result
+
+
+def test_hail_refuses_everything_then() -> None:
+    """As the table of differences says."""
+    for file in LOST.glob("*.in.json"):
+        done = subprocess.run(
+            [need_hail(), str(file)], capture_output=True, text=True, check=False, timeout=60
+        )
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "node 'node3.lab': key 'total_disk': Unable to read Double" in done.stderr
 
 
 @pytest.mark.parametrize("figure", HYPERVISOR)
