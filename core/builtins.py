@@ -83,6 +83,18 @@ BUILT_INS: Final = (
         for name, target in {"live-repair": "live_repair", "evacuate": "evacuate:Evacuate"}.items()
     ),
     *(
+        BuiltIn(
+            name,
+            f"ganeti_steward.plugins.maintenance.edges.{target}",
+            section="maintd",
+            hooks=("steward_incident_changed",),
+        )
+        for name, target in {
+            "notify-command": "notify_command:NotifyCommand",
+            "webhook": "webhook:Webhook",
+        }.items()
+    ),
+    *(
         BuiltIn(f"{room}.commands", module, hooks=("steward_commands",))
         for room, module in {
             "core": "ganeti_steward.core.commands.own_commands",

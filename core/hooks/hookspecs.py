@@ -124,3 +124,16 @@ def steward_plan(incident: Incident, world: World, context: Context) -> Iterable
         of one list may not share a node other than the incident's, nor an instance.  A failure of
         the plugin is logged and the incident waits
     """
+
+
+@hookspec
+def steward_incident_changed(
+    before: Incident | None, after: Incident | None, event: str, reason: str
+) -> None:
+    """Be notified of a change of an incident; called after its record was written.
+
+    :param before: the incident before; None when it is new
+    :param after: the incident now; None when it is forgotten
+    :param event: what happened, in a few words
+    :param reason: why, one sentence
+    """

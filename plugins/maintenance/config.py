@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core.config.kinds import (
@@ -22,6 +23,12 @@ OFFLINE: Final = "offline"
 DRAINED: Final = "drained"
 
 _WINDOW: Final = word(is_window, "window", hint='days and times, like "Mon-Fri 22:00-06:00"')
+
+_WEB_ADDRESS: Final = word(
+    lambda text: re.fullmatch(r"https?://[^\s/?#]+\S*", text) is not None,
+    "web address",
+    hint='like "https://example.org/hook"',
+)
 
 
 class Maintd(NamedTuple):
@@ -100,7 +107,7 @@ class Maintd(NamedTuple):
     ] = ""
     webhook: Annotated[
         str,
-        TEXT,
+        _WEB_ADDRESS,
         "An http or https address to which each change of an incident is posted as JSON; empty for "
         "none.",
     ] = ""

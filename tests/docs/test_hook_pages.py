@@ -6,6 +6,7 @@ import importlib
 import json
 import re
 import sys
+import syslog
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -391,3 +392,24 @@ def test_steward_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert steps(worlds.incident("n1", "evacuate-failover"), now)[1] == "move"
     finally:
         del sys.modules["drain_only"]
+
+
+def test_steward_incident_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a failed incident is one line in the system's log."""
+    hook, lines = "steward_incident_changed", list[tuple[int, str]]()
+    (settings,), (source,) = (fences(hook, kind) for kind in ("toml", "python"))
+    (tmp_path / "failed_incidents.py").write_text(source)
+    (tmp_path / "steward.toml").write_text(settings)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(syslog, "syslog", lambda *line: lines.append(line))
+    plugins = Plugins(load_config(str(tmp_path / "steward.toml")))
+    assert plugins.hooks("failed_incidents") == [hook]
+    implementation = plugins.implementation("failed_incidents", hook)
+    failed = worlds.incident("n1")._replace(status="failed")
+    try:
+        for before, after in ((None, worlds.incident("n1")), (failed, None), (None, failed)):
+            change = {"before": before, "after": after, "event": "e", "reason": "no disk"}
+            call(implementation, 10, **change)
+    finally:
+        del sys.modules["failed_incidents"]
+    assert lines == [(syslog.LOG_ERR, f"repair of {failed.node_name} failed: no disk")]

@@ -128,10 +128,20 @@ def _of_change(change: Change, now: int) -> Entry:
         node=incident.node if incident else "",
         node_name=incident.node_name if incident else "",
         event=change.event,
-        before=state_of(change.before) if change.before else NEW,
-        after=state_of(change.after) if change.after else FORGOTTEN,
+        before=state_before(change.before),
+        after=state_after(change.after),
         reason=change.reason,
     )
+
+
+def state_before(incident: Incident | None) -> str:
+    """The state before a change."""
+    return state_of(incident) if incident else NEW
+
+
+def state_after(incident: Incident | None) -> str:
+    """The state after a change."""
+    return state_of(incident) if incident else FORGOTTEN
 
 
 def _entry(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import Observation, Reported, diagnose_object
 from ganeti_steward.plugins.maintenance.config import OBSERVE
+from ganeti_steward.plugins.maintenance.edges.history import state_after, state_before
 from ganeti_steward.plugins.maintenance.edges.poll import NOTHING, Poll
 
 
@@ -75,6 +77,23 @@ def incident_json(incident: Incident, held: Iterable[Held] = ()) -> dict[str, An
         "unmovable": [{"instance": name, "reason": why} for name, why in incident.unmovable],
         "held": [held_json(one) for one in held],
     }
+
+
+def change_json(before: Incident | None, after: Incident | None, event: str, reason: str) -> bytes:
+    """A change of an incident, for programs that are notified of it."""
+    incident = after or before
+    content = {
+        "incident": incident.uuid if incident else "",
+        "node": incident.node if incident else "",
+        "node-name": incident.node_name if incident else "",
+        "from": state_before(before),
+        "to": state_after(after),
+        "event": event,
+        "reason": reason,
+        "before": incident_json(before) if before else None,
+        "after": incident_json(after) if after else None,
+    }
+    return json.dumps(content).encode()
 
 
 def _submission_json(one: Submission) -> dict[str, Any]:

@@ -1,0 +1,312 @@
+"""Notifications: all plugins, none in the way of another one, none in the way of the daemon."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from programs import ended_at_last, is_running, notes, program, wait_until
+from statuses import DONE, INCIDENT
+
+from ganeti_steward.core.config.load import load_config
+from ganeti_steward.core.errors import BadConfig
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.edges.background import Background
+from ganeti_steward.plugins.maintenance.edges.notify import Notifier
+from ganeti_steward.plugins.maintenance.edges.notify_command import NotifyCommand
+from ganeti_steward.plugins.maintenance.edges.status import incident_json
+from ganeti_steward.plugins.maintenance.edges.webhook import PAUSES, Webhook
+from ganeti_steward.plugins.maintenance.engine.decision import Change
+
+if TYPE_CHECKING:
+    from sites import Site
+
+CHANGE: Final = Change(None, INCIDENT, "new report", "the node reports evacuate")
+CONTENT: Final = {
+    "incident": INCIDENT.uuid,
+    "node": "uuid-1",
+    "node-name": "node1.lab",
+    "from": "new",
+    "to": "pending",
+    "event": "new report",
+    "reason": "the node reports evacuate",
+    "before": None,
+    "after": incident_json(INCIDENT),
+}
+
+
+def notifier(site: Site, *load: str, more: str = "", limit: float = 10) -> Notifier:
+    site.configure(*load, more=more, limit=limit)
+    return Notifier(load_config(str(site.config_file)))
+
+
+def finish(one: Notifier) -> None:
+    """Wait until all is delivered."""
+    begun = time.monotonic()
+    one.finish(60)
+    assert time.monotonic() - begun < 50
+
+
+NOTING: Final = """
+    @hookimpl
+    def steward_incident_changed(before, after, event, reason):
+        with open({file!r}, "a") as file:
+            print(before and before.uuid, after and after.status, event, reason, file=file)
+"""
+
+
+def test_plugins_are_called_in_order(site: Site, tmp_path: Path) -> None:
+    file = str(tmp_path / "notes")
+    site.plugin("noting", NOTING.format(file=file))
+    one = notifier(site, "noting")
+    one.notify([CHANGE, Change(INCIDENT, None, "left", "it is gone")])
+    one.notify([Change(INCIDENT, DONE, "failed", "no disk")])
+    finish(one)
+    assert Path(file).read_text().splitlines() == [
+        "None pending new report the node reports evacuate",
+        f"{INCIDENT.uuid} None left it is gone",
+        f"{INCIDENT.uuid} failed failed no disk",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ("raise ValueError('oops')", "ValueError: oops"),
+        ("os._exit(3)", "exit status 3"),
+        ("time.sleep(60)", "took longer than its 1 s"),
+        ("while True: pass", "took longer than its 1 s"),
+    ],
+)
+def test_a_failing_plugin_delays_no_other(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture, body: str, fault: str
+) -> None:
+    file = str(tmp_path / "notes")
+    site.plugin(
+        "broken",
+        f"@hookimpl\ndef steward_incident_changed(before, after, event, reason):\n    {body}",
+    )
+    site.plugin("noting", NOTING.format(file=file))
+    one = notifier(site, "broken", "noting", limit=1)
+    begun = time.monotonic()
+    one.notify([CHANGE, CHANGE])
+    assert time.monotonic() - begun < 0.5
+    finish(one)
+    assert len(Path(file).read_text().splitlines()) == 2
+    failures = [text for text in caplog.messages if text.startswith("plugin broken: ")]
+    assert len(failures) == 2
+    assert fault in failures[0]
+
+
+def test_plugins_without_the_hook_are_left_alone(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.plugin("other", "@hookimpl\ndef steward_weigh(instance): pass")
+    one = notifier(site, "other")
+    one.notify([CHANGE, CHANGE])
+    finish(one)
+    assert caplog.messages == []
+
+
+def test_a_plugin_that_cannot_be_loaded(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """The daemon starts without it."""
+    one = notifier(site, "nosuch_plugin")
+    one.notify([CHANGE])
+    finish(one)
+    assert ["plugin nosuch_plugin: is neither a module" in text for text in caplog.messages] == [
+        True
+    ]
+
+
+def test_the_queue_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    may_go, done = threading.Event(), list[int]()
+
+    def work(item: int) -> None:
+        assert may_go.wait(60)
+        done.append(item)
+
+    one = Background("work", work, 5)
+    one.put(0)
+    wait_until(lambda: not one._waiting, "the start of the first one")
+    begun = time.monotonic()
+    for item in range(1, 100):
+        one.put(item)
+    assert time.monotonic() - begun < 0.5
+    assert not one.finish(0.05)
+    may_go.set()
+    assert one.finish(60)
+    assert done == [0, 1, 2, 3, 4, 5]
+    assert caplog.messages == ["work: 5 wait already, one is dropped"]
+    assert "work" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_work_that_fails(caplog: pytest.LogCaptureFixture) -> None:
+    done: list[int] = []
+
+    def work(item: int) -> None:
+        done.append(1 // item)
+
+    one = Background("work", work)
+    one.put(0)
+    one.put(1)
+    assert one.finish(60)
+    assert (done, caplog.messages) == ([1], ["work failed"])
+
+
+def change(plugin: NotifyCommand | Webhook, settings: Maintd) -> None:
+    plugin.configure(settings)
+    plugin.steward_incident_changed(*CHANGE)
+
+
+def test_the_command_is_built_in(site: Site, tmp_path: Path) -> None:
+    path = program(tmp_path, "notified", 'cat > NOTES; echo " $#" >> NOTES')
+    one = notifier(site, more=f'[maintd]\nnotify-command = "{path}"')
+    one.notify([CHANGE])
+    finish(one)
+    content, _, arguments = notes(path).rpartition(" ")
+    assert json.loads(content) == CONTENT
+    assert arguments == "0\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "fault"),
+    [
+        ("echo no\\ mail >&2; exit 3", "ended with exit status 3: no mail"),
+        ("kill -9 $$", "was ended by SIGKILL"),
+        ("sleep 60 & echo $! >> NOTES; echo $$ >> NOTES; wait", "was killed after 0.5 s"),
+    ],
+)
+def test_a_command_that_fails(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, source: str, fault: str
+) -> None:
+    path = program(tmp_path, "notified", source)
+    with ended_at_last(path):
+        change(NotifyCommand(0.5), Maintd(notify_command=path))
+        for pid in map(int, notes(path).split()):
+            wait_until(lambda pid=pid: not is_running(pid), "the end of its process")
+    assert caplog.messages == [f"the notify command {path} {fault}"]
+
+
+def test_no_such_command(caplog: pytest.LogCaptureFixture) -> None:
+    change(NotifyCommand(), Maintd(notify_command="/no/such"))
+    assert caplog.messages == [
+        "the notify command /no/such cannot be run: No such file or directory"
+    ]
+
+
+class Receiver:
+    """A web server that answers with some statuses, then with 200; 0: it hangs up."""
+
+    def __init__(self, statuses: list[int]) -> None:
+        self.statuses, self.received = statuses, list[tuple[str, str, Any]]()
+        self.port = 0
+
+    def status(self) -> int:
+        return self.statuses.pop(0) if self.statuses else 200
+
+
+@contextmanager
+def receiving(*statuses: int) -> Iterator[Receiver]:
+    receiver = Receiver(list(statuses))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            receiver.received.append((self.path, self.headers["Content-Type"], json.loads(body)))
+            status = receiver.status()
+            if status:
+                self.send_response(status)
+                self.send_header("Location", "/elsewhere")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    receiver.port = server.server_port
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_the_webhook_is_built_in(site: Site) -> None:
+    with receiving() as receiver:
+        address = f"http://127.0.0.1:{receiver.port}/hook?token=x"
+        one = notifier(site, more=f'[maintd]\nwebhook = "{address}"')
+        one.notify([CHANGE])
+        finish(one)
+    assert receiver.received == [("/hook?token=x", "application/json", CONTENT)]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "attempts", "fault"),
+    [
+        ([], 1, ""),
+        ([204], 1, ""),
+        ([500, 503], 3, ""),
+        ([0, 429, 408, 599], 5, ""),
+        ([500] * 5, 5, "HTTP 500"),
+        ([0] * 5, 5, "ConnectionError"),
+        ([404], 1, "HTTP 404"),
+        ([302], 1, "HTTP 302"),
+        ([500, 401], 2, "HTTP 401"),
+    ],
+)
+def test_attempts(
+    caplog: pytest.LogCaptureFixture, statuses: list[int], attempts: int, fault: str
+) -> None:
+    slept: list[float] = []
+    with receiving(*statuses) as receiver:
+        address = f"http://127.0.0.1:{receiver.port}/hook?token=secret"
+        change(Webhook(slept.append), Maintd(webhook=address))
+    assert len(receiver.received) == attempts
+    assert slept == list(PAUSES[: attempts - 1])
+    expected = f"the webhook at 127.0.0.1 was not notified: {fault}"
+    found = [text for text in caplog.messages if "webhook" in text]
+    assert found == ([expected] if fault else [])
+    assert "secret" not in "".join(found)
+
+
+def test_no_receiver(caplog: pytest.LogCaptureFixture) -> None:
+    slept: list[float] = []
+    with receiving() as receiver:
+        pass
+    change(Webhook(slept.append), Maintd(webhook=f"http://127.0.0.1:{receiver.port}/"))
+    assert caplog.messages == ["the webhook at 127.0.0.1 was not notified: ConnectionError"]
+    assert slept == list(PAUSES)
+
+
+@pytest.mark.parametrize("address", ["example.org", "ftp://example.org/", "https://", "http:///x"])
+def test_an_address_that_is_none(site: Site, address: str) -> None:
+    with pytest.raises(BadConfig, match=r"maintd.webhook: .* is no web address"):
+        notifier(site, more=f'[maintd]\nwebhook = "{address}"')
+
+
+def test_nothing_configured() -> None:
+    """Neither a program nor an address: nothing happens."""
+    change(NotifyCommand(), Maintd())
+    change(Webhook(), Maintd())
+
+
+def test_an_incident_that_is_forgotten() -> None:
+    with receiving() as receiver:
+        plugin = Webhook()
+        plugin.configure(Maintd(webhook=f"http://127.0.0.1:{receiver.port}/"))
+        plugin.steward_incident_changed(DONE, None, "tag removed", "acknowledged")
+    ((_, _, content),) = receiver.received
+    states = [content[key] for key in ("incident", "from", "to", "after")]
+    assert states == [DONE.uuid, "failed", "forgotten", None]
+    assert content["before"] == incident_json(DONE)
