@@ -33,8 +33,9 @@ def read_world(
 
     A node that does not answer has no figures and counts as silent; nothing else is lost.  Where
     Ganeti does not report the free space of the instances' storage in its usual answer, a job is
-    submitted that queries it; ``storage`` false: it is not, and that space counts as none.  Raises
-    StewardError when luxid does not answer.
+    submitted that queries it; if it fails or waits too long, the nodes have no disk figures.
+    ``storage`` false: no job is submitted, and that space counts as none.  Raises StewardError
+    when luxid does not answer.
     """
     rows = _Rows(client, sleep)
     template = None if storage else rows.info()["enabled_disk_templates"][0]
