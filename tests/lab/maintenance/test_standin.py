@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 import clusters
 import pytest
@@ -65,8 +66,9 @@ def opened(*submissions: str) -> Incident:
     )
 
 
-def run(luxi: Luxi, submission: str, *jobs: Job) -> list[tuple[str, str]]:
+def run(luxi: Luxi, *jobs: Job) -> list[tuple[str, str]]:
     """Hand over jobs in the daemon's way; how each ended."""
+    submission = str(uuid4())
     task = Task("move", frozenset(), frozenset(), "why", jobs)
     incident = opened(submission)
     store = Store(luxi)
@@ -78,11 +80,9 @@ def run(luxi: Luxi, submission: str, *jobs: Job) -> list[tuple[str, str]]:
     states = job_states(done.incidents.values(), luxi)
     found = look_up([opened(submission).open[0]], luxi, SETTLE_TIME)
     assert found == {submission: numbers}
-    shift = numbers[0]
     return [
         (states[one].status, states[one].error.replace(f"job {one - 1} ", "job before "))
         for one in numbers
-        if one >= shift
     ]
 
 
@@ -96,29 +96,27 @@ def everything(luxi: Luxi) -> list[Any]:
     store = Store(luxi)
     luxi.call("ReplaceFilter", None, 0, [], ["RATE_LIMIT", 300], [])
     results: list[Any] = [
-        run(luxi, "delays", [DELAY], [after(DELAY, [-1])], [DELAY, after(DELAY, [-2])]),
+        run(luxi, [DELAY], [after(DELAY, [-1])], [DELAY, after(DELAY, [-2])]),
         run(
             luxi,
-            "tags",
             [set_tags("node", plain, ["maintd:x", "y"])],
             [set_tags("cluster", "", ["c"])],
         ),
-        run(luxi, "again", [remove_tags("node", plain, ["y"]), remove_tags("node", plain, ["y"])]),
+        run(luxi, [remove_tags("node", plain, ["y"]), remove_tags("node", plain, ["y"])]),
         run(
             luxi,
-            "clean",
             [remove_tags("node", plain, ["maintd:x"])],
             [remove_tags("cluster", "", ["c"])],
         ),
-        run(luxi, "faults", [migrate("nosuch")], [after(DELAY, [-1])], [migrate("nosuch"), DELAY]),
-        run(luxi, "master", role(master, drained=True, auto_promote=True)),
-        run(luxi, "candidate", role(candidate, drained=True)),
-        run(luxi, "unknown", role("nosuch", drained=True)),
-        run(luxi, "drain", role(plain, drained=True, auto_promote=True)),
+        run(luxi, [migrate("nosuch")], [after(DELAY, [-1])], [migrate("nosuch"), DELAY]),
+        run(luxi, role(master, drained=True, auto_promote=True)),
+        run(luxi, role(candidate, drained=True)),
+        run(luxi, role("nosuch", drained=True)),
+        run(luxi, role(plain, drained=True, auto_promote=True)),
         roles(luxi, plain),
-        run(luxi, "final", role(plain, offline=True, auto_promote=True)),
+        run(luxi, role(plain, offline=True, auto_promote=True)),
         roles(luxi, plain),
-        run(luxi, "back", role(plain, offline=False)),
+        run(luxi, role(plain, offline=False)),
         roles(luxi, plain),
     ]
     assert store.read_all().incidents.keys() == {UUID}
@@ -178,12 +176,12 @@ def shape(value: Any) -> Any:
 
 
 def fits(made: Any, real: Any) -> bool:
-    """Whether a shape could be one of the real shapes: the real one may hold more."""
+    """Whether a shape could be a real one: that may hold more, and values may be missing."""
     if isinstance(made, dict) and isinstance(real, dict):
         return all(key in real and fits(made[key], real[key]) for key in made)
     if isinstance(made, list) and isinstance(real, list):
         return not real or all(any(fits(one, other) for other in real) for one in made)
-    return bool(made == real)
+    return bool(made == real) or made == "NoneType"
 
 
 def test_the_same_answers(lab: Lab, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ class Jobs:
             [one if one > 0 else number + one, states]
             for one, states in operation.get("depends") or ()
         ]
-        usual = {"debug_level": 0, "priority": 0, "comment": None}
+        usual = {"priority": 0, "comment": None}
         return {
             **usual,
             **operation,
@@ -91,7 +91,10 @@ class Jobs:
     def _may_start(self, job: Row) -> bool:
         depends = [one for op in job["ops"] for one in op["depends"] or ()]
         for number, states in depends:
-            status = self.jobs[number]["status"] if number in self.jobs else SUCCESS
+            if number not in self.jobs:
+                self._set(job, ERROR, [["OpExecError", [f"Job {number} not found"]]])
+                return False
+            status = self.jobs[number]["status"]
             if status not in FINAL:
                 return False
             if states and status not in states:
@@ -107,6 +110,8 @@ class Jobs:
     def _end(self, job: Row) -> None:
         results: list[Any] = []
         for op in job["ops"]:
+            # Added by the process that runs the job.
+            op["debug_level"] = 0
             try:
                 self._injected(op)
                 results.append(_EFFECTS[op["OP_ID"]](self.ganeti, op))
