@@ -68,7 +68,7 @@ def node(
     disk: int = 102400,
     cpus: int = 8,
     tags: Iterable[str] = (),
-    **roles: bool,
+    **roles: Any,
 ) -> NodeMade:
     """A node of 16 GiB and 100 GiB; ``roles``: fields of NodeFacts.  ``memory``, ``disk``: MiB."""
     facts = NodeFacts(uuid_of(name), name, uuid_of(group), tags=frozenset(tags), **roles)

@@ -223,6 +223,26 @@ def test_several_at_once_share_the_ill_node_only() -> None:
     assert len(moving(ILL, now, moves_at_once=1).jobs) == 1
 
 
+def test_no_move_takes_the_place_another_instance_needs() -> None:
+    """Only ``c`` goes to n3: ``a`` and ``b`` have room together on n2, one after the other."""
+    made = [*nodes(1), node("n2", memory=2200), node("n3", memory=8192)]
+    now = world(
+        made,
+        [
+            instance("a", "n1", memory=500),
+            instance("b", "n1", memory=500),
+            instance("c", "n1", memory=4000),
+            *(instance(f"x{number}", "n3", memory=1024) for number in range(4)),
+        ],
+    )
+    first = moving(ILL, now)
+    assert first.instances in ({"a", "c"}, {"b", "c"})
+    then = after(now, first.jobs)
+    assert then.instances["c"].primary == "n3"
+    end = after(then, moving(ILL, then).jobs)
+    assert [end.instances[name].primary for name in "abc"] == ["n2", "n2", "n3"]
+
+
 def test_what_other_tasks_use_is_waited_for() -> None:
     now = world(
         nodes(3),

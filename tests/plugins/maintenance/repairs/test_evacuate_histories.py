@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from hypothesis import given, settings
@@ -118,3 +119,21 @@ def test_every_evacuation_ends(start: World, action: str, most: int) -> None:
         assert isinstance(found, Done)
         assert not on_it
         assert now.cluster.nodes[0].offline
+
+
+def test_a_thousand_nodes() -> None:
+    """The figures of the cluster are computed once for each plan, not once for each instance."""
+    names = [f"n{i}" for i in range(1, 1001)]
+    on_them = [
+        instance(f"i{k}", names[k % 1000], names[(k * 7 + 1 + k // 1000) % 1000])
+        for k in range(10_000)
+    ]
+    now = world(
+        [node(name, memory=2**15, disk=2**20, drained=name == "n1") for name in names], on_them
+    )
+    started = time.process_time()
+    (found,) = Evacuate().steward_plan(incident("n1"), now, Context()) or ()
+    assert time.process_time() - started < 2
+    assert isinstance(found, Task)
+    assert len(found.jobs) == 4
+    check_move(found, now, 4)
