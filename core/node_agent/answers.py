@@ -70,10 +70,13 @@ def check_report(
 
     ``names``: what the node may call itself; ``now``: ns since the epoch; ``max_age``: seconds.
     """
+    data, taken = report.get("data"), report.get("timestamp")
+    if data is None and "node" not in report:
+        # An agent that has never had a report does not know what its node is called.
+        return
     if report.get("node") not in names:
         found = describe(report.get("node"))
         raise RejectedAnswer(NODE, f"the report is about another node: {found}")
-    data, taken = report.get("data"), report.get("timestamp")
     if data is None:
         return
     if not isinstance(data, dict) or not isinstance(data.get("status"), str):

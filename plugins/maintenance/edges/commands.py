@@ -20,6 +20,9 @@ from ganeti_steward.plugins.maintenance.engine.decision import CommandResult
 #: Characters of a command's output that are kept.
 _OUTPUT: Final = 1000
 
+#: Results that are kept.
+_KEPT: Final = 1000
+
 _log = logging.getLogger(__name__)
 
 #: Has a command run on a node, with the diagnose object that requests it; raises StewardError.
@@ -44,7 +47,7 @@ def agent_repairs(settings: Maintd, key: KeyFile) -> Repair:
 
 
 class RepairRunner:
-    """Commands that are running, and results until they are consumed."""
+    """Commands that are running, and the results of those that have ended."""
 
     def __init__(self, repair: Repair, wake: Callable[[], None]) -> None:
         """``wake`` is called when a result is there."""
@@ -84,12 +87,6 @@ class RepairRunner:
                 if one.command and one.id not in self._running
             }
 
-    def forget(self, submissions: Iterable[str]) -> None:
-        """Drop results that were consumed; their commands are not run again."""
-        with self._lock:
-            for submission in submissions:
-                self._results.pop(submission, None)
-
     def _run(
         self, submission: str, target: Target, command: str, diagnose: Mapping[str, Any]
     ) -> None:
@@ -106,6 +103,8 @@ class RepairRunner:
         with self._lock:
             self._running.discard(submission)
             self._results[submission] = result
+            if len(self._results) > _KEPT:
+                del self._results[next(iter(self._results))]
         self._wake()
 
 

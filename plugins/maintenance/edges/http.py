@@ -20,6 +20,9 @@ LIMITS: Final = Limits(threads=2, body=1024)
 
 _SECOND: Final = 10**9
 
+#: An empty list would mean that nothing is wrong with any node.
+_NOT_READ: Final = json_answer({"error": "the incidents have not been read yet"}, 503)
+
 
 class Application:
     """The WSGI application; called by several threads."""
@@ -37,7 +40,7 @@ class Application:
         self._paths: Final[dict[str, Callable[[Status], Answer]]] = {
             "/": lambda _: json_answer([1]),
             "/1/status": _incidents,
-            "/1/jobs": lambda status: json_answer(list(status.open_jobs)),
+            "/1/jobs": _jobs,
             "/1/daemon": lambda status: json_answer(daemon_json(status)),
             "/healthz": self._health,
             "/metrics": lambda status: Answer(metrics.rendered(status), kind=metrics.CONTENT_TYPE),
@@ -74,7 +77,13 @@ class Application:
 
 
 def _incidents(status: Status) -> Answer:
+    if status.incidents is None:
+        return _NOT_READ
     return json_answer([incident_json(one, status.held_for(one.uuid)) for one in status.incidents])
+
+
+def _jobs(status: Status) -> Answer:
+    return _NOT_READ if status.incidents is None else json_answer(list(status.open_jobs))
 
 
 class StatusServer:

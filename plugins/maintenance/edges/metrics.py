@@ -36,7 +36,7 @@ def names() -> list[str]:
     """The names of all metrics as they are rendered, sorted."""
     return sorted(
         f"{one.name}_total" if one.type == "counter" else one.name
-        for one in _Metrics(Status(0)).collect()
+        for one in _Metrics(Status(0, incidents=())).collect()
     )
 
 
@@ -51,8 +51,9 @@ class _Metrics(Collector):
 
 
 def _of_the_cluster(status: Status) -> Iterator[Metric]:
-    by_status = Counter(one.status for one in status.incidents)
-    yield _gauge("incidents", "Incidents by status.", "status", by_status, STATUSES)
+    if status.incidents is not None:
+        by_status = Counter(one.status for one in status.incidents)
+        yield _gauge("incidents", "Incidents by status.", "status", by_status, STATUSES)
     observed = Counter(
         observation_word(status.poll.observations.get(uuid)) for uuid in status.nodes
     )

@@ -24,8 +24,8 @@ class Status(NamedTuple):
     """``observe`` or ``act``"""
     pause: str | None = None
     """why nothing is started; None when the daemon is not paused"""
-    incidents: tuple[Incident, ...] = ()
-    """all that are recorded"""
+    incidents: tuple[Incident, ...] | None = None
+    """all that are recorded; None as long as they have not been read"""
     held: tuple[Held, ...] = ()
     """what the last round did not do, and why"""
     nodes: Mapping[str, str] = MappingProxyType({})
@@ -46,7 +46,8 @@ class Status(NamedTuple):
     @property
     def open_jobs(self) -> tuple[int, ...]:
         """Numbers of the jobs that are waited for, sorted."""
-        found = (number for one in self.incidents for task in one.open for number in task.jobs)
+        incidents = self.incidents or ()
+        found = (number for one in incidents for task in one.open for number in task.jobs)
         return tuple(sorted(set(found)))
 
     def held_for(self, subject: str) -> list[Held]:

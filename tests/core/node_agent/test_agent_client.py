@@ -114,6 +114,10 @@ def test_a_node_that_knows_nothing(key: KeyFile) -> None:
     """However old that is: it says nothing about the node."""
     with liar(key, signs(report(data=None, timestamp=0))) as one:
         assert one.report(900)["data"] is None
+    never = report(data=None, timestamp=0)
+    del never["node"]
+    with liar(key, signs(never)) as one:
+        assert one.report(900)["data"] is None
 
 
 @pytest.mark.parametrize(
@@ -124,6 +128,8 @@ def test_a_node_that_knows_nothing(key: KeyFile) -> None:
         (signs(report(purpose="repaired")), PURPOSE, "another purpose: the text 'repaired'"),
         (signs({}), PURPOSE, "another purpose: null"),
         (signs([report()]), FORM, "an object is expected, found a list"),
+        (signs(report(node="node2.lab", data=None)), NODE, "about another node"),
+        (signs(report(node=None)), NODE, "about another node: null"),
         (signs(report(node="node2.lab")), NODE, "about another node: the text 'node2.lab'"),
         (signs(report(timestamp=NOW - 901 * 10**9)), OLD, "901 s old, more than 900 s"),
         (signs(report(timestamp=NOW + 151 * 10**9)), FUTURE, "by 151 s, more than 150 s"),

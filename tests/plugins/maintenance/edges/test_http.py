@@ -139,6 +139,16 @@ def test_what_is_published_is_shown_at_once() -> None:
         assert ask(server, "/1/jobs") == (200, [6, 7])
 
 
+@pytest.mark.parametrize("path", ["/1/status", "/1/jobs"])
+def test_incidents_that_were_not_read_yet(path: str) -> None:
+    """Nothing is known, which is not the same as nothing is wrong."""
+    with serving(Status(NOW)) as server:
+        found = ask(server, path)
+        assert found == (503, {"error": "the incidents have not been read yet"})
+        server.publish(Status(NOW, incidents=()))
+        assert ask(server, path) == (200, [])
+
+
 @pytest.mark.parametrize(
     ("status", "seconds", "reason"),
     [

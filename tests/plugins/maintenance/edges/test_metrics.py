@@ -60,7 +60,9 @@ def test_all_figures() -> None:
 def test_at_the_start() -> None:
     found = values(Status(NOW))
     assert {name: value for name, value in found.items() if value} == {}
-    assert found["incidents noted"] == found["nodes ill"] == found["round_failed"] == 0
+    assert found["nodes ill"] == found["round_failed"] == 0
+    assert "incidents noted" not in found
+    assert values(Status(NOW, incidents=()))["incidents noted"] == 0
 
 
 def test_a_failed_round() -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import agents
 import psutil
 import pytest
 from fake_agents import Behaviour, diagnose_report, fake_agents, reports, sends
@@ -17,6 +18,7 @@ from repair_requests import KEY
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
+from ganeti_steward.core.ganeti.this_node import this_node
 from ganeti_steward.core.maintenance.world import Observation, Refused, Reported, Silent
 from ganeti_steward.core.node_agent.answers import RejectedAnswer
 from ganeti_steward.plugins.maintenance.config import Maintd
@@ -289,3 +291,28 @@ def test_results_are_published_before_the_last_one(tmp_path: Path) -> None:
         with running(poller):
             wait_until(lambda: "uuid-2" in poller.latest.observations, "the report of the other")
             assert poller.latest.polls == 0
+
+
+def test_the_real_agent(tmp_path: Path) -> None:
+    """Silent without a report, then as it reports, then silent when it has ended."""
+    node = this_node()
+    with agents.running(tmp_path) as agent:
+        key = KeyFile(str(agent.key_file))
+        settings = Maintd(agent_port=agent.port)
+        target = Target("u1", node.name, agent.address)
+        poller = Poller(agent_reports(settings, key), 3600, lambda: None, targets=[target])
+        poller.poll()
+        (silent,) = poller.latest.observations.values()
+        assert isinstance(silent, Silent)
+        assert "no report was made yet" in silent.why
+        report = agent.write_report(
+            node=node.name, data={"status": "evacuate", "details": {"b": [1.5, "ä"], "a": None}}
+        )
+        poller.poll()
+        (found,) = poller.latest.observations.values()
+        original = b'{"details":{"a":null,"b":[1.5,"\\u00e4"]},"status":"evacuate"}'
+        assert found == Reported(original, "evacuate", "", report["timestamp"])
+    poller.poll()
+    (gone,) = poller.latest.observations.values()
+    assert isinstance(gone, Silent)
+    assert "Connection refused" in gone.why
