@@ -90,6 +90,11 @@ def _of_the_daemon(status: Status) -> Iterator[Metric]:
         "When the last round ended; 0 before the first one.",
         status.round_ended / _SECOND,
     )
+    yield _value(
+        "poll_ended_timestamp_seconds",
+        "When the last poll ended; 0 before the first one.",
+        status.poll.ended / _SECOND,
+    )
     yield _value("round_failed", "1 when the last round failed.", bool(status.round_fault))
 
 

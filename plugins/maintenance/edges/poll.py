@@ -76,7 +76,11 @@ NOTHING: Final = Poll()
 
 
 def agent_reports(settings: Maintd, key: KeyFile, clock: Callable[[], int] = time.time_ns) -> Fetch:
-    """Gives reports of the real agents; ``clock``: ns since the epoch."""
+    """Gives reports of the real agents; ``clock``: ns since the epoch.
+
+    ``key`` should give up on a disk that does not answer (`DiskTimeout`): a poll whose calls never
+    end is not followed by another one.
+    """
 
     def fetch(target: Target) -> Mapping[str, Any]:
         client = AgentClient(

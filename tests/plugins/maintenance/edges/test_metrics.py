@@ -53,6 +53,7 @@ def test_all_figures() -> None:
         "round_seconds": 0.5,
         "poll_seconds": 2.5,
         "round_ended_timestamp_seconds": NOW / 10**9 - 30,
+        "poll_ended_timestamp_seconds": NOW / 10**9 - 1,
         "round_failed": 0,
     }
 
