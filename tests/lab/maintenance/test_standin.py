@@ -10,7 +10,8 @@ from uuid import uuid4
 
 import clusters
 import pytest
-from standin import StandIn, serving
+from standin import StandIn
+from standin_server import serving
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
@@ -108,6 +109,7 @@ def everything(luxi: Luxi) -> list[Any]:
             [remove_tags("node", plain, ["maintd:x"])],
             [remove_tags("cluster", "", ["c"])],
         ),
+        run(luxi, [after(DELAY, [999999])]),
         run(luxi, [migrate("nosuch")], [after(DELAY, [-1])], [migrate("nosuch"), DELAY]),
         run(luxi, role(master, drained=True, auto_promote=True)),
         run(luxi, role(candidate, drained=True)),

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import clusters
 import pytest
-from standin import StandIn, serving
+from standin import StandIn
+from standin_server import serving
 
 from ganeti_steward.core.ganeti.luxi import Luxi
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import clusters
-from standin import process
+from standin_server import process
 from thorough import often
 
 from ganeti_steward.core.ganeti.job_search import jobs_with_reason

@@ -10,7 +10,8 @@ import clusters
 import pytest
 from daemons import luxid
 from live import Ganeti
-from standin import StandIn, serving
+from standin import StandIn
+from standin_server import serving
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
