@@ -6,6 +6,7 @@ status    meaning
 0         done; an allocator's "no" is also 0 (its answer says ``success: false``)
 1         the input, the configuration or the environment is unusable
 2         the command line is unusable
+11        this node is not the master, as Ganeti's own daemons have it
 ========  ==========================================================================
 """
 
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 EXIT_OK = 0
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
+EXIT_NOT_MASTER = 11
 
 #: What the name of a chain's member begins with that is a program, not a plugin.
 COMMAND_PREFIX = "command:"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_NOT_MASTER, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.confd.choice import Mastership, newest, vote
 from ganeti_steward.core.ganeti.confd.client import PORT, TIME_LIMIT, Confd
 from ganeti_steward.core.ganeti.confd.messages import (
@@ -20,9 +20,6 @@ from ganeti_steward.core.ganeti.confd.messages import (
 )
 from ganeti_steward.core.ganeti.hmac_key import PATH, KeyFile
 from ganeti_steward.core.ganeti.this_node import DATA, candidate_addresses, this_node
-
-#: Exit status of ``vote`` on a node that is not the master, as Ganeti's daemons have it.
-EXIT_NOT_MASTER: Final = 11
 
 
 class _Kind(NamedTuple):

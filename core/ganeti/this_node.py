@@ -60,6 +60,11 @@ def candidate_addresses(data: str = DATA) -> list[str]:
     return _lines(data, "ssconf_master_candidates_ips")
 
 
+def master_name(data: str = DATA) -> str:
+    """The master's full name, as far as this node knows it; empty where it does not."""
+    return next(iter(_lines(data, "ssconf_master_node")), "")
+
+
 def own_address(node: ThisNode) -> str:
     """The address others reach this node at; raises StewardError when it is unknown."""
     if node.address:

@@ -111,3 +111,6 @@ class Maintd(NamedTuple):
         "An http or https address to which each change of an incident is posted as JSON; empty for "
         "none.",
     ] = ""
+    lock_file: Annotated[
+        str, PATH, "The file that keeps a second daemon from being started on this machine."
+    ] = "/run/gnt-steward-maintd.lock"

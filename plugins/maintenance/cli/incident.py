@@ -26,6 +26,7 @@ from ganeti_steward.plugins.maintenance.cli.cluster import (
     read_incidents,
     run_tag_job,
 )
+from ganeti_steward.plugins.maintenance.cli.history import add_history_arguments
 from ganeti_steward.plugins.maintenance.cli.times import moment
 from ganeti_steward.plugins.maintenance.cli.views import incident_lines
 from ganeti_steward.plugins.maintenance.edges.status import incident_json
@@ -71,6 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--submit", action="store_true", help="print the job's number and do not wait for it"
         )
         _finish(one, act)
+    one = what.add_parser("history", help="what the audit log of this machine has")
+    add_history_arguments(one)
 
 
 def _finish(parser: argparse.ArgumentParser, act: Callable[[argparse.Namespace], int]) -> None:

@@ -71,11 +71,16 @@ class Signals:
         """A part that changes nothing: a signal that ends the daemon raises Stopped in it."""
         self._interruptible = True
         try:
-            if self.stopping:
-                raise Stopped
+            self._check()
             yield
+            # A plugin may have swallowed what the handler raised.
+            self._check()
         finally:
             self._interruptible = False
+
+    def _check(self) -> None:
+        if self.stopping:
+            raise Stopped
 
     def _end(self, *_: object) -> None:
         self.stopping = True

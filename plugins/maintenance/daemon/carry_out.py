@@ -41,6 +41,8 @@ class CarryOut:
         self._store, self._queue, self._agents = store, queue, agents
         self._voting, self._stopping = voting, stopping
         self.held: list[Held] = []
+        self.started: list[Started] = []
+        """the tasks that were handed over"""
         self.incidents: dict[str, Incident] = {}
         """as they are recorded by now"""
         self.unrecorded: set[str] = set()
@@ -106,25 +108,21 @@ class CarryOut:
         done = self._queue.submit(started, self.incidents)
         self.incidents |= done.incidents
         for one in started:
-            found = next(
-                known for known in self.incidents[one.incident].open if known.id == one.submission
-            )
-            _log.info(
-                "submit incident=%s step=%s jobs=%s %s",
-                one.incident,
-                one.task.step,
-                ",".join(map(str, found.jobs)) or "-",
-                one.task.reason,
-            )
             fault = done.unknown.get(one.submission)
             if fault:
                 self.held.append(Held(one.incident, "submit", f"{one.task.reason}: {fault}"))
+                continue
+            self.started.append(one)
+            known = self.incidents[one.incident].open
+            jobs = next(each.jobs for each in known if each.id == one.submission)
+            numbers = ",".join(map(str, jobs)) or "-"
+            _log.info("incident=%s task=%s jobs=%s", one.incident, one.task.step, numbers)
 
     def _run(self, one: Started, world: World) -> None:
         incident, command = self.incidents[one.incident], one.task.command
-        _log.info("run incident=%s command=%s %s", one.incident, command, one.task.reason)
         node = world.nodes[incident.node]
         self._agents.start(node, one.submission, command, incident.original)
+        self.started.append(one)
 
     def _withdraw(self, started: Started, reason: str) -> None:
         """Take back an intent that was recorded: nothing was handed over."""

@@ -59,10 +59,11 @@ class Queue(Protocol):
 class ReadWorld(Protocol):
     """Reads the cluster."""
 
-    def __call__(self, now: int, /) -> World:
+    def __call__(self, now: int, *, storage: bool) -> World:
         """The cluster without incidents and observations; ``now``: ns since the epoch.
 
-        Raises StewardError.
+        ``storage``: whether free space is required that only a job can find out.  Raises
+        StewardError.
         """
 
 
@@ -114,6 +115,8 @@ class Round(NamedTuple):
     """all incidents after the round, as they are recorded"""
     changes: tuple[Change, ...] = ()
     """the decided changes that were recorded"""
+    started: tuple[Started, ...] = ()
+    """the tasks that were handed over"""
     held: tuple[Held, ...] = ()
     """everything that was not done, also for faults while it was done"""
     waiting: tuple[int, ...] = ()

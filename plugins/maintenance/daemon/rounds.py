@@ -12,6 +12,7 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.task import Held, Wait
+from ganeti_steward.core.maintenance.world import Reported
 from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals, Stopped
 from ganeti_steward.plugins.maintenance.daemon.carry_out import CarryOut, describe_fault
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
@@ -19,7 +20,7 @@ from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs, Planned
 
 if TYPE_CHECKING:
-    from ganeti_steward.core.maintenance.world import World
+    from ganeti_steward.core.maintenance.world import Observation, World
     from ganeti_steward.plugins.maintenance.config import Maintd
     from ganeti_steward.plugins.maintenance.daemon.parts import (
         Agents,
@@ -81,7 +82,7 @@ class Rounds:
             self._parts.alive()
             outcome = self.round()
             self._report(outcome)
-            self._wait(outcome.incidents)
+            self._wait(outcome.incidents, again=bool(outcome.changes))
 
     def _reload(self) -> None:
         if self._signals.reload_requested:
@@ -105,16 +106,21 @@ class Rounds:
             outcome = Round(at, 0, fault=describe_fault(err))
         return outcome._replace(seconds=time.monotonic() - began)
 
+    def decide(self) -> tuple[Inputs, Decision, tuple[Held, ...]]:
+        """What a round would do now; also everything that is not done.  Changes nothing."""
+        inputs, faults = self._inputs()
+        self._parts.record(inputs, self._settings)
+        decision = self._parts.step(inputs, self._settings, partial(self._plan, faults))
+        held = [Held(fault.uuid, "record", fault.text) for fault in faults]
+        return inputs, decision, (*held, *decision.held)
+
     def _round(self, at: int) -> Round:
-        parts, settings = self._parts, self._settings
+        parts = self._parts
         with self._signals.interruptible():
             mastership = parts.voting()
-            inputs, faults = self.inputs()
-            parts.record(inputs, settings)
-            decision = parts.step(inputs, settings, partial(self._plan, faults))
+            inputs, decision, held = self.decide()
         world = inputs.world
-        held = [Held(fault.uuid, "record", fault.text) for fault in faults]
-        outcome = Round(at, 0, world, decision, world.incidents, held=(*held, *decision.held))
+        outcome = Round(at, 0, world, decision, world.incidents, held=held)
         if mastership.mastership is not Mastership.MASTER:
             sentence = f"nothing is submitted or recorded: {mastership.reason}"
             more = Held("cluster", "master", sentence)
@@ -133,6 +139,7 @@ class Rounds:
             outcome._replace(
                 incidents=carried.incidents,
                 changes=changes,
+                started=tuple(carried.started),
                 held=(*outcome.held, *carried.held),
             )
         )
@@ -145,7 +152,7 @@ class Rounds:
         except Stopped:
             return Vote(Mastership.UNDECIDED, "the daemon ends")
 
-    def inputs(self) -> tuple[Inputs, Sequence[RecordFault]]:
+    def _inputs(self) -> tuple[Inputs, Sequence[RecordFault]]:
         """Everything the step depends on, and what is wrong with the records."""
         parts = self._parts
         incidents, faults = parts.store.read_all()
@@ -154,13 +161,13 @@ class Rounds:
         jobs = parts.queue.states(incidents.values())
         found = parts.queue.look_up(submissions, parts.clock())
         results = parts.agents.results(submissions)
-        world = parts.read_world(parts.clock())
-        parts.agents.watch(world.nodes)
         observations = {
             uuid: seen
             for uuid, seen in parts.agents.observations().items()
             if not _unreadable(faults, uuid)
         }
+        world = parts.read_world(parts.clock(), storage=_has_work(incidents, observations))
+        parts.agents.watch(world.nodes)
         world = world._replace(incidents=incidents, observations=observations)
         offset = time.localtime(world.now / 10**9).tm_gmtoff
         return Inputs(world, jobs, results, found, utc_offset=offset), faults
@@ -187,10 +194,14 @@ class Rounds:
             except Exception:
                 _log.exception("a round is not reported everywhere")
 
-    def _wait(self, incidents: Mapping[str, Incident]) -> None:
-        """Until a job ends, a signal or news of an agent comes, or the interval is over."""
+    def _wait(self, incidents: Mapping[str, Incident], *, again: bool) -> None:
+        """Until a job ends, a signal or news of an agent comes, or the interval is over.
+
+        ``again``: something was changed, and the next round has more to do at once.
+        """
         began = time.monotonic()
-        until, look = began + self._settings.round_interval, _FIRST_LOOK
+        until = began + (0 if again else self._settings.round_interval)
+        look = _FIRST_LOOK
         waiting = bool(open_jobs(incidents))
         while (left := until - time.monotonic()) > 0 and not self._is_called():
             self._parts.alive()
@@ -226,6 +237,12 @@ def _submissions(incidents: Mapping[str, Incident]) -> Iterator[Submission]:
 
 def _with_waiting(outcome: Round) -> Round:
     return outcome._replace(waiting=tuple(sorted(open_jobs(outcome.incidents))))
+
+
+def _has_work(incidents: Mapping[str, Incident], observations: Mapping[str, Observation]) -> bool:
+    """Whether new nodes for instances may have to be found."""
+    ill = (isinstance(seen, Reported) and seen.ill for seen in observations.values())
+    return any(one.active for one in incidents.values()) or any(ill)
 
 
 def _unreadable(faults: Sequence[RecordFault], node: str) -> str:

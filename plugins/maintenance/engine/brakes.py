@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 from ganeti_steward.core.maintenance.incident import (
     NOTED,
     OPT_OUT_TAG,
-    PAUSE_TAG,
     PENDING,
     Incident,
 )
@@ -29,6 +28,7 @@ from ganeti_steward.core.maintenance.task import (
 from ganeti_steward.core.maintenance.world import NodeFacts, Reported, World
 from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
+from ganeti_steward.plugins.maintenance.pause import pause_reason
 from ganeti_steward.plugins.maintenance.windows import is_open
 
 _SECOND: Final = 10**9
@@ -144,11 +144,8 @@ def _storm(case: Case) -> Held | None:
 
 
 def _pause(case: Case) -> Held | None:
-    tags = sorted(tag for tag in case.world.cluster_tags if tag.startswith(PAUSE_TAG))
-    if not tags:
-        return None
-    reasons = ", ".join(tag.removeprefix(PAUSE_TAG).replace("-", " ") for tag in tags)
-    return _held(case, "pause", f"maintenance is paused: {reasons or 'no reason given'}")
+    reason = pause_reason(case.world.cluster_tags)
+    return None if reason is None else _held(case, "pause", f"maintenance is paused: {reason}")
 
 
 def _window(case: Case) -> Held | None:

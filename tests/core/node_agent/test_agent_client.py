@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import socket
 import threading
@@ -299,23 +298,6 @@ def test_an_answer_that_never_ends(key: KeyFile, sent: bytes) -> None:
         finally:
             over.set()
             thread.join()
-
-
-def test_connecting_is_part_of_the_time_limit(
-    key: KeyFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    connect = http.client.HTTPConnection.connect
-
-    def slow(connection: http.client.HTTPConnection) -> None:
-        time.sleep(0.5)
-        connect(connection)
-
-    monkeypatch.setattr(http.client.HTTPConnection, "connect", slow)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        begun = time.monotonic()
-        with pytest.raises(StewardError, match=r"no answer within 0\.8 s"):
-            client(key, server.getsockname()[1], time_limit=0.8).report(900)
-    assert time.monotonic() - begun < 1.2
 
 
 @needs_root

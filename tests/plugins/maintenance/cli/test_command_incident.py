@@ -14,6 +14,8 @@ from workspace import Done
 from worlds import NOW, incident
 
 from ganeti_steward.core.maintenance.incident import Incident, Submission
+from ganeti_steward.plugins.maintenance.edges.audit import Audit
+from ganeti_steward.plugins.maintenance.edges.history import Entry
 
 if TYPE_CHECKING:
     from front import Front
@@ -184,3 +186,50 @@ def test_a_record_that_cannot_be_read_is_a_note(call: Call, cluster: Recorded) -
 def test_a_file_has_no_incidents(front: Front) -> None:
     done = front("incident", "list", "--file", "x.json")
     assert done.err == ("gnt-steward incident: a live cluster is required, not the file x.json\n")
+
+
+# History
+
+
+@pytest.fixture
+def audit(front: Front, tmp_path: Path) -> None:
+    file = tmp_path / "audit.db"
+    front.configure(f'[maintd]\naudit-file = "{file}"')
+    log = Audit(str(file))
+    log.start(NOW)
+    common = {"node": "u1", "node_name": "node1.lab"}
+    log.write(
+        [
+            Entry(NOW, "change", "abc1", event="reported", before="new", after="noted",
+                  reason="node1.lab reports evacuate", **common),
+            Entry(NOW + 10**9, "held", "abc1", event="hold", before="", after="",
+                  reason="held for 300 s", **common),
+            Entry(NOW + 2 * 10**9, "held", "cluster", "", "", "master", "", "", "undecided"),
+        ]
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("audit")
+def test_history(front: Front) -> None:
+    lines = front("incident", "history", "--separator", "|").out.splitlines()
+    assert lines[0] == "At|Incident|Node|Event|After|Reason"
+    assert [line.split("|", 1)[1] for line in lines[1:]] == [
+        "abc1|node1.lab|reported|noted|node1.lab reports evacuate",
+        "abc1|node1.lab|hold|-|held for 300 s",
+        "cluster|-|master|-|undecided",
+    ]
+
+
+@pytest.mark.usefixtures("audit")
+def test_history_of_one_incident_or_node(front: Front) -> None:
+    for words in (["ABC"], ["--node", "node1.lab"]):
+        lines = front("incident", "history", "--no-headers", "-o", "kind", *words).out.splitlines()
+        assert lines == ["change", "held"]
+    done = front("incident", "history", "zzz")
+    assert done.status == 1
+    assert "has nothing about incident 'zzz'" in done.err
+
+
+def test_history_without_an_audit_log(front: Front, tmp_path: Path) -> None:
+    done = front("incident", "history", "--audit-file", str(tmp_path / "none"))
+    assert done.err == f"gnt-steward incident: there is no audit log {tmp_path / 'none'}\n"

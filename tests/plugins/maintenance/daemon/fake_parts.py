@@ -64,6 +64,7 @@ class Fakes:
         self.settings: Maintd | None = None
         self.bell = Bell()
         self.signals = Signals(self.bell)
+        self.storage = False
 
     def rounds(self, settings: Maintd | None = None, **more: Any) -> Rounds:
         parts = Parts(
@@ -99,8 +100,9 @@ class Fakes:
             raise NotMaster(result.reason)
         return result
 
-    def read_world(self, now: int) -> World:
+    def read_world(self, now: int, *, storage: bool) -> World:
         self.note("world")
+        self.storage = storage
         return self.world._replace(now=now)
 
     def plan(self, incident: Incident, world: World) -> Sequence[Planned]:

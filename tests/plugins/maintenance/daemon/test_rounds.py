@@ -14,7 +14,7 @@ from worlds import incident
 
 from ganeti_steward.core.maintenance.incident import Submission
 from ganeti_steward.core.maintenance.task import Wait
-from ganeti_steward.core.maintenance.world import Silent
+from ganeti_steward.core.maintenance.world import Reported, Silent
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.bell import Stopped
@@ -67,6 +67,17 @@ def test_the_order_of_a_round(fakes: Fakes) -> None:
     assert outcome.incidents == fakes.stored
     assert outcome.held == ()
     assert [change.event for change in outcome.changes] == ["first task submitted"]
+
+
+def test_free_space_is_queried_only_where_instances_may_move(fakes: Fakes) -> None:
+    fakes.rounds().round()
+    assert fakes.storage
+    fakes.stored = {A.uuid: A._replace(status="completed")}
+    fakes.rounds().round()
+    assert not fakes.storage
+    fakes.observations = {B.node: Reported(B.original, "evacuate", "", 0)}
+    fakes.rounds().round()
+    assert fakes.storage
 
 
 def test_a_lost_vote_ends_the_daemon(fakes: Fakes) -> None:
@@ -256,7 +267,13 @@ def test_a_signal_ends_the_wait(fakes: Fakes) -> None:
 def test_news_begin_a_round_but_not_more_than_one_a_second(fakes: Fakes) -> None:
     fakes.bell.ring()
     began = time.monotonic()
-    fakes.rounds(Maintd(round_interval=60))._wait({})
+    fakes.rounds(Maintd(round_interval=60))._wait({}, again=False)
+    assert 0.9 < time.monotonic() - began < 10
+
+
+def test_a_change_begins_a_round(fakes: Fakes) -> None:
+    began = time.monotonic()
+    fakes.rounds(Maintd(round_interval=60))._wait(WAITING, again=True)
     assert 0.9 < time.monotonic() - began < 10
 
 
@@ -264,14 +281,14 @@ def test_the_end_of_a_job_begins_a_round(fakes: Fakes) -> None:
     fakes.jobs = {5: JobState(5, "running")}
     threading.Timer(0.5, lambda: fakes.jobs.update({5: JobState(5, SUCCESS)})).start()
     began = time.monotonic()
-    fakes.rounds(Maintd(round_interval=60))._wait(WAITING)
+    fakes.rounds(Maintd(round_interval=60))._wait(WAITING, again=False)
     assert time.monotonic() - began < 20
 
 
 def test_a_queue_that_does_not_answer_ends_no_wait(fakes: Fakes) -> None:
     fakes.faults["states", (5,)] = fault()
     began = time.monotonic()
-    fakes.rounds(Maintd(round_interval=2))._wait(WAITING)
+    fakes.rounds(Maintd(round_interval=2))._wait(WAITING, again=False)
     assert time.monotonic() - began >= 1.9
 
 

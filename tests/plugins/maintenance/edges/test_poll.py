@@ -196,21 +196,6 @@ def test_an_earlier_poller_is_continued() -> None:
     assert (fake.poller.latest.refused, fake.poller.latest.polls) == ({"old": 3}, 8)
 
 
-def test_silent_nodes_come_last() -> None:
-    """Where more nodes are dead than there are threads, the others do not wait for them."""
-    fake = Fake(1, 2, 3, threads=1)
-    fake.poll(uuid_1=StewardError("gone"), uuid_2=RejectedAnswer("old", "old"))
-    order: list[str] = []
-
-    def fetch(one: Target) -> Mapping[str, Any]:
-        order.append(one.uuid)
-        return report(1)
-
-    fake.poller._fetch = fetch
-    fake.poll()
-    assert order == ["uuid-2", "uuid-3", "uuid-1"]
-
-
 def test_without_any_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a system allows no more threads the nodes are polled one after another."""
     fake = Fake(1, 2, 3)

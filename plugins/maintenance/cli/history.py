@@ -1,0 +1,66 @@
+"""``gnt-steward incident history``: what the audit log of this machine has."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from ganeti_steward.core.commands.fields import Value, add_field_options, print_fields
+from ganeti_steward.core.config.load import config_path, load_config
+from ganeti_steward.core.errors import EXIT_OK, StewardError
+from ganeti_steward.plugins.maintenance.cli.times import moment
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.edges.audit import read_audit
+from ganeti_steward.plugins.maintenance.edges.history import Entry
+
+#: Columns -> headings.
+FIELDS: Final = {
+    "at": "At",
+    "kind": "Kind",
+    "incident": "Incident",
+    "node": "Node",
+    "event": "Event",
+    "before": "Before",
+    "after": "After",
+    "reason": "Reason",
+}
+_USUAL: Final = ("at", "incident", "node", "event", "after", "reason")
+
+
+def add_history_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which entries, and how they are printed."""
+    add = parser.add_argument
+    add("uuid", nargs="?", default="", help="only this incident: its uuid, or how it begins")
+    add("-n", "--node", default="", help="only this node, by its full name")
+    add("--audit-file", metavar="FILE", help="the audit log; default: as configured")
+    add_field_options(parser, FIELDS)
+    parser.set_defaults(act=show_history)
+
+
+def show_history(options: argparse.Namespace) -> int:
+    """Print the entries, the oldest first; raises StewardError."""
+    path = options.audit_file
+    if path is None:
+        path = load_config(config_path()).section(Maintd).audit_file
+    found = [
+        one
+        for one in read_audit(path, node=options.node)
+        if one.incident.startswith(options.uuid.lower())
+    ]
+    if options.uuid and not found:
+        raise StewardError(f"the audit log {path} has nothing about incident {options.uuid!a}")
+    print_fields(options, FIELDS, _USUAL, [_row(one) for one in found])
+    return EXIT_OK
+
+
+def _row(one: Entry) -> dict[str, Value]:
+    return {
+        "at": moment(one.at),
+        "kind": one.kind,
+        "incident": one.incident,
+        "node": one.node_name or "-",
+        "event": one.event,
+        "before": one.before or "-",
+        "after": one.after or "-",
+        "reason": one.reason,
+    }

@@ -1,0 +1,189 @@
+"""``gnt-steward maintd``: the maintenance daemon, in the foreground, and what steers it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Final
+
+from ganeti_steward.core.commands.cluster_options import add_source_options
+from ganeti_steward.core.commands.fields import add_json_option, print_json
+from ganeti_steward.core.config.load import config_path, load_config
+from ganeti_steward.core.errors import EXIT_OK, StewardError
+from ganeti_steward.core.ganeti.luxi import SOCKET
+from ganeti_steward.core.ganeti.sources import read_file
+from ganeti_steward.core.ganeti.this_node import DATA, master_name, own_address, this_node
+from ganeti_steward.core.model.opcodes import remove_tags, set_tags
+from ganeti_steward.plugins.maintenance.cli.cluster import live_client, run_tag_job
+from ganeti_steward.plugins.maintenance.cli.decisions import decision_lines
+from ganeti_steward.plugins.maintenance.cli.status import fetch_status, status_lines
+from ganeti_steward.plugins.maintenance.cli.times import moment
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.pause import pause_tag, pause_tags
+
+_SUBMIT: Final = "print the job's number and do not wait for it"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The daemon's options, and one sub-command for each way to steer it."""
+    add = parser.add_argument
+    add("-b", "--bind", metavar="ADDRESS", help="serve the status there, not as configured")
+    add("-p", "--port", type=int, help="serve the status at this TCP port, not as configured")
+    add("-d", "--debug", action="store_true", help="log everything")
+    add(
+        "--no-voting",
+        action="store_true",
+        help="take an undecided vote as won; requires --yes-do-it",
+    )
+    add("--yes-do-it", action="store_true", help="confirms --no-voting")
+    add("--record", metavar="FILE", help="add to FILE what each round is decided from")
+    once = parser.add_mutually_exclusive_group()
+    once.add_argument(
+        "--replay", metavar="FILE", help="print what is decided from each moment of FILE, and end"
+    )
+    once.add_argument(
+        "--diagram", action="store_true", help="print the states of an incident as SVG, and end"
+    )
+    parser.set_defaults(act=_run, data=DATA)
+    _add_luxid(parser)
+    _add_commands(parser)
+
+
+def _add_luxid(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--luxi-socket", metavar="SOCKET", default=SOCKET, help=f"luxid's socket; default: {SOCKET}"
+    )
+
+
+def _add_commands(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_subparsers(dest="what", metavar="WHAT")
+    one = what.add_parser("status", help="what the running daemon does and holds back")
+    one.add_argument("-b", "--bind", metavar="ADDRESS", help="the address it serves the status at")
+    one.add_argument("-p", "--port", type=int, help="the TCP port it serves the status at")
+    add_json_option(one, "the same as data")
+    one.set_defaults(act=_status)
+    one = what.add_parser("plan", help="what the next round would do, and why not more")
+    _add_luxid(one)
+    one.set_defaults(act=_plan)
+    one = what.add_parser("pause", help="have the daemon start nothing, until resume")
+    one.add_argument("reason", metavar="REASON", help="why; shown wherever it is in the way")
+    one.set_defaults(act=_pause)
+    _add_tagging(one)
+    one = what.add_parser("resume", help="end every pause")
+    one.set_defaults(act=_resume)
+    _add_tagging(one)
+
+
+def _add_tagging(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--submit", action="store_true", help=_SUBMIT)
+    add_source_options(parser, positional=False)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the daemon or the sub-command; returns the exit status."""
+    status: int = options.act(options)
+    return status
+
+
+def _run(options: argparse.Namespace) -> int:
+    from ganeti_steward.plugins.maintenance.daemon.options import Options
+    from ganeti_steward.plugins.maintenance.daemon.process import run_daemon
+
+    if options.diagram:
+        return _diagram()
+    if options.replay is not None:
+        return _replay(options.replay)
+    if options.no_voting != options.yes_do_it:
+        raise StewardError("--no-voting and --yes-do-it are only possible together")
+    return run_daemon(
+        Options(
+            address=options.bind or "",
+            port=options.port,
+            debug=options.debug,
+            undecided_is_master=options.no_voting,
+            record=options.record or "",
+            luxi_socket=options.luxi_socket,
+            data=options.data,
+        )
+    )
+
+
+def _diagram() -> int:
+    from ganeti_steward.plugins.maintenance.engine.diagram import svg
+
+    sys.stdout.write(svg())
+    return EXIT_OK
+
+
+def _replay(file: str) -> int:
+    from ganeti_steward.plugins.maintenance.daemon.recording import read_moments
+    from ganeti_steward.plugins.maintenance.daemon.replay import replay
+    from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
+
+    config = load_config(config_path())
+
+    def planner_for(settings: Maintd) -> PluginPlanner:
+        return PluginPlanner(config._replace(sections={**config.sections, "maintd": settings}))
+
+    lines = read_file(file).decode(errors="backslashreplace").splitlines()
+    for number, one in enumerate(replay(read_moments(lines), planner_for), 1):
+        world = one.moment.inputs.world
+        print(f"moment {number}: {moment(world.now)}, mode {one.moment.settings.mode}")
+        for line in decision_lines(one.decision, world.incidents, one.decision.held):
+            print(f"  {line}")
+    return EXIT_OK
+
+
+def _status(options: argparse.Namespace) -> int:
+    settings = load_config(config_path()).section(Maintd)
+    address = options.bind or settings.address or _master_address(options.data)
+    status = fetch_status(address, settings.port if options.port is None else options.port)
+    if options.json:
+        print_json(status)
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in status_lines(status)))
+    return EXIT_OK
+
+
+def _master_address(data: str) -> str:
+    """Where the daemon serves its status unless configured; raises StewardError."""
+    name = master_name(data)
+    if not name:
+        raise StewardError("the master is not known on this machine; name its address (--bind)")
+    return own_address(this_node(data, name))
+
+
+def _plan(options: argparse.Namespace) -> int:
+    from ganeti_steward.plugins.maintenance.daemon.options import Options
+    from ganeti_steward.plugins.maintenance.daemon.process import preview
+
+    inputs, decision, held = preview(Options(luxi_socket=options.luxi_socket, data=options.data))
+    for line in decision_lines(decision, inputs.world.incidents, held):
+        print(line)
+    return EXIT_OK
+
+
+def _pause(options: argparse.Namespace) -> int:
+    tag = pause_tag(options.reason)
+    return run_tag_job(
+        live_client(options),
+        set_tags("cluster", "", [tag]),
+        "maintd pause",
+        f"Set {tag} on the cluster; nothing is started until it is removed.",
+        submit=options.submit,
+    )
+
+
+def _resume(options: argparse.Namespace) -> int:
+    client = live_client(options)
+    own = pause_tags(client.info()["tags"])
+    if not own:
+        print("Nothing to do: the cluster has no tag that pauses the daemon.")
+        return EXIT_OK
+    return run_tag_job(
+        client,
+        remove_tags("cluster", "", own),
+        "maintd resume",
+        f"Removed {', '.join(own)} from the cluster.",
+        submit=options.submit,
+    )

@@ -1,0 +1,75 @@
+"""Everything of the daemon that depends on the configuration, which can be read again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.task import Held
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.daemon.agents import NodeAgents
+from ganeti_steward.plugins.maintenance.daemon.parts import Round
+from ganeti_steward.plugins.maintenance.edges.notify import Notifier
+from ganeti_steward.plugins.maintenance.engine.decision import Planned
+from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
+
+#: Settings that are used at the start only.
+_FIXED: Final = ("address", "port", "audit_file", "lock_file")
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Configured:
+    """The parts that change with the configuration."""
+
+    def __init__(self, config: Config, wake: Callable[[], None]) -> None:
+        """``wake`` is called by other threads when an agent has news.  Raises PluginError."""
+        self.config = config
+        self.agents = NodeAgents(self.settings, wake)
+        self._planner, self._notifier = PluginPlanner(config), Notifier(config)
+        self._fault = ""
+
+    @property
+    def settings(self) -> Maintd:
+        """The section [maintd]."""
+        return self.config.section(Maintd)
+
+    def plan(self, incident: Incident, world: World) -> Sequence[Planned]:
+        """What the plugins plan for one incident."""
+        return self._planner(incident, world)
+
+    def notify(self, outcome: Round) -> None:
+        """Have the plugins notified of the changes of a round."""
+        self._notifier.notify(outcome.changes)
+
+    def problems(self) -> tuple[Held, ...]:
+        """What is wrong with the configuration file, while an older content of it is used."""
+        return (Held("cluster", "configuration", self._fault),) if self._fault else ()
+
+    def reload(self, read: Callable[[], Config]) -> bool:
+        """Use the configuration that ``read`` returns; one that cannot be used changes nothing."""
+        try:
+            config = read()
+            planner, notifier = PluginPlanner(config), Notifier(config)
+        except StewardError as err:
+            self._fault = f"the configuration could not be read again, the old one is used: {err}"
+            _log.error("%s", self._fault)
+            return False
+        before = self.settings
+        self.config, self._planner, self._notifier, self._fault = config, planner, notifier, ""
+        self.agents.configure(self.settings)
+        _log.info("the configuration was read again")
+        for name in _FIXED:
+            if getattr(before, name) != getattr(self.settings, name):
+                _log.warning("another %s is used only after a restart", name.replace("_", "-"))
+        return True
+
+    def stop(self) -> None:
+        """End polling; the last notifications have some seconds."""
+        self.agents.stop()
+        self._notifier.finish()

@@ -1,0 +1,58 @@
+"""How the daemon is started, and which node that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ganeti_steward.core.ganeti.confd.client import PORT as CONFD_PORT
+from ganeti_steward.core.ganeti.confd.client import Confd
+from ganeti_steward.core.ganeti.hmac_key import KeyFile
+from ganeti_steward.core.ganeti.luxi import SOCKET
+from ganeti_steward.core.ganeti.this_node import (
+    DATA,
+    candidate_addresses,
+    master_name,
+    own_address,
+    this_node,
+)
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster, Voting
+
+
+class Options(NamedTuple):
+    """What the command line says."""
+
+    address: str = ""
+    """where the status is served; empty: as configured"""
+    port: int | None = None
+    """TCP port of the status; None: as configured"""
+    debug: bool = False
+    undecided_is_master: bool = False
+    """an admin answers for an undecided vote"""
+    record: str = ""
+    """a file to which each step's input is added; empty for none"""
+    luxi_socket: str = SOCKET
+    confd_port: int = CONFD_PORT
+    """UDP port of the candidates' confd"""
+    data: str = DATA
+    """Ganeti's data directory"""
+    host: str = ""
+    """the name of this machine; empty: its own"""
+
+    def voting(self, key: Callable[[], KeyFile]) -> Voting:
+        """The vote; raises NotMaster where Ganeti's own files name another master."""
+        own, known = this_node(self.data, self.host).name, master_name(self.data)
+        if known and known != own:
+            raise NotMaster(f"Ganeti's files here name {known}, this node is {own}")
+
+        def client() -> Confd:
+            return Confd(key(), candidate_addresses(self.data), port=self.confd_port)
+
+        return Voting(client, own, undecided_is_master=self.undecided_is_master)
+
+    def place(self, settings: Maintd) -> tuple[str, int]:
+        """Address and TCP port of the status; raises StewardError when there is no address."""
+        port = settings.port if self.port is None else self.port
+        address = self.address or settings.address
+        return address or own_address(this_node(self.data, self.host)), port

@@ -1,0 +1,209 @@
+"""The daemon as a process: from the vote before the start to the signal that ends it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from contextlib import ExitStack
+from typing import Final, TextIO
+
+from ganeti_steward.core.config.load import config_path, load_config
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.errors import EXIT_NOT_MASTER, EXIT_OK, StewardError, reason_of
+from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
+from ganeti_steward.core.ganeti.hmac_key import KeyFile
+from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.log import set_up
+from ganeti_steward.core.maintenance.task import Held
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.service.children import end_children
+from ganeti_steward.core.service.console_log import ConsoleLog
+from ganeti_steward.core.service.lock_file import lock_file
+from ganeti_steward.core.service.memory_lock import keep_small
+from ganeti_steward.core.service.sd_notify import notify
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.daemon.agents import NodeAgents
+from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals, Stopped
+from ganeti_steward.plugins.maintenance.daemon.configured import Configured
+from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue
+from ganeti_steward.plugins.maintenance.daemon.mastership import (
+    NotMaster,
+    Voting,
+    require_master,
+)
+from ganeti_steward.plugins.maintenance.daemon.options import Options
+from ganeti_steward.plugins.maintenance.daemon.recording import Recorder
+from ganeti_steward.plugins.maintenance.daemon.reporting import (
+    AuditReport,
+    StatusReport,
+    report_to_systemd,
+)
+from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
+from ganeti_steward.plugins.maintenance.edges.audit import Audit
+from ganeti_steward.plugins.maintenance.edges.http import Application, StatusServer
+from ganeti_steward.plugins.maintenance.edges.status import Status
+from ganeti_steward.plugins.maintenance.edges.store import Store
+from ganeti_steward.plugins.maintenance.edges.submit import SOURCE
+from ganeti_steward.plugins.maintenance.edges.world import read_world
+from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs
+from ganeti_steward.plugins.maintenance.engine.step import step
+
+_log: Final = logging.getLogger(__name__)
+
+
+def run_daemon(options: Options) -> int:
+    """Run until a signal ends it; the exit status.
+
+    Raises StewardError when it cannot begin.
+    """
+    config = load_config(config_path())
+    _set_up_log(config, options)
+    keep_small()
+    bell = Bell()
+    signals = Signals(bell)
+    try:
+        with lock_file(config.section(Maintd).lock_file), signals.handled():
+            Daemon(options, config, bell, signals).run()
+    except Stopped:
+        pass
+    except NotMaster as err:
+        _log.error("maintd ends, this node is not the master: %s", err)
+        print(f"gnt-steward maintd: this node is not the master: {err}", file=sys.stderr)
+        return EXIT_NOT_MASTER
+    finally:
+        notify("STOPPING=1")
+        end_children()
+    _log.info("maintd ends")
+    return EXIT_OK
+
+
+def _set_up_log(config: Config, options: Options) -> None:
+    set_up(config.log.file, "debug" if options.debug else config.log.level, ConsoleLog)
+
+
+def preview(options: Options) -> tuple[Inputs, Decision, tuple[Held, ...]]:
+    """What the next round would do, and everything it would not do; changes nothing.
+
+    Raises StewardError.
+    """
+    bell = Bell()
+    return Daemon(options, load_config(config_path()), bell, Signals(bell)).preview()
+
+
+class Daemon:
+    """The loop and everything around it."""
+
+    def __init__(self, options: Options, config: Config, bell: Bell, signals: Signals) -> None:
+        """Raises PluginError."""
+        self._options, self._bell, self._signals = options, bell, signals
+        self._configured = Configured(config, bell.ring)
+        self._luxi = Luxi(options.luxi_socket, reason_source=SOURCE)
+
+    def run(self) -> None:
+        """Run until it is stopped; raises NotMaster, Stopped and StewardError."""
+        configured = self._configured
+        voting = self._options.voting(lambda: KeyFile(configured.settings.key_file))
+        won = require_master(voting, self._pause, _report_undecided)
+        with ExitStack() as stack:
+            server = self._server()
+            stack.callback(server.stop)
+            server.start()
+            stack.callback(configured.stop)
+            configured.agents.start_polling()
+            parts = self._parts(voting, server)
+            if self._options.record:
+                parts = parts._replace(record=Recorder(stack.enter_context(self._record())))
+            mode, port = configured.settings.mode, server.port
+            _log.info("maintd begins mode=%s port=%s: %s", mode, port, won.reason)
+            notify("READY=1")
+            self._rounds(parts).run()
+
+    def preview(self) -> tuple[Inputs, Decision, tuple[Held, ...]]:
+        """What the next round would do; the agents are polled for it.  Raises StewardError."""
+        settings = self._configured.settings
+        agents = NodeAgents(settings, self._bell.ring, runs_commands=False)
+        agents.watch(read_world(self._luxi, time.time_ns(), storage=False).nodes)
+        agents.poll_once()
+        return self._rounds(self._deciding()._replace(agents=agents)).decide()
+
+    def _rounds(self, parts: Parts) -> Rounds:
+        return Rounds(parts, self._configured.settings, self._bell, self._signals)
+
+    def _pause(self, seconds: float) -> None:
+        with self._signals.interruptible():
+            self._bell.wait(seconds)
+
+    def _server(self) -> StatusServer:
+        settings = self._configured.settings
+        address, port = self._options.place(settings)
+        application = Application(Status(time.time_ns(), settings.mode), _max_age(settings))
+        return StatusServer(application, address, port)
+
+    def _parts(self, voting: Voting, server: StatusServer) -> Parts:
+        """All parts; the audit log is made."""
+        configured, started = self._configured, time.time_ns()
+        audit = Audit(configured.settings.audit_file)
+        audit.start(started)
+        status = StatusReport(
+            server.publish,
+            lambda: configured.agents.latest,
+            lambda: configured.settings.mode,
+            configured.problems,
+            started,
+        )
+        return self._deciding()._replace(
+            voting=voting,
+            observers=(status, AuditReport(audit), configured.notify, report_to_systemd),
+            alive=lambda: notify("WATCHDOG=1"),
+            reload=self._reload,
+        )
+
+    def _deciding(self) -> Parts:
+        """What reads the cluster and decides; without a vote nothing is done about it."""
+        store = Store(self._luxi)
+
+        def read(now: int, *, storage: bool) -> World:
+            return read_world(self._luxi, now, storage=storage)
+
+        return Parts(
+            voting=_no_vote,
+            store=store,
+            queue=LuxiQueue(self._luxi, store),
+            read_world=read,
+            agents=self._configured.agents,
+            planner=self._configured.plan,
+            step=step,
+        )
+
+    def _reload(self) -> Maintd | None:
+        if not self._configured.reload(lambda: load_config(config_path())):
+            return None
+        _set_up_log(self._configured.config, self._options)
+        return self._configured.settings
+
+    def _record(self) -> TextIO:
+        try:
+            return open(self._options.record, "a", encoding="utf-8", opener=_open_private)
+        except OSError as err:
+            reason = reason_of(err)
+            raise StewardError(f"{self._options.record} cannot be written: {reason}") from None
+
+
+def _no_vote() -> Vote:
+    return Vote(Mastership.UNDECIDED, "no vote was held")
+
+
+def _report_undecided(reason: str) -> None:
+    _log.warning("whether this node is the master is undecided: %s", reason)
+    notify(f"STATUS=waiting for the vote: {reason}")
+
+
+def _max_age(settings: Maintd) -> float:
+    """Seconds after the last round from which on the daemon does not count as healthy."""
+    return 3 * settings.round_interval + 300
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

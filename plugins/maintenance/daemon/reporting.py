@@ -1,0 +1,92 @@
+"""What is reported about each round: the status, the audit log, systemd."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.task import Held
+from ganeti_steward.core.service.sd_notify import notify
+from ganeti_steward.plugins.maintenance.daemon.parts import Round
+from ganeti_steward.plugins.maintenance.edges.audit import Audit
+from ganeti_steward.plugins.maintenance.edges.history import Trail
+from ganeti_steward.plugins.maintenance.edges.poll import Poll
+from ganeti_steward.plugins.maintenance.edges.status import Status
+from ganeti_steward.plugins.maintenance.pause import pause_reason
+
+
+class StatusReport:
+    """Publishes the status after each round; what a failed round could not read stays shown."""
+
+    def __init__(
+        self,
+        publish: Callable[[Status], None],
+        poll: Callable[[], Poll],
+        mode: Callable[[], str],
+        problems: Callable[[], tuple[Held, ...]],
+        started: int,
+    ) -> None:
+        """``problems``: what is held back in addition to what the round reports.
+
+        ``started``: when the daemon started, ns since the epoch.
+        """
+        self._publish, self._poll, self._mode, self._problems = publish, poll, mode, problems
+        self._steps: Counter[str] = Counter()
+        self._status = Status(started)
+
+    def __call__(self, outcome: Round) -> None:
+        """Publish the status after a round."""
+        self._steps.update(one.task.step for one in outcome.started)
+        status = self._status._replace(
+            mode=self._mode(),
+            poll=self._poll(),
+            rounds=self._status.rounds + 1,
+            round_ended=outcome.at + int(outcome.seconds * 10**9),
+            round_seconds=outcome.seconds,
+            round_fault=outcome.fault,
+            started_tasks=dict(self._steps),
+        )
+        if outcome.world is not None:
+            status = status._replace(
+                pause=pause_reason(outcome.world.cluster_tags),
+                incidents=tuple(sorted(outcome.incidents.values(), key=_age)),
+                held=(*outcome.held, *self._problems()),
+                nodes={uuid: node.name for uuid, node in outcome.world.nodes.items()},
+            )
+        self._status = status
+        self._publish(status)
+
+
+def _age(incident: Incident) -> tuple[int, str]:
+    return incident.first_seen, incident.uuid
+
+
+class AuditReport:
+    """Writes what happened to the audit log."""
+
+    def __init__(self, audit: Audit) -> None:
+        self._audit, self._trail = audit, Trail()
+
+    def __call__(self, outcome: Round) -> None:
+        """Write the entries of a round."""
+        if outcome.decision is None or outcome.world is None:
+            return
+        done = outcome.decision._replace(
+            changes=outcome.changes, started=outcome.started, held=outcome.held
+        )
+        entries = self._trail.entries(done, outcome.world.incidents, outcome.world.now)
+        # A nanosecond apart, so that they are read in the order in which they happened.
+        self._audit.write(one._replace(at=one.at + at) for at, one in enumerate(entries))
+
+
+def report_to_systemd(outcome: Round) -> None:
+    """One line for ``systemctl status``."""
+    if outcome.fault:
+        notify(f"STATUS=the last round failed: {outcome.fault}")
+        return
+    active = sum(one.active for one in outcome.incidents.values())
+    notify(
+        f"STATUS={len(outcome.incidents)} incidents, {active} active; "
+        f"{len(outcome.waiting)} jobs are waited for; {len(outcome.held)} things are held back"
+    )

@@ -1,0 +1,206 @@
+"""``gnt-steward maintd``: its sub-commands, replay and the drawing."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from recorded import Recorded
+from worlds import NOW, SECOND, incident, instance, node, uuid_of, world
+
+from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.task import Held
+from ganeti_steward.core.maintenance.world import Reported, Silent
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.daemon.recording import Recorder
+from ganeti_steward.plugins.maintenance.edges.http import Application, StatusServer
+from ganeti_steward.plugins.maintenance.edges.poll import Poll
+from ganeti_steward.plugins.maintenance.edges.status import Status
+from ganeti_steward.plugins.maintenance.engine.decision import Inputs
+from ganeti_steward.plugins.maintenance.engine.diagram import svg
+
+if TYPE_CHECKING:
+    from front import Front
+
+
+def test_the_diagram(front: Front) -> None:
+    assert front("maintd", "--diagram").out == svg()
+
+
+@pytest.mark.parametrize("option", ["--no-voting", "--yes-do-it"])
+def test_both_options_or_none(front: Front, option: str) -> None:
+    done = front("maintd", option)
+    assert done.status == 1
+    assert "only possible together" in done.err
+
+
+# Replay
+
+
+def recorded(path: Path, *moments: tuple[Inputs, Maintd]) -> str:
+    file = io.StringIO()
+    recorder = Recorder(file)
+    for inputs, settings in moments:
+        recorder(inputs, settings)
+    (path / "record").write_text(file.getvalue())
+    return str(path / "record")
+
+
+def seen(now: int, incidents: tuple[Incident, ...] = (), **more: Any) -> Inputs:
+    """A node that reports a fault, with one instance that can go elsewhere."""
+    original = b'{"disk":"sda","status":"evacuate"}'
+    return Inputs(
+        world(
+            [node("n1", master=True), node("n2"), node("n3"), node("n4")],
+            [instance("i1", "n2", "n3")],
+            incidents,
+            {"n2": Reported(original, "evacuate", "", now)},
+            now=now,
+        ),
+        **more,
+    )
+
+
+def test_replay_prints_decisions_with_reasons(front: Front, tmp_path: Path) -> None:
+    later = NOW + 400 * SECOND
+    file = recorded(tmp_path, (seen(NOW), Maintd()), (seen(later), Maintd(mode="act")))
+    lines = [json.loads(line) for line in Path(file).read_text().splitlines()]
+    del lines[1]["world"]["incidents"]
+    Path(file).write_text("\n".join(map(json.dumps, lines)))
+    done = front("maintd", "--replay", file)
+    assert (done.status, done.err) == (0, "")
+    first, second = done.out.split("moment 2: ")
+    assert first.startswith("moment 1: 2026-01-07 ")
+    assert "  new -> noted " in first
+    assert "of n2: node n2 reports evacuate\n" in first
+    assert "held (hold) " in first
+    assert "held (observe) " in first
+    assert "mode act\n  noted -> pending " in second
+    assert "  start drain " in second
+    assert "    job OP_NODE_SET_PARAMS\n    uses n2\n" in second
+
+
+def test_replay_of_a_quiet_moment(front: Front, tmp_path: Path) -> None:
+    quiet = Inputs(world([node("n1")]))
+    file = recorded(tmp_path, (quiet, Maintd()))
+    assert front("maintd", "--replay", file).out.endswith("mode observe\n  nothing is done\n")
+
+
+def test_replay_names_a_broken_line(front: Front, tmp_path: Path) -> None:
+    file = tmp_path / "broken"
+    file.write_text("{}\n")
+    done = front("maintd", "--replay", str(file))
+    assert done.status == 1
+    assert done.err == ("gnt-steward maintd: line 1: an object with the object world is expected\n")
+    assert "No such file" in front("maintd", "--replay", str(tmp_path / "none")).err
+
+
+# Status
+
+
+@pytest.fixture
+def server() -> Iterator[StatusServer]:
+    server = StatusServer(Application(Status(NOW), 60, lambda: NOW), "127.0.0.1", 0)
+    server.start()
+    yield server
+    server.stop()
+
+
+def test_status(front: Front, server: StatusServer) -> None:
+    one = incident("n2", note="drained")
+    observed = {
+        uuid_of("n1"): Reported(b"{}", "Ok", "", NOW),
+        uuid_of("n2"): Reported(b"{}", "evacuate", "", NOW),
+        uuid_of("n3"): Silent(NOW, "no answer"),
+    }
+    server.publish(
+        Status(
+            NOW,
+            mode="act",
+            pause="new disks",
+            incidents=(one,),
+            held=(Held("cluster", "pause", "maintenance is paused: new disks"),),
+            nodes={uuid_of(name): name for name in ("n1", "n2", "n3")},
+            poll=Poll(observed, polls=3, ended=NOW, seconds=0.5),
+            rounds=2,
+            round_ended=NOW,
+            round_seconds=1.25,
+            round_fault="luxid is not running",
+        )
+    )
+    done = front("maintd", "status", "--bind", "127.0.0.1", "--port", str(server.port))
+    assert done.status == 0
+    for part in (
+        "mode:       act\n",
+        "paused:     new disks\n",
+        ", took 1.2 s, failed: luxid is not running\n",
+        "nodes:      1 healthy, 1 ill, 1 silent\n",
+        "  n2: reports evacuate\n",
+        "  n3: silent since 2026-01-07 ",
+        f"  {one.uuid} n2 evacuate noted: drained\n",
+        "  (pause) cluster: maintenance is paused: new disks\n",
+    ):
+        assert part in done.out
+
+
+def test_status_before_the_first_round(front: Front, server: StatusServer) -> None:
+    where = ("--bind", "127.0.0.1", "--port", str(server.port))
+    text = front("maintd", "status", *where).out
+    assert "last round: none yet\n" in text
+    assert "incidents:  not read yet\n" in text
+    found = json.loads(front("maintd", "status", "--json", *where).out)
+    assert found["daemon"]["round"]["number"] == 0
+    assert found["incidents"] is None
+
+
+def test_no_daemon_answers(front: Front) -> None:
+    done = front("maintd", "status", "--bind", "127.0.0.1", "--port", "1")
+    assert done.status == 1
+    assert done.err == (
+        "gnt-steward maintd: the maintenance daemon at 127.0.0.1 port 1 does not answer: "
+        "Connection refused\n"
+    )
+
+
+def test_no_master_is_known(front: Front) -> None:
+    done = front("maintd", "status")
+    assert "the master is not known on this machine; name its address (--bind)" in done.err
+
+
+# Pause and resume
+
+
+@pytest.mark.parametrize("way", ["luxi", "rapi"])
+def test_pause_and_resume(front: Front, tmp_path: Path, way: str) -> None:
+    cluster = Recorded()
+    cluster.cluster_tags = ["mine"]
+    with cluster.reached(tmp_path, way) as options:
+        done = front("maintd", "pause", "new  disks", *options)
+        assert done.out.startswith("Set maintd:pause:new-disks on the cluster")
+        assert cluster.cluster_tags == ["mine", "maintd:pause:new-disks"]
+        front("maintd", "pause", "power", *options)
+        done = front("maintd", "resume", *options)
+        assert done.out == (
+            "Removed maintd:pause:new-disks, maintd:pause:power from the cluster.\n"
+        )
+        assert cluster.cluster_tags == ["mine"]
+        assert "Nothing to do" in front("maintd", "resume", *options).out
+
+
+@pytest.mark.parametrize(
+    ("reason", "fault"),
+    [
+        ("", "cannot be a reason"),
+        ("why?", "'why?' cannot be a reason: letters"),
+        ("ü", "cannot be a reason"),
+        ("x" * 116, "longer than 115 characters"),
+    ],
+)
+def test_no_reason_for_a_pause(front: Front, reason: str, fault: str) -> None:
+    done = front("maintd", "pause", reason, "--luxi-socket", "/nowhere")
+    assert done.status == 1
+    assert fault in done.err
