@@ -1,7 +1,6 @@
 """The repairs ``evacuate`` and ``evacuate-failover``: drain, move all instances, final role.
 
-They look at the world only: whoever drains the node or moves an instance meanwhile does a part
-of their work.
+They look at the world only: a drain or a move by an admin meanwhile counts as a part of their work.
 """
 
 from __future__ import annotations

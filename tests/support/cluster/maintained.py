@@ -213,9 +213,9 @@ class Maintained:
     def _operate(self, operation: Mapping[str, Any]) -> None:
         kind = operation["OP_ID"]
         if kind == "OP_INSTANCE_MIGRATE":
-            name = operation["instance_name"]
-            moved = self.instances[name]._replace(primary=operation["target_node"])
-            self.instances[name] = moved
+            name, target = operation["instance_name"], operation["target_node"]
+            if name in self.instances:
+                self.instances[name] = self.instances[name]._replace(primary=target)
             return
         uuid = next(
             (

@@ -1,4 +1,4 @@
-"""Whatever the cluster is like: an evacuation ends, collides with nothing and forgets nobody."""
+"""In every cluster an evacuation ends, collides with nothing and leaves no instance out."""
 
 from __future__ import annotations
 

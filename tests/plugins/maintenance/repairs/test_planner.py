@@ -79,7 +79,7 @@ def test_built_in_plugins_are_called_here(site: Site, monkeypatch: pytest.Monkey
     assert repair == Planned("live-repair", Failed("the diagnose object names no repair command"))
 
 
-def test_an_action_that_nobody_handles(site: Site) -> None:
+def test_an_action_without_a_plugin(site: Site) -> None:
     strange = incident("n1", "polish")
     assert planner(site)(strange, NOW) == [Planned("", Wait("no plugin handles the action polish"))]
 
