@@ -1,4 +1,4 @@
-"""The only loop and the only wait of the daemon."""
+"""The only loop of the daemon: one round after another."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals, Stoppe
 from ganeti_steward.plugins.maintenance.daemon.carry_out import CarryOut, describe_fault
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
+from ganeti_steward.plugins.maintenance.daemon.waiting import Waiting
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs, Planned
 
 if TYPE_CHECKING:
@@ -35,16 +36,6 @@ if TYPE_CHECKING:
     from ganeti_steward.plugins.maintenance.engine.decision import Decision
 
 _log: Final = logging.getLogger(__name__)
-
-#: Seconds from the end of one round to the next, at least, however much news there is.
-_LEAST_PAUSE: Final = 1.0
-
-#: Seconds between two looks at the jobs that are waited for: at first, and at most.
-_FIRST_LOOK: Final = 1.0
-_LAST_LOOK: Final = 5.0
-
-#: Seconds a wait takes at most before systemd is notified that the daemon lives.
-_SIGN_OF_LIFE: Final = 30.0
 
 
 class Parts(NamedTuple):
@@ -73,7 +64,8 @@ class Rounds:
 
     def __init__(self, parts: Parts, settings: Maintd, bell: Bell, signals: Signals) -> None:
         self._parts, self._settings = parts, settings
-        self._bell, self._signals = bell, signals
+        self._signals = signals
+        self._waiting = Waiting(bell, signals, parts.alive)
 
     def run(self) -> None:
         """Run rounds; returns when a signal ends it, raises NotMaster."""
@@ -82,7 +74,7 @@ class Rounds:
             self._parts.alive()
             outcome = self.round()
             self._report(outcome)
-            self._wait(outcome.incidents, again=bool(outcome.changes))
+            self._wait(outcome)
 
     def _reload(self) -> None:
         if self._signals.reload_requested:
@@ -194,26 +186,12 @@ class Rounds:
             except Exception:
                 _log.exception("a round is not reported everywhere")
 
-    def _wait(self, incidents: Mapping[str, Incident], *, again: bool) -> None:
-        """Until a job ends, a signal or news of an agent comes, or the interval is over.
-
-        ``again``: something was changed, and the next round has more to do at once.
-        """
-        began = time.monotonic()
-        until = began + (0 if again else self._settings.round_interval)
-        look = _FIRST_LOOK
-        waiting = bool(open_jobs(incidents))
-        while (left := until - time.monotonic()) > 0 and not self._is_called():
-            self._parts.alive()
-            rung = self._bell.wait(min(left, look if waiting else left, _SIGN_OF_LIFE))
-            if rung or (waiting and self._any_ended(incidents)):
-                break
-            look = min(look * 1.3, _LAST_LOOK)
-        while (left := began + _LEAST_PAUSE - time.monotonic()) > 0 and not self._is_called():
-            self._bell.wait(left)
-
-    def _is_called(self) -> bool:
-        return self._signals.stopping or self._signals.reload_requested
+    def _wait(self, outcome: Round) -> None:
+        # After a change the next round may have more to do at once.
+        seconds = 0 if outcome.changes else self._settings.round_interval
+        incidents = outcome.incidents
+        ended = partial(self._any_ended, incidents) if outcome.waiting else None
+        self._waiting.wait(seconds, ended)
 
     def _any_ended(self, incidents: Mapping[str, Incident]) -> bool:
         try:
