@@ -98,9 +98,12 @@ class Rounds:
             outcome = Round(at, 0, fault=describe_fault(err))
         return outcome._replace(seconds=time.monotonic() - began)
 
-    def decide(self) -> tuple[Inputs, Decision, tuple[Held, ...]]:
-        """What a round would do now; also everything that is not done.  Changes nothing."""
-        inputs, faults = self._inputs()
+    def decide(self, *, may_query: bool = True) -> tuple[Inputs, Decision, tuple[Held, ...]]:
+        """What a round would do now; also everything that is not done.  Changes nothing.
+
+        ``may_query``: whether a job may be submitted that queries free space.
+        """
+        inputs, faults = self._inputs(may_query)
         self._parts.record(inputs, self._settings)
         decision = self._parts.step(inputs, self._settings, partial(self._plan, faults))
         held = [Held(fault.uuid, "record", fault.text) for fault in faults]
@@ -109,12 +112,13 @@ class Rounds:
     def _round(self, at: int) -> Round:
         parts = self._parts
         with self._signals.interruptible():
-            mastership = parts.voting()
-            inputs, decision, held = self.decide()
+            result = parts.voting()
+            won = result.mastership is Mastership.MASTER
+            inputs, decision, held = self.decide(may_query=won)
         world = inputs.world
         outcome = Round(at, 0, world, decision, world.incidents, held=held)
-        if mastership.mastership is not Mastership.MASTER:
-            sentence = f"nothing is submitted or recorded: {mastership.reason}"
+        if not won:
+            sentence = f"nothing is submitted or recorded: {result.reason}"
             more = Held("cluster", "master", sentence)
             return _with_waiting(outcome._replace(held=(*outcome.held, more)))
         carried = CarryOut(
@@ -144,7 +148,7 @@ class Rounds:
         except Stopped:
             return Vote(Mastership.UNDECIDED, "the daemon ends")
 
-    def _inputs(self) -> tuple[Inputs, Sequence[RecordFault]]:
+    def _inputs(self, may_query: bool) -> tuple[Inputs, Sequence[RecordFault]]:
         """Everything the step depends on, and what is wrong with the records."""
         parts = self._parts
         incidents, faults = parts.store.read_all()
@@ -158,7 +162,8 @@ class Rounds:
             for uuid, seen in parts.agents.observations().items()
             if not _unreadable(faults, uuid)
         }
-        world = parts.read_world(parts.clock(), storage=_has_work(incidents, observations))
+        storage = may_query and _has_work(incidents, observations)
+        world = parts.read_world(parts.clock(), storage=storage)
         parts.agents.watch(world.nodes)
         world = world._replace(incidents=incidents, observations=observations)
         offset = time.localtime(world.now / 10**9).tm_gmtoff

@@ -99,6 +99,7 @@ def test_an_undecided_vote_writes_nothing(fakes: Fakes) -> None:
     fakes.votes = [UNDECIDED]
     outcome = deciding(fakes, starting(A)).rounds().round()
     assert fakes.done("write", "submit") == []
+    assert not fakes.storage
     (held,) = outcome.held
     assert (held.subject, held.brake) == ("cluster", "master")
     assert "none of 3 master candidates answered" in held.sentence
