@@ -19,7 +19,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.lab)
 
 
-def _lacking() -> str:
+def lacking() -> str:
     """Why there can be no lab here."""
     if sys.platform != "linux":
         return "a lab needs Linux"
@@ -41,8 +41,8 @@ def _up(lab: Lab, root: Path) -> None:
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    if lacking := _lacking():
-        pytest.skip(lacking)
+    if reason := lacking():
+        pytest.skip(reason)
     root = tmp_path_factory.getbasetemp()
     lab = Lab(f"ganetistewardlab-{os.getpid()}")
     try:

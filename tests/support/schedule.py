@@ -19,6 +19,8 @@ _LABS: Final = (
         "test_multi_allocate",
         "test_relocate",
     },
+    # Has a lab of another kind.
+    {"test_daemon"},
 )
 #: Clusters that run side by side.
 LABS: Final = len(_LABS) + 1

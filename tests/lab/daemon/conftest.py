@@ -1,0 +1,31 @@
+"""A lab with DRBD and node agents, for the tests of the daemon."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ..conftest import lacking
+from .maintained_lab import MaintainedLab
+
+
+@pytest.fixture(scope="session")
+def maintained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaintainedLab]:
+    if reason := lacking():
+        pytest.skip(reason)
+    lab = MaintainedLab(f"ganetistewarddrbd-{os.getpid()}")
+    try:
+        lab.make(Path())
+        lab.install_steward()
+        lab.start_agents()
+        yield lab
+    finally:
+        lab.down()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _as_found() -> None:
+    """In place of the fixture of that name for the usual lab, which is not needed here."""

@@ -1,0 +1,286 @@
+"""The maintenance daemon and the node agents as real processes in a lab with DRBD."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, Final
+
+import psutil
+
+from ganeti_steward.core.ganeti.filter_rules import FilterRules
+from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.plugins.maintenance.edges.store import Store
+
+from ..cluster import PROGRAMS, Lab, op, until
+
+NODES: Final = tuple(f"node{i}.lab" for i in range(1, 7))
+#: Those with an agent; the others are silent.  Each agent costs a good part of a processor.
+WITH_AGENT: Final = ("node1.lab", "node2.lab", "node3.lab", "node6.lab")
+
+_COMMAND: Final = "#!/bin/sh\nexec cat /etc/ganeti/diagnose.json\n"
+#: A repair command that keeps what it was given and ends as the test wants it.
+_REPAIR: Final = """#!/bin/sh
+cat > /etc/ganeti/repair-input.json
+exit $(cat /etc/ganeti/repair-status)
+"""
+OK: Final[Mapping[str, Any]] = {"status": "Ok"}
+
+_AGENT: Final = """
+[diagnose]
+collectors = []
+directory = "{directory}"
+[agent]
+interval = 3
+max-age = 60
+repair = true
+lock-memory = false
+"""
+_DAEMON: Final = """
+[maintd]
+mode = "{mode}"
+hold-time = 0
+healthy-delay = 2
+poll-interval = 1
+round-interval = 2
+storm-share = 1
+audit-file = "{directory}/audit.db"
+{more}
+"""
+
+
+class MaintainedLab(Lab):
+    """A lab whose nodes have agents, and whose master runs the daemon when a test starts it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.agents: dict[str, subprocess.Popen[bytes]] = {}
+        self.logs: list[IO[bytes]] = []
+
+    def make(self, archive: Path) -> None:
+        """Bring up a new lab; the archive is not written."""
+        self._program("lab-up", "--nodes", str(len(NODES)), "--fake-drbd")
+
+    # Files of nodes
+
+    def etc(self, node: str) -> Path:
+        """The node's /etc/ganeti."""
+        return self.directory / "nodes" / node / "etc-ganeti"
+
+    def report(self, node: str, found: Mapping[str, Any]) -> None:
+        """What the node's diagnose command prints from now on."""
+        new = self.etc(node) / "diagnose.json.new"
+        new.write_text(json.dumps(found))
+        new.rename(self.etc(node) / "diagnose.json")
+
+    def repair_status(self, node: str, status: int) -> None:
+        """How the node's repair command ends."""
+        (self.etc(node) / "repair-status").write_text(f"{status}\n")
+
+    def repair_input(self, node: str) -> dict[str, Any]:
+        """What the node's repair command got."""
+        found: dict[str, Any] = json.loads((self.etc(node) / "repair-input.json").read_text())
+        return found
+
+    def repaired(self, node: str) -> bool:
+        """Whether the node's repair command was run."""
+        return (self.etc(node) / "repair-input.json").exists()
+
+    # Processes
+
+    def start_agents(self, nodes: Iterable[str] = WITH_AGENT) -> None:
+        """Install the commands on the nodes and start their agents."""
+        for node in nodes:
+            for kind, name, text in (
+                ("diagnose", "lab-check", _COMMAND),
+                ("repair", "lab-repair", _REPAIR),
+            ):
+                folder = self.etc(node) / f"node-{kind}-commands"
+                folder.mkdir(exist_ok=True)
+                (folder / name).write_text(text)
+                (folder / name).chmod(0o755)
+            self.report(node, OK)
+            state = self.directory / "steward-state" / node
+            state.mkdir(parents=True, exist_ok=True)
+            (self.etc(node) / "steward.toml").write_text(_AGENT.format(directory=state))
+            self.start_agent(node)
+
+    def start_agent(self, node: str) -> None:
+        """Start the agent of one node."""
+        self.agents[node] = self._start(node, f"agent-{node}", "agent")
+
+    def stop_agent(self, node: str) -> None:
+        """Kill the agent of one node."""
+        _end(self.agents.pop(node))
+
+    @contextmanager
+    def daemon(
+        self, more: str = "", *, mode: str = "act", node: str = NODES[0]
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """The daemon on a node, until the end of the block."""
+        self.configure_daemon(more, mode, node)
+        process = self._start(node, f"maintd-{node}", "maintd")
+        try:
+            yield process
+        finally:
+            _end(process)
+
+    def configure_daemon(self, more: str = "", mode: str = "act", node: str = NODES[0]) -> None:
+        """Write the configuration of a node that runs agent and daemon."""
+        state = self.directory / "steward-state" / node
+        text = _AGENT.format(directory=state) + _DAEMON.format(
+            directory=state, mode=mode, more=more
+        )
+        (self.etc(node) / "steward.toml").write_text(text)
+
+    def _start(self, node: str, log: str, *arguments: str) -> subprocess.Popen[bytes]:
+        out = (self.directory / f"{log}.log").open("ab")
+        self.logs.append(out)
+        return subprocess.Popen(
+            [str(PROGRAMS / "lab-run"), "-n", node, str(self.programs / "gnt-steward"), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=self.environment,
+        )
+
+    def steward(self, *arguments: str, node: str = NODES[0]) -> subprocess.CompletedProcess[str]:
+        """Run a command of gnt-steward on a node."""
+        return subprocess.run(
+            [str(PROGRAMS / "lab-run"), "-n", node, str(self.programs / "gnt-steward"), *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=self.environment,
+            check=False,
+        )
+
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
+        """Kill a program without a chance to write anything."""
+        signal_program(process, signal.SIGKILL)
+        process.wait(20)
+
+    def storage(self, *arguments: str, node: str = NODES[0]) -> None:
+        """Set the simulated storage of a node, or of all."""
+        self.on(node, "lab-storage", *arguments)
+
+    def place(self, *instances: tuple[str, str, str]) -> None:
+        """Create instances at the same time: name, template, ``primary[:secondary]``."""
+        numbers = [int(self.luxi.call("SubmitJob", [self._created(*one)])) for one in instances]
+        until(lambda: all(state.ended for state in self.luxi.states(numbers)))
+        states = self.luxi.states(numbers)
+        assert {state.status for state in states} == {"success"}, states
+
+    def _created(self, name: str, template: str, nodes: str) -> dict[str, Any]:
+        primary, _, secondary = nodes.partition(":")
+        more: dict[str, Any] = {"snode": secondary} if secondary else {}
+        if template == "ext":
+            more["disks"] = [{"size": 512, "provider": "labext"}]
+        return self.create(name, primary, template, **more)
+
+    def power_off(self, node: str) -> None:
+        """End the node daemon of a node, and with it all that Ganeti can do there."""
+        self.on(node, "/usr/lib/ganeti/daemon-util", "stop", "ganeti-noded")
+        self.storage("power-off", node=node)
+
+    def power_on(self, node: str) -> None:
+        """Start the node daemon of a node again."""
+        self.on(node, "/usr/lib/ganeti/daemon-util", "start", "ganeti-noded")
+
+    def on(self, node: str, *command: str) -> None:
+        """Run a command on a node; it must succeed."""
+        done = self._run([str(PROGRAMS / "lab-run"), "-n", node, *command])
+        assert done.returncode == 0, done.stdout
+
+    def reset(self) -> None:
+        """All nodes online and reported as fine, without tags, records and instances."""
+        for node in WITH_AGENT:
+            self.report(node, OK)
+            (self.etc(node) / "repair-input.json").unlink(missing_ok=True)
+        self.storage("sync-time", "0")
+        for rule in FilterRules(self.luxi).read().rules:
+            FilterRules(self.luxi).delete(rule.uuid)
+        self.remove(*self.instances())
+        rows = self.luxi.rows("node", ("name", "tags", "offline", "drained"))
+        self.do(
+            *(
+                op("NODE_SET_PARAMS", node_name=row["name"], offline=False, drained=False)
+                for row in rows
+                if row["offline"] or row["drained"]
+            ),
+            *(
+                op("TAGS_DEL", kind="node", name=row["name"], tags=row["tags"])
+                for row in rows
+                if row["tags"]
+            ),
+        )
+
+    def down(self) -> None:
+        """End the lab with everything in it."""
+        super().down()
+        for agent in self.agents.values():
+            agent.wait(20)
+        for log in self.logs:
+            log.close()
+        shutil.rmtree(self.directory / "steward-state", ignore_errors=True)
+
+    # What the cluster says
+
+    @property
+    def incidents(self) -> dict[str, Incident]:
+        """Uuid -> incident, from the records in the cluster's configuration."""
+        return dict(Store(self.luxi).read_all()[0])
+
+    def open_steps(self) -> set[str]:
+        """The steps that are under way."""
+        return {one.step for incident in self.incidents.values() for one in incident.open}
+
+    def node(self, name: str, *fields: str) -> list[Any]:
+        """Fields of a node."""
+        rows = self.luxi.rows("node", ("name", *fields))
+        (row,) = (row for row in rows if row["name"] == name)
+        return [row[field] for field in fields]
+
+    def incident(self, node: str, seconds: float = 60) -> Incident:
+        """The only incident of a node, as soon as there is one."""
+        found: list[Incident] = []
+
+        def is_there() -> bool:
+            found[:] = [one for one in self.incidents.values() if one.node_name == node]
+            return len(found) == 1
+
+        until(is_there, seconds)
+        return found[0]
+
+    def ended(self, node: str, status: str, seconds: float = 120) -> Incident:
+        """The only incident of a node once it has a final status and its tag."""
+
+        def has_ended() -> bool:
+            found = [one for one in self.incidents.values() if one.node_name == node]
+            return [(one.status, one.tagged, one.open) for one in found] == [(status, True, ())]
+
+        until(has_ended, seconds)
+        return self.incident(node)
+
+
+def signal_program(process: subprocess.Popen[bytes], number: int) -> None:
+    """Send a signal to the program itself, which lab-run has started in the lab."""
+    for child in psutil.Process(process.pid).children(recursive=True):
+        # Short-lived children of the program come and go.
+        with suppress(psutil.NoSuchProcess):
+            if "gnt-steward" in " ".join(child.cmdline()[:2]):
+                child.send_signal(number)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for number, seconds in ((signal.SIGTERM, 20), (signal.SIGKILL, 20)):
+        if process.poll() is None:
+            signal_program(process, number)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(seconds)
