@@ -20,7 +20,7 @@ from ganeti_steward.plugins.maintenance.edges.store import Store
 from ..cluster import PROGRAMS, Lab, op, until
 
 NODES: Final = tuple(f"node{i}.lab" for i in range(1, 7))
-#: Those with an agent; the others are silent.  Each agent costs a good part of a processor.
+#: Those with an agent; the others are silent.
 WITH_AGENT: Final = ("node1.lab", "node2.lab", "node3.lab", "node6.lab")
 
 _COMMAND: Final = "#!/bin/sh\nexec cat /etc/ganeti/diagnose.json\n"
@@ -36,13 +36,14 @@ _AGENT: Final = """
 collectors = []
 directory = "{directory}"
 [agent]
-interval = 3
-max-age = 60
+interval = 0
+max-age = 3600
 repair = true
 lock-memory = false
 """
 _DAEMON: Final = """
 [maintd]
+report-max-age = 3600
 mode = "{mode}"
 hold-time = 0
 healthy-delay = 2
@@ -73,10 +74,11 @@ class MaintainedLab(Lab):
         return self.directory / "nodes" / node / "etc-ganeti"
 
     def report(self, node: str, found: Mapping[str, Any]) -> None:
-        """What the node's diagnose command prints from now on."""
-        new = self.etc(node) / "diagnose.json.new"
-        new.write_text(json.dumps(found))
-        new.rename(self.etc(node) / "diagnose.json")
+        """What the node's diagnose command prints from now on; diagnosed at once, as cron does."""
+        file, text = self.etc(node) / "diagnose.json", json.dumps(found)
+        if not file.exists() or file.read_text() != text:
+            file.write_text(text)
+            self.on(node, str(self.programs / "gnt-steward"), "diagnose")
 
     def repair_status(self, node: str, status: int) -> None:
         """How the node's repair command ends."""
@@ -104,10 +106,10 @@ class MaintainedLab(Lab):
                 folder.mkdir(exist_ok=True)
                 (folder / name).write_text(text)
                 (folder / name).chmod(0o755)
-            self.report(node, OK)
             state = self.directory / "steward-state" / node
             state.mkdir(parents=True, exist_ok=True)
             (self.etc(node) / "steward.toml").write_text(_AGENT.format(directory=state))
+            self.report(node, OK)
             self.start_agent(node)
 
     def start_agent(self, node: str) -> None:
