@@ -20,7 +20,7 @@ _LABS: Final = (
         "test_relocate",
     },
     # Has a lab of another kind.
-    {"test_daemon"},
+    {"test_daemon", "test_disturbances"},
 )
 #: Clusters that run side by side.
 LABS: Final = len(_LABS) + 1

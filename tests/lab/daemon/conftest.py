@@ -11,6 +11,9 @@ import pytest
 from ..conftest import lacking
 from .maintained_lab import MaintainedLab
 
+#: Half of the scenarios take minutes.
+collect_ignore = [] if os.environ.get("STEWARD_THOROUGH") else ["test_disturbances.py"]
+
 
 @pytest.fixture(scope="session")
 def maintained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaintainedLab]:
@@ -29,3 +32,9 @@ def maintained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaintainedL
 @pytest.fixture(scope="module", autouse=True)
 def _as_found() -> None:
     """In place of the fixture of that name for the usual lab, which is not needed here."""
+
+
+@pytest.fixture(autouse=True)
+def _clean(maintained: MaintainedLab) -> Iterator[None]:
+    yield
+    maintained.reset()

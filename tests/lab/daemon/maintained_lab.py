@@ -14,6 +14,7 @@ from typing import IO, Any, Final
 import psutil
 
 from ganeti_steward.core.ganeti.filter_rules import FilterRules
+from ganeti_steward.core.ganeti.job_search import FoundJob, jobs_with_reason
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.plugins.maintenance.edges.store import Store
 
@@ -238,6 +239,14 @@ class MaintainedLab(Lab):
     def incidents(self) -> dict[str, Incident]:
         """Uuid -> incident, from the records in the cluster's configuration."""
         return dict(Store(self.luxi).read_all()[0])
+
+    def jobs_of(self, incident: Incident) -> list[FoundJob]:
+        """The incident's jobs, as the queue has them."""
+        return jobs_with_reason(self.luxi, "gnt:daemon:maintd", incident.uuid)
+
+    def operations(self, incident: Incident) -> list[str]:
+        """The operations of the incident's jobs."""
+        return [name for job in self.jobs_of(incident) for name in job.operations]
 
     def open_steps(self) -> set[str]:
         """The steps that are under way."""

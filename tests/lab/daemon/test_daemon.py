@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-import pytest
-
-from ganeti_steward.core.ganeti.job_search import FoundJob, jobs_with_reason
 from ganeti_steward.core.maintenance.incident import (
-    CANCELED,
     COMPLETED,
     FAILED,
     NOTED,
-    Incident,
 )
 from ganeti_steward.core.maintenance.world import diagnose_object
 
@@ -25,21 +20,6 @@ EVACUATE: Final[Mapping[str, Any]] = {"status": "evacuate", "details": {"fan": "
 FAILOVER: Final[Mapping[str, Any]] = {"status": "evacuate-failover", "details": {"psu": "lost"}}
 
 
-@pytest.fixture(autouse=True)
-def _clean(maintained: MaintainedLab) -> Iterator[None]:
-    yield
-    maintained.reset()
-
-
-def jobs_of(lab: MaintainedLab, incident: Incident) -> list[FoundJob]:
-    """The incident's jobs, as the queue has them."""
-    return jobs_with_reason(lab.luxi, "gnt:daemon:maintd", incident.uuid)
-
-
-def operations(lab: MaintainedLab, incident: Incident) -> list[str]:
-    return [name for job in jobs_of(lab, incident) for name in job.operations]
-
-
 def test_a_live_repair_that_succeeds(maintained: MaintainedLab) -> None:
     lab, node = maintained, "node3.lab"
     lab.repair_status(node, 0)
@@ -49,7 +29,7 @@ def test_a_live_repair_that_succeeds(maintained: MaintainedLab) -> None:
     assert lab.repair_input(node) == diagnose_object(incident.original)
     assert lab.repair_input(node)["details"] == [{"source": "command:lab-check", **REPAIR}]
     assert lab.node(node, "tags", "drained", "offline") == [[incident.ready_tag], False, False]
-    assert operations(lab, incident) == ["OP_TAGS_SET"]
+    assert lab.operations(incident) == ["OP_TAGS_SET"]
 
 
 def test_a_live_repair_that_fails(maintained: MaintainedLab) -> None:
@@ -86,16 +66,16 @@ def test_an_evacuation(maintained: MaintainedLab) -> None:
         until(lambda: lab.incidents[incident.uuid].acknowledged)
         lab.report(node, OK)
         until(lambda: not lab.incidents)
-    ran = operations(lab, incident)
+    ran = lab.operations(incident)
     assert ran[0] == ran[-2] == "OP_NODE_SET_PARAMS"
     assert ran[-1] == "OP_TAGS_SET"
     assert ran.count("OP_INSTANCE_MIGRATE") >= 4
     assert ran.count("OP_INSTANCE_REPLACE_DISKS") == 2
-    for job in jobs_of(lab, incident):
+    for job in lab.jobs_of(incident):
         assert job.status == "success"
         for trail in job.reasons:
             assert ("gnt:daemon:maintd", incident.uuid) in {one[:2] for one in trail}
-    assert {job.number for job in jobs_of(lab, incident)} == {*incident.jobs}
+    assert {job.number for job in lab.jobs_of(incident)} == {*incident.jobs}
 
 
 def test_what_cannot_move_is_named_after_the_others_were_moved(maintained: MaintainedLab) -> None:
@@ -110,20 +90,6 @@ def test_what_cannot_move_is_named_after_the_others_were_moved(maintained: Maint
     assert lab.node(node, "drained", "tags") == [True, [incident.failed_tag]]
 
 
-def test_a_worse_report_takes_over(maintained: MaintainedLab) -> None:
-    lab, node = maintained, "node2.lab"
-    lab.place(*((f"inst{i}.lab", "diskless", node) for i in range(1, 5)))
-    lab.report(node, EVACUATE)
-    with lab.daemon("moves-at-once = 1"):
-        until(lambda: "move" in lab.open_steps())
-        lab.report(node, FAILOVER)
-        until(lambda: {one.status for one in lab.incidents.values()} == {COMPLETED})
-        until(lambda: len(lab.node(node, "tags")[0]) == 2)
-    actions = sorted(one.action for one in lab.incidents.values())
-    assert actions == ["evacuate", "evacuate-failover"]
-    assert lab.node(node, "offline", "pinst_cnt", "sinst_cnt") == [True, 0, 0]
-
-
 def test_the_master_waits_and_says_so(maintained: MaintainedLab) -> None:
     lab = maintained
     lab.report("node1.lab", EVACUATE)
@@ -133,26 +99,6 @@ def test_the_master_waits_and_says_so(maintained: MaintainedLab) -> None:
     assert (incident.status, lab.node("node1.lab", "drained")) == (NOTED, [False])
 
 
-def test_a_cancel_while_jobs_run(maintained: MaintainedLab) -> None:
-    lab, node = maintained, "node2.lab"
-    lab.place(*((f"inst{i}.lab", "diskless", node) for i in range(1, 5)))
-    lab.report(node, EVACUATE)
-    with lab.daemon("moves-at-once = 1"):
-        until(lambda: "move" in lab.open_steps())
-        incident = lab.incident(node)
-        done = lab.steward("incident", "cancel", incident.uuid)
-        assert done.returncode == 0, done.stdout + done.stderr
-        until(lambda: lab.incidents[incident.uuid].status == CANCELED)
-        until(lambda: not lab.incidents[incident.uuid].open)
-        until(lambda: lab.node(node, "tags") == [[]])
-        lab.report(node, OK)
-        until(lambda: not lab.incidents)
-    ran = operations(lab, incident)
-    assert "OP_TAGS_SET" not in ran
-    assert 1 <= ran.count("OP_INSTANCE_MIGRATE") < 4
-    assert lab.node(node, "offline") == [False]
-
-
 def test_observe_does_nothing_and_says_what_it_would_do(maintained: MaintainedLab) -> None:
     lab, node = maintained, "node2.lab"
     lab.place(("inst3.lab", "diskless", "node2.lab"))
@@ -160,63 +106,5 @@ def test_observe_does_nothing_and_says_what_it_would_do(maintained: MaintainedLa
     with lab.daemon(mode="observe"):
         incident = lab.incident(node)
         until(lambda: "observe" in lab.steward("maintd", "status").stdout)
-    assert (incident.status, jobs_of(lab, incident)) == (NOTED, [])
+    assert (incident.status, lab.jobs_of(incident)) == (NOTED, [])
     assert lab.node(node, "drained", "tags") == [False, []]
-
-
-def test_a_node_that_leaves_the_cluster(maintained: MaintainedLab) -> None:
-    lab, node = maintained, "node6.lab"
-    lab.report(node, EVACUATE)
-    with lab.daemon(mode="observe"):
-        lab.incident(node)
-        lab.do(op("NODE_REMOVE", node_name=node))
-        until(lambda: not lab.incidents)
-    lab.ok("gnt-node add --no-ssh-key-check -g rack2 node6.lab")
-
-
-def test_a_stopped_daemon_goes_on_where_the_cluster_is(maintained: MaintainedLab) -> None:
-    lab, node = maintained, "node2.lab"
-    lab.place(*((f"inst{i}.lab", "sharedfile", node) for i in range(1, 5)))
-    lab.report(node, EVACUATE)
-    for step in ("drain", "move", "final-role"):
-        with lab.daemon() as daemon:
-            until(lambda step=step: step in lab.open_steps())  # type: ignore[misc]
-            lab.kill(daemon)
-    with lab.daemon():
-        incident = lab.ended(node, COMPLETED)
-    assert operations(lab, incident).count("OP_INSTANCE_MIGRATE") == 4
-    assert operations(lab, incident).count("OP_NODE_SET_PARAMS") == 2
-    assert lab.node(node, "offline", "pinst_cnt") == [True, 0]
-
-
-def test_a_node_that_loses_power_while_it_is_evacuated(maintained: MaintainedLab) -> None:
-    lab, node = maintained, "node2.lab"
-    lab.place(("inst1.lab", "drbd", "node2.lab:node3.lab"), ("inst2.lab", "diskless", "node2.lab"))
-    lab.report(node, EVACUATE)
-    with lab.daemon("moves-at-once = 1"):
-        until(lambda: "move" in lab.open_steps())
-        lab.stop_agent(node)
-        lab.power_off(node)
-        incident = lab.ended(node, FAILED)
-        lab.power_on(node)
-        lab.start_agent(node)
-    assert "failed" in incident.note
-    assert lab.node(node, "tags") == [[incident.failed_tag]]
-    # The rest of the cluster still takes instances.
-    lab.place(("inst3.lab", "diskless", "node4.lab"))
-
-
-def test_a_node_that_loses_its_volume_group(maintained: MaintainedLab) -> None:
-    lab, node = maintained, "node2.lab"
-    lab.place(
-        ("inst1.lab", "drbd", "node2.lab:node3.lab"), ("inst2.lab", "drbd", "node1.lab:node2.lab")
-    )
-    lab.storage("lose-vg", node=node)
-    lab.report(node, FAILOVER)
-    with lab.daemon('final-role = "drained"'):
-        incident = lab.ended(node, COMPLETED)
-    assert lab.node(node, "pinst_cnt", "sinst_cnt") == [0, 0], incident.note
-    assert operations(lab, incident).count("OP_INSTANCE_FAILOVER") == 1
-    assert lab.node(node, "drained", "offline") == [True, False]
-    for volume in ("/dev/lab0", "/dev/lab1"):
-        lab.storage("return-pv", volume, node=node)
