@@ -145,7 +145,7 @@ def _check_targets(message: Json, template: str, nodes: list[str], before: list[
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-@pytest.mark.parametrize("node", ["node1.lab", "node5.lab"])
+@pytest.mark.parametrize("node", ["node5.lab", "node1.lab"][: often(1, 2)])
 @pytest.mark.parametrize("figure", [*HYPERVISOR, *DISK, *SPINDLES, *OTHER, *PARAMS])
 def test_each_figure(figure: str, node: str, name: str) -> None:
     message = captured(name)
