@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -120,10 +121,6 @@ class World(NamedTuple):
     avoided_nodes: Mapping[str, str] = MappingProxyType({})
     """name of a node nothing may be moved to -> why: ill, under repair, failed"""
 
-    def node_named(self, name: str) -> NodeFacts | None:
-        """The node of a name; None when the cluster has none."""
-        return next((node for node in self.nodes.values() if node.name == name), None)
-
     def instances_on(self, name: str) -> Iterator[InstanceFacts]:
         """The instances with that node as primary or secondary, by name."""
         for _, instance in sorted(self.instances.items()):
@@ -133,7 +130,5 @@ class World(NamedTuple):
 
 def diagnose_object(original: bytes) -> dict[str, Any]:
     """The diagnose object of an incident or a report."""
-    import json
-
     found: dict[str, Any] = json.loads(original)
     return found

@@ -190,7 +190,7 @@ def _observe(case: Case) -> Held | None:
     return _held(case, "observe", f"the mode is observe{would}")
 
 
-#: Judged before an incident is planned, and once more where they hold: planning takes time.
+#: Judged before an incident is planned; where one holds it is not planned, which takes time.
 BEFORE_PLAN: Final[tuple[Brake, ...]] = (
     _opt_out,
     _not_observed,

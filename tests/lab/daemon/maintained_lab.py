@@ -26,11 +26,14 @@ WITH_AGENT: Final = ("node1.lab", "node2.lab", "node3.lab", "node6.lab")
 
 _COMMAND: Final = "#!/bin/sh\nexec cat /etc/ganeti/diagnose.json\n"
 #: A repair command that keeps what it was given and ends as the test wants it.
-_REPAIR: Final = """#!/bin/sh
+_REPAIR_COMMAND: Final = """#!/bin/sh
 cat > /etc/ganeti/repair-input.json
 exit $(cat /etc/ganeti/repair-status)
 """
 OK: Final[Mapping[str, Any]] = {"status": "Ok"}
+REPAIR: Final[Mapping[str, Any]] = {"status": "live-repair", "command": "lab-repair", "details": 1}
+EVACUATE: Final[Mapping[str, Any]] = {"status": "evacuate", "details": {"fan": "stopped"}}
+FAILOVER: Final[Mapping[str, Any]] = {"status": "evacuate-failover", "details": {"psu": "lost"}}
 
 _AGENT: Final = """
 [diagnose]
@@ -101,7 +104,7 @@ class MaintainedLab(Lab):
         for node in nodes:
             for kind, name, text in (
                 ("diagnose", "lab-check", _COMMAND),
-                ("repair", "lab-repair", _REPAIR),
+                ("repair", "lab-repair", _REPAIR_COMMAND),
             ):
                 folder = self.etc(node) / f"node-{kind}-commands"
                 folder.mkdir(exist_ok=True)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
-
 from ganeti_steward.core.maintenance.incident import (
     COMPLETED,
     FAILED,
@@ -13,11 +10,7 @@ from ganeti_steward.core.maintenance.incident import (
 from ganeti_steward.core.maintenance.world import diagnose_object
 
 from ..cluster import op, until
-from .maintained_lab import OK, MaintainedLab
-
-REPAIR: Final[Mapping[str, Any]] = {"status": "live-repair", "command": "lab-repair", "details": 1}
-EVACUATE: Final[Mapping[str, Any]] = {"status": "evacuate", "details": {"fan": "stopped"}}
-FAILOVER: Final[Mapping[str, Any]] = {"status": "evacuate-failover", "details": {"psu": "lost"}}
+from .maintained_lab import EVACUATE, OK, REPAIR, MaintainedLab
 
 
 def test_a_live_repair_that_succeeds(maintained: MaintainedLab) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
-
 from ganeti_steward.core.maintenance.incident import (
     CANCELED,
     COMPLETED,
@@ -12,11 +9,7 @@ from ganeti_steward.core.maintenance.incident import (
 )
 
 from ..cluster import op, until
-from .maintained_lab import OK, MaintainedLab
-
-REPAIR: Final[Mapping[str, Any]] = {"status": "live-repair", "command": "lab-repair", "details": 1}
-EVACUATE: Final[Mapping[str, Any]] = {"status": "evacuate", "details": {"fan": "stopped"}}
-FAILOVER: Final[Mapping[str, Any]] = {"status": "evacuate-failover", "details": {"psu": "lost"}}
+from .maintained_lab import EVACUATE, FAILOVER, OK, MaintainedLab
 
 
 def test_a_worse_report_takes_over(maintained: MaintainedLab) -> None:

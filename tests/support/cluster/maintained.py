@@ -267,6 +267,20 @@ class Maintained:
         return {one.brake: one.sentence for one in self.decisions[-1].held}
 
 
+EVACUATE = diagnose("evacuate", details="fan")
+WORSE = diagnose("evacuate-failover", details="fan and power")
+REPAIR = diagnose("live-repair", command="fix-nic")
+OK = diagnose("Ok")
+
+
+def evacuating(config: Maintd = CONFIG, node: str = "node2") -> Maintained:
+    """One node reports evacuate, and one round has passed."""
+    cluster = Maintained(config=config)
+    cluster.report(node, EVACUATE)
+    cluster.round()
+    return cluster
+
+
 def plan(incident: Incident, world: World) -> list[Planned]:
     """What a small repair plans: like the built-in ones, without an engine for targets."""
     return [Planned("simulated", one) for one in _plans(incident, world)]

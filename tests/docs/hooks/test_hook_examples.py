@@ -1,49 +1,29 @@
-"""Every hook has a page and a test, and the page's example does what the page promises."""
+"""The examples on the pages of the allocators' hooks do what the pages promise."""
 
 from __future__ import annotations
 
 import importlib
 import json
-import re
 import sys
-import syslog
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
-import worlds
-from paths import CAPTURES, ROOT
+from hook_pages import fences
+from paths import CAPTURES
 
 from ganeti_steward.core.commands.check_config import config_faults
 from ganeti_steward.core.commands.main import main as gnt_steward
 from ganeti_steward.core.config.load import load_config
-from ganeti_steward.core.hooks import hookspecs
-from ganeti_steward.core.hooks.calls import call
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.iallocator.dispatch import answer_message
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import Task
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
-from ganeti_steward.core.model.context import Context
-from ganeti_steward.core.model.finding import CheckResult, Finding, NotApplicable, Unknown
 from ganeti_steward.core.model.options import Options
-from ganeti_steward.diagnose.config.sections import Diagnose
-from ganeti_steward.diagnose.testing import RecordedMachine
 
 Message = dict[str, Any]
 Ask = Callable[[Message], Outcome]
-
-PAGES: Final = ROOT / "docs" / "reference" / "hooks"
-HOOKS: Final = sorted(name for name in vars(hookspecs) if name.startswith("steward_"))
-
-
-def fences(hook: str, language: str) -> list[str]:
-    """The code blocks of a page in one language."""
-    text = (PAGES / f"{hook}.md").read_text()
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def capture(name: str) -> Message:
@@ -83,53 +63,6 @@ def example(
     yield with_plugin, without
     del sys.modules[name]
     importlib.invalidate_caches()
-
-
-def test_every_hook_has_a_page() -> None:
-    assert HOOKS
-    assert sorted(page.stem for page in PAGES.iterdir()) == HOOKS
-
-
-def test_the_page_of_plugins_names_every_hook() -> None:
-    text = (ROOT / "docs" / "how-to" / "write-a-plugin.md").read_text()
-    assert set(re.findall(r"/hooks/(\w+)\.md\)", text)) == set(HOOKS)
-
-
-@pytest.mark.parametrize("hook", HOOKS)
-def test_page(hook: str) -> None:
-    """What each page must hold."""
-    text = (PAGES / f"{hook}.md").read_text()
-    assert text.startswith(f"# {hook}\n")
-    for word in ("**Called**", "**Gets**", "**Returns**", "**Failure.**", "**Configuration.**"):
-        assert word in text
-    assert len(fences(hook, "python")) == 1
-    assert len(fences(hook, "toml")) == 1
-    targets = re.findall(r"\]\(([^)]*)\)", text)
-    assert all((PAGES / target).is_file() for target in targets)
-
-
-@pytest.mark.parametrize("hook", HOOKS)
-def test_signature(hook: str) -> None:
-    """The page's first block names the arguments the hook really has."""
-    (shown,) = re.findall(rf"^```\n{hook}\((.*?)\) -> ", (PAGES / f"{hook}.md").read_text(), re.M)
-    code = getattr(hookspecs, hook).__code__
-    assert tuple(filter(None, shown.split(", "))) == code.co_varnames[: code.co_argcount]
-
-
-@pytest.mark.parametrize("hook", HOOKS)
-def test_every_example_has_a_test(hook: str) -> None:
-    assert callable(globals().get(f"test_{hook}"))
-
-
-@pytest.mark.parametrize("hook", HOOKS)
-def test_every_hook_has_a_test(hook: str) -> None:
-    """Some plugin in the tests of plugins implements it."""
-    used = [
-        file.name
-        for file in (ROOT / "tests" / "plugins").rglob("*.py")
-        if re.search(rf"\b{hook}\b", file.read_text())
-    ]
-    assert used
 
 
 def test_steward_constrain(example: tuple[Ask, Ask]) -> None:
@@ -324,92 +257,3 @@ def test_steward_balance(example: tuple[Ask, Ask]) -> None:
     del message["request"]["max_moves"]
     message["nodes"][secondary]["drained"] = True
     assert ask(message) == plain(message)
-
-
-def test_steward_diagnose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A battery to be replaced is a finding; the program's failure is none."""
-    (settings,), (source,) = (fences("steward_diagnose", kind) for kind in ("toml", "python"))
-    (tmp_path / "acme_raid.py").write_text(source)
-    (tmp_path / "steward.toml").write_text(settings)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    config = load_config(str(tmp_path / "steward.toml"))
-    assert config.section(Diagnose).load == ("acme_raid",)
-    config = config._replace(plugins=config.plugins._replace(load=config.section(Diagnose).load))
-    plugins = Plugins(config)
-    assert plugins.hooks("acme_raid") == ["steward_diagnose"]
-    (implementation,) = plugins.implementations("steward_diagnose")
-
-    def results(**recorded: Any) -> list[CheckResult]:
-        machine = RecordedMachine(tmp_path, **recorded)
-        return list(call(implementation, 10, machine=machine))
-
-    good, worn = (
-        {"id": number, "state": state, "serial": f"BBU-{number}"}
-        for number, state in enumerate(("good", "replace"))
-    )
-    output = json.dumps({"batteries": [good, worn]})
-    try:
-        assert results() == [NotApplicable("acme_raid", "there is no acme-raid")]
-        assert results(commands={"acme-raid --json": {"output": output}}) == [
-            Finding("acme_raid:battery0", "Ok"),
-            Finding("acme_raid:battery1", "live-repair", "order-battery", {"serial": "BBU-1"}),
-        ]
-        failed = {"status": 5, "output": output}
-        assert results(commands={"acme-raid --json": failed}) == [
-            Unknown("acme_raid", "acme-raid failed: 5")
-        ]
-    finally:
-        del sys.modules["acme_raid"]
-
-
-def test_steward_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes with the tag are drained and no more; the built-in repair has the others."""
-    (settings,), (source,) = (fences("steward_plan", kind) for kind in ("toml", "python"))
-    (tmp_path / "drain_only.py").write_text(source)
-    (tmp_path / "steward.toml").write_text(settings)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    plugins = Plugins(load_config(str(tmp_path / "steward.toml")))
-    assert plugins.hooks("drain_only") == ["steward_plan"]
-    tagged, other = worlds.node("n1", tags=["drain-only"]), worlds.node("n2")
-    on_them = [worlds.instance(name, f"n{k}", "n3") for k, name in enumerate("ab", 1)]
-    now = worlds.world([tagged, other, worlds.node("n3")], on_them)
-
-    def steps(about: Incident, at: World) -> list[str]:
-        """The steps until the incident is over, and how it ends."""
-        for one in plugins.implementations("steward_plan"):
-            plans = call(one, 10, incident=about, world=at, context=Context())
-            if plans is not None:
-                break
-        (plan,) = plans
-        if not isinstance(plan, Task):
-            return [plan.reason]
-        return [plan.step, *steps(about, worlds.after(at, plan.jobs))]
-
-    try:
-        assert steps(worlds.incident("n1"), now) == ["drain", "n1 is drained, its instances stay"]
-        whole = ["drain", "move", "final-role", "no instance is left on node n2"]
-        assert steps(worlds.incident("n2"), now) == whole
-        assert steps(worlds.incident("n1", "evacuate-failover"), now)[1] == "move"
-    finally:
-        del sys.modules["drain_only"]
-
-
-def test_steward_incident_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only a failed incident is one line in the system's log."""
-    hook, lines = "steward_incident_changed", list[tuple[int, str]]()
-    (settings,), (source,) = (fences(hook, kind) for kind in ("toml", "python"))
-    (tmp_path / "failed_incidents.py").write_text(source)
-    (tmp_path / "steward.toml").write_text(settings)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(syslog, "syslog", lambda *line: lines.append(line))
-    plugins = Plugins(load_config(str(tmp_path / "steward.toml")))
-    assert plugins.hooks("failed_incidents") == [hook]
-    implementation = plugins.implementation("failed_incidents", hook)
-    failed = worlds.incident("n1")._replace(status="failed")
-    try:
-        for before, after in ((None, worlds.incident("n1")), (failed, None), (None, failed)):
-            change = {"before": before, "after": after, "event": "e", "reason": "no disk"}
-            call(implementation, 10, **change)
-    finally:
-        del sys.modules["failed_incidents"]
-    assert lines == [(syslog.LOG_ERR, f"repair of {failed.node_name} failed: no disk")]

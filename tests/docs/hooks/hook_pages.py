@@ -1,0 +1,19 @@
+"""The pages of the hooks, and the code on them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from paths import ROOT
+
+from ganeti_steward.core.hooks import hookspecs
+
+PAGES: Final = ROOT / "docs" / "reference" / "hooks"
+HOOKS: Final = sorted(name for name in vars(hookspecs) if name.startswith("steward_"))
+
+
+def fences(hook: str, language: str) -> list[str]:
+    """The code blocks of a page in one language."""
+    text = (PAGES / f"{hook}.md").read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)

@@ -1,0 +1,115 @@
+"""The examples on the pages of the hooks about nodes do what the pages promise."""
+
+from __future__ import annotations
+
+import json
+import sys
+import syslog
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import worlds
+from hook_pages import fences
+
+from ganeti_steward.core.config.load import load_config
+from ganeti_steward.core.hooks.calls import call
+from ganeti_steward.core.hooks.manager import Plugins
+from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.task import Task
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.context import Context
+from ganeti_steward.core.model.finding import CheckResult, Finding, NotApplicable, Unknown
+from ganeti_steward.diagnose.config.sections import Diagnose
+from ganeti_steward.diagnose.testing import RecordedMachine
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_steward_diagnose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A battery to be replaced is a finding; the program's failure is none."""
+    (settings,), (source,) = (fences("steward_diagnose", kind) for kind in ("toml", "python"))
+    (tmp_path / "acme_raid.py").write_text(source)
+    (tmp_path / "steward.toml").write_text(settings)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = load_config(str(tmp_path / "steward.toml"))
+    assert config.section(Diagnose).load == ("acme_raid",)
+    config = config._replace(plugins=config.plugins._replace(load=config.section(Diagnose).load))
+    plugins = Plugins(config)
+    assert plugins.hooks("acme_raid") == ["steward_diagnose"]
+    (implementation,) = plugins.implementations("steward_diagnose")
+
+    def results(**recorded: Any) -> list[CheckResult]:
+        machine = RecordedMachine(tmp_path, **recorded)
+        return list(call(implementation, 10, machine=machine))
+
+    good, worn = (
+        {"id": number, "state": state, "serial": f"BBU-{number}"}
+        for number, state in enumerate(("good", "replace"))
+    )
+    output = json.dumps({"batteries": [good, worn]})
+    try:
+        assert results() == [NotApplicable("acme_raid", "there is no acme-raid")]
+        assert results(commands={"acme-raid --json": {"output": output}}) == [
+            Finding("acme_raid:battery0", "Ok"),
+            Finding("acme_raid:battery1", "live-repair", "order-battery", {"serial": "BBU-1"}),
+        ]
+        failed = {"status": 5, "output": output}
+        assert results(commands={"acme-raid --json": failed}) == [
+            Unknown("acme_raid", "acme-raid failed: 5")
+        ]
+    finally:
+        del sys.modules["acme_raid"]
+
+
+def test_steward_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes with the tag are drained and no more; the built-in repair has the others."""
+    (settings,), (source,) = (fences("steward_plan", kind) for kind in ("toml", "python"))
+    (tmp_path / "drain_only.py").write_text(source)
+    (tmp_path / "steward.toml").write_text(settings)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins = Plugins(load_config(str(tmp_path / "steward.toml")))
+    assert plugins.hooks("drain_only") == ["steward_plan"]
+    tagged, other = worlds.node("n1", tags=["drain-only"]), worlds.node("n2")
+    on_them = [worlds.instance(name, f"n{k}", "n3") for k, name in enumerate("ab", 1)]
+    now = worlds.world([tagged, other, worlds.node("n3")], on_them)
+
+    def steps(about: Incident, at: World) -> list[str]:
+        """The steps until the incident is over, and how it ends."""
+        for one in plugins.implementations("steward_plan"):
+            plans = call(one, 10, incident=about, world=at, context=Context())
+            if plans is not None:
+                break
+        (plan,) = plans
+        if not isinstance(plan, Task):
+            return [plan.reason]
+        return [plan.step, *steps(about, worlds.after(at, plan.jobs))]
+
+    try:
+        assert steps(worlds.incident("n1"), now) == ["drain", "n1 is drained, its instances stay"]
+        whole = ["drain", "move", "final-role", "no instance is left on node n2"]
+        assert steps(worlds.incident("n2"), now) == whole
+        assert steps(worlds.incident("n1", "evacuate-failover"), now)[1] == "move"
+    finally:
+        del sys.modules["drain_only"]
+
+
+def test_steward_incident_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a failed incident is one line in the system's log."""
+    hook, lines = "steward_incident_changed", list[tuple[int, str]]()
+    (settings,), (source,) = (fences(hook, kind) for kind in ("toml", "python"))
+    (tmp_path / "failed_incidents.py").write_text(source)
+    (tmp_path / "steward.toml").write_text(settings)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(syslog, "syslog", lambda *line: lines.append(line))
+    plugins = Plugins(load_config(str(tmp_path / "steward.toml")))
+    assert plugins.hooks("failed_incidents") == [hook]
+    implementation = plugins.implementation("failed_incidents", hook)
+    failed = worlds.incident("n1")._replace(status="failed")
+    try:
+        for before, after in ((None, worlds.incident("n1")), (failed, None), (None, failed)):
+            change = {"before": before, "after": after, "event": "e", "reason": "no disk"}
+            call(implementation, 10, **change)
+    finally:
+        del sys.modules["failed_incidents"]
+    assert lines == [(syslog.LOG_ERR, f"repair of {failed.node_name} failed: no disk")]

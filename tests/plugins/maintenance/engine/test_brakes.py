@@ -1,0 +1,140 @@
+"""The brakes by scenarios: what holds an incident back, and when it goes on."""
+
+from __future__ import annotations
+
+import pytest
+from maintained import CONFIG, EVACUATE, OK, REPAIR, WORSE, Maintained, evacuating
+
+from ganeti_steward.core.maintenance.incident import COMPLETED, NOTED, PENDING
+from ganeti_steward.plugins.maintenance.config import OBSERVE
+
+
+@pytest.mark.parametrize(
+    ("config", "brake", "sentence"),
+    [
+        ({"mode": OBSERVE}, "observe", "the mode is observe, it would: drain"),
+        ({"hold_time": 300}, "hold", "reported for 0 s of the hold time of 300 s"),
+        (
+            {"windows": ("Sun 00:00-00:01",)},
+            "window",
+            "Tue 22:13 is in none of the maintenance windows: Sun 00:00-00:01",
+        ),
+    ],
+)
+def test_a_brake_of_the_configuration(config: dict[str, object], brake: str, sentence: str) -> None:
+    cluster = evacuating(CONFIG._replace(**config))
+    assert cluster.held() == {brake: sentence}
+    assert (cluster.queue, cluster.incident("node2").status) == ({}, NOTED)
+
+
+def test_the_hold_time_passes() -> None:
+    cluster = evacuating(CONFIG._replace(hold_time=300))
+    cluster.wait(299)
+    cluster.round()
+    assert cluster.incident("node2").status == PENDING
+
+
+def test_the_hold_time_starts_again_after_another_report() -> None:
+    cluster = evacuating(CONFIG._replace(hold_time=300))
+    cluster.wait(200)
+    cluster.report("node2", OK)
+    cluster.round()
+    cluster.report("node2", EVACUATE)
+    cluster.wait(200)
+    cluster.round()
+    assert "hold" in cluster.held()
+    cluster.wait(301)
+    cluster.round()
+    assert cluster.incident("node2").status == PENDING
+
+
+def test_pause_with_its_reason() -> None:
+    cluster = Maintained()
+    cluster.cluster_tags.add("maintd:pause:power-works")
+    cluster.report("node2", EVACUATE)
+    cluster.round()
+    assert cluster.held() == {"pause": "maintenance is paused: power works"}
+    cluster.cluster_tags.clear()
+    cluster.run()
+    assert cluster.incident("node2").status == COMPLETED
+
+
+def test_opt_out_of_a_node() -> None:
+    cluster = Maintained()
+    cluster.tag("node2", "maintd:off")
+    cluster.report("node2", EVACUATE)
+    cluster.round()
+    assert cluster.held() == {"opt-out": "node node2 has the tag maintd:off"}
+
+
+def test_the_master_is_not_drained_but_repaired() -> None:
+    cluster = evacuating(node="node1")
+    assert set(cluster.held()) == {"master"}
+    cluster.report("node1", REPAIR)
+    cluster.round()
+    assert not cluster.commands, "the evacuation comes first"
+    cluster.tag("node1", cluster.incident("node1", "evacuate").cancel_tag)
+    cluster.run()
+    assert cluster.incident("node1", "live-repair").status == COMPLETED
+
+
+def test_most_nodes_at_once() -> None:
+    cluster = Maintained()
+    cluster.report("node2", EVACUATE)
+    cluster.round()
+    cluster.report("node3", WORSE)
+    cluster.round()
+    assert cluster.held()["most-nodes"] == "1 of at most 1 nodes are under repair: node2"
+    cluster.run()
+    assert {one.status for one in cluster.records.values()} == {COMPLETED}
+
+
+def test_a_storm_stops_everything() -> None:
+    cluster = evacuating(CONFIG._replace(storm_share=0.4, most_nodes=4))
+    cluster.end(1)
+    cluster.report("node3", EVACUATE)
+    cluster.round()
+    assert cluster.held()["storm"] == "2 of 4 nodes report a fault, more than the share of 0.4"
+    assert len(cluster.queue) == 1
+    cluster.report("node3", OK)
+    cluster.run()
+    assert cluster.incident("node2").status == COMPLETED
+
+
+def test_one_ill_node_is_never_a_storm() -> None:
+    cluster = evacuating(CONFIG._replace(storm_share=0))
+    assert cluster.incident("node2").status == PENDING
+
+
+def test_master_candidates() -> None:
+    cluster = Maintained()
+    for node in ("node2", "node3"):
+        cluster.change(node, master_candidate=True)
+    cluster.change("node1", offline=True, master=False)
+    cluster.change("node4", drained=True)
+    cluster.report("node2", EVACUATE)
+    cluster.round()
+    assert cluster.incident("node2").status == PENDING, "one below the pool is allowed"
+    again = Maintained()
+    again.change("node2", master_candidate=True)
+    again.report("node2", EVACUATE)
+    decision = again.round()
+    assert decision.started, "the others are promoted"
+
+
+def test_every_brake_is_reported() -> None:
+    config = CONFIG._replace(mode=OBSERVE, hold_time=300, windows=("Sun 00:00-00:01",))
+    cluster = Maintained(config=config)
+    cluster.cluster_tags.add("maintd:pause:")
+    cluster.tag("node1", "maintd:off")
+    cluster.report("node1", EVACUATE)
+    cluster.round()
+    assert set(cluster.held()) == {"observe", "hold", "window", "pause", "opt-out", "master"}
+
+
+def test_a_stuck_incident_raises_an_alarm() -> None:
+    cluster = evacuating(CONFIG._replace(stuck_after=3600))
+    cluster.start(1)
+    cluster.wait(3600)
+    cluster.round()
+    assert "nothing has started or ended for 3601 s" in cluster.held()["stuck"]
