@@ -11,10 +11,9 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.maintenance.incident import Submission
 from ganeti_steward.core.maintenance.world import diagnose_object
-from ganeti_steward.core.node_agent.client import AgentClient
 from ganeti_steward.core.node_agent.protocol import Outcome
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.edges.poll import Target
+from ganeti_steward.plugins.maintenance.edges.poll import Target, agent_client
 from ganeti_steward.plugins.maintenance.engine.decision import CommandResult
 
 #: Characters of a command's output that are kept.
@@ -33,13 +32,7 @@ def agent_repairs(settings: Maintd, key: KeyFile) -> Repair:
     """Has commands run by the real agents."""
 
     def repair(target: Target, command: str, diagnose: Mapping[str, Any]) -> Outcome:
-        client = AgentClient(
-            target.address or target.name,
-            (target.uuid, target.name),
-            key,
-            port=settings.agent_port,
-            time_limit=settings.poll_time_limit,
-        )
+        client = agent_client(target, settings, key)
         # Each node knows its own name; its uuid only if it is a master candidate.
         return client.repair(target.name, command, diagnose, settings.command_time_limit)
 

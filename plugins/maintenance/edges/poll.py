@@ -75,6 +75,18 @@ class Poll(NamedTuple):
 NOTHING: Final = Poll()
 
 
+def agent_client(target: Target, settings: Maintd, key: KeyFile, **more: Any) -> AgentClient:
+    """The client of a node's agent; ``more``: further arguments of it."""
+    return AgentClient(
+        target.address or target.name,
+        (target.uuid, target.name),
+        key,
+        port=settings.agent_port,
+        time_limit=settings.poll_time_limit,
+        **more,
+    )
+
+
 def agent_reports(settings: Maintd, key: KeyFile, clock: Callable[[], int] = time.time_ns) -> Fetch:
     """Gives reports of the real agents; ``clock``: ns since the epoch.
 
@@ -83,15 +95,7 @@ def agent_reports(settings: Maintd, key: KeyFile, clock: Callable[[], int] = tim
     """
 
     def fetch(target: Target) -> Mapping[str, Any]:
-        client = AgentClient(
-            target.address or target.name,
-            (target.uuid, target.name),
-            key,
-            port=settings.agent_port,
-            time_limit=settings.poll_time_limit,
-            longest=_LONGEST,
-            clock=clock,
-        )
+        client = agent_client(target, settings, key, longest=_LONGEST, clock=clock)
         return client.report(settings.report_max_age)
 
     return fetch

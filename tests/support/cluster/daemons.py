@@ -130,3 +130,25 @@ def rapi(answers: Callable[[str, str], tuple[int, Any]]) -> Iterator[Rapid]:
         daemon.shutdown()
         thread.join()
         daemon.server_close()
+
+
+class Reached:
+    """A cluster that answers by luxid and by RAPI."""
+
+    def luxi(self, method: str, arguments: list[Any]) -> Any:
+        """What luxid answers."""
+        raise NotImplementedError
+
+    def rapi(self, method: str, path: str) -> tuple[int, Any]:
+        """What RAPI answers: HTTP status and content."""
+        raise NotImplementedError
+
+    @contextmanager
+    def reached(self, path: Path, way: str) -> Iterator[tuple[str, ...]]:
+        """The options with which a command reaches it, by ``luxi`` or ``rapi``."""
+        if way == "luxi":
+            with luxid(path, self.luxi) as daemon:
+                yield "--luxi-socket", daemon.path
+        else:
+            with rapi(self.rapi) as daemon:
+                yield "--rapi", daemon.host, "--rapi-insecure"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from daemons import luxid, rapi
+from daemons import Reached
 from live import Ganeti, Message, Row
 
 Operation = dict[str, Any]
@@ -32,7 +30,7 @@ def instance(nodes: list[str], *tags: str, template: str = "diskless") -> Messag
     }
 
 
-class Tagged(Ganeti):
+class Tagged(Ganeti, Reached):
     """Jobs end as soon as they are queried."""
 
     def __init__(self, message: Message) -> None:
@@ -53,16 +51,6 @@ class Tagged(Ganeti):
         }[kind]()
         tags: list[str] = row["tags"]
         return tags
-
-    @contextmanager
-    def reached(self, path: Path, way: str) -> Iterator[tuple[str, ...]]:
-        """The options with which a command reaches it, by ``luxi`` or ``rapi``."""
-        if way == "luxi":
-            with luxid(path, self.luxi) as daemon:
-                yield "--luxi-socket", daemon.path
-        else:
-            with rapi(self.rapi) as daemon:
-                yield "--rapi", daemon.host, "--rapi-insecure"
 
     def luxi(self, method: str, arguments: list[Any]) -> Any:
         """What luxid answers."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from daemons import luxid, rapi
+from daemons import Reached
 
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.plugins.maintenance.edges.store import rule_of
 
 
-class Recorded:
+class Recorded(Reached):
     """Answers for the filter rules, and does tag operations, which end at once."""
 
     def __init__(self, incidents: Iterable[Incident] = ()) -> None:
@@ -24,16 +22,6 @@ class Recorded:
         """operation, name of the object (empty: the cluster) and tags"""
         self.error = ""
         """the error each job ends with; empty: it succeeds"""
-
-    @contextmanager
-    def reached(self, path: Path, way: str) -> Iterator[tuple[str, ...]]:
-        """The options with which a command reaches it, by ``luxi`` or ``rapi``."""
-        if way == "luxi":
-            with luxid(path, self.luxi) as daemon:
-                yield "--luxi-socket", daemon.path
-        else:
-            with rapi(self.rapi) as server:
-                yield "--rapi", server.host, "--rapi-insecure"
 
     def luxi(self, method: str, arguments: list[Any]) -> Any:
         if method == "Query" and arguments[0] == "filter":
