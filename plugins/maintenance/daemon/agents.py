@@ -9,6 +9,7 @@ from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.maintenance.incident import Submission
 from ganeti_steward.core.maintenance.world import NodeFacts, Observation
 from ganeti_steward.core.node_agent.protocol import Outcome
+from ganeti_steward.core.service.disk_timeout import DiskTimeout
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.commands import RepairRunner, agent_repairs
 from ganeti_steward.plugins.maintenance.edges.poll import Poll, Poller, Target, agent_reports
@@ -33,7 +34,7 @@ class NodeAgents:
 
     def _new_poller(self, known: Poll) -> Poller:
         settings = self._settings
-        fetch = agent_reports(settings, KeyFile(settings.key_file))
+        fetch = agent_reports(settings, KeyFile(settings.key_file, DiskTimeout()))
         return Poller(fetch, settings.poll_interval, self._wake, targets=self._targets, known=known)
 
     def start_polling(self) -> None:
@@ -79,7 +80,9 @@ class NodeAgents:
 
     def _repair(self, target: Target, command: str, diagnose: Mapping[str, Any]) -> Outcome:
         settings = self._settings
-        return agent_repairs(settings, KeyFile(settings.key_file))(target, command, diagnose)
+        return agent_repairs(settings, KeyFile(settings.key_file, DiskTimeout()))(
+            target, command, diagnose
+        )
 
 
 def _target(node: NodeFacts) -> Target:

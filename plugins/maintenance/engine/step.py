@@ -8,6 +8,7 @@ from ganeti_steward.core.maintenance.incident import PENDING
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs
 from ganeti_steward.plugins.maintenance.engine.ends import apply_ends
+from ganeti_steward.plugins.maintenance.engine.freshness import without_old_reports
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.observed import (
     apply_left,
@@ -25,7 +26,8 @@ def step(inputs: Inputs, config: Maintd, planner: Planner) -> Decision:
     ``planner`` returns what the plugins plan for one incident; it must depend on its arguments
     only.  An incident whose record is missing from ``records`` has not changed.
     """
-    ledger = Ledger(inputs, config)
+    fresh = without_old_reports(inputs.world, config)
+    ledger = Ledger(inputs._replace(world=fresh), config)
     apply_ends(ledger)
     apply_left(ledger)
     apply_tags(ledger)

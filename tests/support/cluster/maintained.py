@@ -86,6 +86,7 @@ class Maintained:
         """submission id -> node and command"""
         self.found: dict[str, tuple[int, ...]] = {}
         self.decisions: list[Decision] = []
+        self.polling = True
 
     # What happens outside
 
@@ -124,8 +125,14 @@ class Maintained:
             dict(self.instances),
             cluster_tags=frozenset(self.cluster_tags),
             incidents=dict(self.records),
-            observations=dict(self.observations),
+            observations={uuid: self._polled(one) for uuid, one in self.observations.items()},
         )
+
+    def _polled(self, found: Observation) -> Observation:
+        """What the last poll has shown: agents that answer report the present."""
+        if isinstance(found, Reported) and self.polling:
+            return found._replace(at=self.now)
+        return found
 
     def inputs(self) -> Inputs:
         jobs = {

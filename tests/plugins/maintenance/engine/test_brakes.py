@@ -138,3 +138,20 @@ def test_a_stuck_incident_raises_an_alarm() -> None:
     cluster.wait(3600)
     cluster.round()
     assert "nothing has started or ended for 3601 s" in cluster.held()["stuck"]
+
+
+@pytest.mark.parametrize("original", [EVACUATE, OK])
+def test_a_report_that_was_not_renewed_is_silence(original: bytes) -> None:
+    """Polling has stopped: neither a fault nor health is concluded from what was seen last."""
+    cluster = evacuating(CONFIG._replace(hold_time=2000))
+    cluster.report("node2", original)
+    cluster.round()
+    cluster.polling = False
+    cluster.wait(2000)
+    cluster.round()
+    assert (cluster.incident("node2").status, cluster.queue) == (NOTED, {})
+    # The greatest age at a poll, then one poll that is missed, and the time it may take.
+    assert "s old, more than 1030 s" in cluster.held()["silent"]
+    cluster.polling = True
+    cluster.round()
+    assert "silent" not in cluster.held()
