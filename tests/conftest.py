@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One for each processor, and as many as mostly wait: for a lab, or for processes."""
-    waiting = 1 if config.option.markexpr == "not lab" else LABS
+    """One for each processor, and three that mostly wait: for a lab each, or for processes."""
+    waiting = 3 if config.option.markexpr == "not lab" else LABS
     return len(os.sched_getaffinity(0)) + waiting
 
 

@@ -93,7 +93,8 @@ def test_sizes_by_option(capacity_of: Any) -> None:
 
 @pytest.mark.parametrize("template", ["plain", "ext", "diskless"])
 def test_one_node(capacity_of: Any, template: str) -> None:
-    (run,) = capacity_of("--only=standard", f"--disk-template={template}")["runs"]
+    large = "--standard-alloc=204800,8192,2"
+    (run,) = capacity_of("--only=standard", large, f"--disk-template={template}")["runs"]
     (size,) = run["sizes"]
     assert size["disk_template"] == template
     assert all(len(nodes) == 1 for nodes in size["placements"])

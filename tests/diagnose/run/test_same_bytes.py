@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = Path(sys.executable).parent / "gnt-steward"
 
-RUNS: Final = often(20, 100)
+RUNS: Final = often(8, 100)
 
 #: What it finds comes in the order of a set of texts, which is another one in each process.
 PLUGIN: Final = """

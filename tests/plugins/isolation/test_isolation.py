@@ -140,20 +140,21 @@ def start_up(site: Site, message: dict[str, object]) -> float:
 @pytest.mark.parametrize(("body", "fault"), KINDS.values(), ids=KINDS)
 def test_rule(site: Site, capture: Capture, body: str, fault: str | tuple[str, ...]) -> None:
     message = capture("allocate-drbd")
-    before = start_up(site, message)
     plugin(site, "steward_constrain", body)
     site.configure("rogue", limit=LIMIT)
     faults = (fault,) if isinstance(fault, str) else fault
-    for attempt in range(ATTEMPTS):
+    times = []
+    for _ in range(ATTEMPTS):
         answer, took = timed(site, message)
         assert (answer["success"], answer["result"]) == (False, [])
         assert answer["info"].startswith(
             tuple(f"Request failed: plugin rogue: {f}" for f in faults)
         )
-        if took < before + LIMIT + 1:
+        times.append(took)
+        if took < LIMIT + 1:
             return
-        print(f"attempt {attempt + 1}: {took:.2f} s, {before:.2f} s without the plugin")
-    pytest.fail(f"each of {ATTEMPTS} calls took more than the limit of {LIMIT} s plus one second")
+    # The start of the program is not part of the limit; mostly that need not be known.
+    assert min(times) < start_up(site, message) + LIMIT + 1
 
 
 @pytest.mark.parametrize(("body", "fault"), KINDS.values(), ids=KINDS)

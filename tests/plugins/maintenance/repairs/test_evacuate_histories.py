@@ -93,7 +93,7 @@ def check_move(task: Task, now: World, most: int) -> None:
     assert len(set(seen)) == len(seen)
 
 
-@settings(max_examples=often(60, 3000), deadline=None)
+@settings(max_examples=often(25, 3000), deadline=None)
 @given(worlds(), st.sampled_from(("evacuate", "evacuate-failover")), st.integers(1, 5))
 def test_every_evacuation_ends(start: World, action: str, most: int) -> None:
     plugin, about, now = Evacuate(), incident("n1", action), start
