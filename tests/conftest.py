@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One for each processor, and three that mostly wait: for a lab each, or for processes."""
+    """One for each processor, and a few that mostly wait: for a lab, or for processes."""
     waiting = 3 if config.option.markexpr == "not lab" else LABS
     return len(os.sched_getaffinity(0)) + waiting
 
