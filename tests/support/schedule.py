@@ -7,8 +7,8 @@ from typing import Final
 
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-#: Files of tests/lab that run one after the other in one lab, so that each lab has about as
-#: much to do; what is not named here runs in the last lab.
+#: Files and folders of tests/lab that run one after the other in one lab, so that each lab has
+#: about as much to do; what is not named here runs in the last lab.
 _LABS: Final = (
     {"test_aggregates"},
     {
@@ -20,7 +20,7 @@ _LABS: Final = (
         "test_relocate",
     },
     # Has a lab of another kind.
-    {"test_daemon", "test_disturbances"},
+    {"daemon"},
 )
 #: Clusters that run side by side.
 LABS: Final = len(_LABS) + 1
@@ -34,4 +34,5 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
         path = PurePosixPath(nodeid.partition("::")[0])
         if path.parts[:2] != ("tests", "lab"):
             return nodeid
-        return f"lab {next((n for n, files in enumerate(_LABS) if path.stem in files), len(_LABS))}"
+        names = {path.stem, *path.parts}
+        return f"lab {next((n for n, lab in enumerate(_LABS) if names & lab), len(_LABS))}"

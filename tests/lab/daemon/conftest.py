@@ -12,7 +12,8 @@ from ..conftest import lacking
 from .maintained_lab import MaintainedLab
 
 #: Half of the scenarios take minutes.
-collect_ignore = [] if os.environ.get("STEWARD_THOROUGH") else ["test_disturbances.py"]
+_LONG = ["test_cancel.py", "test_crashes.py", "test_disturbances.py", "test_faulty_storage.py"]
+collect_ignore = [] if os.environ.get("STEWARD_THOROUGH") else _LONG
 
 
 @pytest.fixture(scope="session")
@@ -37,4 +38,6 @@ def _as_found() -> None:
 @pytest.fixture(autouse=True)
 def _clean(maintained: MaintainedLab) -> Iterator[None]:
     yield
+    # Shown where the test failed.
+    print(maintained.story())
     maintained.reset()

@@ -13,8 +13,9 @@ from typing import IO, Any, Final
 
 import psutil
 
-from ganeti_steward.core.ganeti.filter_rules import FilterRules
+from ganeti_steward.core.ganeti.filter_rules import PAUSE, FilterRule, FilterRules
 from ganeti_steward.core.ganeti.job_search import FoundJob, jobs_with_reason
+from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.plugins.maintenance.edges.store import Store
 
@@ -28,6 +29,7 @@ _COMMAND: Final = "#!/bin/sh\nexec cat /etc/ganeti/diagnose.json\n"
 #: A repair command that keeps what it was given and ends as the test wants it.
 _REPAIR_COMMAND: Final = """#!/bin/sh
 cat > /etc/ganeti/repair-input.json
+while [ -e /etc/ganeti/repair-held ]; do sleep 0.2; done
 exit $(cat /etc/ganeti/repair-status)
 """
 OK: Final[Mapping[str, Any]] = {"status": "Ok"}
@@ -64,12 +66,18 @@ class MaintainedLab(Lab):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
+        self.master = NODES[0]
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
         self.logs: list[IO[bytes]] = []
 
     def make(self, archive: Path) -> None:
         """Bring up a new lab; the archive is not written."""
         self._program("lab-up", "--nodes", str(len(NODES)), "--fake-drbd")
+
+    @property
+    def luxi(self) -> Luxi:
+        """The luxid of the node that is the master now."""
+        return Luxi(str(self.directory / "nodes" / self.master / "run/ganeti/socket/ganeti-query"))
 
     # Files of nodes
 
@@ -87,6 +95,26 @@ class MaintainedLab(Lab):
     def repair_status(self, node: str, status: int) -> None:
         """How the node's repair command ends."""
         (self.etc(node) / "repair-status").write_text(f"{status}\n")
+
+    @contextmanager
+    def held_repair(self, node: str) -> Iterator[None]:
+        """The node's repair command does not end before the end of the block."""
+        file = self.etc(node) / "repair-held"
+        file.touch()
+        try:
+            yield
+        finally:
+            file.unlink()
+
+    @contextmanager
+    def held_jobs(self, operation: str) -> Iterator[None]:
+        """Jobs with this operation stay queued until the end of the block."""
+        chosen = ["opcode", ["=", "OP_ID", operation]]
+        rule = FilterRules(self.luxi).write(FilterRule("", predicates=(chosen,), action=PAUSE))
+        try:
+            yield
+        finally:
+            FilterRules(self.luxi).delete(rule)
 
     def repair_input(self, node: str) -> dict[str, Any]:
         """What the node's repair command got."""
@@ -143,6 +171,30 @@ class MaintainedLab(Lab):
             directory=state, mode=mode, more=more
         )
         (self.etc(node) / "steward.toml").write_text(text)
+
+    @contextmanager
+    def plugins(self, **sources: str) -> Iterator[str]:
+        """Modules the daemon can load until the end of the block; the configuration for them."""
+        folder = self.directory / "site-plugins"
+        folder.mkdir()
+        for name, source in sources.items():
+            (folder / f"{name}.py").write_text(source)
+        self.environment["PYTHONPATH"] = str(folder)
+        try:
+            yield f"[plugins]\nload = {json.dumps([*sources])}"
+        finally:
+            del self.environment["PYTHONPATH"]
+            shutil.rmtree(folder)
+
+    def fail_over(self, node: str) -> None:
+        """Make another node the master.
+
+        Where the old master wrote its configuration at the same time, candidates keep that one
+        until the new master writes again.
+        """
+        self.on(node, "gnt-cluster", "master-failover", "--yes-do-it")
+        self.master = node
+        self.on(node, "gnt-cluster", "redist-conf")
 
     def _start(self, node: str, log: str, *arguments: str) -> subprocess.Popen[bytes]:
         out = (self.directory / f"{log}.log").open("ab")
@@ -203,6 +255,17 @@ class MaintainedLab(Lab):
         """Run a command on a node; it must succeed."""
         done = self._run([str(PROGRAMS / "lab-run"), "-n", node, *command])
         assert done.returncode == 0, done.stdout
+
+    def story(self, lines: int = 40) -> str:
+        """What the daemons last printed and logged, and where everything is now."""
+        logs = [*self.directory.glob("maintd-*.log")]
+        logs += self.directory.glob("nodes/*/var-log-ganeti/steward.log")
+        parts = [
+            f"{log}:\n" + "\n".join(log.read_text().splitlines()[-lines:]) for log in sorted(logs)
+        ]
+        nodes = self.luxi.rows("node", ("name", "role", "tags", "pinst_list", "sinst_list"))
+        jobs = self.luxi.rows("job", ("id", "status", "summary", "opresult"))
+        return "\n".join(map(str, [*parts, *nodes, *self.incidents.values(), *jobs[-lines:]]))
 
     def reset(self) -> None:
         """All nodes online and reported as fine, without tags, records and instances."""

@@ -1,6 +1,12 @@
-"""What may happen while the daemon works: kills, cancels, faults of nodes (``--thorough`` only)."""
+"""What may happen while the daemon works, and what may be added to it (``--thorough`` only)."""
 
 from __future__ import annotations
+
+import re
+from typing import Final
+
+import pytest
+from paths import DOCS
 
 from ganeti_steward.core.maintenance.incident import (
     CANCELED,
@@ -9,7 +15,7 @@ from ganeti_steward.core.maintenance.incident import (
 )
 
 from ..cluster import op, until
-from .maintained_lab import EVACUATE, FAILOVER, OK, MaintainedLab
+from .maintained_lab import EVACUATE, FAILOVER, REPAIR, MaintainedLab
 
 
 def test_a_worse_report_takes_over(maintained: MaintainedLab) -> None:
@@ -26,26 +32,6 @@ def test_a_worse_report_takes_over(maintained: MaintainedLab) -> None:
     assert lab.node(node, "offline", "pinst_cnt", "sinst_cnt") == [True, 0, 0]
 
 
-def test_a_cancel_while_jobs_run(maintained: MaintainedLab) -> None:
-    lab, node = maintained, "node2.lab"
-    lab.place(*((f"inst{i}.lab", "diskless", node) for i in range(1, 5)))
-    lab.report(node, EVACUATE)
-    with lab.daemon("moves-at-once = 1"):
-        until(lambda: "move" in lab.open_steps())
-        incident = lab.incident(node)
-        done = lab.steward("incident", "cancel", incident.uuid)
-        assert done.returncode == 0, done.stdout + done.stderr
-        until(lambda: lab.incidents[incident.uuid].status == CANCELED)
-        until(lambda: not lab.incidents[incident.uuid].open)
-        until(lambda: lab.node(node, "tags") == [[]])
-        lab.report(node, OK)
-        until(lambda: not lab.incidents)
-    ran = lab.operations(incident)
-    assert "OP_TAGS_SET" not in ran
-    assert 1 <= ran.count("OP_INSTANCE_MIGRATE") < 4
-    assert lab.node(node, "offline") == [False]
-
-
 def test_a_node_that_leaves_the_cluster(maintained: MaintainedLab) -> None:
     lab, node = maintained, "node6.lab"
     lab.report(node, EVACUATE)
@@ -56,49 +42,89 @@ def test_a_node_that_leaves_the_cluster(maintained: MaintainedLab) -> None:
     lab.ok("gnt-node add --no-ssh-key-check -g rack2 node6.lab")
 
 
-def test_a_stopped_daemon_goes_on_where_the_cluster_is(maintained: MaintainedLab) -> None:
-    lab, node = maintained, "node2.lab"
-    lab.place(*((f"inst{i}.lab", "sharedfile", node) for i in range(1, 5)))
-    lab.report(node, EVACUATE)
-    for step in ("drain", "move", "final-role"):
-        with lab.daemon() as daemon:
-            until(lambda step=step: step in lab.open_steps())  # type: ignore[misc]
-            lab.kill(daemon)
+def curl(action: str, tag: str, node: str, uuid: str) -> str:
+    """The line of the page about incidents that does this with a tag."""
+    page = (DOCS / "explanation" / "incidents.md").read_text()
+    (line,) = re.findall(rf"^    (curl .*-X {action} .*tag=maintd:{tag}:UUID\")$", page, re.M)
+    for word, value in {
+        "USER:PASSWORD": "lab:labsecret",
+        "MASTER": "cluster.lab",
+        "NODE": node,
+        "UUID": uuid,
+    }.items():
+        line = line.replace(word, value)
+    return str(line)
+
+
+@pytest.mark.parametrize(
+    ("status", "end", "tag"), [(0, COMPLETED, "repairready"), (7, FAILED, "repairfailed")]
+)
+def test_rapi_is_enough(maintained: MaintainedLab, status: int, end: str, tag: str) -> None:
+    """The page's lines, on a node that is not the master."""
+    lab, node = maintained, "node3.lab"
+    lab.repair_status(node, status)
+    lab.report(node, REPAIR)
     with lab.daemon():
-        incident = lab.ended(node, COMPLETED)
-    assert lab.operations(incident).count("OP_INSTANCE_MIGRATE") == 4
-    assert lab.operations(incident).count("OP_NODE_SET_PARAMS") == 2
-    assert lab.node(node, "offline", "pinst_cnt") == [True, 0]
+        incident = lab.ended(node, end)
+        lab.ok(f"-n 5 {curl('DELETE', tag, node, incident.uuid)}")
+        if end == COMPLETED:
+            until(lambda: lab.incidents[incident.uuid].acknowledged)
+        else:
+            until(lambda: incident.uuid not in lab.incidents)
+            incident = lab.ended(node, end)
+        lab.ok(f"-n 5 {curl('PUT', 'cancel', node, incident.uuid)}")
+        until(lambda: lab.incidents[incident.uuid].status == CANCELED)
+        until(lambda: lab.node(node, "tags") == [[]])
 
 
-def test_a_node_that_loses_power_while_it_is_evacuated(maintained: MaintainedLab) -> None:
+BAD: Final = {
+    "raises": "raise ValueError('no such disk')",
+    "hangs": "while True: pass",
+    "plans_twice": """node = world.nodes[incident.node].name
+    one = Task("drain", frozenset({node}), frozenset(), "drain it", [[set_role(node, "drained")]])
+    return [one, one]""",
+}
+_PLUGIN: Final = """from ganeti_steward.core import hookimpl
+from ganeti_steward.core.maintenance.task import Task
+from ganeti_steward.core.model.opcodes import set_role
+
+
+@hookimpl
+def steward_plan(incident, world):
+    if world.nodes[incident.node].name != "node3.lab":
+        return None
+    {body}
+"""
+
+
+def test_a_repair_of_the_page_about_the_hook(maintained: MaintainedLab) -> None:
+    """A node with the tag is drained and keeps its instances."""
     lab, node = maintained, "node2.lab"
-    lab.place(("inst1.lab", "drbd", "node2.lab:node3.lab"), ("inst2.lab", "diskless", "node2.lab"))
+    page = (DOCS / "reference" / "hooks" / "steward_plan.md").read_text()
+    (source,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    lab.place(("inst1.lab", "diskless", node))
+    lab.do(op("TAGS_SET", kind="node", name=node, tags=["drain-only"]))
     lab.report(node, EVACUATE)
-    with lab.daemon("moves-at-once = 1"):
-        until(lambda: "move" in lab.open_steps())
-        lab.stop_agent(node)
-        lab.power_off(node)
-        incident = lab.ended(node, FAILED)
-        lab.power_on(node)
-        lab.start_agent(node)
-    assert "failed" in incident.note
-    assert lab.node(node, "tags") == [[incident.failed_tag]]
-    # The rest of the cluster still takes instances.
-    lab.place(("inst3.lab", "diskless", "node4.lab"))
-
-
-def test_a_node_that_loses_its_volume_group(maintained: MaintainedLab) -> None:
-    lab, node = maintained, "node2.lab"
-    lab.place(
-        ("inst1.lab", "drbd", "node2.lab:node3.lab"), ("inst2.lab", "drbd", "node1.lab:node2.lab")
-    )
-    lab.storage("lose-vg", node=node)
-    lab.report(node, FAILOVER)
-    with lab.daemon('final-role = "drained"'):
+    with lab.plugins(drain_only=source) as load, lab.daemon(load):
         incident = lab.ended(node, COMPLETED)
-    assert lab.node(node, "pinst_cnt", "sinst_cnt") == [0, 0], incident.note
-    assert lab.operations(incident).count("OP_INSTANCE_FAILOVER") == 1
-    assert lab.node(node, "drained", "offline") == [True, False]
-    for volume in ("/dev/lab0", "/dev/lab1"):
-        lab.storage("return-pv", volume, node=node)
+    assert lab.operations(incident) == ["OP_NODE_SET_PARAMS", "OP_TAGS_SET"]
+    assert lab.node(node, "drained", "pinst_cnt") == [True, 1]
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_repair_plugin_that_fails(maintained: MaintainedLab, kind: str) -> None:
+    """It is named, its incident waits, and the incidents of other nodes are handled."""
+    lab, node = maintained, "node2.lab"
+    lab.place(("inst1.lab", "diskless", node))
+    lab.report(node, EVACUATE)
+    lab.report("node3.lab", EVACUATE)
+    with (
+        lab.plugins(**{kind: _PLUGIN.format(body=BAD[kind])}) as load,
+        lab.daemon(f"most-nodes = 2\nplan-time-limit = 1\n{load}"),
+    ):
+        incident = lab.ended(node, COMPLETED)
+        until(lambda: f"plugin {kind}" in lab.steward("maintd", "status").stdout)
+        print(lab.steward("maintd", "status").stdout)
+    assert lab.node(node, "offline", "pinst_cnt") == [True, 0], incident.note
+    assert lab.operations(lab.incident("node3.lab")) == []
+    assert lab.node("node3.lab", "drained") == [False]

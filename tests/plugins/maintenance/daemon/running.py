@@ -164,11 +164,10 @@ def wait_for(found: Callable[[], Any], otherwise: Callable[[], str]) -> Any:
 
 
 @contextmanager
-def site(path: Path) -> Iterator[Site]:
-    """Four nodes with DRBD instances, all healthy."""
-    message = clusters.generate("--nodes=4", "--groups=1", "--mix=drbd=1", "--seed=5")
-    # Few, so that an evacuation takes few rounds.
-    first = sorted(message["instances"].items())[:6]
+def site(path: Path, nodes: int = 4, instances: int = 6) -> Iterator[Site]:
+    """Nodes with DRBD instances, all healthy; few, so that an evacuation takes few rounds."""
+    message = clusters.generate(f"--nodes={nodes}", "--groups=1", "--mix=drbd=1", "--seed=5")
+    first = sorted(message["instances"].items())[:instances]
     stand_in = StandIn({**message, "instances": dict(first)})
     for number, row in enumerate(stand_in.ganeti.nodes):
         row["pip"] = f"127.0.0.{number + 20}"

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+from fake_agents import sends
 from running import Site, site, wait_for
 
 from ganeti_steward.plugins.maintenance.daemon.recording import read_moments
@@ -191,6 +193,23 @@ def test_a_kill_loses_nothing(cluster: Site) -> None:
     moved = [job[0]["instance_name"] for job in jobs if "instance_name" in job[0]]
     assert len(moved) == len(set(moved)) > 0
     assert len({submission_of(job) for job in jobs}) == len(jobs)
+
+
+def test_the_memory_of_the_daemon(tmp_path: Path) -> None:
+    """200 agents, 20 of which never answer."""
+    with site(tmp_path, nodes=200, instances=2000) as cluster:
+        rows = cluster.stand_in.ganeti.nodes
+        for row in rows[180:]:
+            cluster.agents.behaviours[row["pip"]] = sends(None)
+        for row in rows[1:3]:
+            cluster.report(row["name"], status="evacuate")
+        with cluster.daemon() as process:
+            cluster.begun()
+            wait_for(lambda: cluster.get("/1/daemon")["round"]["number"] > 5, cluster.log.read_text)
+            wait_for(lambda: cluster.stand_in.submissions, cluster.log.read_text)
+            used = psutil.Process(process.pid).memory_info().rss
+            print(cluster.get("/1/daemon")["round"])
+    assert used < 80 * 2**20
 
 
 def submission_of(job: list[dict[str, Any]]) -> str:

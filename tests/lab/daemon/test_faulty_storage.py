@@ -1,0 +1,77 @@
+"""Nodes that lose power or disks while the daemon works (``--thorough`` only)."""
+
+from __future__ import annotations
+
+from ganeti_steward.core.maintenance.incident import (
+    COMPLETED,
+    FAILED,
+)
+
+from ..cluster import until
+from .maintained_lab import EVACUATE, FAILOVER, MaintainedLab
+
+
+def test_a_node_that_loses_power_while_it_is_evacuated(maintained: MaintainedLab) -> None:
+    lab, node = maintained, "node2.lab"
+    lab.place(("inst1.lab", "drbd", "node2.lab:node3.lab"), ("inst2.lab", "diskless", "node2.lab"))
+    lab.report(node, EVACUATE)
+    with lab.daemon("moves-at-once = 1"):
+        until(lambda: "move" in lab.open_steps())
+        lab.stop_agent(node)
+        lab.power_off(node)
+        incident = lab.ended(node, FAILED)
+        lab.power_on(node)
+        lab.start_agent(node)
+    assert "failed" in incident.note
+    assert lab.node(node, "tags") == [[incident.failed_tag]]
+    # The rest of the cluster still takes instances.
+    lab.place(("inst3.lab", "diskless", "node4.lab"))
+
+
+def test_a_node_that_loses_its_volume_group(maintained: MaintainedLab) -> None:
+    lab, node = maintained, "node2.lab"
+    lab.place(
+        ("inst1.lab", "drbd", "node2.lab:node3.lab"), ("inst2.lab", "drbd", "node1.lab:node2.lab")
+    )
+    lab.storage("lose-vg", node=node)
+    lab.report(node, FAILOVER)
+    with lab.daemon('final-role = "drained"'):
+        incident = lab.ended(node, COMPLETED)
+    assert lab.node(node, "pinst_cnt", "sinst_cnt") == [0, 0], incident.note
+    assert lab.operations(incident).count("OP_INSTANCE_FAILOVER") == 1
+    assert lab.node(node, "drained", "offline") == [True, False]
+    for volume in ("/dev/lab0", "/dev/lab1"):
+        lab.storage("return-pv", volume, node=node)
+
+
+def test_a_resync_that_lasts_for_minutes(maintained: MaintainedLab) -> None:
+    """The jobs that wait for it are neither given up nor submitted again."""
+    lab, node = maintained, "node2.lab"
+    lab.place(
+        ("inst1.lab", "drbd", "node2.lab:node3.lab"), ("inst2.lab", "drbd", "node1.lab:node2.lab")
+    )
+    lab.storage("sync-time", "130")
+    lab.report(node, EVACUATE)
+    with lab.daemon():
+        incident = lab.ended(node, COMPLETED, 600)
+    assert lab.operations(incident).count("OP_INSTANCE_REPLACE_DISKS") == 2
+    assert lab.node(node, "offline", "pinst_cnt", "sinst_cnt") == [True, 0, 0]
+
+
+def test_a_disk_that_is_lost_during_a_resync(maintained: MaintainedLab) -> None:
+    """The new secondary breaks while it is filled: the copy on the primary is the only one."""
+    lab, node = maintained, "node2.lab"
+    lab.place(("inst1.lab", "drbd", "node3.lab:node2.lab"), ("inst2.lab", "diskless", node))
+    lab.storage("sync-time", "15")
+    lab.report(node, EVACUATE)
+    with lab.daemon():
+        until(lambda: "node1.lab" in lab.nodes_of("inst1.lab"))
+        for volume in ("/dev/lab0", "/dev/lab1"):
+            lab.storage("lose-pv", volume, node="node1.lab")
+        until(lambda: {one.status for one in lab.incidents.values()} <= {COMPLETED, FAILED}, 240)
+        incident = lab.ended(node, FAILED)
+    assert "inst1.lab" in incident.note
+    assert lab.nodes_of("inst2.lab") != [node]
+    for volume in ("/dev/lab0", "/dev/lab1"):
+        lab.storage("return-pv", volume, node="node1.lab")
+    lab.place(("inst3.lab", "diskless", "node4.lab"))
