@@ -48,7 +48,7 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
         "",
         "cli",
     ),
-    "plugins": ("", "aggregates", "shadow", "maintenance"),
+    "plugins": ("", "aggregates", "shadow", "filters", "maintenance"),
     "diagnose": ("config", "model", "sources", "collectors", "run", "agent", "", "cli"),
 }
 
