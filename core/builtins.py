@@ -101,6 +101,7 @@ BUILT_INS: Final = (
             "allocators": "ganeti_steward.allocators.cli.commands",
             "diagnose": "ganeti_steward.diagnose.cli.commands",
             "aggregates": "ganeti_steward.plugins.aggregates.cli.commands",
+            "filters": "ganeti_steward.plugins.filters.cli.commands",
             "maintenance": "ganeti_steward.plugins.maintenance.cli.commands",
         }.items()
     ),

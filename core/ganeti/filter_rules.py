@@ -46,6 +46,11 @@ class FilterRule(NamedTuple):
     """the last job number when it was written; set by luxid"""
 
     @property
+    def native_action(self) -> str | list[Any]:
+        """The action as luxid and RAPI have it: ``"PAUSE"``, ``["RATE_LIMIT", 3]``."""
+        return [RATE_LIMIT, self.limit] if self.action == RATE_LIMIT else self.action
+
+    @property
     def order(self) -> tuple[int, int, str]:
         """Sorts rules as jobs meet them."""
         return self.priority, self.watermark, self.uuid
@@ -112,9 +117,8 @@ class FilterRules:
 
 def _arguments(rule: FilterRule) -> list[Any]:
     """The arguments of ReplaceFilter."""
-    action = [RATE_LIMIT, rule.limit] if rule.action == RATE_LIMIT else rule.action
     reasons = [list(reason) for reason in rule.reasons]
-    return [rule.uuid or None, rule.priority, list(rule.predicates), action, reasons]
+    return [rule.uuid or None, rule.priority, list(rule.predicates), rule.native_action, reasons]
 
 
 def _rule(row: Mapping[str, Any]) -> FilterRule:

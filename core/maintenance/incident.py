@@ -19,6 +19,9 @@ CANCELED: Final = "canceled"
 ACTIVE: Final = frozenset({NOTED, PENDING})
 STATUSES: Final = (NOTED, PENDING, COMPLETED, FAILED, CANCELED)
 
+#: The source of the reason that is the record, in the trail of a filter rule without effect.
+RECORD_SOURCE: Final = "maintd:incident"
+
 #: Tags of a node, each followed by the uuid of an incident: the result, and an admin's request.
 READY_TAG: Final = "maintd:repairready:"
 FAILED_TAG: Final = "maintd:repairfailed:"

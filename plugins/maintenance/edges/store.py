@@ -14,11 +14,9 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.filter_rules import CONTINUE, FilterRule, FilterRules
 from ganeti_steward.core.ganeti.luxi import Luxi, Refused
 from ganeti_steward.core.ganeti.reasons import Reason
-from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.incident import RECORD_SOURCE, Incident
 from ganeti_steward.plugins.maintenance.edges.record import node_of, read_record, write_record
 
-#: The source of the reason that is the record; rules without it belong to others.
-SOURCE: Final = "maintd:incident"
 #: True for no job: their numbers start with 1.
 _NEVER: Final = ["jobid", ["<", "id", 0]]
 #: After all rules that have an effect, for people who read the list.
@@ -95,7 +93,7 @@ class Store:
 
 def rule_of(incident: Incident, now: int) -> FilterRule:
     """The rule that holds the record of an incident; ``now``: ns since the epoch."""
-    reason = Reason(SOURCE, write_record(incident), now)
+    reason = Reason(RECORD_SOURCE, write_record(incident), now)
     return FilterRule(incident.uuid, _PRIORITY, (_NEVER,), CONTINUE, reasons=(reason,))
 
 
@@ -111,7 +109,7 @@ def incident_of(rule: FilterRule) -> Incident | None:
 
 
 def _record(rule: FilterRule) -> str | None:
-    return next((reason.text for reason in rule.reasons if reason.source == SOURCE), None)
+    return next((reason.text for reason in rule.reasons if reason.source == RECORD_SOURCE), None)
 
 
 def _fault(rule: FilterRule, text: str) -> RecordFault:

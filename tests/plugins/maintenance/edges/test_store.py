@@ -11,10 +11,10 @@ from daemons import luxid
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi, Refused
-from ganeti_steward.core.maintenance.incident import FAILED, Incident, Submission
+from ganeti_steward.core.maintenance.incident import FAILED, RECORD_SOURCE, Incident, Submission
 from ganeti_steward.core.model.finding import EVACUATE
 from ganeti_steward.plugins.maintenance.edges.record import write_record
-from ganeti_steward.plugins.maintenance.edges.store import SOURCE, RecordFault, Store
+from ganeti_steward.plugins.maintenance.edges.store import RecordFault, Store
 
 if TYPE_CHECKING:
     from standin import StandIn
@@ -51,7 +51,7 @@ def test_the_rule_has_no_effect(stand_in: StandIn, luxi: Luxi) -> None:
     assert rule["action"] == "CONTINUE"
     assert rule["predicates"] == [["jobid", ["<", "id", 0]]]
     source, text, at = rule["reason_trail"][0]
-    assert (source, at) == (SOURCE, 77)
+    assert (source, at) == (RECORD_SOURCE, 77)
     assert json.loads(text)["original"] == {"status": "evacuate"}
     assert json.loads(text)["version"] == 1
 

@@ -1,0 +1,41 @@
+"""The rules of the cluster that the options of a subcommand name."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ganeti_steward.core.commands.cluster_options import source_options
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.filter_rules import Rules, read_rules
+from ganeti_steward.core.ganeti.sources import open_client
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.ganeti.luxi import Luxi
+    from ganeti_steward.core.ganeti.rapi import Rapi
+
+
+def live_client(options: argparse.Namespace) -> Luxi | Rapi:
+    """The client of the cluster that the options name; raises StewardError."""
+    return open_client(source_options(options))
+
+
+def chosen_rules(options: argparse.Namespace, uuids: Sequence[str]) -> Rules:
+    """The rules of these uuids, or all without any; raises StewardError."""
+    rules = read_rules(live_client(options))
+    if not uuids:
+        return rules
+    check_known(rules, uuids)
+    return Rules(
+        tuple(rule for rule in rules.rules if rule.uuid in uuids),
+        {uuid: fault for uuid, fault in rules.unreadable.items() if uuid in uuids},
+    )
+
+
+def check_known(rules: Rules, uuids: Sequence[str]) -> None:
+    """Raise StewardError unless there is a rule of each uuid."""
+    known = {rule.uuid for rule in rules.rules} | set(rules.unreadable)
+    unknown = [ascii(uuid) for uuid in dict.fromkeys(uuids) if uuid not in known]
+    if unknown:
+        raise StewardError(f"no filter rule has the uuid {', '.join(unknown)}")

@@ -1,0 +1,44 @@
+"""``gnt-steward filter``: one subcommand for each thing to do with job filter rules."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from typing import Final, Protocol, cast
+
+#: Name -> description; each is a module of this package.  A new one is added here.
+SUBCOMMANDS: Final = {
+    "list": "list the rules in the order in which jobs meet them",
+    "info": "print everything about rules",
+}
+
+
+class Subcommand(Protocol):
+    """What the module of a subcommand has."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the options."""
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Do it; returns the exit status, raises StewardError."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """One subcommand each."""
+    what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
+    for name, description in SUBCOMMANDS.items():
+        text = f"{description[0].upper()}{description[1:]}."
+        one = what.add_parser(name, help=description, description=text)
+        module = _module(name)
+        module.add_arguments(one)
+        one.set_defaults(act=module.run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the subcommand; returns the exit status."""
+    status: int = options.act(options)
+    return status
+
+
+def _module(name: str) -> Subcommand:
+    return cast("Subcommand", importlib.import_module(f"{__package__}.{name}"))

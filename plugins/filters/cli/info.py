@@ -1,0 +1,66 @@
+"""``gnt-steward filter info``: everything about rules."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from ganeti_steward.core.commands.cluster_options import add_source_options
+from ganeti_steward.core.errors import EXIT_OK
+from ganeti_steward.core.ganeti.filter_rules import FilterRule
+from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.core.json_reader import printable
+from ganeti_steward.plugins.filters.cli.cluster import chosen_rules
+from ganeti_steward.plugins.filters.purpose import purpose_of, warning
+from ganeti_steward.plugins.filters.rule_text import action_text
+
+_SECOND: Final = 10**9
+#: A reason longer than this is cut; the record of an incident has thousands of characters.
+_LONGEST: Final = 200
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The rules to print."""
+    parser.add_argument("uuid", nargs="*", metavar="UUID", help="these rules; default: all")
+    add_source_options(parser, positional=False)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the rules in the order in which jobs meet them."""
+    rules = chosen_rules(options, options.uuid)
+    for rule in rules.rules:
+        print("\n".join(_lines(rule)))
+    for uuid, fault in sorted(rules.unreadable.items()):
+        print(f"UUID: {uuid}\n  Unreadable: {fault}")
+    return EXIT_OK
+
+
+def _lines(rule: FilterRule) -> Iterator[str]:
+    yield f"UUID: {rule.uuid}"
+    yield f"  Watermark: {rule.watermark}"
+    yield f"  Priority: {rule.priority}"
+    yield "  Predicates:" + ("" if rule.predicates else " none, the rule matches every job")
+    yield from (f"    {json.dumps(predicate)}" for predicate in rule.predicates)
+    yield f"  Action: {action_text(rule)}"
+    if purpose_of(rule).kind:
+        yield f"  Purpose: {printable(warning(rule))}"
+    yield "  Reason trail:"
+    yield from (f"    {_shown(reason)}" for reason in rule.reasons)
+
+
+def _shown(reason: Reason) -> str:
+    text = printable(reason.text)
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]}... ({len(text)} characters)"
+    return f"{_time(reason.timestamp)} {printable(reason.source)}" + (f": {text}" if text else "")
+
+
+def _time(at: int) -> str:
+    """Local time of ns since 1970; the number where it is no time."""
+    try:
+        return datetime.fromtimestamp(at // _SECOND).astimezone().isoformat(sep=" ")
+    except (OverflowError, ValueError, OSError):
+        return str(at)

@@ -1,0 +1,91 @@
+"""What a rule is for, where a program has noted that in the rule's reason trail."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward.core.ganeti.filter_rules import FilterRule
+from ganeti_steward.core.json_nesting import check_nesting
+from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.core.maintenance.incident import RECORD_SOURCE
+
+INCIDENT: Final = "incident"
+RECIPE: Final = "recipe"
+#: A rule that the maintenance daemon made for its own use.
+DAEMON: Final = "maintd"
+
+#: What the text of a recipe's reason begins with; the recipe, a colon and the owner's name follow.
+MARK: Final = "gnt-steward:recipe:"
+_DAEMON_SOURCE: Final = "maintd:"
+_MARKED: Final = re.compile(rf"{MARK}([a-z-]+):(.+)", re.DOTALL)
+
+
+class Purpose(NamedTuple):
+    """Why a rule must not be changed by hand; each part is empty where nothing is known."""
+
+    kind: str = ""
+    """`INCIDENT`, `RECIPE` or `DAEMON`; empty: a rule like any other"""
+    recipe: str = ""
+    """which recipe made it"""
+    name: str = ""
+    """the owner of the recipe's rules, or the node of the incident"""
+
+    @property
+    def word(self) -> str:
+        """A few words for a column; empty for a rule like any other."""
+        return " ".join(filter(None, self))
+
+
+def purpose_of(rule: FilterRule) -> Purpose:
+    """What the reason trail of a rule says that it is for."""
+    for reason in rule.reasons:
+        if reason.source == RECORD_SOURCE:
+            return Purpose(INCIDENT, name=_node(reason.text))
+        if reason.source.startswith(_DAEMON_SOURCE):
+            return Purpose(DAEMON, name=reason.text)
+        if marked := _MARKED.fullmatch(reason.text):
+            return Purpose(RECIPE, marked[1], marked[2])
+    return Purpose()
+
+
+def mark(recipe: str, name: str) -> str:
+    """The text of the reason that `purpose_of` recognizes."""
+    return f"{MARK}{recipe}:{name}"
+
+
+def warning(rule: FilterRule) -> str:
+    """Why the rule should be left to its owner, in a sentence; empty when it need not."""
+    purpose = purpose_of(rule)
+    if purpose.kind == INCIDENT:
+        of = f" of {purpose.name}" if purpose.name else ""
+        return (
+            f"filter rule {rule.uuid} is the record of incident {rule.uuid}{of}: without it the "
+            "maintenance daemon does not know the incident"
+        )
+    if purpose.kind == DAEMON:
+        return f"filter rule {rule.uuid} is used by the maintenance daemon: {quoted(purpose.name)}"
+    if purpose.kind == RECIPE:
+        return (
+            f"filter rule {rule.uuid} belongs to the recipe {purpose.recipe} of "
+            f"{quoted(purpose.name)}, which 'gnt-steward filter recipe remove' removes as a whole"
+        )
+    return ""
+
+
+def warnings(rules: Iterable[FilterRule]) -> list[str]:
+    """The warnings about these rules."""
+    return [text for rule in rules if (text := warning(rule))]
+
+
+def _node(record: str) -> str:
+    """The node's name in the record of an incident; empty where it cannot be read."""
+    try:
+        check_nesting(record)
+        data: Any = json.loads(record)
+    except (ValueError, RecursionError):
+        return ""
+    name = data.get("node_name") if isinstance(data, dict) else None
+    return name if isinstance(name, str) else ""
