@@ -96,6 +96,10 @@ class Incident(NamedTuple):
     """why it has this status, in one or more sentences"""
     unmovable: tuple[tuple[str, str], ...] = ()
     """instances that could not be moved, each with the reason"""
+    last_task: str = ""
+    """a hash of the task that was started last; empty before the first one"""
+    repeated: int = 0
+    """how many times in a row that same task was started again after it had succeeded"""
 
     @property
     def active(self) -> bool:

@@ -68,6 +68,8 @@ def _recovered(ledger: Ledger, uuid: str, submission: Submission, numbers: tuple
     """A submission of before a restart: its jobs are in the queue, or it was never submitted."""
     if not numbers:
         _close(ledger, uuid, submission)
+        # It has not run: to start it now is no repetition.
+        ledger.update(ledger.incidents[uuid]._replace(last_task="", repeated=0))
         return
     known = submission._replace(jobs=numbers)
     incident = ledger.incidents[uuid]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
+from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.maintenance.incident import (
     CANCELED,
     FAILED,
@@ -27,6 +29,10 @@ from ganeti_steward.plugins.maintenance.engine.decision import Planned, Started
 from ganeti_steward.plugins.maintenance.engine.ends import complete
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
+
+#: How many times in a row the same task of an incident may be started again: what it did can be
+#: lost once, in a failover of the master.
+MOST_REPEATS: Final = 3
 
 Planner = Callable[[Incident, World], Sequence[Planned]]
 
@@ -105,13 +111,23 @@ class Tasks:
                 # What it would do is shown as it would be done: nothing shown collides.
                 self._book(plan)
         elif isinstance(plan, Task):
-            self._reserve(case.incident, plan)
+            self._start(case.incident, plan)
         elif isinstance(plan, Done):
             complete(ledger, uuid, plan.reason)
         elif isinstance(plan, Failed):
             incident = ledger.incidents[uuid]
             ledger.update(incident._replace(unmovable=plan.unmovable))
             ledger.happen(uuid, Event.FAILURE, plan.reason)
+
+    def _start(self, incident: Incident, task: Task) -> None:
+        """Start a task of a repair; one that is planned again and again changes nothing."""
+        found = _hash(task)
+        repeated = incident.repeated + 1 if found == incident.last_task else 0
+        if repeated > MOST_REPEATS:
+            reason = f"planned again after it succeeded {repeated} times in a row: {task.reason}"
+            self._ledger.happen(incident.uuid, Event.FAILURE, reason)
+            return
+        self._reserve(incident._replace(last_task=found, repeated=repeated), task)
 
     def _is_free(self, uuid: str, task: Task) -> bool:
         """Whether nothing the task uses is reserved; reported."""
@@ -132,7 +148,9 @@ class Tasks:
         ledger, uuid = self._ledger, incident.uuid
         self._book(task)
         ledger.happen(uuid, Event.STARTED, task.reason)
-        current = ledger.incidents[uuid]
+        current = ledger.incidents[uuid]._replace(
+            last_task=incident.last_task, repeated=incident.repeated
+        )
         submission = Submission(
             _submission_id(uuid, task.step, ledger.now),
             task.step,
@@ -143,6 +161,12 @@ class Tasks:
         )
         ledger.update(current._replace(open=(*current.open, submission), progressed=ledger.now))
         self.started.append(Started(uuid, submission.id, task))
+
+
+def _hash(task: Task) -> str:
+    """The same for tasks that do the same."""
+    done = canonical([task.step, task.command, list(task.jobs)])
+    return str(uuid5(NAMESPACE_URL, done.decode()))
 
 
 def _submission_id(uuid: str, step: str, now: int) -> str:

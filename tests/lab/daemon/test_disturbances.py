@@ -81,7 +81,8 @@ BAD: Final = {
     "raises": "raise ValueError('no such disk')",
     "hangs": "while True: pass",
     "plans_twice": """node = world.nodes[incident.node].name
-    one = Task("drain", frozenset({node}), frozenset(), "drain it", [[set_role(node, "drained")]])
+    both = frozenset({node, "node1.lab"})
+    one = Task("drain", both, frozenset(), "drain it", [[set_role(node, "drained")]])
     return [one, one]""",
 }
 _PLUGIN: Final = """from ganeti_steward.core import hookimpl

@@ -61,7 +61,7 @@ def test_a_resync_that_lasts_for_minutes(maintained: MaintainedLab) -> None:
 def test_a_disk_that_is_lost_during_a_resync(maintained: MaintainedLab) -> None:
     """The new secondary breaks while it is filled: the copy on the primary is the only one."""
     lab, node = maintained, "node2.lab"
-    lab.place(("inst1.lab", "drbd", "node3.lab:node2.lab"), ("inst2.lab", "diskless", node))
+    lab.place(("inst1.lab", "drbd", "node3.lab:node2.lab"))
     lab.storage("sync-time", "15")
     lab.report(node, EVACUATE)
     with lab.daemon():
@@ -71,7 +71,6 @@ def test_a_disk_that_is_lost_during_a_resync(maintained: MaintainedLab) -> None:
         until(lambda: {one.status for one in lab.incidents.values()} <= {COMPLETED, FAILED}, 240)
         incident = lab.ended(node, FAILED)
     assert "inst1.lab" in incident.note
-    assert lab.nodes_of("inst2.lab") != [node]
     for volume in ("/dev/lab0", "/dev/lab1"):
         lab.storage("return-pv", volume, node="node1.lab")
     lab.place(("inst3.lab", "diskless", "node4.lab"))

@@ -41,6 +41,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     Started,
 )
 from ganeti_steward.plugins.maintenance.engine.step import step
+from ganeti_steward.plugins.maintenance.engine.tasks import Planner
 
 SECOND = 10**9
 CONFIG = Maintd(mode=ACT, hold_time=0, healthy_delay=600, most_nodes=1, storm_share=1)
@@ -68,6 +69,7 @@ class Maintained:
     def __init__(self, nodes: int = 4, instances: int = 4, config: Maintd = CONFIG) -> None:
         names = [f"node{i}" for i in range(1, nodes + 1)]
         self.config = config
+        self.planner: Planner = plan
         self.now = 1_700_000_000 * SECOND
         self.nodes = {
             f"uuid-{name}": NodeFacts(f"uuid-{name}", name, "group", master=name == "node1")
@@ -141,7 +143,7 @@ class Maintained:
         return Inputs(self.world(), jobs, dict(self.results), dict(self.found))
 
     def decide(self) -> Decision:
-        return step(self.inputs(), self.config, plan)
+        return step(self.inputs(), self.config, self.planner)
 
     def round(self, *, crash: str = "") -> Decision:
         """One round; ``crash``: where the daemon dies: "records", "submitted" or "" for nowhere."""

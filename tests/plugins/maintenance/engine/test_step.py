@@ -5,11 +5,19 @@ from __future__ import annotations
 import pytest
 from maintained import CONFIG, EVACUATE, OK, REPAIR, SECOND, WORSE, Maintained, diagnose, evacuating
 
-from ganeti_steward.core.maintenance.incident import CANCELED, COMPLETED, FAILED, NOTED, PENDING
-from ganeti_steward.core.maintenance.task import DRAIN, MOVE, TAG, UNTAG
-from ganeti_steward.core.maintenance.world import Reported
+from ganeti_steward.core.maintenance.incident import (
+    CANCELED,
+    COMPLETED,
+    FAILED,
+    NOTED,
+    PENDING,
+    Incident,
+)
+from ganeti_steward.core.maintenance.task import DRAIN, MOVE, TAG, UNTAG, Task
+from ganeti_steward.core.maintenance.world import Reported, World
+from ganeti_steward.core.model.opcodes import set_role
 from ganeti_steward.plugins.maintenance.config import OBSERVE
-from ganeti_steward.plugins.maintenance.engine.decision import CommandResult
+from ganeti_steward.plugins.maintenance.engine.decision import CommandResult, Planned
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 
 
@@ -281,6 +289,27 @@ def test_what_cannot_move_fails_with_its_reason() -> None:
     cluster.run()
     incident = cluster.incident("node2")
     assert (incident.status, incident.unmovable) == (FAILED, (("inst0", "no node is left"),))
+
+
+def test_a_task_that_changes_nothing_is_not_repeated_forever() -> None:
+    """Its nodes are those of one task at a time, and each job succeeds."""
+
+    def again(incident: Incident, world: World) -> list[Planned]:
+        node = world.nodes[incident.node].name
+        jobs = [[set_role(node, "drained")]]
+        return [Planned("site", Task(DRAIN, frozenset({node}), frozenset(), "drain it", jobs))]
+
+    cluster = Maintained()
+    cluster.planner = again
+    cluster.report("node2", EVACUATE)
+    for _ in range(12):
+        cluster.round()
+        for number in cluster.pending_jobs():
+            cluster.end(number)
+    incident = cluster.incident("node2")
+    assert incident.status == FAILED
+    assert incident.note == "planned again after it succeeded 4 times in a row: drain it"
+    assert [job.task.step for job in cluster.queue.values()] == [DRAIN] * 4 + [TAG]
 
 
 def test_an_unknown_cancel_is_reported() -> None:
