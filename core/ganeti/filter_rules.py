@@ -1,4 +1,4 @@
-"""The job filter rules of a cluster: read, written and deleted through luxid.
+"""The job filter rules of a cluster: read, written and deleted through luxid or RAPI.
 
 They are part of Ganeti's configuration and survive a failover of the master.
 """
@@ -22,7 +22,8 @@ PAUSE: Final = "PAUSE"
 REJECT: Final = "REJECT"
 #: At most `FilterRule.limit` jobs at a time.
 RATE_LIMIT: Final = "RATE_LIMIT"
-_PLAIN_ACTIONS: Final = frozenset({ACCEPT, CONTINUE, PAUSE, REJECT})
+#: The actions without a number.
+PLAIN_ACTIONS: Final = frozenset({ACCEPT, CONTINUE, PAUSE, REJECT})
 
 _FIELDS: Final = ("uuid", "priority", "predicates", "action", "reason_trail", "watermark")
 
@@ -77,14 +78,14 @@ def read_rules(client: Luxi | Rapi) -> Rules:
 
 
 class FilterRules:
-    """The rules of the cluster of one luxid; every call raises StewardError."""
+    """The rules of the cluster of one client; every call raises StewardError."""
 
-    def __init__(self, luxi: Luxi) -> None:
-        self._luxi = luxi
+    def __init__(self, client: Luxi | Rapi) -> None:
+        self._client = client
 
     def read(self) -> Rules:
         """All rules."""
-        return read_rules(self._luxi)
+        return read_rules(self._client)
 
     def write(self, rule: FilterRule) -> str:
         """Create the rule, or replace the one of its uuid; its uuid.
@@ -92,19 +93,18 @@ class FilterRules:
         The new rule has a new watermark; what ``rule`` has as its own is ignored.  `Refused`, a
         kind of StewardError: the rules are as before; otherwise that is not known.
         """
-        arguments = _arguments(rule)
-        if not json.dumps(arguments, ensure_ascii=False).isascii():
+        content = _content(rule)
+        if not json.dumps(content, ensure_ascii=False).isascii():
             raise Refused(
                 f"filter rule {rule.uuid or '(new)'}: only ASCII may be in it, for Ganeti's "
                 "daemons can stop at other text"
             )
-        uuid: str = self._luxi.call("ReplaceFilter", *arguments)
-        return uuid
+        return self._client.write_filter(rule.uuid, content)
 
     def delete(self, uuid: str) -> bool:
         """Delete the rule; false when there was none of this uuid."""
         try:
-            self._luxi.call("DeleteFilter", uuid)
+            self._client.delete_filter(uuid)
         except Refused:
             if self._exists(uuid):
                 raise
@@ -112,13 +112,17 @@ class FilterRules:
         return True
 
     def _exists(self, uuid: str) -> bool:
-        return bool(self._luxi.rows("filter", ("uuid",), ["=", "uuid", uuid]))
+        return any(row["uuid"] == uuid for row in self._client.rows("filter", ("uuid",)))
 
 
-def _arguments(rule: FilterRule) -> list[Any]:
-    """The arguments of ReplaceFilter."""
-    reasons = [list(reason) for reason in rule.reasons]
-    return [rule.uuid or None, rule.priority, list(rule.predicates), rule.native_action, reasons]
+def _content(rule: FilterRule) -> dict[str, Any]:
+    """What is written, in the order and with the names of Ganeti."""
+    return {
+        "priority": rule.priority,
+        "predicates": list(rule.predicates),
+        "action": rule.native_action,
+        "reason": [list(reason) for reason in rule.reasons],
+    }
 
 
 def _rule(row: Mapping[str, Any]) -> FilterRule:
@@ -136,7 +140,7 @@ def _rule(row: Mapping[str, Any]) -> FilterRule:
 
 
 def _action(value: Any) -> tuple[str, int]:
-    if isinstance(value, str) and value in _PLAIN_ACTIONS:
+    if isinstance(value, str) and value in PLAIN_ACTIONS:
         return value, 0
     if isinstance(value, list) and len(value) == 2 and value[0] == RATE_LIMIT:
         limit = value[1]

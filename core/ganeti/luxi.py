@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError
@@ -215,3 +215,14 @@ class Luxi:
         """Cancel a job that has not started; luxid's answer."""
         text: str = self.call("CancelJob", number, False)[1]
         return text
+
+    # What filter rules are written through, see `ganeti_steward.core.ganeti.filter_rules`.
+
+    def write_filter(self, uuid: str, content: Mapping[str, Any]) -> str:
+        """Create or replace a rule; its uuid, which luxid chooses where none is given."""
+        written: str = self.call("ReplaceFilter", uuid or None, *content.values())
+        return written
+
+    def delete_filter(self, uuid: str) -> None:
+        """Delete a rule; `Refused` when there is none."""
+        self.call("DeleteFilter", uuid)

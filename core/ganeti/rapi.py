@@ -18,6 +18,7 @@ import urllib3
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted, job_error, one_line
+from ganeti_steward.core.ganeti.luxi import Refused
 from ganeti_steward.core.ganeti.rapi_access import (
     Credentials,
     Pinned,
@@ -246,6 +247,21 @@ class Rapi:
         """Cancel a job that has not started; Ganeti's answer."""
         answer = self.call("DELETE", f"jobs/{number}")
         return str(answer[1])
+
+    # What filter rules are written through, see `ganeti_steward.core.ganeti.filter_rules`.
+
+    def write_filter(self, uuid: str, content: Mapping[str, Any]) -> str:
+        """Create or replace a rule; its uuid, which luxid chooses where none is given."""
+        method, path = ("PUT", f"filters/{quote(uuid)}") if uuid else ("POST", "filters")
+        written: str = self.call(method, path, body=dict(content))
+        return written
+
+    def delete_filter(self, uuid: str) -> None:
+        """Delete a rule; `Refused` when the answer is no, for example since there is none."""
+        try:
+            self.call("DELETE", f"filters/{quote(uuid)}")
+        except _Denied as err:
+            raise Refused(str(err)) from None
 
 
 class _Denied(StewardError):

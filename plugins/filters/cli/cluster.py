@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ganeti_steward.core.commands.cluster_options import source_options
-from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.ganeti.filter_rules import Rules, read_rules
 from ganeti_steward.core.ganeti.sources import open_client
+from ganeti_steward.core.json_reader import printable
+from ganeti_steward.plugins.filters.purpose import warnings
 
 if TYPE_CHECKING:
     from ganeti_steward.core.ganeti.luxi import Luxi
@@ -39,3 +41,15 @@ def check_known(rules: Rules, uuids: Sequence[str]) -> None:
     unknown = [ascii(uuid) for uuid in dict.fromkeys(uuids) if uuid not in known]
     if unknown:
         raise StewardError(f"no filter rule has the uuid {', '.join(unknown)}")
+
+
+def check_unowned(rules: Rules, uuids: Sequence[str]) -> None:
+    """Raise StewardError where a program needs one of these rules as it is, or may need it."""
+    faults = [
+        f"filter rule {uuid} cannot be read ({fault}), so that its purpose is unknown"
+        for uuid, fault in rules.unreadable.items()
+        if uuid in uuids
+    ]
+    faults += warnings(rule for rule in rules.rules if rule.uuid in uuids)
+    if faults:
+        raise StewardError(f"{printable(join_faults(faults))}; --force changes it nevertheless")

@@ -8,6 +8,9 @@ from typing import Final, Protocol, cast
 
 #: Name -> description; each is a module of this package.  A new one is added here.
 SUBCOMMANDS: Final = {
+    "add": "create a rule and print its uuid",
+    "replace": "change a rule, which also gives it a new watermark",
+    "delete": "delete rules",
     "list": "list the rules in the order in which jobs meet them",
     "info": "print everything about rules",
 }

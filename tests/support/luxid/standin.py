@@ -54,7 +54,7 @@ class StandIn:
         """The whole answer to one request."""
         self.queue.advance()
         try:
-            call = _METHODS.get(method)
+            call = METHODS.get(method)
             if call is None:
                 raise Refusal(f"Failed to parse request: Unknown method {method}")
             return {"success": True, "result": call(self, *arguments)}
@@ -162,7 +162,7 @@ class StandIn:
         return self.submissions
 
 
-_METHODS: Final[dict[str, Callable[..., Any]]] = {
+METHODS: Final[dict[str, Callable[..., Any]]] = {
     "QueryClusterInfo": StandIn.info,
     "Query": StandIn.query,
     "QueryJobs": StandIn.query_jobs,

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def message() -> clusters.Message:
+def nodes() -> clusters.Message:
     return clusters.generate("--nodes=2", "--seed=5")
 
 
 @pytest.fixture
-def cluster(message: clusters.Message) -> Ruled:
-    return Ruled(StandIn(message))
+def cluster(nodes: clusters.Message) -> Ruled:
+    return Ruled(StandIn(nodes))
 
 
 @pytest.fixture(params=WAYS)

@@ -1,0 +1,33 @@
+"""``gnt-steward filter add``: a new rule."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from ganeti_steward.core.commands.cluster_options import add_source_options
+from ganeti_steward.core.errors import EXIT_OK
+from ganeti_steward.core.ganeti.filter_rules import FilterRule, FilterRules
+from ganeti_steward.plugins.filters.cli.cluster import live_client
+from ganeti_steward.plugins.filters.cli.rule_options import add_rule_options, described
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of gnt-filter's add."""
+    add_rule_options(
+        parser,
+        {
+            "priority": "default: 0",
+            "predicates": "default: [], which every job matches",
+            "action": "default: CONTINUE, which has no effect",
+            "reason": "default: none",
+        },
+    )
+    add_source_options(parser, positional=False)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Create the rule and print its uuid."""
+    rule = described(options, FilterRule(uuid=""), time.time_ns())
+    print(FilterRules(live_client(options)).write(rule))
+    return EXIT_OK
