@@ -52,6 +52,16 @@ class FilterRule(NamedTuple):
         return [RATE_LIMIT, self.limit] if self.action == RATE_LIMIT else self.action
 
     @property
+    def content(self) -> dict[str, Any]:
+        """What is written, with the names and in the order of RAPI and luxid."""
+        return {
+            "priority": self.priority,
+            "predicates": list(self.predicates),
+            "action": self.native_action,
+            "reason": [list(reason) for reason in self.reasons],
+        }
+
+    @property
     def order(self) -> tuple[int, int, str]:
         """Sorts rules as jobs meet them."""
         return self.priority, self.watermark, self.uuid
@@ -93,7 +103,7 @@ class FilterRules:
         The new rule has a new watermark; what ``rule`` has as its own is ignored.  `Refused`, a
         kind of StewardError: the rules are as before; otherwise that is not known.
         """
-        content = _content(rule)
+        content = rule.content
         if not json.dumps(content, ensure_ascii=False).isascii():
             raise Refused(
                 f"filter rule {rule.uuid or '(new)'}: only ASCII may be in it, for Ganeti's "
@@ -113,16 +123,6 @@ class FilterRules:
 
     def _exists(self, uuid: str) -> bool:
         return any(row["uuid"] == uuid for row in self._client.rows("filter", ("uuid",)))
-
-
-def _content(rule: FilterRule) -> dict[str, Any]:
-    """What is written, in the order and with the names of Ganeti."""
-    return {
-        "priority": rule.priority,
-        "predicates": list(rule.predicates),
-        "action": rule.native_action,
-        "reason": [list(reason) for reason in rule.reasons],
-    }
 
 
 def _rule(row: Mapping[str, Any]) -> FilterRule:

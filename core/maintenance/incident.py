@@ -19,6 +19,8 @@ CANCELED: Final = "canceled"
 ACTIVE: Final = frozenset({NOTED, PENDING})
 STATUSES: Final = (NOTED, PENDING, COMPLETED, FAILED, CANCELED)
 
+#: A source in the reason trail of the daemon's jobs; the text is the incident's uuid.
+JOB_SOURCE: Final = "gnt:daemon:maintd"
 #: The source of the reason that is the record, in the trail of a filter rule without effect.
 RECORD_SOURCE: Final = "maintd:incident"
 

@@ -13,6 +13,7 @@ SUBCOMMANDS: Final = {
     "delete": "delete rules",
     "list": "list the rules in the order in which jobs meet them",
     "info": "print everything about rules",
+    "recipe": "print or create the rules of a usual policy, or remove them",
 }
 
 

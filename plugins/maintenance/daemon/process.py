@@ -16,6 +16,7 @@ from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.log import set_up
+from ganeti_steward.core.maintenance.incident import JOB_SOURCE
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.service.children import end_children
@@ -45,7 +46,6 @@ from ganeti_steward.plugins.maintenance.edges.audit import Audit
 from ganeti_steward.plugins.maintenance.edges.http import Application, StatusServer
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.edges.store import Store
-from ganeti_steward.plugins.maintenance.edges.submit import SOURCE
 from ganeti_steward.plugins.maintenance.edges.world import read_world
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs
 from ganeti_steward.plugins.maintenance.engine.step import step
@@ -99,7 +99,7 @@ class Daemon:
         """Raises PluginError."""
         self._options, self._bell, self._signals = options, bell, signals
         self._configured = Configured(config, bell.ring)
-        self._luxi = Luxi(options.luxi_socket, reason_source=SOURCE)
+        self._luxi = Luxi(options.luxi_socket, reason_source=JOB_SOURCE)
 
     def run(self) -> None:
         """Run until it is stopped; raises NotMaster, Stopped and StewardError."""

@@ -15,16 +15,14 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.job_search import jobs_with_reason
 from ganeti_steward.core.ganeti.jobs import Submitted
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.maintenance.incident import Incident, Submission
+from ganeti_steward.core.maintenance.incident import JOB_SOURCE, Incident, Submission
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.engine.decision import Started
 
-#: Sources in the reason trail of each operation; the texts are the incident's uuid and the
-#: submission's id.
-SOURCE: Final = "gnt:daemon:maintd"
+#: A source in the reason trail of each operation; the text is the submission's id.
 SUBMISSION_SOURCE: Final = "gnt:daemon:maintd:submission"
 
 #: ns after which luxid has stored all jobs of a submission, or will not.
@@ -120,7 +118,7 @@ def _submit(started: Sequence[Started], luxi: Luxi) -> dict[str, _Result]:
 
 
 def _trail(one: Started) -> list[tuple[str, str]]:
-    return [(SOURCE, one.incident), (SUBMISSION_SOURCE, one.submission)]
+    return [(JOB_SOURCE, one.incident), (SUBMISSION_SOURCE, one.submission)]
 
 
 def _refusal_of_all(answers: Sequence[Submitted], luxi: Luxi) -> str:

@@ -28,8 +28,8 @@ class Ruled:
         self.standin = standin
         self.refused: dict[str, str] = {}
         """method of luxid -> the error it ends with from now on"""
-        self.left = 10**9
-        """so many rules can be written before ReplaceFilter is refused"""
+        self.left: dict[str, int] = {}
+        """method of luxid -> how often it can be called before it is refused"""
 
     @property
     def rules(self) -> list[dict[str, Any]]:
@@ -43,9 +43,10 @@ class Ruled:
 
     def answered(self, method: str, arguments: list[Any]) -> Mapping[str, Any]:
         """The whole answer of luxid."""
-        if method == "ReplaceFilter":
-            self.left -= 1
-        error = self.refused.get(method) or ("no more rules" if self.left < 0 else "")
+        left = self.left.get(method, 1)
+        if method in self.left:
+            self.left[method] -= 1
+        error = self.refused.get(method) or ("no more changes" if left < 1 else "")
         if error:
             return {"success": False, "result": ["GenericError", [error]]}
         return self.standin.answer(method, arguments)

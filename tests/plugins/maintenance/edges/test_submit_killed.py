@@ -15,8 +15,8 @@ from standin_server import process
 from thorough import often
 
 from ganeti_steward.core.ganeti.job_search import jobs_with_reason
+from ganeti_steward.core.maintenance.incident import JOB_SOURCE
 from ganeti_steward.plugins.maintenance.edges.store import Store
-from ganeti_steward.plugins.maintenance.edges.submit import SOURCE
 
 INCIDENTS: Final = 2000
 
@@ -79,7 +79,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
         assert not any(lives[:20]), "it ends too soon to be killed"
         until = time.monotonic() + 120
         assert live(socket, until - time.monotonic())
-        jobs = jobs_with_reason(luxi, SOURCE)
+        jobs = jobs_with_reason(luxi, JOB_SOURCE)
         records = Store(luxi).read_all()
     submitted = Counter(job.reasons[0][0].text for job in jobs)
     assert set(submitted.values()) == {1}

@@ -1,0 +1,187 @@
+"""``gnt-steward filter recipe``: the usual policies, each under the name of its owner."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from ganeti_steward.core.commands.cluster_options import add_source_options
+from ganeti_steward.core.commands.fields import add_json_option, print_json
+from ganeti_steward.core.errors import EXIT_OK, StewardError
+from ganeti_steward.core.ganeti.filter_rules import RATE_LIMIT, FilterRule, FilterRules
+from ganeti_steward.core.ganeti.luxi import REASON_SOURCE
+from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.plugins.filters import recipes
+from ganeti_steward.plugins.filters.cli.cluster import live_client
+from ganeti_steward.plugins.filters.cli.owned import create_all, remove_all
+from ganeti_steward.plugins.filters.cli.rule_options import USER, user_reasons
+from ganeti_steward.plugins.filters.purpose import mark
+from ganeti_steward.plugins.filters.rule_text import (
+    action_text,
+    checked_ascii,
+    parsed_action,
+    parsed_priority,
+)
+
+_HELP: Final = {
+    recipes.DRAIN: "cancel new jobs; what is queued already runs",
+    recipes.SOFT_DRAIN: "hold new jobs; what is queued already runs",
+    recipes.ONLY: "let the jobs of one maintenance run and hold all others",
+    recipes.FORBID: "cancel jobs that create instances, or with other opcodes, queued ones as well",
+    recipes.LIMIT: "let at most so many disk replacements, or other opcodes, run at a time",
+}
+_REMOVE: Final = "remove"
+_OPCODE: Final = re.compile(r"OP_[A-Z]+(_[A-Z]+)*")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """One subcommand for each recipe, and one to remove them."""
+    what = parser.add_subparsers(dest="recipe", metavar="RECIPE", required=True)
+    for name, text in _HELP.items():
+        one = what.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        one.add_argument("name", metavar="NAME", help="whose rules these are, such as 'pink bunny'")
+        _OPTIONS[name](one)
+        _add_writing(one)
+    one = what.add_parser(_REMOVE, help="delete the rules that recipes created for a name")
+    one.add_argument("name", metavar="NAME", help="whose rules; those of other names stay")
+    one.add_argument("--recipe", dest="only", choices=tuple(_HELP), help="of this recipe only")
+    add_source_options(one, positional=False)
+
+
+def _add_allow(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="let jobs through that were submitted with --reason TEXT; may be repeated",
+    )
+    parser.add_argument(
+        "--source",
+        default=USER,
+        help=f"the source of these reasons; default: {USER}, which gnt-* commands and RAPI use",
+    )
+    parser.add_argument(
+        "--allow-maintd", action="store_true", help="let jobs of the maintenance daemon through"
+    )
+
+
+def _add_only(parser: argparse.ArgumentParser) -> None:
+    _add_allow(parser)
+    parser.add_argument("--new", action="store_true", help="do not hold what is queued already")
+
+
+def _add_opcode(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--opcode", action="append", metavar="OP_...", help="instead of these; may be repeated"
+    )
+
+
+def _add_limit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("number", metavar="NUMBER", help="so many at a time, from 1")
+    _add_opcode(parser)
+
+
+_OPTIONS: Final = {
+    recipes.DRAIN: _add_allow,
+    recipes.SOFT_DRAIN: _add_allow,
+    recipes.ONLY: _add_only,
+    recipes.FORBID: _add_opcode,
+    recipes.LIMIT: _add_limit,
+}
+
+
+def _add_writing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--priority", metavar="NUMBER", help="of the first rule")
+    parser.add_argument("--reason", metavar="TEXT", help="why, for the reason trails of the rules")
+    parser.add_argument(
+        "--submit", action="store_true", help="create the rules, all or none, and print their uuids"
+    )
+    add_json_option(parser, "without --submit: print the rules as RAPI takes them")
+    add_source_options(parser, positional=False)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print or create the rules of a recipe, or remove them."""
+    name = _checked_name(options.name)
+    if options.recipe == _REMOVE:
+        for uuid in remove_all(FilterRules(live_client(options)), name, options.only):
+            print(uuid)
+        return EXIT_OK
+    rules = _marked(options, _rules(options), time.time_ns())
+    if options.submit:
+        for uuid in create_all(FilterRules(live_client(options)), rules):
+            print(uuid)
+    elif options.json:
+        print_json([rule.content for rule in rules])
+    else:
+        for rule in rules:
+            print(_command(rule, mark(options.recipe, name)))
+    return EXIT_OK
+
+
+def _checked_name(name: str) -> str:
+    """The name as it is; raises StewardError."""
+    if not name.strip() or name != name.strip() or not name.isprintable():
+        raise StewardError(f"{quoted(name)} is no name: words without blanks around are expected")
+    return checked_ascii("name", name)
+
+
+def _rules(options: argparse.Namespace) -> list[FilterRule]:
+    """The rules without a reason; raises StewardError."""
+    if options.recipe == recipes.DRAIN:
+        rules = recipes.drain(_allowed(options))
+    elif options.recipe == recipes.SOFT_DRAIN:
+        rules = recipes.soft_drain(_allowed(options))
+    elif options.recipe == recipes.ONLY:
+        rules = recipes.only(_allowed(options, options.name), new=options.new)
+    elif options.recipe == recipes.FORBID:
+        rules = recipes.forbid(_opcodes(options) or recipes.CREATIONS)
+    else:
+        _, number = parsed_action(f"{RATE_LIMIT} {options.number}")
+        rules = recipes.limit(number, _opcodes(options) or recipes.REPLACEMENTS)
+    if options.priority is None:
+        return rules
+    return recipes.moved(rules, parsed_priority(options.priority))
+
+
+def _allowed(options: argparse.Namespace, usual: str = "") -> list[recipes.Allowed]:
+    texts = options.allow or ([usual] if usual else [])
+    if not all(texts):
+        raise StewardError("--allow: the text of a reason is expected")
+    for text in (*texts, options.source):
+        checked_ascii("--allow", text)
+    allowed = [recipes.Allowed(options.source, text) for text in texts]
+    return [*allowed, recipes.DAEMON_JOBS] if options.allow_maintd else allowed
+
+
+def _opcodes(options: argparse.Namespace) -> Sequence[str]:
+    for opcode in options.opcode or ():
+        if not _OPCODE.fullmatch(opcode):
+            raise StewardError(f"{quoted(opcode)} is no opcode, such as OP_INSTANCE_MIGRATE")
+    return options.opcode or ()
+
+
+def _marked(options: argparse.Namespace, rules: Sequence[FilterRule], now: int) -> list[FilterRule]:
+    own = Reason(REASON_SOURCE, mark(options.recipe, options.name), now)
+    reasons = (*user_reasons(options.reason, now), own)
+    return [rule._replace(reasons=reasons) for rule in rules]
+
+
+def _command(rule: FilterRule, reason: str) -> str:
+    """The call of gnt-filter that creates the rule."""
+    words = {
+        "priority": str(rule.priority),
+        "predicates": json.dumps(rule.predicates),
+        "action": action_text(rule),
+        "reason": reason,
+    }
+    return "gnt-filter add " + " ".join(
+        f"--{name}={shlex.quote(value)}" for name, value in words.items()
+    )
