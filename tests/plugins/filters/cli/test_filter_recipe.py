@@ -7,8 +7,13 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from daemons import luxid
+
+from ganeti_steward.core.ganeti.filter_rules import FilterRule, FilterRules
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from front import Front
     from ruled import Call, Ruled
 
@@ -184,3 +189,37 @@ def test_rules_of_recipes_are_protected(call: Call, cluster: Ruled) -> None:
 
 def test_printing_needs_no_cluster(front: Front) -> None:
     assert front("filter", "recipe", "drain", "bunny").status == 0
+
+
+def test_a_rule_whose_creation_is_not_confirmed_is_deleted_again(
+    front: Front, cluster: Ruled, tmp_path: Path
+) -> None:
+    def answer(method: str, arguments: list[Any]) -> bytes | None:
+        raw = cluster.luxi(method, arguments)
+        # luxid does it, and goes away before it answers.
+        return None if method == "ReplaceFilter" and len(cluster.rules) == 2 else raw
+
+    with luxid(tmp_path, answer) as daemon:
+        words = ("only", "bunny", "--submit", "--luxi-socket", daemon.path)
+        done = front("filter", "recipe", *words)
+        written = [one for one in daemon.requests if one["method"] == "ReplaceFilter"]
+    assert len(written) == 2
+    assert (done.status, cluster.rules) == (1, [])
+    assert "the connection was closed before the answer; no rule was created" in done.err
+
+
+def test_an_interrupted_recipe_leaves_nothing(
+    call: Call, cluster: Ruled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = FilterRules.write
+
+    def interrupted(self: FilterRules, rule: FilterRule) -> str:
+        uuid = write(self, rule)
+        if rule.action == "PAUSE":
+            raise KeyboardInterrupt
+        return uuid
+
+    monkeypatch.setattr(FilterRules, "write", interrupted)
+    done = call("recipe", "only", "bunny", "--submit")
+    assert (done.status, cluster.rules) == (1, [])
+    assert done.err == "gnt-steward filter: interrupted; no rule was created\n"

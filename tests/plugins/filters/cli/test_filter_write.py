@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from daemons import rapi
 from standin import METHODS
 from worlds import incident
 
@@ -204,3 +205,17 @@ def test_files_have_no_rules(front: Front, tmp_path: Any) -> None:
     done = front("filter", "add", "--text-data", str(tmp_path / "x"))
     assert done.status == 1
     assert "a live cluster is required" in done.err
+
+
+def test_rapi_without_write_access(front: Front, cluster: Ruled) -> None:
+    cluster.put(A)
+
+    def answer(method: str, path: str) -> tuple[int, Any]:
+        return (200, cluster.rules) if method == "GET" else (403, {"code": 403})
+
+    with rapi(answer) as daemon:
+        options = ("--rapi", daemon.host, "--rapi-insecure")
+        for words in (["add"], ["replace", A], ["delete", A], ["recipe", "drain", "x", "--submit"]):
+            done = front("filter", *words, *options)
+            assert (done.status, done.out) == (1, "")
+            assert "the user may not do that (no write access)" in done.err
