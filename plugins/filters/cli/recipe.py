@@ -54,13 +54,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_options(one, positional=False)
 
 
-def _add_allow(parser: argparse.ArgumentParser) -> None:
+def _add_allow(parser: argparse.ArgumentParser, otherwise: str = "none") -> None:
     parser.add_argument(
         "--allow",
         action="append",
         default=[],
         metavar="TEXT",
-        help="let jobs through that were submitted with --reason TEXT; may be repeated",
+        help="let jobs through that were submitted with --reason TEXT; may be repeated; "
+        f"default: {otherwise}",
     )
     parser.add_argument(
         "--source",
@@ -73,13 +74,16 @@ def _add_allow(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_only(parser: argparse.ArgumentParser) -> None:
-    _add_allow(parser)
+    _add_allow(parser, "NAME")
     parser.add_argument("--new", action="store_true", help="do not hold what is queued already")
 
 
 def _add_opcode(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--opcode", action="append", metavar="OP_...", help="instead of these; may be repeated"
+        "--opcode",
+        action="append",
+        metavar="OP_...",
+        help="jobs with this opcode instead; may be repeated",
     )
 
 
@@ -98,7 +102,9 @@ _OPTIONS: Final = {
 
 
 def _add_writing(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--priority", metavar="NUMBER", help="of the first rule")
+    parser.add_argument(
+        "--priority", metavar="NUMBER", help="of the first rule; default: the recipe's"
+    )
     parser.add_argument("--reason", metavar="TEXT", help="why, for the reason trails of the rules")
     parser.add_argument(
         "--submit", action="store_true", help="create the rules, all or none, and print their uuids"
