@@ -30,6 +30,8 @@ Test = Callable[[Find], bool]
 
 #: Called with each part of an expression that was evaluated, its outcome, and what finds fields.
 Note = Callable[[Any, "bool | Mismatch", Find], None]
+#: The key of a value that sorts it.
+Order = Callable[[Any], tuple[Any, ...]]
 
 
 _COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -58,9 +60,17 @@ def ordered(value: Any) -> tuple[Any, ...]:
     return (5, [(name, ordered(one)) for name, one in value.items()])
 
 
-def evaluation(expression: Any, note: Note | None = None) -> Test:
-    """The test that a valid expression is; ``note`` is called with each part of it."""
-    found = _evaluation(expression, note)
+def strings_first(value: Any) -> tuple[Any, ...]:
+    """Sorts the strings and numbers of reasons as luxid does (job-filters 2.2)."""
+    return (isinstance(value, int), value)
+
+
+def evaluation(expression: Any, note: Note | None = None, order: Order = ordered) -> Test:
+    """The test that a valid expression is; ``note`` is called with each part of it.
+
+    ``order`` gives the keys by which values of different types are compared.
+    """
+    found = _evaluation(expression, note, order)
     if note is None:
         return found
 
@@ -76,18 +86,18 @@ def evaluation(expression: Any, note: Note | None = None) -> Test:
     return noted
 
 
-def _evaluation(expression: Any, note: Note | None) -> Test:
+def _evaluation(expression: Any, note: Note | None, order: Order) -> Test:
     if expression is None:
         return lambda find: True
     operator, *parts = expression
     if operator in (AND, OR, NOT):
-        return _compound(operator, [evaluation(part, note) for part in parts])
+        return _compound(operator, [evaluation(part, note, order) for part in parts])
     name = parts[0]
     if operator == TRUE:
         return lambda find: _boolean(name, find(name))
     value = parts[1]
     if operator in COMPARISONS:
-        return _comparison(operator, name, value)
+        return _comparison(operator, name, value, order)
     if operator == MATCHES:
         search = compiled(value).search
         return lambda find: search(_text(name, find(name))) is not None
@@ -105,14 +115,14 @@ def _compound(operator: str, tests: list[Test]) -> Test:
     return lambda find: not negated(find)
 
 
-def _comparison(operator: str, name: str, value: Any) -> Test:
-    compare, other, kind = _COMPARE[operator], ordered(value), type(value)
+def _comparison(operator: str, name: str, value: Any, order: Order) -> Test:
+    compare, other, kind = _COMPARE[operator], order(value), type(value)
 
     def test(find: Find) -> bool:
         found = find(name)
         if type(found) is kind:
             return compare(found, value)
-        return compare(ordered(found), other)
+        return compare(order(found), other)
 
     return test
 

@@ -8,7 +8,15 @@ from typing import Any, Final
 
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.plugins.filters.dialect import Dialect
-from ganeti_steward.plugins.filters.expressions import Find, Mismatch, Note, Test, evaluation
+from ganeti_steward.plugins.filters.expressions import (
+    Find,
+    Mismatch,
+    Note,
+    Test,
+    evaluation,
+    ordered,
+    strings_first,
+)
 from ganeti_steward.plugins.filters.jobs import COMMON, Job
 from ganeti_steward.plugins.filters.language import (
     AND,
@@ -32,15 +40,15 @@ class Predicate:
         self, predicate: Sequence[Any], watermark: int, dialect: Dialect, note: Note | None = None
     ) -> None:
         self.name, self.expression = str(predicate[0]), predicate[1]
-        evaluated = self.expression
+        evaluated, order = self.expression, ordered
         if self.name == "jobid":
             evaluated = _with_watermark(evaluated, watermark, dialect)
         elif self.name == "reason" and not dialect.reason_operators:
-            evaluated = _comparisons_only(evaluated)
+            evaluated, order = _comparisons_only(evaluated), strings_first
         self._needed = fields_of(self.expression) if self.name == "opcode" else frozenset()
         self._common = dialect.common_parameters
         self._plain = not any("." in name or name in COMMON for name in self._needed)
-        self._test: Test = evaluation(evaluated, note)
+        self._test: Test = evaluation(evaluated, note, order)
         self.subjects: Callable[[Job], Sequence[Subject]] = _SUBJECTS[self.name]
 
     def matches(self, job: Job) -> bool:

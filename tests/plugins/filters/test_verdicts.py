@@ -115,6 +115,20 @@ def test_job_ids_beside_texts() -> None:
     assert not verdict(D, '["jobid", ["<", "id", "5"]]')
 
 
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ('[">=", "source", -1]', False),
+        ('["<", "source", -1]', True),
+        ('[">", "timestamp", "abc"]', True),
+        ('["=", "timestamp", "5"]', False),
+    ],
+)
+def test_strings_sort_before_the_numbers_of_reasons(expression: str, expected: bool) -> None:
+    """Fields of opcodes are sorted the other way round."""
+    assert verdict(R, f'["reason", {expression}]') is expected
+
+
 def test_two_predicates_for_two_opcodes() -> None:
     """Number 38."""
     names = (f'["opcode", ["=", "OP_ID", "OP_{one}"]]' for one in ("TAGS_SET", "TEST_DELAY"))

@@ -1,0 +1,124 @@
+"""The recipes through RAPI, on jobs of a real Ganeti."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ganeti_steward.core.ganeti.filter_rules import PAUSE, FilterRule, FilterRules
+
+from ..cluster import Lab, op, until
+from ..live import STEWARD, ways
+
+NAME = "pink bunny"
+TAG = op("TAGS_SET", kind="cluster", tags=["filtered"])
+
+Recipe = Callable[[str], None]
+
+
+@pytest.fixture
+def recipe(lab: Lab) -> Iterator[Recipe]:
+    """Creates a recipe from a node that is not the master, and removes it in the end."""
+    rapi, name = ways(lab).rapi, shlex.quote(NAME)
+
+    def create(text: str) -> None:
+        which, _, options = text.partition(" ")
+        lab.ok(f"-n 2 {STEWARD} filter recipe {which} {name} {options} {rapi} --submit")
+
+    yield create
+    lab.run(f"-n 2 {STEWARD} filter recipe remove {name} {rapi}")
+    assert FilterRules(lab.luxi).read().rules == ()
+    lab.do(op("TAGS_DEL", kind="cluster", tags=["filtered"]))
+
+
+def delay(seconds: float = 0.05, *reasons: str) -> dict[str, Any]:
+    trail = [["gnt:user", one, 1] for one in reasons]
+    plain = {"on_master": False, "on_nodes": [], "repeat": 0}
+    return op("TEST_DELAY", duration=seconds, no_locks=True, interruptible=False, **plain) | {
+        "reason": trail
+    }
+
+
+def submit(lab: Lab, *operations: dict[str, Any]) -> list[int]:
+    found = lab.luxi.call("SubmitManyJobs", [[one] for one in operations])
+    return [int(number) for _, number in found]
+
+
+def become(lab: Lab, numbers: list[int], *states: str) -> None:
+    """The jobs come to be in these states, and the queued ones stay so."""
+    until(lambda: [lab.job(one) for one in numbers] == [*states], 60)
+    if "queued" in states:
+        time.sleep(1)
+        assert [lab.job(one) for one in numbers] == [*states]
+
+
+def lift(lab: Lab) -> None:
+    lab.ok(f"{STEWARD} filter recipe remove {shlex.quote(NAME)} {ways(lab).luxi}")
+
+
+def test_drain(lab: Lab, recipe: Recipe) -> None:
+    recipe("drain")
+    numbers = submit(lab, TAG, delay())
+    become(lab, numbers, "canceled", "canceled")
+    lift(lab)
+    become(lab, submit(lab, TAG), "success")
+
+
+def test_soft_drain(lab: Lab, recipe: Recipe) -> None:
+    """What is queued already runs, here as soon as another rule lets it."""
+    rules = FilterRules(lab.luxi)
+    held = rules.write(FilterRule("", 99, (("opcode", ["=", "OP_ID", "OP_TEST_DELAY"]),), PAUSE))
+    old = submit(lab, delay())
+    recipe("soft-drain")
+    new = submit(lab, delay(), TAG)
+    rules.delete(held)
+    become(lab, [*old, *new], "success", "queued", "queued")
+    lift(lab)
+    become(lab, [*old, *new], "success", "success", "success")
+
+
+def test_all_but_one_maintenance(lab: Lab, recipe: Recipe) -> None:
+    recipe("only")
+    numbers = submit(lab, TAG, delay(0.05, NAME), delay(0.05, "other", NAME), delay(0.05, "other"))
+    become(lab, numbers, "queued", "success", "success", "queued")
+    lift(lab)
+    become(lab, numbers, *["success"] * 4)
+
+
+def test_no_creation_of_instances(lab: Lab, recipe: Recipe) -> None:
+    recipe("forbid")
+    create = lab.create("filtered.lab", "node1.lab", "diskless")
+    become(lab, submit(lab, create, TAG), "canceled", "success")
+    assert "filtered.lab" not in lab.instances()
+
+
+def test_a_limit(lab: Lab, recipe: Recipe) -> None:
+    """Never more than two at a time, and all of them in the end."""
+    recipe("limit 2 --opcode OP_TEST_DELAY")
+    numbers = submit(lab, *(delay(0.5) for _ in range(6)))
+    become(lab, submit(lab, TAG), "success")
+    most = 0
+
+    def ended() -> bool:
+        nonlocal most
+        states = [lab.job(one) for one in numbers]
+        most = max(most, sum(one in ("waiting", "running") for one in states))
+        return states == ["success"] * 6
+
+    until(ended, 120)
+    assert most == 2
+
+
+def test_two_owners(lab: Lab, recipe: Recipe) -> None:
+    """One lifts what is its own, the other's drain goes on."""
+    rapi = ways(lab).rapi
+    recipe("drain")
+    lab.ok(f"{STEWARD} filter recipe drain blue {rapi} --submit")
+    lift(lab)
+    become(lab, submit(lab, TAG), "canceled")
+    lab.ok(f"{STEWARD} filter recipe remove blue {rapi}")
+    become(lab, submit(lab, TAG), "success")
