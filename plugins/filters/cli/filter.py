@@ -14,7 +14,12 @@ SUBCOMMANDS: Final = {
     "list": "list the rules in the order in which jobs meet them",
     "info": "print everything about rules",
     "recipe": "print or create the rules of a usual policy, or remove them",
+    "lint": "find rules that do not do what they seem to",
 }
+#: Those that are in another package.
+_ELSEWHERE: Final = dict.fromkeys(
+    ("lint", "explain", "simulate", "diff"), "ganeti_steward.plugins.filters.analysis.cli"
+)
 
 
 class Subcommand(Protocol):
@@ -45,4 +50,5 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _module(name: str) -> Subcommand:
-    return cast("Subcommand", importlib.import_module(f"{__package__}.{name}"))
+    package = _ELSEWHERE.get(name, __package__)
+    return cast("Subcommand", importlib.import_module(f"{package}.{name}"))

@@ -1,0 +1,1 @@
+"""What rules do to a queue of jobs: for one job, over time, and beside other rules."""

@@ -1,0 +1,131 @@
+"""Rules and jobs of files, or those that the cluster has now."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ganeti_steward.core.commands.tables import print_notes
+from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.ganeti.filter_rules import FilterRule, Rules, read_rules
+from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.plugins.filters.cli.cluster import live_client
+from ganeti_steward.plugins.filters.dialect import DIALECTS, LUXID, Dialect
+from ganeti_steward.plugins.filters.jobs import FIELDS, QUEUED, RUNNING, Job, read_job, read_jobs
+from ganeti_steward.plugins.filters.rule_file import read_rule_file, valid_rules
+
+#: What stands for the rules that the cluster has now, in place of a file.
+LIVE: Final = "live"
+#: Ganeti's default of max_running_jobs.
+_MOST_RUNNING: Final = 20
+
+
+def add_dialect_option(parser: argparse.ArgumentParser) -> None:
+    """``--dialect``."""
+    parser.add_argument(
+        "--dialect",
+        choices=list(DIALECTS),
+        default=LUXID.name,
+        help="evaluate rules as luxid does, or as Ganeti's design document says; default: luxid",
+    )
+
+
+def add_most_running_option(parser: argparse.ArgumentParser) -> None:
+    """``--max-running``."""
+    parser.add_argument(
+        "--max-running",
+        type=int,
+        metavar="NUMBER",
+        help=f"jobs at a time; default: max_running_jobs of the cluster, {_MOST_RUNNING} for files",
+    )
+
+
+def dialect(options: argparse.Namespace) -> Dialect:
+    """The chosen dialect."""
+    return DIALECTS[options.dialect]
+
+
+def rules_of(options: argparse.Namespace, file: str | None) -> Rules:
+    """The rules of a file, or of the cluster without one; raises StewardError."""
+    if file is None or file == LIVE:
+        return read_rules(live_client(options))
+    return read_rule_file(_content(file), file)
+
+
+def usable_rules(options: argparse.Namespace, file: str | None) -> tuple[FilterRule, ...]:
+    """The same, all valid; raises StewardError."""
+    return valid_rules(
+        rules_of(options, file), "the cluster" if file in (None, LIVE) else str(file)
+    )
+
+
+def jobs_of(options: argparse.Namespace, wanted: int | None = None) -> list[Job]:
+    """The jobs of ``--jobs``, or the unfinished ones of the cluster and the wanted one.
+
+    Jobs of the cluster that cannot be read are left out with a note; raises StewardError.
+    """
+    if options.jobs is not None:
+        return file_jobs(options.jobs)
+    jobs, notes = [], []
+    for row in _live_rows(options, wanted):
+        try:
+            jobs.append(read_job(row))
+        except (TypeError, ValueError) as err:
+            notes.append(f"left out: {err}")
+    print_notes(notes)
+    return jobs
+
+
+def file_jobs(file: str) -> list[Job]:
+    """The jobs of a file; raises StewardError."""
+    try:
+        return read_jobs(_content(file), file)
+    except ValueError as err:
+        raise StewardError(str(err)) from None
+
+
+def file_rows(file: str) -> tuple[list[Job], list[dict[str, Any]]]:
+    """The jobs of a file, and the rows they are from; raises StewardError."""
+    import json
+
+    content = _content(file)
+    try:
+        jobs = read_jobs(content, file)
+    except ValueError as err:
+        raise StewardError(str(err)) from None
+    return jobs, json.loads(content)
+
+
+def most_running(options: argparse.Namespace) -> int:
+    """``--max-running``, or that of the cluster; raises StewardError."""
+    if options.max_running is not None:
+        if options.max_running < 1:
+            raise StewardError(f"--max-running {options.max_running}: at least 1 is expected")
+        return int(options.max_running)
+    if getattr(options, "jobs", None) is not None:
+        return _MOST_RUNNING
+    client = live_client(options)
+    return int(client.info().get("max_running_jobs") or _MOST_RUNNING)
+
+
+def _live_rows(options: argparse.Namespace, wanted: int | None) -> Sequence[dict[str, Any]]:
+    client = live_client(options)
+    if isinstance(client, Luxi):
+        states = [["=", "status", one] for one in (QUEUED, *sorted(RUNNING))]
+        more = [] if wanted is None else [["=", "id", wanted]]
+        return client.rows("job", FIELDS, ["|", *states, *more])
+    # RAPI's list of jobs has no field for the priority: the one at submission is used.
+    return client.rows("job", [name for name in FIELDS if name != "priority"])
+
+
+def _content(file: str) -> bytes:
+    """The bytes of a file, or of standard input for ``-``; raises StewardError."""
+    try:
+        if file == "-":
+            return sys.stdin.buffer.read()
+        with open(file, "rb") as opened:
+            return opened.read()
+    except OSError as err:
+        raise StewardError(f"{file}: {reason_of(err)}") from None

@@ -1,0 +1,119 @@
+"""Jobs that are made up to show that rules can match the same job.
+
+Such a job has one opcode and one reason in addition to what luxid adds: two rules about different
+opcodes do overlap for a job with both, but that is not what rules of the same priority are about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, product
+from typing import Any, Final
+
+from ganeti_steward.core.ganeti.filter_rules import FilterRule
+from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.plugins.filters.chain import link
+from ganeti_steward.plugins.filters.dialect import LUXID
+from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.plugins.filters.lint.opcode_table import NAME, SAMPLES, opcode_table
+from ganeti_steward.plugins.filters.lint.reach import job_numbers, leaves, reach
+from ganeti_steward.plugins.filters.predicates import Predicate
+
+#: How many combinations of values are tried for one opcode or reason.
+_TRIES: Final = 64
+#: How many opcodes are tried.
+_OPCODES: Final = 8
+
+
+def witness(rules: Sequence[FilterRule]) -> Job | None:
+    """A job that all of these valid rules match; None: none was found, but there may be one."""
+    number = number_for(rules)
+    opcode = next(iter(_opcodes(rules)), None)
+    reason = next(iter(_reasons(rules)), None)
+    if number is None or opcode is None or reason is None:
+        return None
+    job = made_up(number, opcode, [reason])
+    return job if all(link(rule).matches(job) for rule in rules) else None
+
+
+def made_up(number: int, opcode: Mapping[str, Any], reasons: Iterable[Reason]) -> Job:
+    """A queued job of one opcode, with the reason that luxid adds."""
+    source = opcode[NAME].lower().replace("op_", "gnt:opcode:", 1)
+    own = Reason(source, f"job={number};index=0", 2 * 10**18)
+    return Job(number, opcodes=(opcode,), reasons=(*reasons, own))
+
+
+def number_for(rules: Sequence[FilterRule]) -> int | None:
+    """A job's number that satisfies the predicates of job ids of all rules; None: there is none."""
+    predicates = [(one, rule.watermark) for rule in rules for one in _of("jobid", [rule])]
+    tests = [Predicate(one, watermark, LUXID) for one, watermark in predicates]
+    return next(
+        (
+            number
+            for number in reversed(job_numbers(predicates))
+            if all(test.matches(Job(number)) for test in tests)
+        ),
+        None,
+    )
+
+
+def opcodes_for(name: str, predicates: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    """Opcodes of a name that satisfy all of these predicates of opcodes."""
+    row = opcode_table()[name]
+    usual = {field: SAMPLES[one.kind] for field, one in row.items()}
+    wanted = _values(predicates)
+    tests = [Predicate(one, 0, LUXID) for one in predicates]
+    fields = [field for field in wanted if field in row]
+    choices = [[*_as(row[field].kind, wanted[field]), usual[field]] for field in fields]
+    for values in islice(product(*choices), _TRIES):
+        opcode = {NAME: name, **usual, **dict(zip(fields, values, strict=True))}
+        if all(test.is_true_of(opcode) for test in tests):
+            yield opcode
+
+
+def _opcodes(rules: Sequence[FilterRule]) -> Iterator[dict[str, Any]]:
+    predicates = _of("opcode", rules)
+    common = frozenset(opcode_table())
+    for one in predicates:
+        common &= reach(one, 0).opcodes
+    for name in sorted(common)[:_OPCODES]:
+        yield from opcodes_for(name, predicates)
+
+
+def _reasons(rules: Sequence[FilterRule]) -> Iterator[Reason]:
+    predicates = _of("reason", rules)
+    wanted = _values(predicates)
+    tests = [Predicate(one, 0, LUXID) for one in predicates]
+    sources, texts = (
+        [*(one for one in wanted.get(field, ()) if isinstance(one, str)), usual]
+        for field, usual in (("source", "gnt:user"), ("reason", "a reason"))
+    )
+    times = [*(one for one in wanted.get("timestamp", ()) if isinstance(one, int)), 10**18]
+    for source, text, at in islice(product(sources, texts, times), _TRIES):
+        reason = Reason(source, text, at)
+        if all(test.is_true_of(reason) for test in tests):
+            yield reason
+
+
+def _of(name: str, rules: Iterable[FilterRule]) -> list[Any]:
+    return [one for rule in rules for one in rule.predicates if one[0] == name]
+
+
+def _values(predicates: Iterable[Any]) -> dict[str, list[Any]]:
+    """Field -> the values it is compared with, and those beside them."""
+    found: dict[str, list[Any]] = {}
+    for _, expression in predicates:
+        for _, field, value in leaves(expression):
+            near = [value, value + 1, value - 1] if isinstance(value, int) else [value]
+            found.setdefault(field, []).extend(near)
+    return found
+
+
+def _as(kind: str, values: Sequence[Any]) -> list[Any]:
+    """The values in the type of a parameter."""
+    if kind == "b":
+        return [True, False]
+    if kind == "l":
+        return [[one] for one in values if one is not None]
+    wanted: type | tuple[type, ...] = {"n": int, "s": str}.get(kind, (int, str))
+    return [one for one in values if isinstance(one, wanted)]

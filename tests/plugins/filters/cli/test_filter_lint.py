@@ -1,0 +1,115 @@
+"""``gnt-steward filter lint``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from worlds import incident
+
+from ganeti_steward.plugins.maintenance.edges.store import rule_of
+
+if TYPE_CHECKING:
+    from front import Front
+    from ruled import Call, Ruled
+
+A, B = (f"{letter * 8}-0000-4000-8000-000000000000" for letter in "ab")
+NEVER: list[Any] = [["reason", ["=~", "reason", "bunny"]]]
+DELAYS: list[Any] = [["opcode", ["=", "OP_ID", "OP_TEST_DELAY"]]]
+
+
+def test_rules_of_the_cluster(call: Call, cluster: Ruled) -> None:
+    cluster.put(A, predicates=NEVER)
+    cluster.put(B, action="EXPLODE")
+    done = call("lint", "--no-headers", "--separator", "|")
+    assert (done.status, done.err) == (1, "")
+    first, second = done.out.splitlines()
+    assert first.startswith(f"error|{A}|never|predicates[0][1]|luxid never finds '=~' true")
+    assert second.startswith(f"error|{B}|invalid|-|'EXPLODE' is no action")
+
+
+def test_nothing_is_printed_without_findings(call: Call, cluster: Ruled) -> None:
+    record = rule_of(incident("node1.lab"), 0)
+    trail = [list(one) for one in record.reasons]
+    cluster.put(record.uuid, priority=0, action="CONTINUE", reason_trail=trail)
+    cluster.put(A, predicates=DELAYS)
+    done = call("lint")
+    assert (done.status, done.out, done.err) == (0, "", "")
+    assert json.loads(call("lint", "--json").out) == []
+
+
+def test_notes_do_not_change_the_exit_status(call: Call, cluster: Ruled) -> None:
+    cluster.put(A)
+    done = call("lint", "-o", "level,check", "--no-headers")
+    assert (done.status, done.out) == (0, "note always\nnote daemon\n")
+
+
+def lint_file(front: Front, path: Path, content: Any, *options: str) -> Any:
+    file = path / "rules.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    return front("filter", "lint", str(file), *options)
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (7, "a rule is expected, found the number 7"),
+        ({"uuid": A.upper()}, "is no uuid in lower case"),
+        ({"action": "pause"}, "key 'action': 'pause' is none that luxid takes"),
+        ({"action": "RATE_LIMIT 3"}, "'RATE_LIMIT 3' is none"),
+        ({"action": ["RATE_LIMIT", 0]}, '["RATE_LIMIT", 0] is none'),
+        ({"action": ["RATE_LIMIT", 1.5]}, '["RATE_LIMIT", 1.5] is none'),
+        ({"action": ["RATE_LIMIT", "3"]}, '["RATE_LIMIT", "3"] is none'),
+        ({"priority": -1}, "key 'priority': a number from 0"),
+        ({"priority": None}, "key 'priority': a number from 0"),
+        ({"predicates": {}}, "key 'predicates': a list is expected"),
+        ({"predicates": [["user", None]]}, "the name of a predicate is jobid, opcode or reason"),
+        ({"predicates": [["opcode", ["=*", "x", "y"]]]}, "'=*' is no operator"),
+        ({"predicates": [["opcode", ["=", "x", "\u20ac"]]]}, "is not ASCII"),
+        ({"colour": "pink"}, "there is no key 'colour' in a rule"),
+        ({"reason": "x"}, "key 'reason_trail': a list is expected"),
+        ({"uuid": A, "purpose": "unreadable: a fault"}, "a fault"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_luxid_would_refuse(front: Front, tmp_path: Path, rule: Any, text: str) -> None:
+    done = lint_file(front, tmp_path, [rule], "--json")
+    assert done.status == 1
+    findings = json.loads(done.out)
+    assert {one["check"] for one in findings} == {"invalid"}
+    assert any(text in one["text"] for one in findings)
+
+
+def test_what_luxid_takes(front: Front, tmp_path: Path) -> None:
+    twice = [{"uuid": A}, {"uuid": A}]
+    found = json.loads(lint_file(front, tmp_path, twice, "--json").out)
+    assert [one["text"] for one in found] == ["two rules have this uuid"]
+    rules = [
+        {"action": ["RATE_LIMIT", 3.0], "priority": 1.5, "predicates": DELAYS},
+        {"uuid": A, "action": "ACCEPT", "predicates": DELAYS, "priority": 9, "watermark": 7},
+    ]
+    done = lint_file(front, tmp_path, rules, "-o", "uuid,check", "--no-headers")
+    assert (done.status, done.out) == (1, f"{A} shadowed\n")
+
+
+@pytest.mark.parametrize("content", ["{}", "[", "[" * 9000, "7"])
+def test_files_without_rules(front: Front, tmp_path: Path, content: str) -> None:
+    done = lint_file(front, tmp_path, content)
+    assert (done.status, done.out) == (1, "")
+    assert done.err.startswith(f"gnt-steward filter: {tmp_path}/rules.json: ")
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_missing_file(front: Front, tmp_path: Path) -> None:
+    done = front("filter", "lint", str(tmp_path / "x"))
+    assert done.err == f"gnt-steward filter: {tmp_path}/x: No such file or directory\n"
+
+
+def test_rules_that_list_prints(call: Call, cluster: Ruled, front: Front, tmp_path: Path) -> None:
+    cluster.put(A, predicates=NEVER, priority=3, watermark=5, action=["RATE_LIMIT", 2])
+    cluster.put(B, action="EXPLODE")
+    live = json.loads(call("lint", "--json").out)
+    done = lint_file(front, tmp_path, call("list", "--json").out, "--json")
+    assert json.loads(done.out) == live

@@ -1,0 +1,253 @@
+"""Rules beside each other: shadowed, overlapping, in the way of the maintenance daemon."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ganeti_steward.core.ganeti.filter_rules import FilterRule
+from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.core.maintenance.incident import JOB_SOURCE, RECORD_SOURCE
+from ganeti_steward.plugins.filters import recipes
+from ganeti_steward.plugins.filters.chain import link
+from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.plugins.filters.lint.covering import covers
+from ganeti_steward.plugins.filters.lint.findings import Finding
+from ganeti_steward.plugins.filters.lint.lint import lint
+from ganeti_steward.plugins.filters.lint.opcode_table import opcode_table
+from ganeti_steward.plugins.filters.lint.reach import reach
+from ganeti_steward.plugins.filters.lint.witness import made_up, witness
+from ganeti_steward.plugins.filters.purpose import mark
+
+T: Final = '["opcode", ["=", "OP_ID", "OP_TAGS_SET"]]'
+D: Final = '["opcode", ["=", "OP_ID", "OP_TEST_DELAY"]]'
+NEW: Final = '["jobid", [">", "id", "watermark"]]'
+BUNNY: Final = '["reason", ["=", "reason", "bunny"]]'
+
+
+def rule(name: str, action: str, *predicates: str, at: int = 0, mark: int = 0) -> FilterRule:
+    read = tuple(json.loads(one) for one in predicates)
+    return FilterRule(name, at, read, action, 3 if action == "RATE_LIMIT" else 0, (), mark)
+
+
+def found(check: str, *rules: FilterRule) -> list[Finding]:
+    return [one for one in lint(rules, {}) if one.check == check]
+
+
+#: Predicates of an earlier rule, of a later one -> whether the later one can never apply.
+SHADOWED: Final[list[tuple[list[str], list[str], bool]]] = [
+    ([], [D], True),
+    (['["opcode", null]'], [D, NEW], True),
+    (['["reason", ["!=", "reason", "x"]]'], [D], True),
+    ([D], [D], True),
+    (['["opcode", ["==", "OP_ID", "OP_TEST_DELAY"]]'], [D, BUNNY], True),
+    ([D], [T], False),
+    ([D], [], False),
+    ([D, BUNNY], [D], False),
+    (['["opcode", ["=~", "OP_ID", "^OP_TEST"]]'], [D], True),
+    ([D], ['["opcode", ["&", ["=", "OP_ID", "OP_TEST_DELAY"], ["?", "no_locks"]]]'], True),
+    (['["opcode", ["?", "no_locks"]]'], [D], False),
+    ([BUNNY], ['["reason", ["&", ["=", "source", "x"], ["=", "reason", "bunny"]]]'], True),
+    (['["reason", ["|", ["=", "reason", "bunny"], ["=", "source", "x"]]]'], [BUNNY], False),
+    (['["reason", ["|", ["=", "reason", "bunny"], ["=", "reason", "x"]]]'], [BUNNY], True),
+    ([NEW], [NEW], True),
+    (['["jobid", [">", "id", 5]]'], [NEW], True),
+    (['["jobid", [">", "id", 500]]'], [NEW], False),
+    (['["jobid", ["!", ["<", "id", 5]]]'], ['["jobid", ["=", "id", 7]]'], True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("wide", "narrow", "expected"), SHADOWED)
+def test_shadowed(wide: list[str], narrow: list[str], expected: bool) -> None:
+    earlier = rule("a", "ACCEPT", *wide, mark=20)
+    later = rule("b", "PAUSE", *narrow, at=1, mark=30)
+    findings = found("shadowed", later, earlier)
+    assert [(one.level, one.uuid) for one in findings] == [("error", "b")] * expected
+    # A rule without effect shadows nothing, and is not shadowed.
+    assert found("shadowed", earlier._replace(action="CONTINUE"), later) == []
+    assert found("shadowed", earlier, later._replace(action="CONTINUE")) == []
+
+
+#: Predicates of two rules of the same priority -> whether a job can match both.
+OVERLAP: Final[list[tuple[list[str], list[str], bool]]] = [
+    ([D], [], True),
+    ([D], [BUNNY], True),
+    ([D], [T], False),
+    ([T], ['["opcode", ["=", "kind", "node"]]'], True),
+    ([T], ['["opcode", ["=[]", "tags", "t1"]]'], True),
+    ([T], ['["opcode", ["?", "no_locks"]]'], False),
+    ([BUNNY], ['["reason", ["=", "reason", "pony"]]'], False),
+    ([BUNNY], ['["reason", ["=", "source", "gnt:client"]]'], True),
+    ([NEW], ['["jobid", ["<", "id", 5]]'], False),
+    ([NEW], ['["jobid", ["<", "id", 1000]]'], True),
+    ([D, '["opcode", [">", "duration", 7]]'], ['["opcode", ["<", "duration", 9]]'], True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other", "expected"), OVERLAP)
+def test_overlap(one: list[str], other: list[str], expected: bool) -> None:
+    first, second = rule("a", "ACCEPT", *one, mark=20), rule("b", "PAUSE", *other, mark=20)
+    findings = found("overlap", first, second)
+    assert [(one.level, one.uuid) for one in findings] == [("warning", "b")] * expected
+    assert found("overlap", first._replace(priority=1), second) == []
+    assert found("overlap", first._replace(action="PAUSE"), second) == []
+
+
+def test_other_limits_are_other_actions() -> None:
+    first, second = rule("a", "RATE_LIMIT", D), rule("b", "RATE_LIMIT", BUNNY)
+    assert found("overlap", first, second) == []
+    assert len(found("overlap", first._replace(limit=4), second)) == 1
+
+
+def test_what_holds_jobs_of_the_daemon_is_noted() -> None:
+    all_of_them = found("daemon", rule("a", "PAUSE", NEW, mark=5))
+    assert [(one.level, one.uuid) for one in all_of_them] == [("note", "a")]
+    assert (
+        "PAUSE also applies to all kinds of jobs of the maintenance daemon" in all_of_them[0].text
+    )
+    (tags,) = found("daemon", rule("a", "RATE_LIMIT", T))
+    assert "RATE_LIMIT 3 also applies to jobs with OP_TAGS_SET of the" in tags.text
+    source = f'["reason", ["=", "source", "{JOB_SOURCE}"]]'
+    assert len(found("daemon", rule("a", "REJECT", source))) == 1
+
+
+def test_what_does_not_hold_them_is_not() -> None:
+    source = f'["reason", ["=", "source", "{JOB_SOURCE}"]]'
+    drain = rule("b", "PAUSE", at=1)
+    assert found("daemon", rule("a", "ACCEPT", source), drain) == []
+    assert found("daemon", rule("a", "PAUSE", D)) == []
+    assert found("daemon", rule("a", "ACCEPT"), drain) == []
+    assert found("daemon", rule("a", "PAUSE", BUNNY)) == []
+
+
+def test_records_of_incidents_are_left_alone() -> None:
+    record = rule("r", "CONTINUE", '["jobid", ["<", "id", 0]]')
+    assert found("never", record) != []
+    assert lint([record._replace(reasons=(Reason(RECORD_SOURCE, "{}", 1),))], {}) == []
+
+
+def test_unreadable_rules_are_errors() -> None:
+    assert lint([], {"x": "a fault"}) == [Finding("error", "x", "invalid", "", "a fault")]
+
+
+ALLOWED: Final = (recipes.Allowed("gnt:user", "pink bunny"), recipes.DAEMON_JOBS)
+RECIPES: Final = {
+    "drain": recipes.drain(),
+    "drain except": recipes.drain(ALLOWED),
+    "soft drain": recipes.soft_drain(),
+    "soft drain except": recipes.soft_drain(ALLOWED),
+    "only": recipes.only(ALLOWED),
+    "only new": recipes.only(ALLOWED[:1], new=True),
+    "forbid": recipes.forbid(),
+    "forbid others": recipes.forbid(["OP_TAGS_SET"]),
+    "limit": recipes.limit(10),
+    "limit others": recipes.limit(2, ["OP_TAGS_SET", "OP_TAGS_DEL"]),
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_are_without_findings(name: str) -> None:
+    reasons = (Reason("gnt:user", mark("drain", "bunny"), 1),)
+    rules = [
+        one._replace(uuid=f"u{at}", watermark=100 + at, reasons=reasons)
+        for at, one in enumerate(RECIPES[name])
+    ]
+    assert lint(rules, {}) == []
+
+
+# Conclusions about all jobs, beside jobs.
+
+_FIELDS: Final = ("OP_ID", "no_locks", "repeat", "tags", "kind", "name", "nosuch", "mode")
+_VALUES: Final = ("OP_TAGS_SET", "OP_TEST_DELAY", "", "x", 0, 1)
+
+
+def _leaf() -> st.SearchStrategy[list[Any]]:
+    fields, values = st.sampled_from(_FIELDS), st.sampled_from(_VALUES)
+    compared = st.tuples(st.sampled_from(["=", "!=", "<", ">=", "=[]"]), fields, values)
+    searched = st.tuples(st.just("=~"), fields, st.sampled_from(["TAGS", "^OP_T", "x"]))
+    return st.one_of(compared, searched, st.tuples(st.just("?"), fields)).map(list)
+
+
+EXPRESSIONS: Final = st.recursive(
+    _leaf(),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda parts: ["&", *parts]),
+        st.lists(inner, max_size=3).map(lambda parts: ["|", *parts]),
+        inner.map(lambda part: ["!", part]),
+    ),
+    max_leaves=5,
+)
+
+
+@st.composite
+def opcodes(draw: st.DrawFn) -> dict[str, Any]:
+    """An opcode with values of the right types, its optional parameters set or not."""
+    name = draw(st.sampled_from(["OP_TAGS_SET", "OP_TEST_DELAY", "OP_INSTANCE_REPLACE_DISKS"]))
+    values = {
+        "b": st.booleans(),
+        "n": st.sampled_from([0, 1, 2, 0.5]),
+        "s": st.sampled_from(["", "x", "xy"]),
+        "l": st.sampled_from([[], ["x"], [1], ["x", 1]]),
+    }
+    opcode: dict[str, Any] = {"OP_ID": name}
+    for field, one in opcode_table()[name].items():
+        if not one.optional or draw(st.booleans()):
+            opcode[field] = draw(values[one.kind])
+    return opcode
+
+
+@settings(max_examples=300, deadline=None)
+@given(expression=EXPRESSIONS, opcode=opcodes())
+def test_what_is_certain_is_true(expression: Any, opcode: dict[str, Any]) -> None:
+    predicate = ["opcode", expression]
+    known, name = reach(predicate, 0), opcode["OP_ID"]
+    matches = link(FilterRule("u", 0, (predicate,))).matches(made_up(1, opcode, ()))
+    assert not matches or name in known.opcodes
+    assert matches or name not in known.sure
+
+
+@settings(max_examples=300, deadline=None)
+@given(wide=EXPRESSIONS, narrow=EXPRESSIONS, how=st.sampled_from("ijkl"), opcode=opcodes())
+def test_what_covers_another_matches_its_jobs(
+    wide: Any, narrow: Any, how: str, opcode: dict[str, Any]
+) -> None:
+    related = {"i": narrow, "j": ["&", wide, narrow], "k": ["&", narrow, wide], "l": wide}[how]
+    one, other = (FilterRule("u", 0, (["opcode", each],)) for each in (wide, related))
+    job = made_up(1, opcode, ())
+    if covers(one, other) and link(other).matches(job):
+        assert link(one).matches(job)
+
+
+@settings(max_examples=200, deadline=None)
+@given(first=EXPRESSIONS, second=EXPRESSIONS)
+def test_a_witness_matches_both(first: Any, second: Any) -> None:
+    rules = [FilterRule("u", 0, (["opcode", each],)) for each in (first, second)]
+    job = witness(rules)
+    assert job is None or all(link(one).matches(job) for one in rules)
+
+
+@given(numbers=st.lists(st.integers(0, 9), min_size=4, max_size=4), job=st.integers(1, 12))
+def test_job_ids_cover(numbers: list[int], job: int) -> None:
+    a, b, c, d = numbers
+    one = FilterRule("u", 0, (["jobid", ["|", [">", "id", a], ["=", "id", b]]],))
+    other = FilterRule("v", 0, (["jobid", ["&", [">=", "id", c], ["!=", "id", "watermark"]]],))
+    other = other._replace(watermark=d)
+    if covers(one, other) and link(other).matches(Job(job)):
+        assert link(one).matches(Job(job))
+
+
+def test_a_hundred_rules_are_checked_in_seconds() -> None:
+    names = sorted(opcode_table())
+    rules = [
+        rule(f"{at:03}", "PAUSE" if at % 2 else "REJECT", json.dumps(predicate), BUNNY, at=5)
+        for at in range(100)
+        for predicate in [["opcode", ["=~", "OP_ID", f"^{names[at % len(names)][: 6 + at % 7]}"]]]
+    ]
+    start = time.perf_counter()
+    assert lint(rules, {})
+    assert time.perf_counter() - start < 20

@@ -1,0 +1,64 @@
+"""The table of opcodes beside the installed Ganeti."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from ganeti_steward.plugins.filters.jobs import COMMON
+from ganeti_steward.plugins.filters.lint.daemon_check import OPCODES
+from ganeti_steward.plugins.filters.lint.opcode_table import TYPES, opcode_table
+
+GANETI: Final = Path("/usr/share/ganeti/3.0")
+_PRINT: Final = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from ganeti import opcodes
+print(json.dumps({
+    name: {one[0]: [one[1] is None, str(one[2])] for one in code.GetAllParams()}
+    for name, code in opcodes.OP_MAPPING.items()
+}))
+"""
+#: How Ganeti's descriptions of types begin -> type.
+_TYPES: Final = {
+    "Boolean": "b",
+    "Integer": "n",
+    "Float": "n",
+    "EqualOrGreaterThanZero": "n",
+    "GreaterThanZero": "n",
+    "List of": "l",
+    "Set of": "l",
+    "Dictionary": "o",
+    "NonEmptyString": "s",
+    "String": "s",
+}
+
+
+def test_types() -> None:
+    assert {one.kind for row in opcode_table().values() for one in row.values()} <= TYPES.keys()
+    assert set(OPCODES) <= opcode_table().keys()
+
+
+@pytest.mark.skipif(not GANETI.exists(), reason="Ganeti 3.0 is not installed")
+def test_the_table_is_that_of_ganeti() -> None:
+    done = subprocess.run(
+        ["/usr/bin/python3", "-c", _PRINT, str(GANETI)], capture_output=True, text=True, check=True
+    )
+    ganeti = json.loads(done.stdout)
+    table = opcode_table()
+    assert {name: set(row) - COMMON for name, row in ganeti.items()} == {
+        name: set(row) for name, row in table.items()
+    }
+    for name, row in table.items():
+        for field, one in row.items():
+            unset, text = ganeti[name][field]
+            nullable = text.startswith("None or ")
+            assert one.optional == (unset and nullable), (name, field)
+            plain = text.removeprefix("None or ").strip("(")
+            for begin, kind in _TYPES.items():
+                if plain.startswith(begin) and "Private" not in plain and " or List" not in plain:
+                    assert one.kind == kind, (name, field)
