@@ -63,10 +63,19 @@ def test_without_the_fault_they_are_taken(good: Any) -> None:
     assert parsed_predicates(json.dumps(good)) == tuple(good)
 
 
-def test_each_fault_is_named_with_its_place(front: Front, cluster: Ruled, tmp_path: Path) -> None:
+def test_each_fault_is_named_with_its_place() -> None:
+    chance = random.Random(5)
+    for _ in range(often(1000, 5000)):
+        place, predicates = mutated(chance)
+        with pytest.raises(StewardError) as refused:
+            parsed_predicates(json.dumps(predicates))
+        assert str(refused.value).startswith(f"{place}: "), predicates
+
+
+def test_nothing_is_written(front: Front, cluster: Ruled, tmp_path: Path) -> None:
     chance = random.Random(7)
     with cluster.reached(tmp_path, "luxi") as options:
-        for _ in range(often(1000, 5000)):
+        for _ in range(often(120, 1000)):
             place, predicates = mutated(chance)
             done = front("filter", "add", f"--predicates={json.dumps(predicates)}", *options)
             assert (done.status, done.out) == (1, ""), predicates
