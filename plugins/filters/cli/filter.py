@@ -15,6 +15,7 @@ SUBCOMMANDS: Final = {
     "info": "print everything about rules",
     "recipe": "print or create the rules of a usual policy, or remove them",
     "lint": "find rules that do not do what they seem to",
+    "explain": "explain why a job waits, starts or is canceled",
 }
 #: Those that are in another package.
 _ELSEWHERE: Final = dict.fromkeys(

@@ -9,6 +9,7 @@ import pytest
 
 from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.plugins.filters.analysis.explain import explain
 from ganeti_steward.plugins.filters.chain import link
 from ganeti_steward.plugins.filters.dialect import DESIGN, LUXID, Dialect
 from ganeti_steward.plugins.filters.jobs import Job
@@ -172,3 +173,13 @@ def test_an_integer_in_a_list(value: object, found: bool) -> None:
 
 def test_a_regular_expression_over_lines() -> None:
     assert verdict(job({**DELAY, "x": "one\ntwo"}), '["opcode", ["=~", "x", "^two$"]]')
+
+
+@pytest.mark.parametrize("number", VERDICTS)
+@pytest.mark.parametrize("dialect", [LUXID, DESIGN])
+def test_explanations_have_the_same_verdict(number: int, dialect: Dialect) -> None:
+    about, predicate, _ = VERDICTS[number]
+    rule = FilterRule("u", 0, (json.loads(predicate),), "PAUSE", watermark=WATERMARK)
+    (step,) = explain(about.number, [about], [rule], dialect, 20).steps
+    assert step.matched is verdict(about, predicate, dialect=dialect)
+    assert bool(step.predicates[0].causes) is not step.matched

@@ -14,6 +14,7 @@ from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.plugins.filters.cli.cluster import live_client
 from ganeti_steward.plugins.filters.dialect import DIALECTS, LUXID, Dialect
 from ganeti_steward.plugins.filters.jobs import FIELDS, QUEUED, RUNNING, Job, read_job, read_jobs
+from ganeti_steward.plugins.filters.language import faults_of
 from ganeti_steward.plugins.filters.rule_file import read_rule_file, valid_rules
 
 #: What stands for the rules that the cluster has now, in place of a file.
@@ -42,6 +43,13 @@ def add_most_running_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_jobs_option(parser: argparse.ArgumentParser) -> None:
+    """``--jobs``."""
+    parser.add_argument(
+        "--jobs", metavar="FILE", help="a JSON file of jobs; default: the cluster's unfinished ones"
+    )
+
+
 def dialect(options: argparse.Namespace) -> Dialect:
     """The chosen dialect."""
     return DIALECTS[options.dialect]
@@ -55,10 +63,17 @@ def rules_of(options: argparse.Namespace, file: str | None) -> Rules:
 
 
 def usable_rules(options: argparse.Namespace, file: str | None) -> tuple[FilterRule, ...]:
-    """The same, all valid; raises StewardError."""
-    return valid_rules(
-        rules_of(options, file), "the cluster" if file in (None, LIVE) else str(file)
-    )
+    """The valid rules; raises StewardError, for a file also when there are other ones.
+
+    Rules of the cluster that cannot be read are left out with a note.
+    """
+    rules = rules_of(options, file)
+    if file not in (None, LIVE):
+        return valid_rules(rules, str(file))
+    faults = {one.uuid: "; ".join(faults_of(one.predicates)) for one in rules.rules}
+    unusable = {**rules.unreadable, **{uuid: text for uuid, text in faults.items() if text}}
+    print_notes(f"rule {uuid} is left out: {text}" for uuid, text in unusable.items())
+    return tuple(one for one in rules.rules if not faults[one.uuid])
 
 
 def jobs_of(options: argparse.Namespace, wanted: int | None = None) -> list[Job]:

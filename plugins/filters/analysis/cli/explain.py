@@ -1,0 +1,101 @@
+"""``gnt-steward filter explain``: why a job waits, starts or is canceled."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from ganeti_steward.core.commands.cluster_options import add_source_options
+from ganeti_steward.core.commands.fields import add_json_option, print_json
+from ganeti_steward.core.errors import EXIT_OK, StewardError
+from ganeti_steward.core.ganeti.filter_rules import CONTINUE
+from ganeti_steward.core.json_reader import printable
+from ganeti_steward.plugins.filters.analysis.blame import Cause
+from ganeti_steward.plugins.filters.analysis.cli.inputs import (
+    add_dialect_option,
+    add_jobs_option,
+    add_most_running_option,
+    dialect,
+    jobs_of,
+    most_running,
+    usable_rules,
+)
+from ganeti_steward.plugins.filters.analysis.explain import Explanation, Step, explain
+from ganeti_steward.plugins.filters.rule_text import action_text
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The job, and where it and the rules are from."""
+    parser.add_argument("job", type=int, metavar="JOB", help="the number of the job")
+    add_jobs_option(parser)
+    parser.add_argument(
+        "--rules", metavar="FILE", help="a JSON file of rules; default: the cluster's"
+    )
+    add_dialect_option(parser)
+    add_most_running_option(parser)
+    add_json_option(parser, "the same as data")
+    add_source_options(parser, positional=False)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print each rule in order, and what happens to the job."""
+    rules, jobs = usable_rules(options, options.rules), jobs_of(options, options.job)
+    most = most_running(options)
+    try:
+        found = explain(options.job, jobs, rules, dialect(options), most)
+    except KeyError:
+        raise StewardError(f"there is no job {options.job}") from None
+    if options.json:
+        print_json(_data(found))
+    else:
+        print("\n".join(printable(line) for line in _lines(found)))
+    return EXIT_OK
+
+
+def _lines(found: Explanation) -> Iterator[str]:
+    yield f"Job {found.job.number} ({found.job.summary}), {found.job.status}"
+    for step in found.steps:
+        yield f"  Rule {step.rule.uuid}, priority {step.rule.priority}, {_verdict(step, found)}"
+        for at, one in enumerate(step.predicates):
+            if one.matched:
+                yield f"    predicates[{at}]: true of {one.subject}"
+            elif not one.causes:
+                yield f"    predicates[{at}]: there is nothing that it could be true of"
+            yield from (f"    {_line(cause)}" for cause in one.causes)
+    applying = "no rule applies" if found.applying is None else f"applies: {found.applying.uuid}"
+    yield f"  Result: {applying}; {found.outcome}"
+
+
+def _verdict(step: Step, found: Explanation) -> str:
+    action = action_text(step.rule)
+    if not step.matched:
+        return f"{action}: does not match"
+    if step.rule.action == CONTINUE:
+        return f"{action}: matches, without effect"
+    if step.rule == found.applying:
+        return f"{action}: matches and applies"
+    return f"{action}: matches, but an earlier rule applies"
+
+
+def _line(cause: Cause) -> str:
+    return f"{cause.place}: {json.dumps(cause.part)} is not true of {cause.subject}: {cause.text}"
+
+
+def _data(found: Explanation) -> dict[str, Any]:
+    return {
+        "job": found.job.number,
+        "status": found.job.status,
+        "rules": [
+            {
+                "uuid": step.rule.uuid,
+                "action": step.rule.native_action,
+                "matched": step.matched,
+                "causes": [dict(one._asdict()) for each in step.predicates for one in each.causes],
+            }
+            for step in found.steps
+        ],
+        "applying": None if found.applying is None else found.applying.uuid,
+        "outcome": found.outcome,
+    }

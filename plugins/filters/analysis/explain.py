@@ -1,0 +1,66 @@
+"""Why a job waits, starts or is canceled: each rule in order, and what the scheduler does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ganeti_steward.core.ganeti.filter_rules import CONTINUE, FilterRule
+from ganeti_steward.plugins.filters.analysis.blame import Evaluated, evaluated
+from ganeti_steward.plugins.filters.analysis.sentences import outcome_text
+from ganeti_steward.plugins.filters.chain import Chain
+from ganeti_steward.plugins.filters.dialect import Dialect
+from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.plugins.filters.scheduling import schedule
+
+
+class Step(NamedTuple):
+    """One rule and the job."""
+
+    rule: FilterRule
+    predicates: tuple[Evaluated, ...]
+    """of all predicates, also of those that luxid does not evaluate after the first false one"""
+
+    @property
+    def matched(self) -> bool:
+        """Whether the rule matches."""
+        return all(one.matched for one in self.predicates)
+
+
+class Explanation(NamedTuple):
+    """What happens to a job, and why."""
+
+    job: Job
+    steps: tuple[Step, ...]
+    """in the order in which the job meets the rules, those after the applying one included"""
+    applying: FilterRule | None
+    """None: no rule applies, the job is accepted"""
+    outcome: str
+    """a sentence without its full stop"""
+
+
+def explain(
+    number: int, jobs: Iterable[Job], rules: Sequence[FilterRule], dialect: Dialect, most: int
+) -> Explanation:
+    """The job of this number, in a queue with these valid rules.
+
+    ``most``: max_running_jobs.  Raises KeyError when there is no such job.
+    """
+    queue = {job.number: job for job in jobs}
+    job, chain = queue[number], Chain(rules, dialect)
+    steps = tuple(_step(link.rule, dialect, job) for link in chain.links)
+    applying = next(
+        (one.rule for one in steps if one.matched and one.rule.action != CONTINUE), None
+    )
+    result = schedule(queue.values(), chain, most)
+    return Explanation(job, steps, applying, outcome_text(job, applying, result, queue, dialect))
+
+
+def _step(rule: FilterRule, dialect: Dialect, job: Job) -> Step:
+    return Step(
+        rule,
+        tuple(
+            evaluated(one, rule.watermark, dialect, job, f"predicates[{at}][1]")
+            for at, one in enumerate(rule.predicates)
+        ),
+    )

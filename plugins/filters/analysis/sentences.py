@@ -1,0 +1,93 @@
+"""What a pass of the scheduler does to a job, in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ganeti_steward.core.ganeti.filter_rules import RATE_LIMIT, FilterRule
+from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.plugins.filters.buckets import buckets_of
+from ganeti_steward.plugins.filters.dialect import Dialect
+from ganeti_steward.plugins.filters.jobs import QUEUED, RUNNING, Job
+from ganeti_steward.plugins.filters.rule_text import action_text
+from ganeti_steward.plugins.filters.scheduling import (
+    BUCKET,
+    DEPENDS,
+    FULL,
+    LIMIT,
+    PAUSED,
+    Pass,
+    Waiting,
+)
+
+#: How many jobs a sentence names.
+_SHOWN: Final = 10
+
+
+def outcome_text(
+    job: Job,
+    applying: FilterRule | None,
+    result: Pass,
+    queue: Mapping[int, Job],
+    dialect: Dialect,
+) -> str:
+    """What happens to the job; ``queue``: number -> job."""
+    if job.status in RUNNING:
+        return f"it was started, and rules do not stop it{_places(job, applying, dialect)}"
+    if job.status != QUEUED:
+        return f"it has ended ({job.status}), so that rules have no effect on it"
+    if job.number in result.canceled:
+        return f"{rule_name(result.canceled[job.number])} cancels it"
+    if job.number in result.waiting:
+        return _waits(result.waiting[job.number], result, queue)
+    return "it starts in the next pass of the scheduler"
+
+
+def rule_name(rule: FilterRule) -> str:
+    """A rule in a sentence."""
+    return f"rule {rule.uuid} ({action_text(rule)})"
+
+
+def _places(job: Job, applying: FilterRule | None, dialect: Dialect) -> str:
+    """The limits for which a started job counts."""
+    counts = [f"the bucket {quoted(name)}" for name in buckets_of(job, dialect)]
+    if applying is not None and applying.action == RATE_LIMIT:
+        counts.append(rule_name(applying))
+    return f"; it takes a place of {' and of '.join(counts)}" if counts else ""
+
+
+def _waits(waiting: Waiting, result: Pass, queue: Mapping[int, Job]) -> str:
+    behind = _jobs(waiting.behind, result, queue)
+    if waiting.cause == DEPENDS:
+        return f"it waits for jobs that it depends on: {behind}"
+    if waiting.cause == BUCKET:
+        most = _at_a_time(waiting.limit)
+        return f"the bucket {quoted(waiting.bucket)} of its reasons allows {most}: {behind}"
+    if waiting.cause == FULL:
+        return f"the cluster runs {_at_a_time(waiting.limit)}: {behind}"
+    assert waiting.rule is not None
+    if waiting.cause == LIMIT:
+        return f"{rule_name(waiting.rule)} allows {_at_a_time(waiting.limit)}: {behind}"
+    assert waiting.cause == PAUSED
+    return f"{rule_name(waiting.rule)} holds it until the rule is replaced or deleted"
+
+
+def _at_a_time(limit: int) -> str:
+    return "1 job at a time" if limit == 1 else f"{limit} jobs at a time"
+
+
+def _jobs(numbers: Sequence[int], result: Pass, queue: Mapping[int, Job]) -> str:
+    shown = [f"{one} ({_state(one, result, queue)})" for one in numbers[:_SHOWN]]
+    more = len(numbers) - _SHOWN
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+def _state(number: int, result: Pass, queue: Mapping[int, Job]) -> str:
+    """Of a job that another one waits for."""
+    job, waiting = queue[number], result.waiting.get(number)
+    if waiting is None:
+        return job.status if job.status in RUNNING else "starts first"
+    if waiting.rule is not None:
+        return f"queued: {rule_name(waiting.rule)}"
+    return f"queued: {waiting.cause}"
