@@ -1,4 +1,4 @@
-"""The verdicts that a real luxid was seen to give (job-filters 8)."""
+"""The verdicts that a real luxid was seen to give (job-filters 2)."""
 
 from __future__ import annotations
 
