@@ -95,6 +95,14 @@ BUILT_INS: Final = (
         }.items()
     ),
     *(
+        BuiltIn(
+            f"filters.{name}",
+            f"ganeti_steward.plugins.filters.actions.{name}",
+            hooks=("steward_filter_action",),
+        )
+        for name in ("native", "holding")
+    ),
+    *(
         BuiltIn(f"{room}.commands", module, hooks=("steward_commands",))
         for room, module in {
             "core": "ganeti_steward.core.commands.own_commands",

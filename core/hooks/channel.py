@@ -19,6 +19,7 @@ LONGEST: Final = 2**28
 
 #: The only modules whose classes a message may name.
 _MODULES: Final = (
+    "ganeti_steward.core.maintenance.filter_action",
     "ganeti_steward.core.maintenance.task",
     "ganeti_steward.core.model.answer",
     "ganeti_steward.core.model.explanation",

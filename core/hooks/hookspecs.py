@@ -12,6 +12,7 @@ from ganeti_steward.core.model.requests import KINDS
 
 if TYPE_CHECKING:
     from ganeti_steward.core.config.values import Config
+    from ganeti_steward.core.maintenance.filter_action import Facts, QueuedJob, Verdict
     from ganeti_steward.core.maintenance.incident import Incident
     from ganeti_steward.core.maintenance.task import Plan
     from ganeti_steward.core.maintenance.world import World
@@ -136,4 +137,19 @@ def steward_incident_changed(
     :param after: the incident now; None when it is forgotten
     :param event: what happened, in a few words
     :param reason: why, one sentence
+    """
+
+
+@hookspec
+def steward_filter_action(
+    action: str, arguments: str, job: QueuedJob, facts: Facts
+) -> Verdict | None:
+    """Return what an action of a job filter rule does to a job that the rule matches.
+
+    :param action: the name of the action, such as ``WINDOW``
+    :param arguments: the text after it; empty for none
+    :param job: the job, which has not started
+    :param facts: time, incidents and approvals, as they are now
+    :return: Hold, Release or Reject; None: it is no action of this plugin.  A failure of the
+        plugin holds the job
     """

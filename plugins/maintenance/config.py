@@ -14,8 +14,8 @@ from ganeti_steward.core.config.kinds import (
     whole,
     word,
 )
+from ganeti_steward.core.maintenance.windows import is_window
 from ganeti_steward.core.node_agent.protocol import PORT as AGENT_PORT
-from ganeti_steward.plugins.maintenance.windows import is_window
 
 OBSERVE: Final = "observe"
 ACT: Final = "act"

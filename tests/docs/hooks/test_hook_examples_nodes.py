@@ -14,6 +14,7 @@ from hook_pages import fences
 from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.hooks.calls import call
 from ganeti_steward.core.hooks.manager import Plugins
+from ganeti_steward.core.maintenance.filter_action import Facts, Hold, Release
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.maintenance.world import World
@@ -113,3 +114,29 @@ def test_steward_incident_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     finally:
         del sys.modules["failed_incidents"]
     assert lines == [(syslog.LOG_ERR, f"repair of {failed.node_name} failed: no disk")]
+
+
+def test_steward_filter_action(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Incidents of one node count once, those that have ended not at all."""
+    hook = "steward_filter_action"
+    (settings,), (source,) = (fences(hook, kind) for kind in ("toml", "python"))
+    (tmp_path / "quiet_nodes.py").write_text(source)
+    (tmp_path / "steward.toml").write_text(settings)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins = Plugins(load_config(str(tmp_path / "steward.toml")))
+    assert plugins.hooks("quiet_nodes") == [hook]
+    implementation = plugins.implementation("quiet_nodes", hook)
+    ended = worlds.incident("n3")._replace(status="completed")
+    facts = Facts(0, incidents=(*map(worlds.incident, ("n1", "n1", "n2")), ended))
+
+    def verdict(action: str, arguments: str) -> Any:
+        given = {"action": action, "arguments": arguments, "job": None, "facts": facts}
+        return call(implementation, 10, **given)
+
+    try:
+        one, two = (verdict("AT_MOST_INCIDENTS", number) for number in "12")
+        other = verdict("OTHER", "1")
+    finally:
+        del sys.modules["quiet_nodes"]
+    assert (type(one), type(two), other) == (Hold, Release, None)
+    assert one.reason == two.reason == "2 nodes have an active incident"

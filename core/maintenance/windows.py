@@ -1,4 +1,4 @@
-"""Maintenance windows: the days and times of a week in which repairs may be started."""
+"""Maintenance windows: the days and times of a week in which something may be started."""
 
 from __future__ import annotations
 

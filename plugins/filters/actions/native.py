@@ -1,0 +1,26 @@
+"""Ganeti's five actions, as verdicts."""
+
+from __future__ import annotations
+
+from ganeti_steward.core import hookimpl
+from ganeti_steward.core.ganeti.filter_rules import ACCEPT, CONTINUE, PAUSE, RATE_LIMIT, REJECT
+from ganeti_steward.core.maintenance.filter_action import Facts, Hold, Reject, Release, Verdict
+
+
+@hookimpl
+def steward_filter_action(action: str, arguments: str, facts: Facts) -> Verdict | None:
+    """What luxid does; ``RATE_LIMIT`` has its limit as its arguments."""
+    if action == RATE_LIMIT:
+        return _limited(int(arguments), facts.occupied)
+    verdicts: dict[str, Verdict] = {
+        ACCEPT: Release("the action is ACCEPT", final=True),
+        CONTINUE: Release("the action is CONTINUE"),
+        PAUSE: Hold("the action is PAUSE"),
+        REJECT: Reject("the action is REJECT"),
+    }
+    return verdicts.get(action)
+
+
+def _limited(limit: int, occupied: int) -> Verdict:
+    text = f"{occupied} of at most {limit} jobs have started"
+    return Hold(text) if occupied >= limit else Release(text, final=True)
