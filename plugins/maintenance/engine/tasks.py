@@ -10,6 +10,7 @@ from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.maintenance.incident import (
     CANCELED,
     FAILED,
+    OPT_OUT_TAG,
     Incident,
     Submission,
 )
@@ -174,8 +175,13 @@ def _submission_id(uuid: str, step: str, now: int) -> str:
 
 
 def avoided_nodes(world: World) -> dict[str, str]:
-    """Nodes nothing is moved to -> why: they are ill, under repair, or their repair failed."""
-    found: dict[str, str] = {}
+    """Nodes nothing is moved to -> why: ill, under repair, their repair failed, or excluded."""
+    found = {
+        node.name: f"is excluded by the tag {OPT_OUT_TAG}"
+        for node in world.nodes.values()
+        if OPT_OUT_TAG in node.tags
+        or (node.group in world.groups and OPT_OUT_TAG in world.groups[node.group].tags)
+    }
     for incident in sorted(world.incidents.values(), key=lambda one: one.uuid):
         if incident.node in world.nodes and (incident.active or incident.status == FAILED):
             word = "has a failed" if incident.status == FAILED else "has an active"

@@ -22,6 +22,7 @@ from ganeti_steward.core.maintenance.task import (
     Wait,
 )
 from ganeti_steward.core.maintenance.world import (
+    GroupFacts,
     InstanceFacts,
     NodeFacts,
     Observation,
@@ -79,6 +80,7 @@ class Maintained:
             f"inst{i}": InstanceFacts(f"inst{i}", names[1 + i % (nodes - 1)])
             for i in range(instances)
         }
+        self.groups: dict[str, GroupFacts] = {}
         self.cluster_tags: set[str] = set()
         self.observations: dict[str, Observation] = {}
         self.records: dict[str, Incident] = {}
@@ -125,6 +127,7 @@ class Maintained:
             _CLUSTER,
             dict(self.nodes),
             dict(self.instances),
+            self.groups,
             cluster_tags=frozenset(self.cluster_tags),
             incidents=dict(self.records),
             observations={uuid: self._polled(one) for uuid, one in self.observations.items()},

@@ -10,14 +10,16 @@ from ganeti_steward.core.maintenance.incident import (
     COMPLETED,
     FAILED,
     NOTED,
+    OPT_OUT_TAG,
     PENDING,
     Incident,
 )
 from ganeti_steward.core.maintenance.task import DRAIN, MOVE, TAG, UNTAG, Task
-from ganeti_steward.core.maintenance.world import Reported, World
+from ganeti_steward.core.maintenance.world import GroupFacts, Reported, World
 from ganeti_steward.core.model.opcodes import set_role
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.engine.decision import CommandResult, Planned
+from ganeti_steward.plugins.maintenance.engine.tasks import avoided_nodes
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 
 
@@ -327,6 +329,18 @@ def test_nothing_is_moved_to_ill_failed_or_repaired_nodes() -> None:
     moved = [job for job in cluster.queue.values() if job.task.step == MOVE]
     assert moved
     assert {job.job[0]["target_node"] for job in moved} <= {"node1", "node4"}
+
+
+@pytest.mark.parametrize("kind", ["node", "group"])
+def test_nothing_is_moved_to_what_is_excluded(kind: str) -> None:
+    """The tag that keeps the daemon off a node also keeps its moves off."""
+    cluster = Maintained()
+    if kind == "node":
+        cluster.tag("node3", OPT_OUT_TAG)
+    else:
+        cluster.change("node3", group="kept")
+        cluster.groups = {"kept": GroupFacts("kept", "kept", frozenset({OPT_OUT_TAG}))}
+    assert avoided_nodes(cluster.world()) == {"node3": "is excluded by the tag maintd:off"}
 
 
 def test_the_same_inputs_give_the_same_decision() -> None:
