@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted, error_text, job_error
-from ganeti_steward.core.ganeti.reasons import Reason, with_reasons
+from ganeti_steward.core.ganeti.reasons import Reason, ascii_fault, with_reasons
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
 
@@ -181,7 +181,7 @@ class Luxi:
         """Hand jobs over in one call, each with sources and texts for its reason trail.
 
         They come after the reasons an operation has already.  Other text than ASCII is
-        written with backslash escapes; in an operation's parameters it must not occur, see
+        written with backslash escapes; in an operation's parameters it is refused, see
         `ganeti_steward.core.ganeti.reasons`.  An operation may name the jobs it waits for, see
         `ganeti_steward.core.model.opcodes.after`.  Raises StewardError when it is not known
         whether the jobs were taken.
@@ -191,6 +191,9 @@ class Luxi:
             with_reasons(job, [Reason(*entry, now) for entry in trail])
             for job, trail in zip(jobs, trails, strict=True)
         ]
+        faults = [fault for job in trailed if (fault := ascii_fault(job))]
+        if faults:
+            return [Submitted((), "; ".join(faults)) for _ in jobs]
         try:
             results = self.call("SubmitManyJobs", trailed)
         except Refused as err:

@@ -25,6 +25,7 @@ from ganeti_steward.core.ganeti.rapi_access import (
     base_url,
     own_fingerprint,
 )
+from ganeti_steward.core.ganeti.reasons import ascii_fault, escaped
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import (
     MOVES,
@@ -216,12 +217,14 @@ class Rapi:
 
     def _submit(self, job: Job, reason: str) -> Submitted:
         numbers: list[int] = []
+        if fault := ascii_fault(job):
+            return Submitted((), fault)
         for operation in job:
             method, path, query, body = _resource(operation)
             if numbers:
                 body["depends"] = [[numbers[-1], ["success"]]]
             try:
-                number = self.call(method, path, {**query, "reason": reason}, body or None)
+                number = self.call(method, path, {**query, "reason": escaped(reason)}, body or None)
                 numbers.append(int(number))
             except StewardError as err:
                 return Submitted(tuple(numbers), str(err))

@@ -7,6 +7,7 @@ rule with such text can block all later changes of the configuration until they 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -36,10 +37,19 @@ def read_reasons(trail: Iterable[Any]) -> tuple[Reason, ...]:
         raise ValueError("the reason trail is no list of sources, texts and times") from None
 
 
+def ascii_fault(job: Job) -> str:
+    """Why Ganeti must not get this job; empty when it may."""
+    if json.dumps(job, ensure_ascii=False).isascii():
+        return ""
+    names = ", ".join(str(one.get("OP_ID", "?")) for one in job)
+    return f"{names}: only ASCII may be in a job, for Ganeti's daemons can stop at other text"
+
+
 def _written(operation: dict[str, Any], reasons: Sequence[Reason]) -> list[list[str | int]]:
     trail = (*operation.get("reason", ()), *reasons)
-    return [[_ascii(source), _ascii(text), at] for source, text, at in trail]
+    return [[escaped(source), escaped(text), at] for source, text, at in trail]
 
 
-def _ascii(text: str) -> str:
+def escaped(text: str) -> str:
+    """The text with backslash escapes in place of everything but ASCII."""
     return text.encode("ascii", "backslashreplace").decode("ascii")

@@ -14,7 +14,7 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.model.job_state import JobState
-from ganeti_steward.core.model.opcodes import after, migrate
+from ganeti_steward.core.model.opcodes import after, migrate, set_tags
 
 
 def refused(error: object) -> bytes:
@@ -148,6 +148,17 @@ def test_reasons_are_ascii(tmp_path: Path) -> None:
         ["J\\xf6rg", "\\u20ac", 2],
         ["gnt:client:gnt-steward", "na\\xefve\n", 1],
     ]
+
+
+def test_a_job_with_other_text_is_not_sent(tmp_path: Path) -> None:
+    """Neither is what was to be submitted with it: jobs may depend on each other."""
+    with luxid(tmp_path, lambda method, arguments: [[True, 7]]) as daemon:
+        done = Luxi(daemon.path).submit(
+            [[migrate("a")], [set_tags("node", "n", ["caf\u00e9"])]], "x"
+        )
+    assert daemon.requests == []
+    assert [one.numbers for one in done] == [(), ()]
+    assert {one.error.partition(":")[0] for one in done} == {"OP_TAGS_SET"}
 
 
 def test_waiting_for_other_jobs(tmp_path: Path) -> None:

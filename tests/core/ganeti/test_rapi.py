@@ -208,6 +208,18 @@ def test_submit() -> None:
     assert "instance_name" not in third
 
 
+def test_other_text_than_ascii() -> None:
+    """In a reason it is escaped, in anything else the job is not sent."""
+    with rapi(lambda method, path: (200, "11")) as daemon:
+        jobs = [[migrate("i1.lab")], [set_tags("node", "n1.lab", ["caf\u00e9"])]]
+        first, second = client(daemon).submit(jobs, "na\u00efve")
+    assert (first, second.numbers) == (Submitted((11,)), ())
+    assert second.error.startswith("OP_TAGS_SET: only ASCII may be in a job")
+    assert [one.path for one in daemon.requests] == [
+        "/2/instances/i1.lab/migrate?reason=na%5Cxefve"
+    ]
+
+
 def test_tags() -> None:
     """Tags go into the address; a following job still waits for the one before it."""
     numbers = iter(range(11, 15))
