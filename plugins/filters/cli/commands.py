@@ -7,7 +7,7 @@ from typing import Final
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.model.command import Command, commands_of
 
-_COMMANDS: Final = {"filter": "add, list, replace and delete job filter rules, also as recipes"}
+_COMMANDS: Final = {"filter": "write, check, explain and simulate job filter rules"}
 
 
 @hookimpl

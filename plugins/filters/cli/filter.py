@@ -16,6 +16,8 @@ SUBCOMMANDS: Final = {
     "recipe": "print or create the rules of a usual policy, or remove them",
     "lint": "find rules that do not do what they seem to",
     "explain": "explain why a job waits, starts or is canceled",
+    "simulate": "simulate a job queue over time under some rules",
+    "diff": "list the jobs that two sets of rules treat differently",
 }
 #: Those that are in another package.
 _ELSEWHERE: Final = dict.fromkeys(

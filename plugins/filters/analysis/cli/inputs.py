@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -82,7 +84,7 @@ def jobs_of(options: argparse.Namespace, wanted: int | None = None) -> list[Job]
     Jobs of the cluster that cannot be read are left out with a note; raises StewardError.
     """
     if options.jobs is not None:
-        return file_jobs(options.jobs)
+        return _jobs(_content(options.jobs), options.jobs)
     jobs, notes = [], []
     for row in _live_rows(options, wanted):
         try:
@@ -93,24 +95,24 @@ def jobs_of(options: argparse.Namespace, wanted: int | None = None) -> list[Job]
     return jobs
 
 
-def file_jobs(file: str) -> list[Job]:
-    """The jobs of a file; raises StewardError."""
-    try:
-        return read_jobs(_content(file), file)
-    except ValueError as err:
-        raise StewardError(str(err)) from None
-
-
-def file_rows(file: str) -> tuple[list[Job], list[dict[str, Any]]]:
-    """The jobs of a file, and the rows they are from; raises StewardError."""
-    import json
-
+def file_rows(file: str) -> list[dict[str, Any]]:
+    """The rows of a file of jobs, all with what a job needs; raises StewardError."""
     content = _content(file)
+    _jobs(content, file)
+    rows: list[dict[str, Any]] = json.loads(content)
+    return rows
+
+
+def _jobs(content: bytes, file: str) -> list[Job]:
+    """The jobs of a file's content; raises StewardError."""
     try:
         jobs = read_jobs(content, file)
     except ValueError as err:
         raise StewardError(str(err)) from None
-    return jobs, json.loads(content)
+    twice = [number for number, count in Counter(job.number for job in jobs).items() if count > 1]
+    if twice:
+        raise StewardError(f"{file}: two jobs have the number {twice[0]}")
+    return jobs
 
 
 def most_running(options: argparse.Namespace) -> int:

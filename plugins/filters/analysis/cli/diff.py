@@ -1,0 +1,79 @@
+"""``gnt-steward filter diff``: which jobs two sets of rules treat differently."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Final
+
+from ganeti_steward.core.commands.cluster_options import add_source_options
+from ganeti_steward.core.commands.fields import Value, add_field_options, print_fields
+from ganeti_steward.core.errors import EXIT_OK
+from ganeti_steward.core.json_reader import printable
+from ganeti_steward.plugins.filters.analysis.cli.inputs import (
+    LIVE,
+    add_dialect_option,
+    add_jobs_option,
+    add_most_running_option,
+    dialect,
+    jobs_of,
+    most_running,
+    usable_rules,
+)
+from ganeti_steward.plugins.filters.analysis.difference import Difference, Treatment, difference
+from ganeti_steward.plugins.filters.jobs import QUEUED, RUNNING
+
+#: Columns -> headings.
+FIELDS: Final = {
+    "job": "Job",
+    "summary": "Summary",
+    "status": "Status",
+    "before": "Before",
+    "rule-before": "RuleBefore",
+    "after": "After",
+    "rule-after": "RuleAfter",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The two sets of rules, and the jobs."""
+    what = f"a JSON file of rules, or {LIVE!r}: those of the cluster"
+    parser.add_argument("old", metavar="OLD", help=what)
+    parser.add_argument("new", metavar="NEW", help=what)
+    add_jobs_option(parser)
+    parser.add_argument(
+        "--finished", action="store_true", help="compare what applies to finished jobs, too"
+    )
+    add_dialect_option(parser)
+    add_most_running_option(parser)
+    add_field_options(parser, FIELDS)
+    add_source_options(parser, positional=False)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the jobs with a difference; nothing when there is none."""
+    old, new = (usable_rules(options, one) for one in (options.old, options.new))
+    jobs = sorted(jobs_of(options), key=lambda job: job.number)
+    if not options.finished:
+        jobs = [job for job in jobs if job.status == QUEUED or job.status in RUNNING]
+    found = difference(jobs, old, new, dialect(options), most_running(options))
+    if found or options.json:
+        print_fields(options, FIELDS, list(FIELDS), [_row(one, options) for one in found])
+    return EXIT_OK
+
+
+def _row(one: Difference, options: argparse.Namespace) -> Mapping[str, Value]:
+    empty = "" if options.json else "-"
+    return {
+        "job": one.job.number,
+        "summary": printable(one.job.summary),
+        "status": one.job.status,
+        "before": one.before.outcome,
+        "rule-before": _rule(one.before, empty),
+        "after": one.after.outcome,
+        "rule-after": _rule(one.after, empty),
+    }
+
+
+def _rule(treatment: Treatment, empty: str) -> str:
+    return empty if treatment.rule is None else treatment.rule.uuid

@@ -1,0 +1,92 @@
+"""``gnt-steward filter simulate``: a job queue over time under some rules."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Final
+
+from ganeti_steward.core.commands.cluster_options import add_source_options
+from ganeti_steward.core.commands.fields import Value, add_field_options, print_fields
+from ganeti_steward.core.errors import EXIT_OK, StewardError
+from ganeti_steward.core.json_reader import printable
+from ganeti_steward.plugins.filters.analysis.cli.inputs import (
+    LIVE,
+    add_dialect_option,
+    add_most_running_option,
+    dialect,
+    file_rows,
+    most_running,
+    usable_rules,
+)
+from ganeti_steward.plugins.filters.analysis.load import timed_jobs
+from ganeti_steward.plugins.filters.analysis.simulation import Course, simulate
+
+#: Columns -> headings.
+FIELDS: Final = {
+    "job": "Job",
+    "summary": "Summary",
+    "submitted": "Submitted",
+    "started": "Started",
+    "ended": "Ended",
+    "waited": "Waited",
+    "outcome": "Outcome",
+    "cause": "Cause",
+    "behind": "Behind",
+    "rule": "Rule",
+}
+_USUAL: Final = ("job", "summary", "submitted", "started", "ended", "outcome", "cause", "rule")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The rules and the jobs."""
+    parser.add_argument(
+        "rules", metavar="RULES", help=f"a JSON file of rules, or {LIVE!r}: those of the cluster"
+    )
+    parser.add_argument("jobs", metavar="JOBS", help="a JSON file of jobs with their times")
+    parser.add_argument(
+        "--duration",
+        type=float,
+        metavar="SECONDS",
+        help="how long jobs run for which the file has no times",
+    )
+    add_dialect_option(parser)
+    add_most_running_option(parser)
+    add_field_options(parser, FIELDS)
+    add_source_options(parser, positional=False)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print what becomes of each job."""
+    if options.duration is not None and not 0 <= options.duration < 1e9:
+        raise StewardError(f"--duration {options.duration}: seconds from 0 are expected")
+    rules, most = usable_rules(options, options.rules), most_running(options)
+    try:
+        timed = timed_jobs(file_rows(options.jobs), options.duration)
+    except ValueError as err:
+        raise StewardError(f"{options.jobs}: {err}") from None
+    empty = "" if options.json else "-"
+    rows = [_row(one, empty) for one in simulate(timed, rules, dialect(options), most)]
+    print_fields(options, FIELDS, _USUAL, rows)
+    return EXIT_OK
+
+
+def _row(course: Course, empty: str) -> Mapping[str, Value]:
+    timed, waiting = course.timed, course.waiting
+    began = course.started if course.started is not None else course.ended
+    return {
+        "job": timed.job.number,
+        "summary": printable(timed.job.summary),
+        "submitted": round(timed.submitted),
+        "started": _time(course.started, empty),
+        "ended": _time(course.ended, empty),
+        "waited": _time(None if began is None else began - timed.submitted, empty),
+        "outcome": course.outcome,
+        "cause": empty if waiting is None else waiting.cause,
+        "behind": [] if waiting is None else [str(one) for one in waiting.behind],
+        "rule": empty if course.rule is None else course.rule.uuid,
+    }
+
+
+def _time(seconds: float | None, empty: str) -> Value:
+    return empty if seconds is None else round(seconds)
