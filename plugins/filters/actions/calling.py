@@ -17,7 +17,7 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks.calls import call, log_failure
 from ganeti_steward.core.hooks.checks import check_text
-from ganeti_steward.core.hooks.isolation import Isolated
+from ganeti_steward.core.hooks.isolation import Isolated, isolated
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.hooks.program import program_child
 from ganeti_steward.core.hooks.timed_call import shown
@@ -43,7 +43,7 @@ class Actions:
 
     def __init__(self, config: Config) -> None:
         self._here = _Called(config, ())
-        self._names = tuple(name for name in config.plugins.load if not built_in(name))
+        self._names = _site_plugins(config)
         self._site = Isolated(partial(_Called, config, self._names), self._names, program_child)
         self._failed = Counter[str]()
         self._last: dict[str, Hold] = {}
@@ -118,3 +118,18 @@ def checked(name: str, verdict: Any) -> Verdict:
     if isinstance(verdict, Release) and type(verdict.final) is not bool:
         raise PluginError(name, f"final is {shown(verdict.final)}, not a boolean")
     return verdict
+
+
+def plugins_with_actions(config: Config) -> list[str]:
+    """The plugins with actions that are not built in; raises PluginError."""
+    names = _site_plugins(config)
+
+    def found() -> list[str]:
+        implementations = Plugins(config, names).implementations(_HOOK)
+        return [one.plugin_name for one in implementations if one.plugin_name in names]
+
+    return isolated(names, found) if names else []
+
+
+def _site_plugins(config: Config) -> tuple[str, ...]:
+    return tuple(name for name in config.plugins.load if not built_in(name))

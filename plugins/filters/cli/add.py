@@ -8,6 +8,7 @@ import time
 from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.ganeti.filter_rules import FilterRule, FilterRules
+from ganeti_steward.plugins.filters.cli.action_option import print_note
 from ganeti_steward.plugins.filters.cli.cluster import live_client
 from ganeti_steward.plugins.filters.cli.rule_options import add_rule_options, described
 
@@ -17,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_rule_options(
         parser,
         {
-            "priority": "default: 0",
+            "priority": "default: 0, or 50 with an action of the maintenance daemon",
             "predicates": "default: [], which every job matches",
             "action": "default: CONTINUE, which has no effect",
             "reason": "default: none",
@@ -30,4 +31,5 @@ def run(options: argparse.Namespace) -> int:
     """Create the rule and print its uuid."""
     rule = described(options, FilterRule(uuid=""), time.time_ns())
     print(FilterRules(live_client(options)).write(rule))
+    print_note([rule])
     return EXIT_OK

@@ -13,9 +13,10 @@ from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.json_reader import printable
+from ganeti_steward.plugins.filters.cli.action_option import shown_action
 from ganeti_steward.plugins.filters.cli.cluster import chosen_rules
+from ganeti_steward.plugins.filters.noted_action import noted_action
 from ganeti_steward.plugins.filters.purpose import purpose_of, warning
-from ganeti_steward.plugins.filters.rule_text import action_text
 
 _SECOND: Final = 10**9
 #: A reason longer than this is cut; the record of an incident has thousands of characters.
@@ -44,7 +45,8 @@ def _lines(rule: FilterRule) -> Iterator[str]:
     yield f"  Priority: {rule.priority}"
     yield "  Predicates:" + ("" if rule.predicates else " none, the rule matches every job")
     yield from (f"    {json.dumps(predicate)}" for predicate in rule.predicates)
-    yield f"  Action: {action_text(rule)}"
+    stored = " (stored as PAUSE)" if noted_action(rule) else ""
+    yield f"  Action: {printable(shown_action(rule))}{stored}"
     if purpose_of(rule).kind:
         yield f"  Purpose: {printable(warning(rule))}"
     yield "  Reason trail:"

@@ -12,9 +12,9 @@ from ganeti_steward.core.commands.fields import Value, add_field_options, print_
 from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.ganeti.filter_rules import FilterRule, Rules
 from ganeti_steward.core.json_reader import printable
+from ganeti_steward.plugins.filters.cli.action_option import print_note, shown_action
 from ganeti_steward.plugins.filters.cli.cluster import chosen_rules
 from ganeti_steward.plugins.filters.purpose import purpose_of
-from ganeti_steward.plugins.filters.rule_text import action_text
 
 #: Columns -> headings.
 FIELDS: Final = {
@@ -41,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the rules; those that cannot be read come last."""
     rules = chosen_rules(options, options.uuid)
+    print_note(rules.rules)
     rows = [(_row(one) if options.json else _cells(one)) for one in rules.rules]
     print_fields(options, FIELDS, _USUAL, [*rows, *_unreadable(rules, as_data=options.json)])
     return EXIT_OK
@@ -65,7 +66,7 @@ def _cells(rule: FilterRule) -> Mapping[str, Value]:
     return {
         **row,
         "predicates": json.dumps(row["predicates"]),
-        "action": action_text(rule),
+        "action": printable(shown_action(rule)),
         "reason_trail": json.dumps(row["reason_trail"]),
         "purpose": printable(purpose_of(rule).word) or "-",
     }

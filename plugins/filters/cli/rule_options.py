@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from typing import Final
 
 from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.plugins.filters.cli.action_option import HELP, with_action, with_priority
+from ganeti_steward.plugins.filters.noted_action import SOURCE
 from ganeti_steward.plugins.filters.rule_text import (
     checked_ascii,
-    parsed_action,
     parsed_predicates,
     parsed_priority,
 )
@@ -26,7 +27,7 @@ def add_rule_options(parser: argparse.ArgumentParser, otherwise: dict[str, str])
     for name, metavar, text in (
         ("priority", "NUMBER", "rules with a lower number come first"),
         ("predicates", "JSON", "what must be true for a job, as a list [[NAME, EXPRESSION], ...]"),
-        ("action", "ACTION", "ACCEPT, PAUSE, REJECT, CONTINUE or 'RATE_LIMIT n'"),
+        ("action", "ACTION", HELP),
         ("reason", "TEXT", "why the rule is there, for its reason trail"),
     ):
         parser.add_argument(f"--{name}", metavar=metavar, help=f"{text}; {otherwise[name]}")
@@ -37,16 +38,17 @@ def described(options: argparse.Namespace, before: FilterRule, now: int) -> Filt
 
     ``before``: what holds where an option is not given; ``now``: ns since 1970.
     """
-    parts: dict[str, Any] = {}
+    rule, priority = before, None
     if options.priority is not None:
-        parts["priority"] = parsed_priority(options.priority)
+        priority = parsed_priority(options.priority)
     if options.predicates is not None:
-        parts["predicates"] = parsed_predicates(options.predicates)
-    if options.action is not None:
-        parts["action"], parts["limit"] = parsed_action(options.action)
+        rule = rule._replace(predicates=parsed_predicates(options.predicates))
     if options.reason is not None:
-        parts["reasons"] = user_reasons(options.reason, now)
-    return before._replace(**parts)
+        noted = tuple(reason for reason in rule.reasons if reason.source == SOURCE)
+        rule = rule._replace(reasons=(*user_reasons(options.reason, now), *noted))
+    if options.action is not None:
+        rule = with_action(rule, options.action, now)
+    return with_priority(rule, priority)
 
 
 def user_reasons(text: str | None, now: int) -> tuple[Reason, ...]:
