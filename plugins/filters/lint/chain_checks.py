@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from ganeti_steward.core.ganeti.filter_rules import CONTINUE, FilterRule
+from ganeti_steward.core.ganeti.filter_rules import CONTINUE, PAUSE, REJECT, FilterRule
 from ganeti_steward.plugins.filters.lint.covering import covers
-from ganeti_steward.plugins.filters.lint.findings import ERROR, WARNING, Finding
+from ganeti_steward.plugins.filters.lint.findings import ERROR, NOTE, WARNING, Finding
 from ganeti_steward.plugins.filters.lint.reach import reach
 from ganeti_steward.plugins.filters.lint.witness import number_for, witness
+from ganeti_steward.plugins.filters.purpose import purpose_of
 from ganeti_steward.plugins.filters.rule_text import action_text
 
 
@@ -20,7 +21,8 @@ def check_chain(rules: Sequence[FilterRule]) -> Iterator[Finding]:
     for earlier, later in combinations(acting, 2):
         if later.uuid not in shadowed and covers(earlier, later):
             shadowed.add(later.uuid)
-            yield Finding(ERROR, later.uuid, "shadowed", "", _shadowed(earlier))
+            level = NOTE if _harmless(earlier, later) else ERROR
+            yield Finding(level, later.uuid, "shadowed", "", _shadowed(earlier))
     left = [rule for rule in acting if rule.uuid not in shadowed]
     for earlier, later in combinations(left, 2):
         if _contradict(earlier, later):
@@ -30,6 +32,16 @@ def check_chain(rules: Sequence[FilterRule]) -> Iterator[Finding]:
 def _can_match(rule: FilterRule) -> bool:
     each = all(reach(one, rule.watermark).possible for one in rule.predicates)
     return each and number_for([rule]) is not None
+
+
+def _harmless(earlier: FilterRule, later: FilterRule) -> bool:
+    """Whether the later rule is meant to take effect once the earlier one is removed.
+
+    Several owners can hold the same jobs: the jobs wait for the last of them.
+    """
+    same = earlier.native_action == later.native_action
+    owned = bool(purpose_of(earlier).kind and purpose_of(later).kind)
+    return same or (owned and earlier.action in (PAUSE, REJECT))
 
 
 def _contradict(one: FilterRule, other: FilterRule) -> bool:

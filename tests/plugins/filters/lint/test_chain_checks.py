@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from itertools import permutations
 from typing import Any, Final
 
 import pytest
@@ -158,6 +159,33 @@ def test_recipes_are_without_findings(name: str) -> None:
         for at, one in enumerate(RECIPES[name])
     ]
     assert lint(rules, {}) == []
+
+
+def owned(name: str, owner: str, watermark: int) -> list[FilterRule]:
+    """The rules of a recipe of an owner."""
+    reasons = (Reason("gnt:user", mark(name.split(maxsplit=1)[0], owner), 1),)
+    return [
+        one._replace(uuid=f"{name}-{owner}-{at}", watermark=watermark, reasons=reasons)
+        for at, one in enumerate(RECIPES[name])
+    ]
+
+
+@pytest.mark.parametrize("names", list(permutations(["drain", "soft drain", "forbid", "limit"], 2)))
+def test_recipes_of_several_owners_do_not_disturb_each_other(names: tuple[str, str]) -> None:
+    for first, second in (names, names[:1] * 2):
+        assert lint([*owned(first, "a", 10), *owned(second, "b", 20)], {}) == []
+
+
+def test_a_recipe_without_effect_is_an_error() -> None:
+    accept = rule("x", "ACCEPT")
+    assert len(found("shadowed", accept, *owned("drain", "a", 10))) == 1
+    loose, strict = owned("limit", "a", 10)[0], owned("limit", "b", 20)[0]._replace(limit=2)
+    assert [one.level for one in found("shadowed", loose, strict)] == ["error"]
+
+
+def test_what_the_same_action_shadows_is_a_note() -> None:
+    (one,) = found("shadowed", rule("a", "PAUSE"), rule("b", "PAUSE", D, at=1))
+    assert one.level == "note"
 
 
 # Conclusions about all jobs, beside jobs.
