@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from ganeti_steward.core.ganeti.filter_rules import PAUSE, FilterRule
 from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.plugins.filters.rule_text import action_text
 
 #: The source of the reason whose text is the action.
 SOURCE: Final = "steward:filter-action"
@@ -47,6 +48,12 @@ def noted_action(rule: FilterRule) -> NotedAction | None:
         if reason.source == SOURCE:
             return read_action(reason.text) or NotedAction("", reason.text)
     return None
+
+
+def shown_action(rule: FilterRule) -> str:
+    """The action by its name, also where it is not Ganeti's."""
+    noted = noted_action(rule)
+    return noted.text if noted else action_text(rule)
 
 
 def note_of(action: NotedAction, now: int) -> Reason:

@@ -10,7 +10,7 @@ from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.plugins.filters.buckets import buckets_of
 from ganeti_steward.plugins.filters.dialect import Dialect
 from ganeti_steward.plugins.filters.jobs import QUEUED, RUNNING, Job
-from ganeti_steward.plugins.filters.rule_text import action_text
+from ganeti_steward.plugins.filters.noted_action import noted_action, shown_action
 from ganeti_steward.plugins.filters.scheduling import (
     BUCKET,
     DEPENDS,
@@ -46,7 +46,7 @@ def outcome_text(
 
 def rule_name(rule: FilterRule) -> str:
     """A rule in a sentence."""
-    return f"rule {rule.uuid} ({action_text(rule)})"
+    return f"rule {rule.uuid} ({shown_action(rule)})"
 
 
 def _places(job: Job, applying: FilterRule | None, dialect: Dialect) -> str:
@@ -70,7 +70,10 @@ def _waits(waiting: Waiting, result: Pass, queue: Mapping[int, Job]) -> str:
     if waiting.cause == LIMIT:
         return f"{rule_name(waiting.rule)} allows {_at_a_time(waiting.limit)}: {behind}"
     assert waiting.cause == PAUSED
-    return f"{rule_name(waiting.rule)} holds it until the rule is replaced or deleted"
+    released = "the rule is replaced or deleted"
+    if noted_action(waiting.rule) is not None:
+        released = "the maintenance daemon releases it"
+    return f"{rule_name(waiting.rule)} holds it until {released}"
 
 
 def _at_a_time(limit: int) -> str:

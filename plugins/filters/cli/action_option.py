@@ -19,7 +19,7 @@ from ganeti_steward.plugins.filters.noted_action import (
     noted_action,
     read_action,
 )
-from ganeti_steward.plugins.filters.rule_text import action_text, checked_ascii, parsed_action
+from ganeti_steward.plugins.filters.rule_text import checked_ascii, parsed_action
 
 HELP: Final = (
     "ACCEPT, PAUSE, REJECT, CONTINUE or 'RATE_LIMIT n'; or one that the maintenance daemon "
@@ -55,12 +55,6 @@ def with_priority(rule: FilterRule, given: int | None) -> FilterRule:
         f"priority 0: the action {noted.name} requires 1 or more, because a rule that releases "
         "a job comes before it"
     )
-
-
-def shown_action(rule: FilterRule) -> str:
-    """The action by its name, also where it is not Ganeti's."""
-    noted = noted_action(rule)
-    return noted.text if noted else action_text(rule)
 
 
 def print_note(rules: Iterable[FilterRule]) -> None:

@@ -13,9 +13,8 @@ from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.json_reader import printable
-from ganeti_steward.plugins.filters.cli.action_option import shown_action
 from ganeti_steward.plugins.filters.cli.cluster import chosen_rules
-from ganeti_steward.plugins.filters.noted_action import noted_action
+from ganeti_steward.plugins.filters.noted_action import noted_action, shown_action
 from ganeti_steward.plugins.filters.purpose import purpose_of, warning
 
 _SECOND: Final = 10**9

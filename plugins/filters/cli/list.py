@@ -12,8 +12,9 @@ from ganeti_steward.core.commands.fields import Value, add_field_options, print_
 from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.ganeti.filter_rules import FilterRule, Rules
 from ganeti_steward.core.json_reader import printable
-from ganeti_steward.plugins.filters.cli.action_option import print_note, shown_action
+from ganeti_steward.plugins.filters.cli.action_option import print_note
 from ganeti_steward.plugins.filters.cli.cluster import chosen_rules
+from ganeti_steward.plugins.filters.noted_action import shown_action
 from ganeti_steward.plugins.filters.purpose import purpose_of
 
 #: Columns -> headings.

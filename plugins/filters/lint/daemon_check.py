@@ -12,7 +12,7 @@ from ganeti_steward.plugins.filters.chain import Chain
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.lint.findings import NOTE, Finding
 from ganeti_steward.plugins.filters.lint.witness import made_up, number_for, opcodes_for
-from ganeti_steward.plugins.filters.rule_text import action_text
+from ganeti_steward.plugins.filters.noted_action import shown_action
 
 #: What its jobs consist of.
 OPCODES: Final = (
@@ -52,6 +52,6 @@ def _applies(chain: Chain, rule: FilterRule, job: Job) -> bool:
 def _text(rule: FilterRule, names: Sequence[str]) -> str:
     what = "all kinds of jobs" if len(names) == len(OPCODES) else f"jobs with {', '.join(names)}"
     return (
-        f"{action_text(rule)} also applies to {what} of the maintenance daemon; an earlier rule "
+        f"{shown_action(rule)} also applies to {what} of the maintenance daemon; an earlier rule "
         f'with action ACCEPT and [["reason", ["=", "source", "{JOB_SOURCE}"]]] excepts them'
     )

@@ -23,7 +23,7 @@ from ganeti_steward.plugins.filters.analysis.cli.inputs import (
     usable_rules,
 )
 from ganeti_steward.plugins.filters.analysis.explain import Explanation, Step, explain
-from ganeti_steward.plugins.filters.rule_text import action_text
+from ganeti_steward.plugins.filters.noted_action import shown_action
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +69,7 @@ def _lines(found: Explanation) -> Iterator[str]:
 
 
 def _verdict(step: Step, found: Explanation) -> str:
-    action = action_text(step.rule)
+    action = shown_action(step.rule)
     if not step.matched:
         return f"{action}: does not match"
     if step.rule.action == CONTINUE:

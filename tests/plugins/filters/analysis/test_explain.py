@@ -16,6 +16,7 @@ from ganeti_steward.plugins.filters.analysis.explain import Explanation, explain
 from ganeti_steward.plugins.filters.chain import Chain, link
 from ganeti_steward.plugins.filters.dialect import DESIGN, DIALECTS, LUXID, Dialect
 from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.plugins.filters.noted_action import NotedAction, note_of
 
 DELAY: Final[dict[str, Any]] = {
     "OP_ID": "OP_TEST_DELAY",
@@ -191,6 +192,12 @@ def test_paused() -> None:
     found = explained(9, [job(9)], rule("c", "CONTINUE"), rule("p", "PAUSE", OP_T, at=1))
     assert found.outcome == "rule p (PAUSE) holds it until the rule is replaced or deleted"
     assert [one.matched for one in found.steps] == [True, True]
+
+
+def test_held_for_the_daemon() -> None:
+    held = rule("p", "PAUSE")._replace(reasons=(note_of(NotedAction("APPROVE"), 1),))
+    expected = "rule p (APPROVE) holds it until the maintenance daemon releases it"
+    assert explained(9, [job(9)], held).outcome == expected
 
 
 def test_rejected() -> None:

@@ -23,6 +23,7 @@ from ganeti_steward.plugins.filters.lint.lint import lint
 from ganeti_steward.plugins.filters.lint.opcode_table import opcode_table
 from ganeti_steward.plugins.filters.lint.reach import reach
 from ganeti_steward.plugins.filters.lint.witness import made_up, witness
+from ganeti_steward.plugins.filters.noted_action import NotedAction, note_of
 from ganeti_steward.plugins.filters.purpose import mark
 
 T: Final = '["opcode", ["=", "OP_ID", "OP_TAGS_SET"]]'
@@ -181,6 +182,17 @@ def test_a_recipe_without_effect_is_an_error() -> None:
     assert len(found("shadowed", accept, *owned("drain", "a", 10))) == 1
     loose, strict = owned("limit", "a", 10)[0], owned("limit", "b", 20)[0]._replace(limit=2)
     assert [one.level for one in found("shadowed", loose, strict)] == ["error"]
+
+
+def test_actions_that_are_not_of_ganeti() -> None:
+    """They let jobs through at some time, and differ from each other although all are PAUSE."""
+    window, approve = (
+        rule(name, "PAUSE", D)._replace(reasons=(note_of(NotedAction(action), 1),))
+        for name, action in (("a", "WINDOW"), ("b", "APPROVE"))
+    )
+    assert found("shadowed", window, approve) == []
+    assert len(found("overlap", window, approve)) == 1
+    assert "APPROVE also applies to all" in found("daemon", approve._replace(predicates=()))[0].text
 
 
 def test_what_the_same_action_shadows_is_a_note() -> None:
