@@ -26,6 +26,9 @@ _KEYS: Final = frozenset(
 )
 #: Keys of lists that are no part of a rule.
 _MORE: Final = frozenset({"purpose", "uri", "ctime", "mtime", "serial_no"})
+#: Levels of lists in the predicates of a rule, which are evaluated recursively.
+_DEEPEST: Final = 200
+_TOO_DEEP: Final = f"its predicates have more than {_DEEPEST} levels, too many to be evaluated"
 _UNREADABLE: Final = re.compile(r"unreadable: .+", re.DOTALL)
 
 
@@ -62,6 +65,20 @@ def valid_rules(rules: Rules, name: str) -> tuple[FilterRule, ...]:
     if faults:
         raise StewardError(f"{name}: {join_faults(faults)}")
     return rules.rules
+
+
+def evaluable(rules: Rules) -> Rules:
+    """The rules, those with too many levels of expressions among the unreadable ones."""
+    deep = {one.uuid: _TOO_DEEP for one in rules.rules if _is_deep(one.predicates)}
+    left = tuple(one for one in rules.rules if one.uuid not in deep)
+    return Rules(left, {**rules.unreadable, **deep})
+
+
+def _is_deep(predicates: tuple[Any, ...]) -> bool:
+    level = list(predicates)
+    for _ in range(_DEEPEST):
+        level = [part for one in level if isinstance(one, list) for part in one]
+    return bool(level)
 
 
 def _rows(text: str | bytes, name: str) -> list[Any]:

@@ -17,7 +17,7 @@ from ganeti_steward.plugins.filters.cli.cluster import live_client
 from ganeti_steward.plugins.filters.dialect import DIALECTS, LUXID, Dialect
 from ganeti_steward.plugins.filters.jobs import FIELDS, QUEUED, RUNNING, Job, read_job, read_jobs
 from ganeti_steward.plugins.filters.language import faults_of
-from ganeti_steward.plugins.filters.rule_file import read_rule_file, valid_rules
+from ganeti_steward.plugins.filters.rule_file import evaluable, read_rule_file, valid_rules
 
 #: What stands for the rules that the cluster has now, in place of a file.
 LIVE: Final = "live"
@@ -60,8 +60,8 @@ def dialect(options: argparse.Namespace) -> Dialect:
 def rules_of(options: argparse.Namespace, file: str | None) -> Rules:
     """The rules of a file, or of the cluster without one; raises StewardError."""
     if file is None or file == LIVE:
-        return read_rules(live_client(options))
-    return read_rule_file(_content(file), file)
+        return evaluable(read_rules(live_client(options)))
+    return evaluable(read_rule_file(_content(file), file))
 
 
 def usable_rules(options: argparse.Namespace, file: str | None) -> tuple[FilterRule, ...]:

@@ -102,6 +102,14 @@ def test_files_without_rules(front: Front, tmp_path: Path, content: str) -> None
     assert len(done.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize("depth", [150, 300, 480])
+def test_deep_expressions(front: Front, tmp_path: Path, depth: int) -> None:
+    expression = '["!", ' * depth + '["=", "repeat", 0]' + "]" * depth
+    done = lint_file(front, tmp_path, f'[{{"predicates": [["opcode", {expression}]]}}]', "--json")
+    deep = any("more than 200 levels" in one["text"] for one in json.loads(done.out))
+    assert (deep, done.err) == (depth > 200, "")
+
+
 def test_a_missing_file(front: Front, tmp_path: Path) -> None:
     done = front("filter", "lint", str(tmp_path / "x"))
     assert done.err == f"gnt-steward filter: {tmp_path}/x: No such file or directory\n"
