@@ -122,3 +122,25 @@ def test_two_owners(lab: Lab, recipe: Recipe) -> None:
     become(lab, submit(lab, TAG), "canceled")
     lab.ok(f"{STEWARD} filter recipe remove blue {rapi}")
     become(lab, submit(lab, TAG), "success")
+
+
+@pytest.mark.parametrize("way", ["luxi", "rapi"])
+def test_questions_about_a_real_queue(lab: Lab, recipe: Recipe, way: str) -> None:
+    """Why a job waits, whether rules are sound, and what lifting them would change."""
+    options = getattr(ways(lab), way)
+    recipe("only")
+    waiting, let = submit(lab, TAG, delay(1, NAME))
+    until(lambda: lab.job(let) in ("waiting", "running", "success"))
+    text = lab.ok(f"{STEWARD} filter explain {waiting} {options}").text
+    assert f"Job {waiting} (TAGS_SET), queued" in text
+    assert '"reason" is "' in text or "is not true of reason" in text
+    assert "Result: applies:" in text
+    (pause,) = [rule for rule in FilterRules(lab.luxi).read().rules if rule.action == PAUSE]
+    assert f"Rule {pause.uuid}, priority 31, PAUSE: matches and applies" in text
+    assert lab.ok(f"{STEWARD} filter lint {options}").status == 0
+    empty = lab.directory / "no-rules.json"
+    empty.write_text("[]")
+    difference = lab.ok(f"{STEWARD} filter diff live {empty} {options}").text
+    assert str(waiting) in difference
+    lift(lab)
+    become(lab, [waiting, let], "success", "success")
