@@ -69,7 +69,7 @@ class Held(NamedTuple):
     """Something that was not done, and what held it."""
 
     subject: str
-    """the incident's uuid, or the name of a node, plugin or the word ``cluster``"""
+    """the incident's or filter rule's uuid, the name of a node or plugin, or ``cluster``"""
     brake: str
     """one word, the same for the same cause: ``observe``, ``hold``, ``pause``, ..."""
     sentence: str

@@ -22,6 +22,7 @@ def decision_lines(
         *map(_change, decision.changes),
         *(f"cancel job {number}, if it has not started" for number in decision.cancels),
         *(line for one in decision.started for line in _started(one, known)),
+        *(f"filter rule {one.holding}: {one.sentence}" for one in decision.releases.changes),
     ]
     yield from done or ["nothing is done"]
     for one in held:

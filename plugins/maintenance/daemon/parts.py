@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from ganeti_steward.core.ganeti.confd.choice import Vote
+from ganeti_steward.core.maintenance.filter_action import Facts
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import NodeFacts, Observation, World
 from ganeti_steward.core.model.job_state import JobState
+from ganeti_steward.plugins.filters.actions.releasing import JobChange, Releases
 from ganeti_steward.plugins.maintenance.edges.store import Records
 from ganeti_steward.plugins.maintenance.edges.submit import HandedOver
 from ganeti_steward.plugins.maintenance.engine.decision import (
@@ -54,6 +56,16 @@ class Queue(Protocol):
 
     def cancel(self, numbers: Iterable[int]) -> Mapping[int, str]:
         """Cancel jobs that have not started; number -> Ganeti's answer.  Raises nothing."""
+
+
+class Releasing(Protocol):
+    """The jobs that filter rules hold for the daemon."""
+
+    def decide(self, facts: Facts) -> Releases:
+        """What should be done now; changes nothing.  Raises StewardError."""
+
+    def carry_out(self, changes: Sequence[JobChange]) -> tuple[list[JobChange], list[Held]]:
+        """Make changes; those made, and those that failed.  Raises nothing."""
 
 
 class ReadWorld(Protocol):
@@ -117,6 +129,8 @@ class Round(NamedTuple):
     """the decided changes that were recorded"""
     started: tuple[Started, ...] = ()
     """the tasks that were handed over"""
+    released: tuple[JobChange, ...] = ()
+    """the changes that were made for jobs that filter rules hold"""
     held: tuple[Held, ...] = ()
     """everything that was not done, also for faults while it was done"""
     waiting: tuple[int, ...] = ()

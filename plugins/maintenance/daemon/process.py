@@ -28,6 +28,7 @@ from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.agents import NodeAgents
 from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals, Stopped
 from ganeti_steward.plugins.maintenance.daemon.configured import Configured
+from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue
 from ganeti_steward.plugins.maintenance.daemon.mastership import (
     NotMaster,
@@ -175,6 +176,7 @@ class Daemon:
             agents=self._configured.agents,
             planner=self._configured.plan,
             step=step,
+            releasing=JobReleases(self._luxi, lambda: self._configured.config),
         )
 
     def _reload(self) -> Maintd | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.service.sd_notify import notify
+from ganeti_steward.plugins.filters.actions.releasing import Releases
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.edges.audit import Audit
 from ganeti_steward.plugins.maintenance.edges.history import Trail
@@ -73,7 +74,10 @@ class AuditReport:
         if outcome.decision is None or outcome.world is None:
             return
         done = outcome.decision._replace(
-            changes=outcome.changes, started=outcome.started, held=outcome.held
+            changes=outcome.changes,
+            started=outcome.started,
+            releases=Releases(outcome.released),
+            held=outcome.held,
         )
         entries = self._trail.entries(done, outcome.world.incidents, outcome.world.now)
         # A nanosecond apart, so that they are read in the order in which they happened.

@@ -10,18 +10,23 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
+from ganeti_steward.core.maintenance.filter_action import Facts, approved_jobs
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.task import Held, Wait
 from ganeti_steward.core.maintenance.world import Reported
+from ganeti_steward.plugins.filters.actions.releasing import BRAKE, Releases
+from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals, Stopped
 from ganeti_steward.plugins.maintenance.daemon.carry_out import CarryOut, describe_fault
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.waiting import Waiting
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs, Planned
+from ganeti_steward.plugins.maintenance.pause import pause_reason
 
 if TYPE_CHECKING:
     from ganeti_steward.core.maintenance.world import Observation, World
+    from ganeti_steward.plugins.filters.actions.releasing import JobChange
     from ganeti_steward.plugins.maintenance.config import Maintd
     from ganeti_steward.plugins.maintenance.daemon.parts import (
         Agents,
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
         Planner,
         Queue,
         ReadWorld,
+        Releasing,
         Store,
         Voter,
     )
@@ -48,6 +54,8 @@ class Parts(NamedTuple):
     agents: Agents
     planner: Planner
     step: Callable[[Inputs, Maintd, Planner], Decision]
+    releasing: Releasing | None = None
+    """None: no job is released"""
     observers: Sequence[Observer] = ()
     record: Callable[[Inputs, Maintd], None] = lambda inputs, settings: None
     """called with what each step gets"""
@@ -106,8 +114,28 @@ class Rounds:
         inputs, faults = self._inputs(may_query)
         self._parts.record(inputs, self._settings)
         decision = self._parts.step(inputs, self._settings, partial(self._plan, faults))
+        releases = self._releases(inputs, faults)
         held = [Held(fault.uuid, "record", fault.text) for fault in faults]
-        return inputs, decision, (*held, *decision.held)
+        decision = decision._replace(releases=releases)
+        return inputs, decision, (*held, *decision.held, *releases.held)
+
+    def _releases(self, inputs: Inputs, faults: Sequence[RecordFault]) -> Releases:
+        """What is done about held jobs; a fault there is no fault of the round."""
+        if self._parts.releasing is None:
+            return Releases()
+        try:
+            releases = self._parts.releasing.decide(_facts(inputs, faults))
+        except Exception as err:
+            if not isinstance(err, StewardError):
+                _log.exception("held jobs cannot be looked at")
+            text = f"jobs that filter rules hold stay held: {describe_fault(err)}"
+            return Releases(held=(Held("cluster", BRAKE, text),))
+        paused = pause_reason(inputs.world.cluster_tags)
+        if self._settings.mode == OBSERVE:
+            return releases.held_back("observe", "the mode is observe")
+        if paused is not None:
+            return releases.held_back("pause", f"maintenance is paused: {paused}")
+        return releases
 
     def _round(self, at: int) -> Round:
         parts = self._parts
@@ -120,11 +148,13 @@ class Rounds:
         if not won:
             sentence = f"nothing is submitted or recorded: {result.reason}"
             more = Held("cluster", "master", sentence)
-            return _with_waiting(outcome._replace(held=(*outcome.held, more)))
+            back = _held_back(decision.releases, "nothing is submitted")
+            return _with_waiting(outcome._replace(held=(*outcome.held, *back, more)))
         carried = CarryOut(
             parts.store, parts.queue, parts.agents, self._vote, lambda: self._signals.stopping
         )
         carried.do(decision, world)
+        released, unreleased = self._release(decision.releases)
         changes = tuple(
             change
             for change in decision.changes
@@ -136,9 +166,22 @@ class Rounds:
                 incidents=carried.incidents,
                 changes=changes,
                 started=tuple(carried.started),
-                held=(*outcome.held, *carried.held),
+                released=released,
+                held=(*outcome.held, *carried.held, *unreleased),
             )
         )
+
+    def _release(self, releases: Releases) -> tuple[tuple[JobChange, ...], Sequence[Held]]:
+        """Make the changes for held jobs; raises NotMaster when the vote before is lost."""
+        if not releases.changes or self._parts.releasing is None:
+            return (), ()
+        if self._signals.stopping:
+            return (), _held_back(releases, "the daemon ends")
+        result = self._vote()
+        if result.mastership is not Mastership.MASTER:
+            return (), _held_back(releases, result.reason)
+        done, failed = self._parts.releasing.carry_out(releases.changes)
+        return tuple(done), failed
 
     def _vote(self) -> Vote:
         """The vote before a submission; a signal need not wait for candidates that are down."""
@@ -206,6 +249,23 @@ class Rounds:
             # The next round reports it, after the interval.
             return False
         return any(state.ended for state in states.values())
+
+
+def _held_back(releases: Releases, why: str) -> tuple[Held, ...]:
+    """Changes that are not made, because whether this node is the master is not certain."""
+    return Releases(releases.changes).held_back("master", why).held
+
+
+def _facts(inputs: Inputs, faults: Sequence[RecordFault]) -> Facts:
+    world = inputs.world
+    return Facts(
+        world.now,
+        inputs.utc_offset,
+        tuple(world.incidents.values()),
+        frozenset(fault.node for fault in faults),
+        {uuid: node.name for uuid, node in world.nodes.items()},
+        approved_jobs(world.cluster_tags),
+    )
 
 
 def open_jobs(incidents: Mapping[str, Incident]) -> set[int]:

@@ -37,7 +37,7 @@ class Entry(NamedTuple):
     kind: str
     """``change`` of an incident, ``task`` that was started, or ``held``: it was not done"""
     incident: str
-    """its uuid; of what is held for another subject the subject: a node, ``cluster``, ..."""
+    """its uuid; otherwise what it is about: a node, a filter rule, ``cluster``, ..."""
     node: str
     """uuid of the incident's node; empty where there is none"""
     node_name: str
@@ -92,6 +92,10 @@ class Trail:
             *(
                 _entry(now, TASK, one.incident, known, one.task.step, one.task.reason)
                 for one in decision.started
+            ),
+            *(
+                _entry(now, TASK, one.holding, known, f"{one.kind}-job", one.sentence)
+                for one in decision.releases.changes
             ),
             *(
                 _entry(now, HELD, one.subject, known, one.brake, one.sentence)

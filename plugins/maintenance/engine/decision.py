@@ -10,6 +10,7 @@ from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held, Plan, Task
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.job_state import JobState
+from ganeti_steward.plugins.filters.actions.releasing import Releases
 
 
 class CommandResult(NamedTuple):
@@ -76,6 +77,8 @@ class Decision(NamedTuple):
     """what was not done, and why"""
     changes: tuple[Change, ...] = ()
     """what happened to incidents"""
+    releases: Releases = Releases()
+    """jobs that filter rules hold: what is done about them, last of all"""
 
 
 class Planned(NamedTuple):

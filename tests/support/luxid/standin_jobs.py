@@ -29,6 +29,8 @@ class Jobs:
         self.pace = 0.0
         self.faults: list[tuple[str, str, str]] = []
         """operation, a name it must hold, text: what fails and how"""
+        self.filtered: Callable[[Row], bool] = lambda job: False
+        """whether filter rules hold a queued job"""
         self.jobs: dict[int, Row] = {}
         self.last = 0
 
@@ -73,7 +75,8 @@ class Jobs:
         while moved:
             moved = False
             for job in self.jobs.values():
-                if job["status"] == QUEUED and self._may_start(job):
+                held = job["status"] == QUEUED and self.filtered(job)
+                if job["status"] == QUEUED and not held and self._may_start(job):
                     self._set(job, RUNNING, job["opresult"])
                     job["started"] = self.clock()
                     moved = True

@@ -1,0 +1,280 @@
+"""Which jobs that are held by actions of plugins are released, cancelled or held again.
+
+A job is released by a rule of its own: ACCEPT by its number, directly before the first rule that
+holds it.  An ACCEPT ends the chain, so a job is released only where no later rule would hold it
+either.  The rule is removed when the job has ended, and earlier where the job is held again before
+it has started.  Pure: takes rules, jobs and verdicts, returns what is to be changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+from uuid import UUID, uuid5
+
+from ganeti_steward.core.ganeti.filter_rules import (
+    ACCEPT,
+    CONTINUE,
+    RATE_LIMIT,
+    FilterRule,
+    Rules,
+)
+from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.core.maintenance.filter_action import Hold, Reject, Release, Verdict
+from ganeti_steward.core.maintenance.task import Held
+from ganeti_steward.plugins.filters.chain import Chain
+from ganeti_steward.plugins.filters.jobs import QUEUED, Job
+from ganeti_steward.plugins.filters.language import faults_of
+from ganeti_steward.plugins.filters.noted_action import noted_action
+from ganeti_steward.plugins.filters.rule_text import action_text
+
+#: The source of the reason of a rule that releases a job.
+SOURCE: Final = "maintd:release"
+#: The brake of jobs that are held, see `Held.brake`.
+BRAKE: Final = "filter-action"
+
+RELEASE: Final = "release"
+HOLD_AGAIN: Final = "hold-again"
+FORGET: Final = "forget"
+CANCEL: Final = "cancel"
+
+_TEXT: Final = re.compile(r"filter rule ([0-9a-f-]{36}) releases job ([0-9]{1,18})")
+_NAMESPACE: Final = UUID("0f7c2b9e-5a52-4c0f-9b39-6d0a3a3f2c11")
+#: Numbers of jobs that a sentence has at most.
+_NAMED: Final = 5
+
+#: The verdict of a rule on a job; the number: started jobs to which the rule applies.
+VerdictOf = Callable[[FilterRule, Job, int], Verdict]
+
+
+class JobChange(NamedTuple):
+    """One change for one job."""
+
+    kind: str
+    """`RELEASE`: write ``release``; `HOLD_AGAIN`, `FORGET`: delete it; `CANCEL`: cancel the job"""
+    job: int
+    holding: str
+    """uuid of the rule with the action"""
+    release: str
+    """uuid of the rule that releases the job; empty to cancel it"""
+    priority: int
+    """of that rule"""
+    reason: str
+
+    @property
+    def sentence(self) -> str:
+        """What is done, in a sentence without a subject."""
+        what = {
+            RELEASE: f"release job {self.job}",
+            HOLD_AGAIN: f"hold job {self.job} again",
+            FORGET: f"delete the rule that released job {self.job}",
+            CANCEL: f"cancel job {self.job}",
+        }
+        return f"{what[self.kind]}: {self.reason}"
+
+    def rule(self, now: int) -> FilterRule:
+        """The rule that releases the job; ``now``: ns since the epoch."""
+        text = f"filter rule {self.holding} releases job {self.job}"
+        return FilterRule(
+            self.release,
+            self.priority,
+            (_only(self.job),),
+            ACCEPT,
+            reasons=(Reason(SOURCE, text, now),),
+        )
+
+
+class Releases(NamedTuple):
+    """What one round does about held jobs, in this order."""
+
+    changes: tuple[JobChange, ...] = ()
+    held: tuple[Held, ...] = ()
+    """the jobs that stay held, by rule and reason"""
+
+    def held_back(self, brake: str, why: str) -> Releases:
+        """The same, with every change reported and none made."""
+        more = [Held(one.holding, brake, f"{why}, it would {one.sentence}") for one in self.changes]
+        return Releases((), (*self.held, *more))
+
+
+class _Outcome(NamedTuple):
+    job: Job
+    first: FilterRule
+    """the first rule that holds it"""
+    last: FilterRule
+    """the rule with the verdict"""
+    verdict: Verdict
+
+
+def released_job(rule: FilterRule) -> tuple[str, int] | None:
+    """The uuid of the holding rule and the job's number, of a rule that releases one."""
+    for reason in rule.reasons:
+        found = _TEXT.fullmatch(reason.text) if reason.source == SOURCE else None
+        if found and rule.uuid == release_uuid(found[1], int(found[2])):
+            return found[1], int(found[2])
+    return None
+
+
+def release_uuid(holding: str, job: int) -> str:
+    """The uuid of the rule that releases a job from a rule: always the same one."""
+    return str(uuid5(_NAMESPACE, f"{holding}:{job}"))
+
+
+def concerned(rules: Rules) -> bool:
+    """Whether there is anything to decide."""
+    return any(noted_action(rule) or released_job(rule) for rule in rules.rules)
+
+
+def decide(rules: Rules, jobs: Sequence[Job], verdict_of: VerdictOf) -> Releases:
+    """What is done; ``jobs``: all that are queued or have started and not ended."""
+    present = {rule.uuid: rule for rule in rules.rules if released_job(rule)}
+    others = [rule for rule in rules.rules if rule.uuid not in present]
+    outcomes = list(_Queue(Rules(tuple(others), rules.unreadable), jobs, verdict_of, present))
+    wanted = [_change(RELEASE, one) for one in outcomes if isinstance(one.verdict, Release)]
+    cancels = [_change(CANCEL, one) for one in outcomes if isinstance(one.verdict, Reject)]
+    known = {one.release for one in wanted if _is_there(one, present)}
+    deletions = _deletions(present, {one.release for one in wanted}, jobs, outcomes)
+    news = [one for one in wanted if one.release not in known]
+    return Releases((*deletions, *news, *cancels), tuple(_held(outcomes)))
+
+
+def _change(kind: str, one: _Outcome) -> JobChange:
+    number, first = one.job.number, one.first
+    release = release_uuid(first.uuid, number) if kind == RELEASE else ""
+    return JobChange(kind, number, first.uuid, release, first.priority - 1, one.verdict.reason)
+
+
+def _is_there(wanted: JobChange, present: dict[str, FilterRule]) -> bool:
+    """Whether the rule exists and does what it should."""
+    rule = present.get(wanted.release)
+    made = wanted.rule(0)
+    return rule is not None and (rule.priority, rule.predicates, rule.action) == (
+        made.priority,
+        made.predicates,
+        made.action,
+    )
+
+
+def _deletions(
+    present: dict[str, FilterRule],
+    wanted: set[str],
+    jobs: Sequence[Job],
+    outcomes: Sequence[_Outcome],
+) -> Iterator[JobChange]:
+    """Rules of jobs that have ended, and of queued jobs that are not released any more."""
+    status = {job.number: job.status for job in jobs}
+    reasons = {one.job.number: one.verdict.reason for one in outcomes}
+    for uuid, rule in present.items():
+        holding, number = released_job(rule) or ("", 0)
+        if number not in status:
+            yield JobChange(FORGET, number, holding, uuid, rule.priority, "it has ended")
+        elif status[number] == QUEUED and uuid not in wanted:
+            reason = reasons.get(number, "the rule does not hold it any more")
+            yield JobChange(HOLD_AGAIN, number, holding, uuid, rule.priority, reason)
+
+
+class _Queue:
+    """The queued jobs that rules with actions hold, each with what becomes of it."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        jobs: Sequence[Job],
+        verdict_of: VerdictOf,
+        present: dict[str, FilterRule],
+    ) -> None:
+        """``rules``: without those that release jobs, which are ``present``."""
+        faulty = {rule.uuid: "; ".join(faults_of(rule.predicates)) for rule in rules.rules}
+        self._unknown = {uuid: why for uuid, why in faulty.items() if why} | dict(rules.unreadable)
+        self._chain = Chain(rule for rule in rules.rules if not faulty[rule.uuid])
+        self._noted = {r.uuid for r in rules.rules if noted_action(r) is not None}
+        self._jobs, self._verdict_of = jobs, verdict_of
+        self._released = {found[1] for rule in present.values() if (found := released_job(rule))}
+        self._pending = {job.number for job in jobs}
+        self._occupied = Counter(filter(None, map(self._limiting, jobs)))
+
+    def __iter__(self) -> Iterator[_Outcome]:
+        """Those that are released already come first, so that they keep their place in limits."""
+        queued = [job for job in self._jobs if job.status == QUEUED]
+        for job in sorted(queued, key=self._order):
+            if outcome := self._outcome(job):
+                checked = self._checked(outcome)
+                if isinstance(checked.verdict, Release) and checked.last.action == RATE_LIMIT:
+                    self._occupied[checked.last.uuid] += 1
+                yield checked
+
+    def _order(self, job: Job) -> tuple[bool, int, int]:
+        return job.number not in self._released, job.priority, job.number
+
+    def _limiting(self, job: Job) -> str:
+        """The limit a started job counts for, also where it was released before the limit."""
+        if job.status == QUEUED:
+            return ""
+        for rule in self._chain.matching(job):
+            if rule.action != CONTINUE and rule.uuid not in self._noted:
+                return rule.uuid if rule.action == RATE_LIMIT else ""
+        return ""
+
+    def _outcome(self, job: Job) -> _Outcome | None:
+        """None where no rule with an action is reached: luxid decides alone."""
+        first, reasons = None, list[str]()
+        for rule in self._chain.matching(job):
+            if rule.action == CONTINUE:
+                continue
+            if first is None and rule.uuid not in self._noted:
+                return None
+            first = first or rule
+            verdict = self._verdict_of(rule, job, self._occupied[rule.uuid])
+            if isinstance(verdict, Release) and not verdict.final:
+                reasons.append(verdict.reason)
+                continue
+            if rule is not first:
+                verdict = verdict._replace(reason=f"filter rule {rule.uuid}: {verdict.reason}")
+            return _Outcome(job, first, rule, verdict)
+        return first and _Outcome(job, first, first, Release(", ".join(reasons)))
+
+    def _checked(self, outcome: _Outcome) -> _Outcome:
+        """The outcome, held where what a release would do is not certain."""
+        if isinstance(outcome.verdict, Hold):
+            return outcome
+        reason = ""
+        if self._unknown:
+            uuid, why = min(self._unknown.items())
+            reason = f"filter rule {uuid} cannot be evaluated, it may apply to the job: {why}"
+        elif isinstance(outcome.verdict, Release):
+            reason = self._not_yet(outcome)
+        return outcome._replace(verdict=Hold(reason)) if reason else outcome
+
+    def _not_yet(self, outcome: _Outcome) -> str:
+        """Why a release would have no effect now; the job could start when it is not wanted."""
+        unended = sorted(self._pending & set(outcome.job.depends))
+        if unended:
+            return f"the job waits for job {unended[0]}"
+        if outcome.first.priority == 0:
+            return "no rule can come before the priority 0; replace it with --priority 1 or more"
+        return ""
+
+
+def _held(outcomes: Sequence[_Outcome]) -> Iterator[Held]:
+    """One entry for each rule and reason."""
+    found: dict[tuple[str, str], list[_Outcome]] = {}
+    for one in outcomes:
+        if isinstance(one.verdict, Hold):
+            found.setdefault((one.first.uuid, one.verdict.reason), []).append(one)
+    for (uuid, reason), some in found.items():
+        numbers = sorted(one.job.number for one in some)
+        noted = noted_action(some[0].first)
+        text = noted.text if noted else action_text(some[0].first)
+        yield Held(uuid, BRAKE, f"{text} holds {_named(numbers)}: {reason}")
+
+
+def _named(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_NAMED]))
+    more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
+    return f"job{'s' if len(numbers) > 1 else ''} {shown}{more}"
+
+
+def _only(job: int) -> list[object]:
+    return ["jobid", ["=", "id", job]]

@@ -1,0 +1,92 @@
+"""The jobs that filter rules hold for this daemon: read, released and cancelled through luxid."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.filter_rules import RATE_LIMIT, FilterRule, FilterRules
+from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.maintenance.filter_action import Facts, Verdict
+from ganeti_steward.core.maintenance.task import Held
+from ganeti_steward.plugins.filters.actions.calling import Actions
+from ganeti_steward.plugins.filters.actions.releasing import (
+    CANCEL,
+    RELEASE,
+    JobChange,
+    Releases,
+    concerned,
+    decide,
+)
+from ganeti_steward.plugins.filters.jobs import QUEUED, RUNNING, Job, read_job
+from ganeti_steward.plugins.filters.noted_action import noted_action
+
+_FIELDS: Final = ("id", "status", "ops")
+_STATUSES: Final = ["|", *(["=", "status", one] for one in (QUEUED, *sorted(RUNNING)))]
+
+
+class JobReleases:
+    """Held jobs of one luxid."""
+
+    def __init__(self, luxi: Luxi, config: Callable[[], Config]) -> None:
+        """``config``: the configuration in use, which names the plugins."""
+        self._luxi, self._config = luxi, config
+        self._rules = FilterRules(luxi)
+        self._first = 0
+        """no job with a lower number is left"""
+
+    def decide(self, facts: Facts) -> Releases:
+        """What should be done now; changes nothing.  Raises StewardError."""
+        rules = self._rules.read()
+        if not concerned(rules):
+            return Releases()
+        # After the rules: a job that came since is looked at with older rules, and held.
+        jobs = self._jobs()
+        with Actions(self._config()) as actions:
+
+            def verdict(rule: FilterRule, job: Job, occupied: int) -> Verdict:
+                name, arguments = noted_action(rule) or (rule.action, _limit(rule))
+                return actions(name, arguments, job, facts._replace(occupied=occupied))
+
+            return decide(rules, jobs, verdict)
+
+    def carry_out(self, changes: Sequence[JobChange]) -> tuple[list[JobChange], list[Held]]:
+        """Make the changes, one after the other; those made, and those that failed."""
+        done, held = [], []
+        for one in changes:
+            try:
+                self._make(one)
+                done.append(one)
+            except StewardError as err:
+                held.append(Held(one.holding, "submit", f"{one.sentence}: {err}"))
+        return done, held
+
+    def _make(self, change: JobChange) -> None:
+        if change.kind == CANCEL:
+            self._luxi.cancel(change.job)
+        elif change.kind == RELEASE:
+            self._rules.write(change.rule(time.time_ns()))
+        else:
+            self._rules.delete(change.release)
+
+    def _jobs(self) -> list[Job]:
+        """Those that have not ended.  luxid reads the file of each job from ``_first`` on."""
+        since = [">=", "id", self._first]
+        numbers = [row["id"] for row in self._luxi.rows("job", ("id",), since)]
+        rows = self._luxi.rows("job", _FIELDS, ["&", since, _STATUSES]) if numbers else []
+        # Of a damaged job nothing is known: it stays held.
+        jobs = []
+        for row in rows:
+            with suppress(ValueError, TypeError):
+                jobs.append(read_job(row))
+        left = [row["id"] for row in rows]
+        self._first = min(left, default=max(numbers, default=self._first - 1) + 1)
+        return jobs
+
+
+def _limit(rule: FilterRule) -> str:
+    return str(rule.limit) if rule.action == RATE_LIMIT else ""

@@ -1,0 +1,261 @@
+"""Held jobs in the queue of a stand-in that obeys filter rules: who starts, and when."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import clusters
+import pytest
+import worlds
+from fake_parts import LOST, UNDECIDED, Fakes
+from standin import StandIn
+from standin_filters import obey_rules
+from standin_server import serving
+
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.maintenance.filter_action import Facts
+from ganeti_steward.plugins.filters.actions.releasing import Releases
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases
+from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
+from ganeti_steward.plugins.maintenance.daemon.parts import Round
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+JOB = [{"OP_ID": "OP_TEST_DELAY", "duration": 0, "reason": []}]
+A = "aaaaaaaa-1111-4111-8111-111111111111"
+#: A Monday, 00:00 UTC.
+MONDAY = datetime(2024, 1, 1, tzinfo=UTC)
+_WEEK = 7 * 24 * 60
+
+
+@pytest.fixture(scope="session")
+def message() -> clusters.Message:
+    return clusters.generate("--nodes=2", "--seed=5")
+
+
+class Queue:
+    """The stand-in and its client."""
+
+    def __init__(self, stand_in: StandIn, luxi: Luxi) -> None:
+        self.stand_in, self.luxi = stand_in, luxi
+        self.releases = JobReleases(luxi, Config)
+
+    def hold(self, action: str, priority: int = 50) -> None:
+        trail = [["steward:filter-action", action, 1]]
+        self.stand_in.replace_filter(A, priority, [], "PAUSE", trail)
+
+    def submit(self) -> int:
+        (number,) = (one for _, one in self.stand_in.submit([JOB]))
+        return int(number)
+
+    def status(self, number: int) -> str:
+        self.stand_in.queue.advance()
+        return str(self.stand_in.queue.jobs[number]["status"])
+
+    def round(self, **facts: Any) -> Releases:
+        """One decision that is carried out."""
+        found = self.releases.decide(Facts(facts.pop("now", 0), **facts))
+        done, failed = self.releases.carry_out(found.changes)
+        assert (tuple(done), failed) == (found.changes, [])
+        return found
+
+    @property
+    def accepting(self) -> list[Any]:
+        rules = self.stand_in.filters.values()
+        return [rule["predicates"] for rule in rules if rule["action"] == "ACCEPT"]
+
+
+@pytest.fixture
+def queue(tmp_path: Path, message: clusters.Message) -> Iterator[Queue]:
+    stand_in = StandIn(message)
+    obey_rules(stand_in)
+    with serving(tmp_path, stand_in) as luxi:
+        yield Queue(stand_in, luxi)
+
+
+def test_nothing_starts_outside_its_window(queue: Queue) -> None:
+    """100 random windows and times; what is inside is counted minute by minute."""
+    choose, started = random.Random(11), 0
+    for _ in range(100):
+        day, first, length = choose.randrange(7), choose.randrange(1440), choose.randrange(1, 1440)
+        until, minute = (first + length) % 1440, choose.randrange(_WEEK)
+        name = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[day]
+        clock = f"{first // 60:02}:{first % 60:02}-{until // 60:02}:{until % 60:02}"
+        every = choose.random() < 0.5
+        inside = {
+            (one * 1440 + first + more) % _WEEK
+            for one in (range(7) if every else [day])
+            for more in range(length)
+        }
+        queue.hold(f"WINDOW {clock}" if every else f"WINDOW {name} {clock}")
+        number = queue.submit()
+        assert queue.status(number) == "queued"
+        offset = choose.choice((0, 3600, -5 * 3600))
+        moment = MONDAY + timedelta(minutes=minute, seconds=choose.randrange(60) - offset)
+        queue.round(now=int(moment.timestamp()) * 10**9, utc_offset=offset)
+        expected = "success" if minute in inside else "queued"
+        assert queue.status(number) == expected, (clock, name, every, moment)
+        started += expected == "success"
+        queue.luxi.cancel(number)
+        queue.round(now=0)
+        assert queue.accepting == []
+    assert 20 < started < 80
+
+
+def test_exactly_the_approved_job_starts(queue: Queue) -> None:
+    queue.hold("APPROVE")
+    numbers = [queue.submit() for _ in range(12)]
+    queue.round()
+    queue.round(approved=frozenset({numbers[0]}))
+    statuses = [queue.status(one) for one in numbers]
+    assert statuses == ["success"] + ["queued"] * 11
+    assert queue.accepting == [[["jobid", ["=", "id", numbers[0]]]]]
+    queue.round()
+    assert queue.accepting == []
+
+
+def test_jobs_without_such_a_rule_are_not_read(queue: Queue, monkeypatch: Any) -> None:
+    queue.submit()
+    monkeypatch.setattr(JobReleases, "_jobs", None)
+    assert queue.round() == Releases()
+
+
+def test_only_jobs_that_may_be_pending_are_read_again(queue: Queue) -> None:
+    assert queue.status(queue.submit()) == "success"
+    queue.hold("APPROVE")
+    last = queue.submit()
+    queue.round()
+    read = list[Any]()
+    rows = queue.luxi.rows
+    queue.luxi.rows = lambda what, *more: read.append((what, *more)) or rows(what, *more)  # type: ignore[method-assign,func-returns-value]
+    queue.round()
+    assert ("job", ("id",), [">=", "id", last]) in read
+    queue.round(approved=frozenset({last}))
+    assert queue.status(last) == "success"
+
+
+def test_a_job_that_can_start_only_later_is_held_again(queue: Queue) -> None:
+    """The window closes while something else keeps the job in the queue."""
+    queue.hold("WINDOW Mon 00:00-01:00")
+    queue.stand_in.queue.filtered = lambda job: True
+    number = queue.submit()
+    monday = int(MONDAY.timestamp()) * 10**9
+    queue.round(now=monday)
+    assert queue.accepting
+    queue.round(now=monday + 2 * 3600 * 10**9)
+    obey_rules(queue.stand_in)
+    assert queue.accepting == []
+    assert queue.status(number) == "queued"
+
+
+@pytest.mark.parametrize("writes", range(3))
+def test_a_daemon_that_ends_between_two_writes(queue: Queue, writes: int) -> None:
+    """Whatever was written, only approved jobs start; the next daemon goes on and cleans up."""
+    queue.hold("APPROVE")
+    numbers = [queue.submit() for _ in range(4)]
+    approved = frozenset(numbers[:2])
+    found = queue.releases.decide(Facts(0, approved=approved))
+    assert len(found.changes) == 2
+    queue.releases.carry_out(found.changes[:writes])
+    assert [queue.status(one) for one in numbers].count("success") == writes
+    queue.releases = JobReleases(queue.luxi, Config)
+    queue.round(approved=approved)
+    assert [queue.status(one) for one in numbers] == ["success"] * 2 + ["queued"] * 2
+    queue.round(approved=approved)
+    assert queue.accepting == []
+
+
+def test_a_change_that_fails_does_not_stop_the_others(queue: Queue) -> None:
+    queue.hold("APPROVE")
+    first, second = queue.submit(), queue.submit()
+    found = queue.releases.decide(Facts(0, approved=frozenset({first, second})))
+    queue.stand_in.filters.clear()
+    wrong = found.changes[0]._replace(release="no uuid")
+    done, failed = queue.releases.carry_out((wrong, found.changes[1]))
+    assert [one.job for one in done] == [second]
+    assert [one.subject for one in failed] == [A]
+    assert "Unable to parse UUID" in failed[0].sentence
+
+
+# -- in a round
+
+
+@pytest.fixture
+def fakes() -> Iterator[Fakes]:
+    fakes = Fakes()
+    with fakes.signals.handled():
+        yield fakes
+    fakes.bell.close()
+
+
+@pytest.fixture
+def approving(queue: Queue, fakes: Fakes) -> Callable[..., Round]:
+    """A round while job 1 is held and approved."""
+    queue.hold("APPROVE")
+    queue.submit()
+    tags = frozenset({"maintd:approve:1"})
+
+    def run(mode: str = "act", *more: str) -> Round:
+        fakes.world = worlds.world([worlds.node("n1", master=True)])
+        fakes.world = fakes.world._replace(cluster_tags=tags | set(more))
+        return fakes.rounds(Maintd(mode=mode), releasing=queue.releases).round()
+
+    return run
+
+
+def test_a_round_releases(approving: Callable[..., Round], queue: Queue) -> None:
+    outcome = approving()
+    assert [one.sentence for one in outcome.released] == [
+        "release job 1: the cluster has the tag maintd:approve:1"
+    ]
+    assert queue.status(1) == "success"
+
+
+@pytest.mark.parametrize(
+    ("mode", "tags", "brake"),
+    [("observe", (), "observe"), ("act", ("maintd:pause:not-now",), "pause")],
+)
+def test_a_round_that_must_not(
+    approving: Callable[..., Round], queue: Queue, mode: str, tags: tuple[str, ...], brake: str
+) -> None:
+    outcome = approving(mode, *tags)
+    assert outcome.released == ()
+    assert [(one.subject, one.brake) for one in outcome.held] == [(A, brake)]
+    assert "it would release job 1" in outcome.held[0].sentence
+    assert queue.status(1) == "queued"
+
+
+def test_an_undecided_vote_releases_nothing(
+    approving: Callable[..., Round], queue: Queue, fakes: Fakes
+) -> None:
+    fakes.votes = [UNDECIDED]
+    assert any("it would release job 1" in one.sentence for one in approving().held)
+    fakes.votes = [fakes.vote(), UNDECIDED]
+    assert any("it would release job 1" in one.sentence for one in approving().held)
+    fakes.votes = [fakes.vote(), LOST]
+    with pytest.raises(NotMaster):
+        approving()
+    assert queue.status(1) == "queued"
+
+
+@pytest.mark.parametrize("err", [StewardError("no luxid"), ZeroDivisionError("x")])
+def test_a_fault_holds_all_jobs_and_the_round_goes_on(
+    approving: Callable[..., Round], queue: Queue, monkeypatch: Any, err: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise err
+
+    monkeypatch.setattr(queue.releases, "decide", fail)
+    outcome = approving()
+    assert outcome.fault == ""
+    assert [one.brake for one in outcome.held] == ["filter-action"]
+    assert outcome.held[0].sentence.startswith("jobs that filter rules hold stay held: ")
+    assert queue.status(1) == "queued"
