@@ -15,6 +15,7 @@ from typing import Any, Final
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted, error_text, job_error
 from ganeti_steward.core.ganeti.reasons import Reason, ascii_fault, with_reasons
+from ganeti_steward.core.json_nesting import LONGEST, load_json
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
 
@@ -70,7 +71,7 @@ class Luxi:
         try:
             # luxid writes other text than ASCII in bytes that are no UTF-8: in Ganeti's
             # free texts, which must not make the rest unreadable.
-            answer = json.loads(raw.decode(errors="replace"))
+            answer = load_json(raw.decode(errors="replace"), read_real=float, read_constant=float)
             good, result = answer["success"], answer["result"]
         except (ValueError, TypeError, KeyError):
             raise self._error(method, "the answer is not what luxid answers") from None
@@ -91,6 +92,8 @@ class Luxi:
                     if not part:
                         raise self._error(method, "the connection was closed before the answer")
                     answer += part
+                    if len(answer) > LONGEST:
+                        raise self._error(method, f"the answer is longer than {LONGEST} bytes")
         except TimeoutError:
             raise self._error(method, f"no answer within {self._time_limit:g} s") from None
         except OSError as err:

@@ -10,7 +10,7 @@ import html
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 import requests
@@ -26,6 +26,7 @@ from ganeti_steward.core.ganeti.rapi_access import (
     own_fingerprint,
 )
 from ganeti_steward.core.ganeti.reasons import ascii_fault, escaped
+from ganeti_steward.core.json_nesting import LONGEST, load_json
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import (
     MOVES,
@@ -42,6 +43,8 @@ _TAG_METHODS: Final = {SET_TAGS: "PUT", REMOVE_TAGS: "DELETE"}
 #: Kind of object -> the resource of all of its kind; of the cluster there is one.
 _TAGGED: Final = {"nodegroup": "groups", "node": "nodes", "instance": "instances"}
 _DENIED: Final = (401, 403)
+#: Bytes of an answer that are read at a time.
+_PART: Final = 2**20
 
 
 class Rapi:
@@ -87,7 +90,8 @@ class Rapi:
         """The answer of one resource; ``path`` starts behind ``/2/``."""
         try:
             answer = self._in_time(
-                lambda session: session.request(
+                lambda session: _whole(
+                    session,
                     method,
                     f"{self._url}/2/{path}",
                     params=query,
@@ -95,24 +99,23 @@ class Rapi:
                     auth=self._credentials,
                     verify=self._verify,
                     timeout=(_CONNECT_LIMIT, self._time_limit),
-                    allow_redirects=False,
                 )
             )
         except requests.RequestException as err:
             raise StewardError(f"{self.where}: {self._reason(err)}") from None
-        if answer.status_code != 200:
-            raise _Denied(answer.status_code, f"{self.where}, {path}: {self._refusal(answer)}")
+        if answer.status != 200:
+            raise _Denied(answer.status, f"{self.where}, {path}: {self._refusal(answer)}")
         try:
             return answer.json()
         except ValueError:
             raise StewardError(f"{self.where}, {path}: the answer is not JSON") from None
 
-    def _in_time(self, send: Callable[[requests.Session], requests.Response]) -> requests.Response:
+    def _in_time(self, send: Callable[[requests.Session], _Response]) -> _Response:
         """A whole answer within the limit, which the library requests restarts with each byte.
 
         A thread that still waits then is left behind with its session.
         """
-        answer: Future[requests.Response] = Future()
+        answer: Future[_Response] = Future()
 
         def work(session: requests.Session) -> None:
             try:
@@ -146,19 +149,19 @@ class Rapi:
             return f"no answer within {self._time_limit:g} s"
         return _innermost(err)
 
-    def _refusal(self, answer: requests.Response) -> str:
+    def _refusal(self, answer: _Response) -> str:
         """The error in an answer other than 200."""
         try:
             content = answer.json()
             text = html.unescape(str(content.get("explain") or content.get("message") or ""))
         except (ValueError, AttributeError):
             text = ""
-        if answer.status_code == 401:
+        if answer.status == 401:
             given = "are wrong" if self._credentials else "are needed (--rapi-credentials FILE)"
             return f"user and password {given}"
-        if answer.status_code == 403:
+        if answer.status == 403:
             return "the user may not do that (no write access)"
-        return f"{one_line(text) or answer.reason} (status {answer.status_code})"
+        return f"{one_line(text) or answer.reason} (status {answer.status})"
 
     # What a cluster is read through, see `ganeti_steward.core.ganeti.snapshot`.
 
@@ -265,6 +268,29 @@ class Rapi:
             self.call("DELETE", f"filters/{quote(uuid)}")
         except _Denied as err:
             raise Refused(str(err)) from None
+
+
+class _Response(NamedTuple):
+    """Status, its words, and the whole body."""
+
+    status: int
+    reason: str
+    body: bytes
+
+    def json(self) -> Any:
+        """The value in the body; raises ValueError."""
+        return load_json(self.body, read_real=float, read_constant=float)
+
+
+def _whole(session: requests.Session, method: str, url: str, **more: Any) -> _Response:
+    """One answer with its body; raises requests' exceptions, also when it is too long."""
+    with session.request(method, url, allow_redirects=False, stream=True, **more) as answer:
+        body = bytearray()
+        for part in answer.iter_content(_PART):
+            body += part
+            if len(body) > LONGEST:
+                raise requests.RequestException(f"the answer is longer than {LONGEST} bytes")
+        return _Response(answer.status_code, answer.reason, bytes(body))
 
 
 class _Denied(StewardError):

@@ -11,10 +11,10 @@ from __future__ import annotations
 import hmac
 import json
 import re
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.json_nesting import check_nesting
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.json_reader import describe
 
 #: The members of a signed message; confd takes exactly these.
@@ -107,17 +107,16 @@ def verify(key: bytes, raw: bytes, salt: str) -> str:
 def strict_json(text: str) -> Any:
     """A JSON value that every reader understands in the same way: no member twice, no NaN.
 
-    Raises ValueError; RecursionError where it is nested too deeply (see ``check_nesting``).
+    Raises ValueError, also where it is nested too deeply (see `load_json`).
     """
-    check_nesting(text)
-    return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+    return load_json(text, read_object=_object)
 
 
 def _members(raw: bytes) -> dict[str, str]:
     """The three texts of a signed message."""
     try:
         found = strict_json(raw.decode())
-    except (ValueError, RecursionError):
+    except ValueError:
         # Not only JSONDecodeError: also bytes that are no text, and endless numbers.
         raise BadMessage("the signed message is not valid JSON") from None
     if not isinstance(found, dict):
@@ -136,7 +135,3 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) != len(pairs):
         raise ValueError("a member is there twice")
     return members
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.finding import OK
@@ -130,5 +130,5 @@ class World(NamedTuple):
 
 def diagnose_object(original: bytes) -> dict[str, Any]:
     """The diagnose object of an incident or a report."""
-    found: dict[str, Any] = json.loads(original)
+    found: dict[str, Any] = load_json(original)
     return found

@@ -47,7 +47,7 @@ def open_answer(key: KeyFile, raw: bytes, salt: str, purpose: str) -> dict[str, 
         content = strict_json(key.with_key(lambda key: verify(key, raw, salt)))
     except BadMessage as err:
         raise RejectedAnswer(_reason_of(err), str(err)) from None
-    except (ValueError, RecursionError):
+    except ValueError:
         raise RejectedAnswer(FORM, "what is signed is not valid JSON") from None
     if not isinstance(content, dict):
         raise RejectedAnswer(FORM, f"an object is expected, found {describe(content)}")

@@ -142,7 +142,7 @@ class AgentClient:
             raise self._refused()
         try:
             nonce = strict_json(raw.decode())["nonce"]
-        except (ValueError, RecursionError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError):
             nonce = None
         if status != HTTPStatus.OK or not (isinstance(nonce, str) and is_nonce(nonce)):
             raise self._error(f"no nonce (HTTP {status}: {_line(raw)})")

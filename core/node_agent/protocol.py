@@ -72,7 +72,7 @@ def read_request(text: str, is_this_node: Callable[[str], bool]) -> RepairReques
     """The request in the text of a signed message; raises BadRequest."""
     try:
         given = strict_json(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise BadRequest("it is not valid JSON") from None
     if not isinstance(given, dict) or sorted(given) != sorted(_MEMBERS):
         raise BadRequest(f"it does not have exactly the members {', '.join(_MEMBERS)}")

@@ -7,7 +7,6 @@ is kept in memory and can still be returned when nothing can be read any more.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import stat
@@ -17,7 +16,7 @@ from typing import Any, Final
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError, reason_of
-from ganeti_steward.core.json_nesting import check_nesting
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.node_agent.protocol import REPORT
 from ganeti_steward.core.service.disk_timeout import CallDisk, without_timeout
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
@@ -46,10 +45,8 @@ class BadReport(StewardError):
 def read_report(raw: bytes) -> dict[str, Any]:
     """The report in a text; raises BadReport."""
     try:
-        text = raw.decode()
-        check_nesting(text)
-        report = json.loads(text)
-    except (ValueError, RecursionError):
+        report = load_json(raw)
+    except ValueError:
         raise BadReport("it is not valid JSON") from None
     if not isinstance(report, dict) or report.get("name") != COLLECTOR[0]:
         raise BadReport("it is no report of the self-diagnosis")

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError, join_faults
+from ganeti_steward.core.json_nesting import TooDeep, load_json
 from ganeti_steward.core.json_reader import describe, quoted
 from ganeti_steward.core.model.finding import LIVE_REPAIR, STATUSES, Finding, is_name
 
@@ -92,14 +93,15 @@ def _decoded(raw: bytes, faults: list[str], *, places: bool) -> Any:
     Further faults are added to ``faults``.
     """
     try:
-        value = json.loads(
-            raw.decode(),
-            object_pairs_hook=lambda members: _members(members, faults),
-            parse_int=lambda text: _integer(text, faults),
-            parse_float=lambda text: _real(text, faults),
-            parse_constant=lambda text: faults.append(f"{text} is not JSON"),
+        value = load_json(
+            raw,
+            deepest=MOST_DEEP,
+            read_object=lambda members: _members(members, faults),
+            read_integer=lambda text: _integer(text, faults),
+            read_real=lambda text: _real(text, faults),
+            read_constant=lambda text: faults.append(f"{text} is not JSON"),
         )
-    except RecursionError:
+    except TooDeep:
         raise BadObject([*faults, _TOO_DEEP]) from None
     except UnicodeDecodeError as err:
         where = f" (byte {err.start})" if places else ""
@@ -149,25 +151,11 @@ def _shortened(digits: str) -> str:
 
 def _value_faults(value: Any) -> list[str]:
     """What makes a value that was read unfit for being passed on."""
-    if _is_too_deep(value):
-        return [_TOO_DEEP]
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return ["a text holds half of a surrogate pair"]
     return []
-
-
-def _is_too_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(MOST_DEEP):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, list | dict)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-    return any(isinstance(inner, list | dict) for inner in level)
 
 
 def _member_faults(given: Any) -> list[str]:

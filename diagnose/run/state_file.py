@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from contextlib import suppress
@@ -10,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.finding import STATUSES, Finding
 from ganeti_steward.diagnose.model.hysteresis import Result, SourceState, State
@@ -87,8 +87,8 @@ def parse_state(raw: bytes) -> State:
     What was found on another machine, whose disk or backup this is, is of no use here.
     """
     try:
-        given = json.loads(raw, parse_constant=_no_number)
-    except (ValueError, RecursionError):
+        given = load_json(raw)
+    except ValueError:
         raise StewardError("it is not JSON") from None
     if not isinstance(given, dict) or given.get("form") != FORM:
         raise StewardError(f"its form is not {FORM}")
@@ -101,10 +101,6 @@ def parse_state(raw: bytes) -> State:
     if host != _host():
         raise StewardError(f"it is of the machine {quoted(host)}")
     return State(held, unreported, lost)
-
-
-def _no_number(text: str) -> None:
-    raise ValueError(text)
 
 
 def _to_json(result: Result) -> list[list[Any]]:

@@ -6,7 +6,6 @@ would leave one more, until nothing can be started there any more.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ import psutil
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.diagnose.run.files import write_file
 
 #: Its name in the directory.
@@ -104,7 +104,7 @@ def read_stuck(directory: str) -> dict[str, frozenset[Process]]:
     """Which sources have left which processes that are still there."""
     try:
         with open(os.path.join(directory, STUCK), "rb") as file:
-            given: Any = json.loads(file.read())
+            given: Any = load_json(file.read())
         left = {
             str(source): frozenset(
                 process for process in (Process(*one) for one in each) if is_there(process)

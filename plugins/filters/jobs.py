@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.ganeti.reasons import Reason, read_reasons
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.json_reader import describe
 
 #: Parameters that every opcode can have; luxid's predicate ``opcode`` does not see them.
@@ -72,8 +72,8 @@ def _priority(row: Mapping[str, Any], opcodes: Sequence[Mapping[str, Any]]) -> i
 def read_jobs(text: str | bytes, name: str) -> list[Job]:
     """The jobs of a file: a JSON list of rows; raises ValueError naming the file and all faults."""
     try:
-        rows = json.loads(text)
-    except (ValueError, RecursionError) as err:
+        rows = load_json(text)
+    except ValueError as err:
         raise ValueError(f"{name}: this is not JSON: {err}") from err
     if not isinstance(rows, list):
         raise ValueError(f"{name}: a list of jobs is expected, found {describe(rows)}")

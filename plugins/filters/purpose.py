@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.ganeti.filter_rules import FilterRule
-from ganeti_steward.core.json_nesting import check_nesting
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.maintenance.incident import RECORD_SOURCE
 
@@ -83,9 +82,8 @@ def warnings(rules: Iterable[FilterRule]) -> list[str]:
 def _node(record: str) -> str:
     """The node's name in the record of an incident; empty where it cannot be read."""
     try:
-        check_nesting(record)
-        data: Any = json.loads(record)
-    except (ValueError, RecursionError):
+        data: Any = load_json(record, read_real=float, read_constant=float)
+    except ValueError:
         return ""
     name = data.get("node_name") if isinstance(data, dict) else None
     return name if isinstance(name, str) else ""

@@ -16,7 +16,7 @@ from ganeti_steward.core.ganeti.filter_rules import (
     Rules,
 )
 from ganeti_steward.core.ganeti.reasons import Reason, read_reasons
-from ganeti_steward.core.json_nesting import check_nesting
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.json_reader import describe, quoted
 from ganeti_steward.plugins.filters.language import faults_of
 from ganeti_steward.plugins.filters.rule_text import checked_ascii, checked_uuid
@@ -83,9 +83,8 @@ def _is_deep(predicates: tuple[Any, ...]) -> bool:
 
 def _rows(text: str | bytes, name: str) -> list[Any]:
     try:
-        check_nesting(text if isinstance(text, str) else text.decode())
-        rows = json.loads(text)
-    except (ValueError, RecursionError) as err:
+        rows = load_json(text)
+    except ValueError as err:
         raise StewardError(f"{name}: this is not JSON, or too deeply nested: {err}") from None
     if not isinstance(rows, list):
         raise StewardError(f"{name}: a list of rules is expected, found {describe(rows)}")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.ganeti.filter_rules import PLAIN_ACTIONS, RATE_LIMIT, FilterRule
-from ganeti_steward.core.json_nesting import check_nesting
+from ganeti_steward.core.json_nesting import TooDeep, load_json
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.plugins.filters.language import faults_of
 
@@ -51,10 +51,9 @@ def checked_uuid(text: str) -> str:
 def parsed_predicates(text: str) -> tuple[Any, ...]:
     """The predicates of a JSON text; raises StewardError naming every fault with its place."""
     try:
-        check_nesting(text)
-        predicates = json.loads(text)
+        predicates = load_json(text)
         faults = faults_of(predicates)
-    except RecursionError:
+    except (TooDeep, RecursionError):
         raise StewardError("predicates: they are nested too deeply") from None
     except ValueError as err:
         raise StewardError(f"predicates: not JSON: {err}") from None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from ganeti_steward.core.ganeti.signing import strict_json
-from ganeti_steward.core.json_nesting import DEEPEST, check_nesting
+from ganeti_steward.core.json_nesting import DEEPEST, TooDeep, check_nesting, load_json
 
 
 def nested(levels: int, inner: str = "1") -> str:
@@ -48,10 +50,11 @@ def test_accepted(text: str) -> None:
     ids=["list", "second", "closed in a string", "escapes", "open lists", "open objects"],
 )
 def test_refused(text: str) -> None:
-    with pytest.raises(RecursionError):
-        check_nesting(text)
-    with pytest.raises(RecursionError):
-        strict_json(text)
+    for check in (check_nesting, strict_json, load_json):
+        with pytest.raises(TooDeep):
+            check(text)
+        with pytest.raises(TooDeep):
+            check_nesting(text.encode())
 
 
 def test_the_deepest_text_can_be_parsed_in_a_small_thread() -> None:
@@ -68,3 +71,68 @@ def test_the_deepest_text_can_be_parsed_in_a_small_thread() -> None:
         [sys.executable, "-c", source], input=texts, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, "[1, 1]\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("[1e999]", "the number 1e999 is too large"),
+        ("[-1e999]", "the number -1e999 is too large"),
+        ("[NaN]", "NaN is not JSON"),
+        ("[Infinity]", "Infinity is not JSON"),
+        ("[" + "1" * 5000 + "]", "Exceeds the limit"),
+        (b'["\xff"]', "invalid start byte"),
+        ("[1]".encode("utf-16-le"), "Expecting value|Extra data"),
+    ],
+)
+def test_numbers_and_bytes_that_are_no_json(text: str | bytes, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        load_json(text)
+
+
+def test_brackets_that_utf_16_would_hide() -> None:
+    """Read as bytes, the first character would begin a string that hides all that follows."""
+    text = '["\u2200", ' + "[" * 3000
+    with pytest.raises(ValueError, match=r"utf-8|nested|Expecting"):
+        load_json(text.encode("utf-16-le"))
+
+
+def test_too_long_a_text_is_refused_before_it_is_parsed() -> None:
+    assert load_json(b"[1,2]", longest=5) == [1, 2]
+    with pytest.raises(ValueError, match="longer than 5 bytes"):
+        load_json(b"[1,2]]", longest=5)
+
+
+def test_no_other_module_parses_json_without_these_limits() -> None:
+    """Except orjson, which has a limit of its own."""
+    top = Path(__file__).parents[2]
+    parsing = {
+        str(file.relative_to(top))
+        for room in ("core", "allocators", "plugins", "diagnose")
+        for file in (top / room).rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Attribute)
+        and node.attr in ("load", "loads", "JSONDecoder")
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "json"
+    }
+    assert parsing == {"core/json_nesting.py"}
+
+
+def test_orjson_refuses_deep_texts_in_a_small_thread() -> None:
+    """It crashed before 3.9.15; a process of its own, as it may crash."""
+    source = """
+import threading, orjson
+def work():
+    for text in ("[" * 2000, "[" * 100000 + "]" * 100000, '{"a":' * 100000):
+        try:
+            orjson.loads(text)
+        except orjson.JSONDecodeError:
+            print("refused")
+threading.stack_size(256 * 1024)
+thread = threading.Thread(target=work); thread.start(); thread.join()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "refused\n" * 3), done.stderr

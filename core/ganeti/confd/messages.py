@@ -96,7 +96,7 @@ def read_reply(raw: bytes, *, key: bytes, reply_salt: str, peer: str) -> Reply:
         reply = Reply(peer, status, inner["answer"], serial)
     except BadMessage as err:
         raise BadReply(str(err)) from None
-    except (ValueError, RecursionError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError):
         raise BadReply("the signed text is not a reply of confd") from None
     if type(serial) is not int or inner.get("protocol") != _PROTOCOL:
         raise BadReply("the signed text is not a reply of confd")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.plugins.filters.jobs import COMMON
 
 #: The field with the opcode's name.
@@ -36,7 +36,7 @@ class Parameter(NamedTuple):
 @cache
 def opcode_table() -> Mapping[str, Mapping[str, Parameter]]:
     """Opcode -> its parameters by name, without those that all opcodes have."""
-    data = json.loads(files(__package__).joinpath("opcodes.json").read_text())
+    data = load_json(files(__package__).joinpath("opcodes.json").read_text())
     return {
         opcode: {name: Parameter(kind[0], kind.endswith("?")) for name, kind in row.items()}
         for opcode, row in data.items()

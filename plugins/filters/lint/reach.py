@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.ganeti.filter_rules import FilterRule
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.plugins.filters.dialect import LUXID
 from ganeti_steward.plugins.filters.expressions import strings_first
 from ganeti_steward.plugins.filters.jobs import Job
@@ -136,7 +137,7 @@ def always(rule: FilterRule) -> bool:
 @lru_cache(maxsize=1000)
 def _of_opcodes(text: str) -> Reach:
     """Of an expression as JSON; rules are compared in pairs, each many times."""
-    expression = json.loads(text)
+    expression = load_json(text)
     found = {name: opcode_outcomes(expression, name) for name in opcode_table()}
     possible = frozenset(name for name, one in found.items() if True in one)
     sure = frozenset(name for name, one in found.items() if one == {True})

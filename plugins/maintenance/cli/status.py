@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException
 from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.plugins.maintenance.cli.times import moment
 
 #: Seconds for each answer.
@@ -35,14 +35,14 @@ def _get(address: str, port: int, path: str) -> Any:
     try:
         connection.request("GET", path)
         answer = connection.getresponse()
-        raw = answer.read(_LONGEST)
+        raw = answer.read(_LONGEST + 1)
     except (OSError, HTTPException) as err:
         raise StewardError(f"{place} does not answer: {reason_of(err)}") from None
     finally:
         connection.close()
     try:
         if answer.status == 200:
-            return json.loads(raw)
+            return load_json(raw, longest=_LONGEST)
         if answer.status == 503:
             return None
     except ValueError:

@@ -6,13 +6,13 @@ several kinds of values, the member ``kind`` names it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.json_reader import describe
 from ganeti_steward.core.maintenance.task import Done, Failed, Task, Wait
 from ganeti_steward.core.maintenance.world import Refused, Reported, Silent
@@ -41,7 +41,7 @@ _CLUSTER: Final[Mapping[str, Any]] = {
 def to_json(value: Any) -> Any:
     """A value as what `json.dumps` takes; a diagnose object (bytes of JSON) as an object."""
     if isinstance(value, bytes):
-        return json.loads(value)
+        return load_json(value)
     if isinstance(value, Sent):
         return dict(value.data)
     if isinstance(value, Cluster):

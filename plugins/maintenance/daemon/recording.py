@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TextIO
 
 from ganeti_steward.core.config.declaration import keys, read_section
 from ganeti_steward.core.errors import StewardError, join_faults
-from ganeti_steward.core.json_nesting import check_nesting
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.json_values import from_json, members, to_json
@@ -83,8 +83,7 @@ def read_moments(lines: Iterable[str]) -> Iterator[Moment]:
 
 def _moment(before: Mapping[str, Any], line: str) -> tuple[dict[str, Any], Moment]:
     """What the next line builds on, and the moment; raises ValueError."""
-    check_nesting(line)
-    data = json.loads(line)
+    data = load_json(line)
     if not isinstance(data, dict) or not isinstance(data.get(_WORLD), dict):
         raise ValueError("an object with the object world is expected")
     version = data.pop("format", FORMAT)

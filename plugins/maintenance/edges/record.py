@@ -5,14 +5,13 @@ Reading is strict: an incident that is understood only in part must not be acted
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import cache
 from types import UnionType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.json_nesting import check_nesting
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.json_reader import describe, quoted
 from ganeti_steward.core.maintenance.incident import STATUSES, Incident
 from ganeti_steward.core.model.finding import STATUSES as ACTIONS
@@ -61,9 +60,9 @@ def node_of(text: str) -> str:
 
 def _parsed(text: str) -> dict[str, Any]:
     try:
-        check_nesting(text)
-        data = json.loads(text)
-    except (ValueError, RecursionError) as err:
+        # A number that is none must not hide whose record it is; `canonical` refuses it later.
+        data = load_json(text, read_real=float, read_constant=float)
+    except ValueError as err:
         raise ValueError(f"the record is not JSON: {err}") from None
     if not isinstance(data, dict):
         raise ValueError(f"the record must be an object, found {describe(data)}")
@@ -76,7 +75,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 def _written(value: Any) -> Any:
     if isinstance(value, bytes):
-        return json.loads(value)
+        return load_json(value)
     if hasattr(value, "_fields"):
         return _object(value)
     return [_written(one) for one in value] if isinstance(value, tuple) else value

@@ -38,6 +38,7 @@ def test_a_call(tmp_path: Path) -> None:
         (refused(["Odd"]), "['Odd']"),
         (b"no JSON\x03", "the answer is not what luxid answers"),
         (b"[]\x03", "the answer is not what luxid answers"),
+        (b"[" * 100_000 + b"\x03", "the answer is not what luxid answers"),
         (b'{"success":true}\x03', "the answer is not what luxid answers"),
         (b'{"success":true', "the connection was closed before the answer"),
         (None, "the connection was closed before the answer"),

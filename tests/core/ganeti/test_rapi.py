@@ -122,6 +122,9 @@ def test_environment_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         (403, {}, "info: the user may not do that (no write access)"),
         (302, {}, "info: Found (status 302)"),
         (200, b"no JSON", "info: the answer is not JSON"),
+        (200, b"[" * 100_000, "info: the answer is not JSON"),
+        (200, b"[" * 900 + b"]" * 900, "info: the answer is not JSON"),
+        (500, b"[" * 100_000, "info: Internal Server Error (status 500)"),
     ],
 )
 def test_errors_are_sentences(status: int, answer: Any, fault: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.ganeti.filter_rules import FilterRule, Rules, read_rules
 from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.plugins.filters.cli.cluster import live_client
 from ganeti_steward.plugins.filters.dialect import DIALECTS, LUXID, Dialect
 from ganeti_steward.plugins.filters.jobs import FIELDS, QUEUED, RUNNING, Job, read_job, read_jobs
@@ -99,7 +99,7 @@ def file_rows(file: str) -> list[dict[str, Any]]:
     """The rows of a file of jobs, all with what a job needs; raises StewardError."""
     content = _content(file)
     _jobs(content, file)
-    rows: list[dict[str, Any]] = json.loads(content)
+    rows: list[dict[str, Any]] = load_json(content)
     return rows
 
 
