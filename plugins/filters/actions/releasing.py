@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID, uuid5
 
@@ -42,7 +42,7 @@ CANCEL: Final = "cancel"
 
 _TEXT: Final = re.compile(r"filter rule ([0-9a-f-]{36}) releases job ([0-9]{1,18})")
 _NAMESPACE: Final = UUID("0f7c2b9e-5a52-4c0f-9b39-6d0a3a3f2c11")
-#: Numbers of jobs that a sentence has at most.
+#: Numbers of jobs, and reasons, that a sentence has at most.
 _NAMED: Final = 5
 
 #: The verdict of a rule on a job; the number: started jobs to which the rule applies.
@@ -95,7 +95,12 @@ class Releases(NamedTuple):
 
     def held_back(self, brake: str, why: str) -> Releases:
         """The same, with every change reported and none made."""
-        more = [Held(one.holding, brake, f"{why}, it would {one.sentence}") for one in self.changes]
+        found: dict[str, list[str]] = {}
+        for one in self.changes:
+            found.setdefault(one.holding, []).append(one.sentence)
+        more = [
+            Held(uuid, brake, f"{why}, it would {_first(texts)}") for uuid, texts in found.items()
+        ]
         return Releases((), (*self.held, *more))
 
 
@@ -257,17 +262,29 @@ class _Queue:
         return ""
 
 
-def _held(outcomes: Sequence[_Outcome]) -> Iterator[Held]:
-    """One entry for each rule and reason."""
-    found: dict[tuple[str, str], list[_Outcome]] = {}
+def _held(outcomes: Iterable[_Outcome]) -> Iterator[Held]:
+    """One entry for each rule: what reports them compares it with that of the round before."""
+    found: dict[str, list[_Outcome]] = {}
     for one in outcomes:
         if isinstance(one.verdict, Hold):
-            found.setdefault((one.first.uuid, one.verdict.reason), []).append(one)
-    for (uuid, reason), some in found.items():
-        numbers = sorted(one.job.number for one in some)
+            found.setdefault(one.first.uuid, []).append(one)
+    for uuid, some in found.items():
         noted = noted_action(some[0].first)
         text = noted.text if noted else action_text(some[0].first)
-        yield Held(uuid, BRAKE, f"{text} holds {_named(numbers)}: {reason}")
+        yield Held(uuid, BRAKE, f"{text} holds {_by_reason(some)}")
+
+
+def _by_reason(outcomes: Iterable[_Outcome]) -> str:
+    found: dict[str, list[int]] = {}
+    for one in outcomes:
+        found.setdefault(one.verdict.reason, []).append(one.job.number)
+    return _first([f"{_named(sorted(numbers))}: {reason}" for reason, numbers in found.items()])
+
+
+def _first(texts: Sequence[str]) -> str:
+    """Some of many texts, in one."""
+    more = [f"{len(texts) - _NAMED} more"] if len(texts) > _NAMED else []
+    return "; ".join([*texts[:_NAMED], *more])
 
 
 def _named(numbers: Sequence[int]) -> str:

@@ -126,12 +126,23 @@ def test_a_release_that_was_changed_is_written_again() -> None:
     assert changes(decided([held_by(A, "OPEN"), wider], Job(7))) == [(RELEASE, 7, A)]
 
 
-def test_held_jobs_are_reported_once_for_each_rule_and_reason() -> None:
+def test_held_jobs_are_reported_once_for_each_rule() -> None:
     found = decided([held_by(A, "CLOSED x")], *map(Job, range(1, 9)), Job(9, "running"))
     (one,) = found.held
     assert (one.subject, one.brake) == (A, "filter-action")
     assert one.sentence == "CLOSED x holds jobs 1, 2, 3, 4, 5 and 3 more: it is closed"
     assert found.changes == ()
+
+
+def test_several_reasons_are_one_sentence() -> None:
+    """What is held for one rule is one entry, else each round would look like news."""
+    jobs = [Job(7), *(Job(8 + one, depends=(100 + one,)) for one in range(7))]
+    jobs += [Job(100 + one, "running") for one in range(7)]
+    rules = [held_by(A, "OPEN"), plain(B, RATE_LIMIT, 60, 1), plain(C, ACCEPT, 55)]
+    ((subject, _, sentence, _),) = decided(rules, *jobs).held
+    assert subject == A
+    assert sentence.startswith("OPEN holds job 8: the job waits for job 100; job 9: ")
+    assert sentence.endswith("; job 12: the job waits for job 104; 2 more")
 
 
 def test_a_rejected_job_is_cancelled() -> None:
@@ -211,6 +222,9 @@ def test_held_back() -> None:
     assert found.changes == ()
     assert found.held[0].sentence == "the mode is observe, it would release job 7: it is open"
     assert (found.held[0].subject, found.held[0].brake) == (A, "observe")
+    many = decided([held_by(A, "OPEN")], *map(Job, range(9))).held_back("observe", "the mode is")
+    ((_, _, sentence, _),) = many.held
+    assert sentence.endswith("release job 4: it is open; 4 more")
 
 
 def test_the_uuid_is_always_the_same() -> None:

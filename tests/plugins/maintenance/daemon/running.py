@@ -103,7 +103,7 @@ class Site:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={"GNT_STEWARD_CONFIG": str(self.config)},
+            env={"GNT_STEWARD_CONFIG": str(self.config), "PYTHONPATH": str(self.path)},
         ) as process:
             try:
                 yield process
