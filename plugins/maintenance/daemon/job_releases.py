@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.filter_rules import RATE_LIMIT, FilterRule, FilterRules
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.maintenance.filter_action import Facts, Verdict
+from ganeti_steward.core.maintenance.filter_action import Facts, Verdict, approved_jobs
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.plugins.filters.actions.calling import Actions
-from ganeti_steward.plugins.filters.actions.releasing import (
+from ganeti_steward.plugins.filters.actions.changes import (
+    BRAKE,
     CANCEL,
     RELEASE,
     JobChange,
     Releases,
-    concerned,
-    decide,
 )
+from ganeti_steward.plugins.filters.actions.releasing import concerned, decide
 from ganeti_steward.plugins.filters.jobs import QUEUED, RUNNING, Job, read_job
 from ganeti_steward.plugins.filters.noted_action import noted_action
+from ganeti_steward.plugins.maintenance.config import OBSERVE
+from ganeti_steward.plugins.maintenance.daemon.carry_out import describe_fault
+from ganeti_steward.plugins.maintenance.pause import pause_reason
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.maintenance.world import World
+    from ganeti_steward.plugins.maintenance.daemon.parts import Releasing
+    from ganeti_steward.plugins.maintenance.edges.store import RecordFault
 
 _FIELDS: Final = ("id", "status", "ops")
 _STATUSES: Final = ["|", *(["=", "status", one] for one in (QUEUED, *sorted(RUNNING)))]
+
+_log: Final = logging.getLogger(__name__)
 
 
 class JobReleases:
@@ -90,3 +101,41 @@ class JobReleases:
 
 def _limit(rule: FilterRule) -> str:
     return str(rule.limit) if rule.action == RATE_LIMIT else ""
+
+
+def planned(releasing: Releasing | None, facts: Facts, mode: str, tags: frozenset[str]) -> Releases:
+    """What a round does about held jobs; a fault there is no fault of the round.
+
+    ``tags``: of the cluster.
+    """
+    if releasing is None:
+        return Releases()
+    try:
+        releases = releasing.decide(facts)
+    except Exception as err:
+        if not isinstance(err, StewardError):
+            _log.exception("held jobs cannot be looked at")
+        text = f"jobs that filter rules hold stay held: {describe_fault(err)}"
+        return Releases(held=(Held("cluster", BRAKE, text),))
+    if mode == OBSERVE:
+        return releases.held_back("observe", "the mode is observe")
+    paused = pause_reason(tags)
+    if paused is not None:
+        return releases.held_back("pause", f"maintenance is paused: {paused}")
+    return releases
+
+
+def facts_of(world: World, now: int, utc_offset: int, faults: Sequence[RecordFault]) -> Facts:
+    """What actions may decide by.
+
+    ``now``: ns since the epoch, later than the world, which can take minutes to be read;
+    ``utc_offset``: s.
+    """
+    return Facts(
+        now,
+        utc_offset,
+        tuple(world.incidents.values()),
+        frozenset(fault.node for fault in faults),
+        {uuid: node.name for uuid, node in world.nodes.items()},
+        approved_jobs(world.cluster_tags),
+    )

@@ -11,7 +11,7 @@ from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import NodeFacts, Observation, World
 from ganeti_steward.core.model.job_state import JobState
-from ganeti_steward.plugins.filters.actions.releasing import JobChange, Releases
+from ganeti_steward.plugins.filters.actions.changes import JobChange, Releases
 from ganeti_steward.plugins.maintenance.edges.store import Records
 from ganeti_steward.plugins.maintenance.edges.submit import HandedOver
 from ganeti_steward.plugins.maintenance.engine.decision import (

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.service.sd_notify import notify
-from ganeti_steward.plugins.filters.actions.releasing import Releases
+from ganeti_steward.plugins.filters.actions.changes import Releases
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.edges.audit import Audit
 from ganeti_steward.plugins.maintenance.edges.history import Trail

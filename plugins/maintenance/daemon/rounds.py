@@ -10,23 +10,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
-from ganeti_steward.core.maintenance.filter_action import Facts, approved_jobs
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.task import Held, Wait
 from ganeti_steward.core.maintenance.world import Reported
-from ganeti_steward.plugins.filters.actions.releasing import BRAKE, Releases
-from ganeti_steward.plugins.maintenance.config import OBSERVE
+from ganeti_steward.plugins.filters.actions.changes import Releases
 from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals, Stopped
 from ganeti_steward.plugins.maintenance.daemon.carry_out import CarryOut, describe_fault
+from ganeti_steward.plugins.maintenance.daemon.job_releases import facts_of, planned
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.waiting import Waiting
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs, Planned
-from ganeti_steward.plugins.maintenance.pause import pause_reason
 
 if TYPE_CHECKING:
     from ganeti_steward.core.maintenance.world import Observation, World
-    from ganeti_steward.plugins.filters.actions.releasing import JobChange
+    from ganeti_steward.plugins.filters.actions.changes import JobChange
     from ganeti_steward.plugins.maintenance.config import Maintd
     from ganeti_steward.plugins.maintenance.daemon.parts import (
         Agents,
@@ -114,28 +112,12 @@ class Rounds:
         inputs, faults = self._inputs(may_query)
         self._parts.record(inputs, self._settings)
         decision = self._parts.step(inputs, self._settings, partial(self._plan, faults))
-        releases = self._releases(inputs, faults)
+        facts = facts_of(inputs.world, self._parts.clock(), inputs.utc_offset, faults)
+        tags = inputs.world.cluster_tags
+        releases = planned(self._parts.releasing, facts, self._settings.mode, tags)
         held = [Held(fault.uuid, "record", fault.text) for fault in faults]
         decision = decision._replace(releases=releases)
         return inputs, decision, (*held, *decision.held, *releases.held)
-
-    def _releases(self, inputs: Inputs, faults: Sequence[RecordFault]) -> Releases:
-        """What is done about held jobs; a fault there is no fault of the round."""
-        if self._parts.releasing is None:
-            return Releases()
-        try:
-            releases = self._parts.releasing.decide(_facts(inputs, faults))
-        except Exception as err:
-            if not isinstance(err, StewardError):
-                _log.exception("held jobs cannot be looked at")
-            text = f"jobs that filter rules hold stay held: {describe_fault(err)}"
-            return Releases(held=(Held("cluster", BRAKE, text),))
-        paused = pause_reason(inputs.world.cluster_tags)
-        if self._settings.mode == OBSERVE:
-            return releases.held_back("observe", "the mode is observe")
-        if paused is not None:
-            return releases.held_back("pause", f"maintenance is paused: {paused}")
-        return releases
 
     def _round(self, at: int) -> Round:
         parts = self._parts
@@ -254,18 +236,6 @@ class Rounds:
 def _held_back(releases: Releases, why: str) -> tuple[Held, ...]:
     """Changes that are not made, because whether this node is the master is not certain."""
     return Releases(releases.changes).held_back("master", why).held
-
-
-def _facts(inputs: Inputs, faults: Sequence[RecordFault]) -> Facts:
-    world = inputs.world
-    return Facts(
-        world.now,
-        inputs.utc_offset,
-        tuple(world.incidents.values()),
-        frozenset(fault.node for fault in faults),
-        {uuid: node.name for uuid, node in world.nodes.items()},
-        approved_jobs(world.cluster_tags),
-    )
 
 
 def open_jobs(incidents: Mapping[str, Incident]) -> set[int]:

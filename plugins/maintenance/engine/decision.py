@@ -10,7 +10,7 @@ from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held, Plan, Task
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.job_state import JobState
-from ganeti_steward.plugins.filters.actions.releasing import Releases
+from ganeti_steward.plugins.filters.actions.changes import Releases
 
 
 class CommandResult(NamedTuple):

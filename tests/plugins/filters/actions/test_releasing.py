@@ -19,16 +19,16 @@ from ganeti_steward.core.ganeti.filter_rules import (
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.maintenance.filter_action import Hold, Reject, Release, Verdict
 from ganeti_steward.plugins.filters.actions import native
-from ganeti_steward.plugins.filters.actions.releasing import (
+from ganeti_steward.plugins.filters.actions.changes import (
     CANCEL,
     FORGET,
     HOLD_AGAIN,
     RELEASE,
     Releases,
-    decide,
     release_uuid,
     released_job,
 )
+from ganeti_steward.plugins.filters.actions.releasing import decide
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.noted_action import SOURCE, noted_action
 

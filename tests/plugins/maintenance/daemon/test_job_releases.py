@@ -20,7 +20,7 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.maintenance.filter_action import Facts
-from ganeti_steward.plugins.filters.actions.releasing import Releases
+from ganeti_steward.plugins.filters.actions.changes import Releases
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
