@@ -61,7 +61,7 @@ class Collector(Configured[Settings]):
         if not devices:
             yield NotApplicable(NAME, "the kernel has no management controller")
         elif not machine.has(_PROGRAM):
-            yield NotApplicable(NAME, f"there is no {_PROGRAM}")
+            yield Unknown(NAME, f"there is a management controller, but no {_PROGRAM}")
         else:
             settings = self._settings
             yield from self._check(machine, "sensors", _sensors, settings.sensor_status)

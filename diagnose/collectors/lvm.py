@@ -13,6 +13,12 @@ from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.collectors.shared.block_members import LVM_MEMBER, read_members
+from ganeti_steward.diagnose.collectors.shared.known_groups import (
+    BACKUPS,
+    active_groups,
+    saved_groups,
+)
 from ganeti_steward.diagnose.collectors.shared.program_output import (
     MissingData,
     member,
@@ -51,7 +57,9 @@ class Settings(NamedTuple):
         "LVM finds in their disks.",
     ] = ()
     missing_status: Annotated[
-        Status, "The status when a physical volume of a group is missing, or a required group is."
+        Status,
+        "The status when a physical volume of a group is missing, or a group that is required or "
+        "has active logical volumes.",
     ] = LIVE_REPAIR
     partial_status: Annotated[
         Status, "The status when a logical volume lies on a missing physical volume."
@@ -67,21 +75,40 @@ class Collector(Configured[Settings]):
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What is known about the volume groups."""
-        if not machine.has(COMMAND[0]):
-            yield NotApplicable(NAME, "lvm is not installed")
-            return
         try:
+            if not machine.has(COMMAND[0]):
+                yield self._without_program(machine)
+                return
             groups = _groups(parsed(succeeded(machine, *COMMAND), COMMAND[0]))
         except MissingData as err:
             yield Unknown(NAME, str(err))
             return
         required = set(self._settings.required)
-        ignored = {name for name in groups if matches(name, self._settings.ignore)}
-        names = sorted(set(groups) - ignored | required)
-        if not names:
+        lost: set[str] = set()
+        try:
+            lost = active_groups(machine) - groups.keys()
+        except MissingData as err:
+            yield Unknown(NAME, str(err))
+        saved = saved_groups(machine) - groups.keys() - lost - required
+        ignored = {
+            name for name in {*groups, *lost, *saved} if matches(name, self._settings.ignore)
+        }
+        names = sorted((groups.keys() | lost) - ignored | required)
+        if not names and not saved - ignored:
             yield NotApplicable(NAME, "there is no volume group")
+        for name in sorted(saved - ignored):
+            # It may have been taken away on purpose, with its disks.
+            reason = f"it is not there, but in {BACKUPS} there is a backup of it"
+            yield Unknown(f"{NAME}:{printable(name)}", reason)
         for name in names:
             yield from self._check(name, groups.get(name, []))
+
+    def _without_program(self, machine: Machine) -> CheckResult:
+        """The result where there is no lvm; raises MissingData."""
+        volumes = any(one.kind == LVM_MEMBER and one.own for one in read_members(machine))
+        if self._settings.required or volumes or active_groups(machine):
+            return Unknown(NAME, "lvm is not installed, but there are volume groups")
+        return NotApplicable(NAME, "lvm is not installed")
 
     def _check(self, name: str, reports: list[Any]) -> Iterator[CheckResult]:
         """The results of one group; two groups may have the same name."""

@@ -1,11 +1,12 @@
-"""Software raid: arrays that lost members, that did not start or that are broken.
+"""Software raid: arrays that lost members or have bad blocks, did not start or are broken.
 
 Read from ``/sys/block/md*/md``: ``/proc/mdstat`` is for people.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
@@ -16,6 +17,10 @@ from ganeti_steward.diagnose.collectors.shared.program_output import (
     MissingData,
     listed,
     noting_unknowns,
+)
+from ganeti_steward.diagnose.collectors.shared.raid_configuration import (
+    NotAssembled,
+    not_assembled,
 )
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
@@ -51,9 +56,14 @@ class Settings(NamedTuple):
     failed_member_status: Annotated[
         Status, "The status when an array is whole again, but a failed member has not been removed."
     ] = LIVE_REPAIR
-    inactive_status: Annotated[Status, "The status when an array did not start."] = LIVE_REPAIR
+    inactive_status: Annotated[
+        Status, "The status when an array did not start, or was never assembled."
+    ] = LIVE_REPAIR
     broken_status: Annotated[
         Status, "The status when an array without redundancy lost a member."
+    ] = LIVE_REPAIR
+    bad_blocks_status: Annotated[
+        Status, "The status when blocks of an array's members are recorded as bad."
     ] = LIVE_REPAIR
     repair: Repair = ""
 
@@ -72,10 +82,29 @@ class Collector(Configured[Settings]):
         except MissingData as err:
             yield Unknown(NAME, str(err))
             return
+        try:
+            arrays = [name for name in names if _is_there(machine, name)]
+            found += self._not_assembled(not_assembled(machine, arrays))
+        except MissingData as err:
+            found.append(Unknown(NAME, str(err)))
         if found:
             yield from found
         else:
             yield NotApplicable(NAME, "there is no md array")
+
+    def _not_assembled(self, arrays: Iterable[NotAssembled]) -> Iterator[CheckResult]:
+        """The results of arrays the kernel does not have; raises MissingData."""
+        for one in arrays:
+            source = f"{NAME}:{printable(one.name)}"
+            if one.configured and one.has_members:
+                faults = [Fault(self._settings.inactive_status, "not assembled")]
+                yield from check_results(source, faults, (), self._settings.repair)
+            elif one.configured:
+                yield Unknown(source, "it is configured, but neither it nor a member is there")
+            else:
+                yield Unknown(
+                    source, "its members are there, but it is neither there nor configured"
+                )
 
     def _check(self, machine: Machine, name: str) -> Iterator[CheckResult]:
         """The results of one array; none where there is no array (any more)."""
@@ -108,7 +137,9 @@ class Collector(Configured[Settings]):
         missing = _number(machine, f"{directory}/degraded") if level in _REDUNDANT else 0
         if missing:
             yield self._degraded(machine, directory, missing)
-        elif _has_failed_member(machine, directory):
+        if _has_bad_blocks(machine, directory):
+            yield Fault(self._settings.bad_blocks_status, "bad blocks")
+        if not missing and _has_failed_member(machine, directory):
             if level in _REDUNDANT:
                 yield Fault(self._settings.failed_member_status, "failed member")
             else:
@@ -137,6 +168,30 @@ def _is_container(machine: Machine, directory: str) -> bool:
     """
     kind, _, rest = _text(machine, f"{directory}/metadata_version").partition(":")
     return kind == "external" and not rest.startswith(("/", "-"))
+
+
+def _is_there(machine: Machine, name: str) -> bool:
+    """Whether there is an array of this name, not a name alone."""
+    with suppress(OSError):
+        return text_of(machine, f"/sys/block/{name}/md/array_state") != "clear"
+    return False
+
+
+def _has_bad_blocks(machine: Machine, directory: str) -> bool:
+    """Whether a member has blocks the kernel could not read, write or restore.
+
+    Not every kind of metadata has a list of them.
+    """
+    names = [name for name in listed(machine, directory) if name.startswith("dev-")]
+    for name in names:
+        try:
+            if text_of(machine, f"{directory}/{name}/bad_blocks"):
+                return True
+        except FileNotFoundError:
+            continue
+        except OSError as err:
+            raise MissingData(located_reason(err)) from err
+    return False
 
 
 def _has_failed_member(machine: Machine, directory: str) -> bool:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, Final
 
 from ganeti_steward.core import hookimpl
+from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.program_output import (
@@ -69,7 +70,7 @@ class Collector(Configured[Settings]):
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What is known about the disks, each as soon as it is known."""
         if not machine.has(SMARTCTL):
-            yield NotApplicable(NAME, "smartctl is not installed")
+            yield _without_program(machine)
             return
         devices: list[Device] = []
         overlooked: list[str] = []
@@ -146,6 +147,18 @@ class Collector(Configured[Settings]):
         if Exit.ERROR_LOG in status:
             faults.append(Fault(settings.error_log_status, "errors logged"))
         return list(check_results(f"{NAME}:{serial}", faults, unknowns, settings.repair))
+
+
+def _without_program(machine: Machine) -> CheckResult:
+    """The result where there is no smartctl: not even which disks are there is known."""
+    reason = "smartctl is not installed"
+    try:
+        disks = unlisted(machine, [])
+    except MissingData:
+        disks = []
+    if disks:
+        return Unknown(NAME, f"{reason}, but there are disks: {', '.join(map(printable, disks))}")
+    return NotApplicable(NAME, reason)
 
 
 def _answer(machine: Machine, device: Device) -> tuple[Any, Exit]:

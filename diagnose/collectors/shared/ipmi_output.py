@@ -44,6 +44,8 @@ BROKEN: Final = (
     "in critical array",
     "in failed array",
     "uncorrectable ecc",
+    # So many were corrected that the controller does not count them any more.
+    "correctable ecc logging limit reached",
     "memory device disabled",
     "critical overtemperature",
     "ierr",
@@ -51,7 +53,13 @@ BROKEN: Final = (
     "uncorrectable machine check",
     "bus fatal error",
     "bus uncorrectable error",
+    "transition to critical",
+    "transition to non-recoverable",
 )
+
+
+#: How the events of a sensor begin that each end the one before.
+_TRANSITION: Final = "transition to "
 
 
 class Broken(NamedTuple):
@@ -98,6 +106,8 @@ def read_events(text: str) -> Answer:
             over = found["direction"] == "Deasserted" or event.endswith(" Deasserted")
             # Some events have their direction in their name, and are asserted both ways.
             what = event.removesuffix(" Asserted").removesuffix(" Deasserted")
+            if not over and what.lower().startswith(_TRANSITION):
+                _end_transitions(open_events, found["sensor"])
             if _is_broken(what):
                 open_events[Broken(found["sensor"], what)] = not over
         elif not _OTHER_RECORD.fullmatch(line):
@@ -105,6 +115,12 @@ def read_events(text: str) -> Answer:
     return Answer(
         tuple(event for event, is_open in open_events.items() if is_open), tuple(unknowns)
     )
+
+
+def _end_transitions(open_events: dict[Broken, bool], sensor: str) -> None:
+    for event in open_events:
+        if event.sensor == sensor and event.what.lower().startswith(_TRANSITION):
+            open_events[event] = False
 
 
 def _lines(text: str) -> tuple[list[str], list[str]]:

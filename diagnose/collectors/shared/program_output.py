@@ -83,3 +83,13 @@ def listed(machine: Machine, directory: str) -> tuple[str, ...]:
         return tuple(machine.listing(directory))
     except OSError as err:
         raise MissingData(f"{directory} cannot be read: {err.strerror}") from err
+
+
+def listed_if_there(machine: Machine, directory: str) -> tuple[str, ...]:
+    """The same, none where there is no such directory; raises MissingData."""
+    try:
+        return tuple(machine.listing(directory))
+    except FileNotFoundError:
+        return ()
+    except OSError as err:
+        raise MissingData(f"{directory} cannot be read: {err.strerror}") from err

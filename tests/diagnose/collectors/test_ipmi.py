@@ -100,7 +100,7 @@ def test_no_controller_or_no_program(tmp_path: Path) -> None:
     (result,) = collect("ipmi", RecordedMachine(tmp_path, commands={SDR: {}, SEL: {}}))
     assert result == NotApplicable("ipmi", "the kernel has no management controller")
     (result,) = collect("ipmi", recorded("ipmi", "healthy", commands={}))
-    assert result == NotApplicable("ipmi", "there is no ipmitool")
+    assert result == Unknown("ipmi", "there is a management controller, but no ipmitool")
     (result,) = collect("ipmi", recorded("ipmi", "healthy", refused={"/sys/class/ipmi": "EACCES"}))
     assert isinstance(result, Unknown)
 
@@ -159,3 +159,21 @@ def test_the_order_of_sensors_does_not_matter() -> None:
 @pytest.mark.parametrize("case", ["healthy", "broken", "flaky"])
 def test_damaged_input(case: str) -> None:
     survives("ipmi", case)
+
+
+def test_events_of_many_corrected_errors_and_of_severity() -> None:
+    lines = (
+        "1,11/02/2024,03:10:00,Memory #0x53,Correctable ECC,Asserted\n"
+        "2,11/02/2024,03:12:00,Memory #0x53,Correctable ECC logging limit reached,Asserted\n"
+        "3,11/02/2024,04:00:00,Power Supply #0x61,"
+        "Transition to Critical from less severe,Asserted\n"
+        "4,11/02/2024,04:00:00,Fan #0x31,Transition to Non-critical from OK,Asserted\n"
+    )
+    limit = "Memory #0x53: Correctable ECC logging limit reached"
+    results = collect("ipmi", answering(sel=lines))
+    assert faults(results) == {
+        "ipmi:events": [limit, "Power Supply #0x61: Transition to Critical from less severe"]
+    }
+    for state in ("Transition to OK", "Transition to Non-Critical from more severe"):
+        over = f"5,11/02/2024,05:00:00,Power Supply #0x61,{state},Asserted\n"
+        assert faults(collect("ipmi", answering(sel=lines + over))) == {"ipmi:events": [limit]}

@@ -172,3 +172,46 @@ def test_order_means_nothing(tmp_path: Path) -> None:
 def test_the_real_program_takes_the_question() -> None:
     results = collect("lvm", LocalMachine(time.monotonic() + 30))
     assert not unknown(results)
+
+
+def active(group: str) -> dict[str, str]:
+    """What the kernel has of a logical volume."""
+    directory = "/sys/block/dm-3/dm"
+    return {
+        f"{directory}/uuid": "LVM-Yx1nPq7Gf2\n",
+        f"{directory}/name": f"{group.replace('-', '--')}-disk0\n",
+    }
+
+
+def test_the_only_disk_of_a_group_is_gone() -> None:
+    """LVM does not list the group any more; its logical volumes are still active."""
+    machine = recorded("lvm", "none", files=active("xen-vg"))
+    assert faults(collect("lvm", machine)) == {"lvm:xen-vg": ["volume group missing"]}
+    assert collect("lvm", machine, ignore=["xen-*"]) == [
+        NotApplicable("lvm", "there is no volume group")
+    ]
+    # The same after a restart: it may as well have been taken out on purpose.
+    machine = recorded("lvm", "none", files={"/etc/lvm/backup/xen-vg": ""})
+    (result,) = collect("lvm", machine)
+    assert isinstance(result, Unknown)
+    assert result.source == "lvm:xen-vg"
+    results = collect("lvm", machine, required=["xen-vg"])
+    assert faults(results) == {"lvm:xen-vg": ["volume group missing"]}
+    healthy = recorded("lvm", "healthy", files=active("xenvg") | {"/etc/lvm/backup/xenvg": ""})
+    assert collect("lvm", healthy) == collect("lvm", recorded("lvm", "healthy"))
+
+
+def test_no_lvm_where_volume_groups_are(tmp_path: Path) -> None:
+    missing = [Unknown("lvm", "lvm is not installed, but there are volume groups")]
+    signed = {
+        "/sys/class/block/sda3/dev": "8:3\n",
+        "/run/udev/data/b8:3": "E:ID_FS_TYPE=LVM2_member\n",
+    }
+    assert collect("lvm", RecordedMachine(tmp_path, files=active("xenvg"))) == missing
+    assert collect("lvm", RecordedMachine(tmp_path, files=signed)) == missing
+    assert collect("lvm", RecordedMachine(tmp_path), required=["xenvg"]) == missing
+    # A disk of an instance, with the instance's own volume group on it.
+    inside = {path.replace("sda3", "drbd3"): text for path, text in signed.items()}
+    assert collect("lvm", RecordedMachine(tmp_path, files=inside)) == [
+        NotApplicable("lvm", "lvm is not installed")
+    ]

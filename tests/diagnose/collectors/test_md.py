@@ -148,3 +148,77 @@ def test_the_order_of_files_means_nothing() -> None:
 def test_bad_settings() -> None:
     with pytest.raises(BadSettings, match=r"collector\.md\.broken-status: one of Ok"):
         collect("md", recorded("md", "none"), broken_status="bad")
+
+
+CONFIGURED = (
+    "# arrays\nARRAY /dev/md/root metadata=1.2\n   UUID=3aaa0122:29827cfa:5331ad66:ca767371\n"
+)
+SIGNED = "E:ID_FS_TYPE=linux_raid_member\nE:ID_FS_UUID=3aaa0122-2982-7cfa-5331-ad66ca767371\n"
+
+
+def member(name: str, number: str, holder: str = "") -> dict[str, str]:
+    directory = f"/sys/class/block/{name}"
+    held = {f"{directory}/holders/{holder}": ""} if holder else {}
+    return {f"{directory}/dev": f"{number}\n", f"/run/udev/data/b{number}": SIGNED, **held}
+
+
+def with_members(configured: str, *members: dict[str, str]) -> Any:
+    """The machine without an array, with a configuration and members."""
+    files = {"/etc/mdadm/mdadm.conf": configured} if configured else {}
+    for one in members:
+        files |= one
+    return recorded("md", "none", files=files)
+
+
+def test_an_array_that_was_never_assembled() -> None:
+    free = member("sda1", "8:1"), member("sdb1", "8:17")
+    machine = with_members(CONFIGURED, *free)
+    assert faults(collect("md", machine)) == {"md:root": ["not assembled"]}
+    assert collect("md", with_members("", *free)) == [
+        Unknown(
+            "md:3aaa012229827cfa5331ad66ca767371",
+            "its members are there, but it is neither there nor configured",
+        )
+    ]
+    assert set(unknown(collect("md", with_members(CONFIGURED)))) == {"md:root"}
+
+
+@pytest.mark.parametrize(
+    ("configured", "members"),
+    [
+        # One member was kicked out of an array that runs.
+        (CONFIGURED, [member("sda1", "8:1", "md127"), member("sdb1", "8:17")]),
+        (CONFIGURED.replace("/dev/md/root", "<ignore>"), [member("sda1", "8:1")]),
+        # An instance's disk, with an array of the instance on it.
+        ("", [member("dm-4", "253:4"), member("drbd0", "147:0")]),
+    ],
+)
+def test_members_that_need_no_array(configured: str, members: list[dict[str, str]]) -> None:
+    assert collect("md", with_members(configured, *members)) == [
+        NotApplicable("md", "there is no md array")
+    ]
+
+
+def test_a_configuration_of_what_is_there() -> None:
+    files = {"/etc/mdadm/mdadm.conf": CONFIGURED.replace("/dev/md/root", "/dev/md/0")}
+    machine = recorded("md", "healthy", files=files)
+    assert collect("md", machine) == collect("md", recorded("md", "healthy"))
+    machine = recorded("md", "healthy", files={"/etc/mdadm/mdadm.conf": CONFIGURED})
+    machine.recorded["links"] = {"/dev/md/root": "../md1"}
+    assert collect("md", machine) == collect("md", recorded("md", "healthy"))
+    machine.recorded["refused"] = {"/etc/mdadm/mdadm.conf": "EIO"}
+    results = collect("md", machine)
+    assert set(unknown(results)) == {"md"}
+    assert len(fine(results)) == 7
+
+
+def test_bad_blocks() -> None:
+    machine = healthy_but(**{"dev-sda1/bad_blocks": "", "dev-sdb1/bad_blocks": "4096 8\n"})
+    results = collect("md", machine)
+    assert faults(results) == {"md:md0": ["bad blocks"]}
+    more = healthy_but(**{"dev-sda1/bad_blocks": "2048 8\n", "dev-sdb1/bad_blocks": "4096 8\n"})
+    assert collect("md", more) == results
+    assert not faults(collect("md", healthy_but(**{"dev-sda1/bad_blocks": "\n"})))
+    refused = recorded("md", "healthy", files={f"{MD0}/dev-sda1/bad_blocks": ""})
+    refused.recorded["refused"] = {f"{MD0}/dev-sda1/bad_blocks": "EIO"}
+    assert set(unknown(collect("md", refused))) == {"md:md0"}

@@ -35,6 +35,13 @@ def test_behind_a_raid_controller() -> None:
     assert volume.source == "smart:00e1b2c3d4a5968727d8c4a1f0e0a0b0"
 
 
+def test_no_smartctl_where_disks_are() -> None:
+    machine = recorded("smart", "dead", commands={})
+    assert collect("smart", machine) == [
+        Unknown("smart", "smartctl is not installed, but there are disks: sda, sdb, sdc, nvme0n1")
+    ]
+
+
 def test_a_volume_that_smartctl_refuses_to_open() -> None:
     volume = "smart:00f1b2c3d4a5968727d8c4a1f0e0a0b0"
     machine = recorded("smart", "perc")
