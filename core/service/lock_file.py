@@ -40,3 +40,23 @@ def _lock(descriptor: int, path: str) -> None:
         raise StewardError(f"it is already running{number}: {path} is locked") from None
     os.ftruncate(descriptor, 0)
     os.write(descriptor, b"%d\n" % os.getpid())
+
+
+def is_locked(path: str) -> bool | None:
+    """Whether a process holds the lock of a file; None where that cannot be found out."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+    try:
+        # Shared, and released at once.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return False

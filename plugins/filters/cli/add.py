@@ -31,5 +31,5 @@ def run(options: argparse.Namespace) -> int:
     """Create the rule and print its uuid."""
     rule = described(options, FilterRule(uuid=""), time.time_ns())
     print(FilterRules(live_client(options)).write(rule))
-    print_note([rule])
+    print_note([rule], options)
     return EXIT_OK

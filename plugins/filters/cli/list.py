@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the rules; those that cannot be read come last."""
     rules = chosen_rules(options, options.uuid)
-    print_note(rules.rules)
+    print_note(rules.rules, options)
     rows = [(_row(one) if options.json else _cells(one)) for one in rules.rules]
     print_fields(options, FIELDS, _USUAL, [*rows, *_unreadable(rules, as_data=options.json)])
     return EXIT_OK

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.service.lock_file import lock_file
+from ganeti_steward.core.service.lock_file import is_locked, lock_file
 
 _HOLD = """
 import sys
-from ganeti_steward.core.service.lock_file import lock_file
+from ganeti_steward.core.service.lock_file import is_locked, lock_file
 with lock_file(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()
@@ -45,3 +45,15 @@ def test_the_lock_ends_with_the_block(tmp_path: Path) -> None:
 def test_a_place_that_does_not_exist_is_named(tmp_path: Path) -> None:
     with pytest.raises(StewardError, match=r"missing/lock cannot be opened: No such file"):
         lock_file(str(tmp_path / "missing" / "lock")).__enter__()
+
+
+def test_whether_it_is_locked(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert is_locked(str(path)) is False
+    assert not path.exists()
+    with lock_file(str(path)):
+        assert is_locked(str(path)) is True
+        assert is_locked(str(path)) is True
+    assert is_locked(str(path)) is False
+    (tmp_path / "link").symlink_to(path)
+    assert is_locked(str(tmp_path / "link")) is None

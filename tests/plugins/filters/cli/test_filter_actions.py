@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ganeti_steward.core.service.lock_file import lock_file
+
 if TYPE_CHECKING:
     from front import Front
     from ruled import Call, Ruled
@@ -25,7 +27,7 @@ def test_it_is_stored_as_a_pause(call: Call, cluster: Ruled) -> None:
     done = call("add", f"--action={NIGHTS}", "--reason=pony", '--predicates=[["jobid", null]]')
     (rule,) = cluster.rules
     assert done.out == f"{rule['uuid']}\n"
-    assert done.err.startswith("note: luxid holds the jobs of WINDOW; only the maintenance daemon")
+    assert done.err.startswith("Note: luxid holds the jobs of WINDOW; only the maintenance daemon")
     assert (rule["action"], rule["priority"]) == ("PAUSE", 50)
     assert noted(rule) == [["gnt:user", "pony"], ["steward:filter-action", NIGHTS]]
 
@@ -85,3 +87,17 @@ def test_an_action_of_a_plugin(call: Call, cluster: Ruled, front: Front) -> None
         assert call("add", "--action=FULL_MOON 3").status == (0 if name == "rules" else 1)
     (rule,) = cluster.rules
     assert noted(rule) == [["steward:filter-action", "FULL_MOON 3"]]
+
+
+def test_whether_the_daemon_is_missing(cluster: Ruled, front: Front) -> None:
+    """Known on the master only; the lock is that of its configuration."""
+    lock = front.path / "lock"
+    front.configure(f'[maintd]\nlock-file = "{lock}"')
+    cluster.put(A, reason_trail=[["steward:filter-action", NIGHTS, 2]])
+    missing = "; no maintenance daemon is running here, so they stay held\n"
+    with cluster.reached(front.path, "luxi") as options:
+        assert front("filter", "list", *options).err.endswith(missing)
+        with lock_file(str(lock)):
+            assert front("filter", "list", *options).err.endswith("maintd status')\n")
+    with cluster.reached(front.path, "rapi") as options:
+        assert front("filter", "list", *options).err.endswith("maintd status')\n")
