@@ -4,14 +4,32 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable
+from io import TextIOWrapper
 from typing import Final
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.safe_files import open_own
 
 _FORMAT: Final = "%(asctime)s: steward pid=%(process)d %(levelname)s %(message)s"
 
 
+class _File(logging.FileHandler):
+    """A log file of this user's own: others may be able to write to its directory."""
+
+    def _open(self) -> TextIOWrapper:
+        """What logging calls to open the file."""
+        return open(self.baseFilename, "a", encoding="utf-8", errors=self.errors, opener=open_log)
+
+
+def open_log(path: str, flags: int) -> int:
+    """A descriptor of a log file, as an opener for `open`; raises UnsafeFile, OSError."""
+    return open_own(path, flags, 0o640)
+
+
 def _file(path: str) -> logging.Handler:
-    return logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")
+    return _File(path, encoding="utf-8", errors="backslashreplace")
 
 
 def set_up(path: str, level: str, open_file: Callable[[str], logging.Handler] = _file) -> None:
@@ -19,7 +37,8 @@ def set_up(path: str, level: str, open_file: Callable[[str], logging.Handler] = 
 
     ``path``: empty for none; ``level``: as in the configuration; ``open_file`` opens the file.
     An allocator must answer whether or not it can log, so a file that cannot be opened is not
-    an error.
+    an error.  One that another user may have put there is not used: a sentence on standard
+    error reports it.
     """
     root = logging.getLogger("ganeti_steward")
     root.setLevel(level.upper())
@@ -30,6 +49,8 @@ def set_up(path: str, level: str, open_file: Callable[[str], logging.Handler] = 
             handler = open_file(path)
         except (OSError, ValueError):
             handler = logging.NullHandler()
+        except StewardError as err:
+            print(f"Nothing is logged: {err}", file=sys.stderr)
     handler.setFormatter(logging.Formatter(_FORMAT))
     logging.raiseExceptions = False
     # One file, also where a process that forks off sets it up again.

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.signing import WrongSignature
+from ganeti_steward.core.safe_files import UnsafeFile, read_regular
 from ganeti_steward.core.service.disk_timeout import CallDisk, without_timeout
 
 PATH: Final = "/var/lib/ganeti/hmac.key"
@@ -20,7 +21,10 @@ PATH: Final = "/var/lib/ganeti/hmac.key"
 #: Bytes; Ganeti's key has 41.
 _LONGEST: Final = 4096
 
-#: What everybody could guess: blanks, and what a power cut leaves of a file.
+#: Bytes without blanks around; a shorter key could be guessed.
+_SHORTEST: Final = 16
+
+#: What does not count: blanks, and what a power cut leaves of a file.
 _NOTHING: Final = b"\0 \t\r\n"
 
 _Result = TypeVar("_Result")
@@ -82,12 +86,15 @@ class KeyFile:
             except (FileNotFoundError, NotADirectoryError):
                 self._key, self._seen = b"", None
                 raise NoKey(f"there is no key {self.path}") from None
+            except UnsafeFile as err:
+                self._key, self._seen = b"", None
+                raise NoKey(f"the key {err}") from None
             except (OSError, ValueError) as err:
                 if not self._key:
                     reason = getattr(err, "strerror", None) or err
                     raise NoKey(f"the key {self.path} cannot be read: {reason}") from None
-            if len(self._key) > _LONGEST or not self._key.strip(_NOTHING):
-                raise NoKey(f"the key {self.path} is empty or longer than {_LONGEST} bytes")
+            if len(self._key.strip(_NOTHING)) < _SHORTEST:
+                raise NoKey(f"the key {self.path} has less than {_SHORTEST} bytes")
             return self._key
 
 
@@ -97,5 +104,4 @@ def _look(path: str) -> _Seen:
 
 
 def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read(_LONGEST + 1)
+    return read_regular(path, _LONGEST)

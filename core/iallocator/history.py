@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import orjson
 
 from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.safe_files import UnsafeFile, read_own
 
 if TYPE_CHECKING:
     from ganeti_steward.core.config.values import History
@@ -24,6 +25,9 @@ REQUEST: Final = "request.json"
 ANSWER: Final = "answer.json"
 CALL: Final = "call.json"
 _UNFINISHED: Final = ".new-"
+
+#: Bytes of one file that are read; an allocator's message has less.
+_MOST_READ: Final = 2**28
 
 #: Longer than any call, in ns; Ganeti gives up after a quarter of it.
 _LONGEST: Final = 3600 * 10**9
@@ -80,7 +84,9 @@ def _private(path: str, flags: int) -> int:
 
 
 def _check_private(directory: str) -> None:
-    found = os.stat(directory)
+    found = os.lstat(directory)
+    if not stat.S_ISDIR(found.st_mode):
+        raise StewardError(f"history {directory}: it is no directory (a link is not followed)")
     if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise StewardError(
             f"history {directory}: must belong to the user it is written by and be closed to "
@@ -136,13 +142,12 @@ def entry(config: History, name: str = "") -> Entry:
         raise StewardError(f"history {config.directory}: no request is kept as {name!r}")
 
     def content(file: str) -> bytes:
-        with open(os.path.join(config.directory, chosen, file), "rb") as handle:
-            return handle.read()
+        return read_own(os.path.join(config.directory, chosen, file), _MOST_READ)
 
     try:
         call: dict[str, Any] = orjson.loads(content(CALL))
         arguments: Sequence[str] = call.pop("arguments")
         then = Call(arguments=tuple(arguments), **call)
         return Entry(chosen, then, content(REQUEST), content(ANSWER))
-    except (OSError, orjson.JSONDecodeError, TypeError, KeyError, AttributeError) as err:
+    except (OSError, UnsafeFile, ValueError, TypeError, KeyError, AttributeError) as err:
         raise StewardError(f"history {config.directory}: {chosen} cannot be read: {err}") from None

@@ -16,13 +16,15 @@ from io import TextIOWrapper
 from logging.handlers import QueueHandler, QueueListener, WatchedFileHandler
 from typing import Any, Final
 
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.log import open_log
+from ganeti_steward.core.safe_files import UnsafeFile
+
 #: Where it goes when the file cannot be written.
 CONSOLE: Final = "/dev/console"
 
 #: A console that takes nothing must not hold anybody up, nor become the terminal.
 _CONSOLE_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-
-_MODE: Final = 0o640
 
 #: Seconds within which a line has to be written; after them it goes to the console as well.
 _TIMEOUT: Final = 1.0
@@ -81,7 +83,7 @@ class _LogFile(WatchedFileHandler):
         """Write one record."""
         try:
             super().emit(record)
-        except OSError:
+        except (OSError, StewardError):
             self.handleError(record)
         finally:
             self.is_stuck = False
@@ -95,7 +97,10 @@ class _LogFile(WatchedFileHandler):
         with suppress(OSError):
             if stream is not None:
                 stream.close()
-        self.write_to_console(f"cannot be written ({getattr(err, 'strerror', err)})", record)
+        if isinstance(err, UnsafeFile):
+            self.write_to_console(f"is not used ({err})", record)
+        else:
+            self.write_to_console(f"cannot be written ({getattr(err, 'strerror', err)})", record)
 
     def write_to_console(self, fault: str, record: logging.LogRecord) -> None:
         """Write a record to the console, with the reason."""
@@ -107,13 +112,7 @@ class _LogFile(WatchedFileHandler):
 
     def _open(self) -> TextIOWrapper:
         """What logging calls to open the file."""
-        return open(
-            self.baseFilename, "a", encoding="utf-8", errors=self.errors, opener=_open_private
-        )
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, _MODE)
+        return open(self.baseFilename, "a", encoding="utf-8", errors=self.errors, opener=open_log)
 
 
 def _open_console(path: str, _: int) -> int:

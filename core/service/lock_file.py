@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.safe_files import UnsafeFile, open_own
 
-_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_FLAGS: Final = os.O_RDWR | os.O_CREAT
 
 
 @contextmanager
@@ -21,7 +22,9 @@ def lock_file(path: str) -> Iterator[None]:
     StewardError when another process has it or the file cannot be written.
     """
     try:
-        descriptor = os.open(path, _FLAGS, 0o600)
+        descriptor = open_own(path, _FLAGS)
+    except UnsafeFile as err:
+        raise StewardError(f"the lock file {err}") from None
     except OSError as err:
         raise StewardError(f"the lock file {path} cannot be opened: {reason_of(err)}") from None
     try:

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.safe_files import UnsafeFile, open_own
 
 #: Names in the directory.
 STATE: Final = "state.json"
@@ -48,9 +49,10 @@ def locked(directory: str) -> Iterator[None]:
     be killed must not keep it.
     """
     path = os.path.join(directory, LOCK)
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        descriptor = os.open(path, flags, _PRIVATE)
+        descriptor = open_own(path, os.O_RDWR | os.O_CREAT, _PRIVATE)
+    except UnsafeFile as err:
+        raise StewardError(f"lock {err}") from None
     except OSError as err:
         raise StewardError(f"lock {path}: {reason_of(err)}") from None
     try:

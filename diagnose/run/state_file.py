@@ -12,11 +12,15 @@ from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.finding import STATUSES, Finding
+from ganeti_steward.core.safe_files import UnsafeFile, read_own
 from ganeti_steward.diagnose.model.hysteresis import Result, SourceState, State
 from ganeti_steward.diagnose.run.files import STATE, write_file
 
 #: Of the file's form; another one is not understood.
 FORM: Final = 1
+
+#: Bytes of the file; a state is far smaller.
+_LONGEST: Final = 2**26
 
 #: What is put behind the name of a file that is not understood.
 SET_ASIDE: Final = ".unusable"
@@ -39,11 +43,12 @@ def read_state(directory: str) -> Kept:
     """
     path = os.path.join(directory, STATE)
     try:
-        with open(path, "rb") as file:
-            raw = file.read()
+        raw = read_own(path, _LONGEST)
         return Kept(parse_state(raw), raw)
     except FileNotFoundError:
         return Kept(State())
+    except UnsafeFile as err:
+        fault = f"cannot be read: {err.reason}"
     except OSError as err:
         fault = f"cannot be read: {reason_of(err)}"
     except StewardError as err:

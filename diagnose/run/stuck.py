@@ -15,12 +15,15 @@ from typing import Any, Final, NamedTuple
 import psutil
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.json_nesting import load_json
+from ganeti_steward.core.safe_files import UnsafeFile, read_own
 from ganeti_steward.diagnose.run.files import write_file
 
 #: Its name in the directory.
 STUCK: Final = "stuck.json"
+
+#: Bytes of the file.
+_LONGEST: Final = 2**22
 
 #: Of prctl(2).
 _SET_CHILD_SUBREAPER: Final = 36
@@ -103,15 +106,14 @@ def _started(process: psutil.Process) -> float:
 def read_stuck(directory: str) -> dict[str, frozenset[Process]]:
     """Which sources have left which processes that are still there."""
     try:
-        with open(os.path.join(directory, STUCK), "rb") as file:
-            given: Any = load_json(file.read())
+        given: Any = load_json(read_own(os.path.join(directory, STUCK), _LONGEST))
         left = {
             str(source): frozenset(
                 process for process in (Process(*one) for one in each) if is_there(process)
             )
             for source, each in given.items()
         }
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, UnsafeFile, ValueError, TypeError, AttributeError, OverflowError):
         # Nothing depends on it but how many of them there are.
         return {}
     return {source: each for source, each in left.items() if each}
@@ -122,12 +124,12 @@ def write_stuck(directory: str, left: Mapping[str, frozenset[Process]]) -> None:
     path = os.path.join(directory, STUCK)
     content = canonical({source: sorted(each) for source, each in left.items() if each}) + b"\n"
     try:
-        with open(path, "rb") as file:
-            if file.read() == content:
-                return
+        if read_own(path, _LONGEST) == content:
+            return
     except FileNotFoundError:
         if content == b"{}\n":
             return
-    except OSError as err:
-        raise StewardError(f"{path} cannot be read: {err.strerror}") from None
+    except (OSError, UnsafeFile):
+        # `write_file` replaces a file that cannot be used, and refuses what is none.
+        pass
     write_file(path, content)

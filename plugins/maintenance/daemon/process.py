@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import time
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ from ganeti_steward.core.log import set_up
 from ganeti_steward.core.maintenance.incident import JOB_SOURCE
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.safe_files import open_own
 from ganeti_steward.core.service.children import end_children
 from ganeti_steward.core.service.console_log import ConsoleLog
 from ganeti_steward.core.service.lock_file import lock_file
@@ -208,4 +208,4 @@ def _max_age(settings: Maintd) -> float:
 
 
 def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    return open_own(path, flags)

@@ -15,6 +15,7 @@ from typing import Final
 from urllib.parse import quote
 
 from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.safe_files import UnsafeFile, open_own
 from ganeti_steward.core.service.disk_timeout import CallDisk, DiskTimeout
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.plugins.maintenance.edges.history import Entry
@@ -78,7 +79,7 @@ class Audit:
             return True
         try:
             self._call_disk(work)
-        except (OSError, sqlite3.Error, ValueError) as err:
+        except (OSError, UnsafeFile, sqlite3.Error, ValueError) as err:
             reason = reason_of(err)
             self._unwritable.warning(f"the audit log {self._path} cannot be written: {reason}")
             return False
@@ -88,7 +89,7 @@ class Audit:
 def _connect(path: str) -> sqlite3.Connection:
     """The file, created with its directory where there is none."""
     os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    os.close(open_own(path, os.O_RDWR | os.O_CREAT))
     return sqlite3.connect(path, timeout=_LOCKED)
 
 

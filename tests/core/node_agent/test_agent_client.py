@@ -317,7 +317,7 @@ def _ask_the_real_agent(agent: Agent, command: str) -> None:
     diagnose = DIAGNOSE | {"details": {"ä": [1, None]}}
     assert one.repair(content["node"], COMMAND, diagnose, 60) == Outcome(7, "fixed\n", "")
     assert json.loads(notes(command)) == diagnose
-    agent.renew_key(b"renewed\n")
+    agent.renew_key(b"renewed0123456789\n")
     assert one.repair(content["node"], COMMAND, DIAGNOSE, 60).status == 7
     agent.write_report(timestamp=time.time_ns() - 10**12)
     assert one.report(900)["data"] is None

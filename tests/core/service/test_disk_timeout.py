@@ -76,14 +76,14 @@ def test_no_answer() -> None:
 
 def test_the_key_is_known_while_its_disk_is_dead(tmp_path: Path) -> None:
     path, disk = tmp_path / "hmac.key", Disk()
-    path.write_bytes(b"key\n")
+    path.write_bytes(b"key0123456789abcdef\n")
     file = KeyFile(str(path), disk)
-    assert file.key() == b"key\n"
+    assert file.key() == b"key0123456789abcdef\n"
     disk.alive.clear()
-    path.write_bytes(b"another one\n")
-    assert file.key() == b"key\n"
+    path.write_bytes(b"another one 0123456\n")
+    assert file.key() == b"key0123456789abcdef\n"
     disk.alive.set()
-    while file.key() != b"another one\n":
+    while file.key() != b"another one 0123456\n":
         continue
 
 

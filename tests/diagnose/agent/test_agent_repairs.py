@@ -257,7 +257,7 @@ def test_one_at_a_time(agent: Agent, commands: Path) -> None:
 
 
 def test_a_renewed_key(agent: Agent, repair: str) -> None:
-    agent.renew_key(b"renewed\n")
+    agent.renew_key(b"renewed0123456789\n")
     assert agent.repair(agent.request(KEY, FORGER_TOO), FORGER_TOO).status == 403
     answer = agent.repair(agent.request(b"renewed\n"))
     assert json.loads(verify(b"renewed\n", answer.body, RSALT))["status"] == 0

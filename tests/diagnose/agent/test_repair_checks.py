@@ -228,11 +228,11 @@ def test_too_large(bench: Bench, log: pytest.LogCaptureFixture) -> None:
 def test_a_renewed_key(bench: Bench) -> None:
     """While the agent runs: the old one is good no more, the new one is, for the answer too."""
     old, new = bench.nonce(), bench.nonce()
-    bench.key_file.with_suffix(".new").write_bytes(b"renewed\n")
+    bench.key_file.with_suffix(".new").write_bytes(b"renewed0123456789\n")
     bench.key_file.with_suffix(".new").rename(bench.key_file)
     assert bench.ask(request(old)) is None
     bench.wait(1)
-    assert bench.ask(request(new, b"renewed\n")) is not None
+    assert bench.ask(request(new, b"renewed0123456789\n")) is not None
 
 
 def test_without_a_key(bench: Bench, log: pytest.LogCaptureFixture) -> None:

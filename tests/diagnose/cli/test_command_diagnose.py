@@ -113,7 +113,7 @@ def test_signed(disk: Front) -> None:
 
 
 def test_signing_that_is_not_possible(disk: Front) -> None:
-    (disk.path / "hmac.key").write_text("key\n")
+    (disk.path / "hmac.key").write_text("key0123456789abcdef\n")
     for salt in ("short", "with blank", '{"a":1234567}', "x" * 65):
         done = disk("diagnose", "--sign", salt)
         assert (done.status, done.out) == (1, "")

@@ -260,4 +260,4 @@ def test_a_state_that_is_not_understood(tmp_path: Path, raw: bytes) -> None:
 
 def test_a_state_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "state.json").mkdir()
-    assert "cannot be read: Is a directory" in read_state(str(tmp_path)).note
+    assert "cannot be read: it is no regular file" in read_state(str(tmp_path)).note

@@ -14,7 +14,7 @@ from ganeti_steward.core.ganeti.confd.messages import MAGIC
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.signing import open_signed, sign
 
-KEY: Final = b"secretkey\n"
+KEY: Final = b"secretkey0123456789\n"
 
 #: Gives the datagrams that answer one request.
 Answers = Callable[[bytes], list[bytes]]

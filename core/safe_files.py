@@ -1,0 +1,93 @@
+"""Open files of directories that other users may write, without being led elsewhere or blocked.
+
+Ganeti's daemons run as users of their own, who may write to ``/var/log/ganeti``.  What lies there
+under the name of a file of root's may be a link to another file, or a FIFO without a reader.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import Final
+
+from ganeti_steward.core.errors import StewardError
+
+_FLAGS: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+#: Bytes that are read at a time: a file of a device may never end.
+_PART: Final = 2**20
+
+
+class UnsafeFile(StewardError):
+    """A file that another user may have put there, and why."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"{path}: {reason}")
+
+
+def open_own(path: str, flags: int, mode: int = 0o600) -> int:
+    """A descriptor of a file that belongs to this user and has no other name.
+
+    Links are not followed, and nothing blocks.  Raises UnsafeFile where it is another file, and
+    OSError.
+    """
+    descriptor = _open(path, flags | _FLAGS, mode)
+    try:
+        found = os.fstat(descriptor)
+        # Only root can make a device, so it is what the configuration means.
+        if stat.S_ISREG(found.st_mode):
+            _check_owner(path, found)
+        elif not stat.S_ISCHR(found.st_mode):
+            raise UnsafeFile(path, "it is no regular file")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _open(path: str, flags: int, mode: int) -> int:
+    try:
+        return os.open(path, flags, mode)
+    except OSError as err:
+        if err.errno == errno.ELOOP:
+            raise UnsafeFile(path, "it is a symbolic link, which is not followed") from None
+        if err.errno == errno.ENXIO:
+            raise UnsafeFile(path, "it is no regular file") from None
+        raise
+
+
+def _check_owner(path: str, found: os.stat_result) -> None:
+    if found.st_uid != os.geteuid():
+        raise UnsafeFile(path, f"it belongs to the user {found.st_uid}, not to {os.geteuid()}")
+    if found.st_nlink > 1:
+        raise UnsafeFile(path, f"the file has {found.st_nlink} names (hard links)")
+
+
+def read_own(path: str, longest: int) -> bytes:
+    """The content of such a file, of at most ``longest`` bytes; raises UnsafeFile, OSError."""
+    return read_limited(open_own(path, os.O_RDONLY), path, longest)
+
+
+def read_regular(path: str, longest: int) -> bytes:
+    """The content of a regular file of whomever, links followed; raises UnsafeFile, OSError.
+
+    ``longest``: bytes it may have.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UnsafeFile(path, "it is no regular file")
+    return read_limited(descriptor, path, longest)
+
+
+def read_limited(descriptor: int, path: str, longest: int) -> bytes:
+    """All that a descriptor gives, which is closed then; raises UnsafeFile when it is too long."""
+    content = bytearray()
+    with open(descriptor, "rb", buffering=0) as file:
+        while part := file.read(_PART):
+            content += part
+            if len(content) > longest:
+                raise UnsafeFile(path, f"it is longer than {longest} bytes")
+    return bytes(content)
