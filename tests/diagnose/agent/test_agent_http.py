@@ -121,8 +121,8 @@ def test_no_key(agent: Agent) -> None:
     assert agent.log.count("a report could not be signed") == 1, "requests cannot fill the log"
     assert (answer.status, answer.body) == (503, b"this node has no key to sign with\n")
     assert agent.get(REPORT)["data"] == {"status": "Ok"}
-    agent.renew_key(b"another\n")
-    verify(b"another\n", agent.ask("GET", f"{REPORT}?salt={SALT}").body, SALT)
+    agent.renew_key(b"another0123456789\n")
+    verify(b"another0123456789\n", agent.ask("GET", f"{REPORT}?salt={SALT}").body, SALT)
 
 
 def unknown(report: dict[str, Any]) -> list[tuple[str, str]]:

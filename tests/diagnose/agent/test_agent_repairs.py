@@ -259,8 +259,8 @@ def test_one_at_a_time(agent: Agent, commands: Path) -> None:
 def test_a_renewed_key(agent: Agent, repair: str) -> None:
     agent.renew_key(b"renewed0123456789\n")
     assert agent.repair(agent.request(KEY, FORGER_TOO), FORGER_TOO).status == 403
-    answer = agent.repair(agent.request(b"renewed\n"))
-    assert json.loads(verify(b"renewed\n", answer.body, RSALT))["status"] == 0
+    answer = agent.repair(agent.request(b"renewed0123456789\n"))
+    assert json.loads(verify(b"renewed0123456789\n", answer.body, RSALT))["status"] == 0
     assert notes(repair) == "run\n"
 
 
