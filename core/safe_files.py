@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import stat
+import time
+from collections.abc import Callable
 from typing import Final
 
 from ganeti_steward.core.errors import StewardError
@@ -82,12 +85,37 @@ def read_regular(path: str, longest: int) -> bytes:
     return read_limited(descriptor, path, longest)
 
 
-def read_limited(descriptor: int, path: str, longest: int) -> bytes:
-    """All that a descriptor gives, which is closed then; raises UnsafeFile when it is too long."""
+def read_in_time(path: str, longest: int, seconds: float) -> bytes:
+    """The content of any file, links followed, within ``seconds``; raises UnsafeFile, OSError.
+
+    What is written into a FIFO is waited for, but not for ever.  ``longest``: bytes it may have.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    until = time.monotonic() + seconds
+
+    def wait() -> None:
+        if not select.select([descriptor], [], [], max(until - time.monotonic(), 0))[0]:
+            raise UnsafeFile(path, f"nothing more came within {seconds:g} s")
+
+    is_fifo = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+    return read_limited(descriptor, path, longest, wait if is_fifo else None)
+
+
+def read_limited(
+    descriptor: int, path: str, longest: int, wait: Callable[[], None] | None = None
+) -> bytes:
+    """All that a descriptor gives, which is closed then; raises UnsafeFile when it is too long.
+
+    ``wait``: called before each reading.
+    """
     content = bytearray()
     with open(descriptor, "rb", buffering=0) as file:
-        while part := file.read(_PART):
+        while True:
+            if wait is not None:
+                wait()
+            part = file.read(_PART)
+            if not part:
+                return bytes(content)
             content += part
             if len(content) > longest:
                 raise UnsafeFile(path, f"it is longer than {longest} bytes")
-    return bytes(content)

@@ -9,12 +9,20 @@ is what ``/1/report/all`` gives.  It is the file of hbal's ``--mond-data``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import orjson
 
 from ganeti_steward.allocators.state.load_reports import NoLoads
 from ganeti_steward.core.errors import BadInput, reason_of
 from ganeti_steward.core.json_reader import Faults, Section, describe, quoted
+from ganeti_steward.core.safe_files import UnsafeFile, read_in_time
+
+#: Bytes of the file.
+_LONGEST: Final = 2**28
+
+#: Seconds until all has been written into a FIFO.
+_WAIT: Final = 10.0
 
 
 def read_reports(path: str, nodes: Sequence[str], collector: str) -> dict[str, object]:
@@ -38,10 +46,11 @@ def read_reports(path: str, nodes: Sequence[str], collector: str) -> dict[str, o
 
 def _entries(path: str) -> dict[str, list[object]]:
     try:
-        with open(path, "rb") as file:
-            data = orjson.loads(file.read())
+        data = orjson.loads(read_in_time(path, _LONGEST, _WAIT))
     except orjson.JSONDecodeError as err:
         raise NoLoads(f"file {quoted(path)}: not valid JSON: {err}") from None
+    except UnsafeFile as err:
+        raise NoLoads(f"file {quoted(path)}: {err.reason}") from None
     except (OSError, ValueError) as err:
         raise NoLoads(f"file {quoted(path)}: {reason_of(err)}") from None
     if not isinstance(data, list):

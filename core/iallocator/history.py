@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -28,6 +28,9 @@ _UNFINISHED: Final = ".new-"
 
 #: Bytes of one file that are read; an allocator's message has less.
 _MOST_READ: Final = 2**28
+
+#: Bytes of all kept calls together.
+MOST_BYTES: Final = 2**30
 
 #: Longer than any call, in ns; Ganeti gives up after a quarter of it.
 _LONGEST: Final = 3600 * 10**9
@@ -95,9 +98,26 @@ def _check_private(directory: str) -> None:
 
 
 def _drop_old(config: History, started: int) -> None:
-    old = names(config)[: -config.keep]
-    for name in [*old, *_abandoned(config, started)]:
+    for name in [*_old(config), *_abandoned(config, started)]:
         _discard(os.path.join(config.directory, name))
+
+
+def _old(config: History) -> Iterator[str]:
+    """What is too much, by number or by size; the last call always stays."""
+    size = 0
+    for number, name in enumerate(reversed(names(config))):
+        size += _size(os.path.join(config.directory, name))
+        if number and (number >= config.keep or size > MOST_BYTES):
+            yield name
+
+
+def _size(directory: str) -> int:
+    """The bytes of one call."""
+    size = 0
+    for file in (REQUEST, ANSWER, CALL):
+        with suppress(OSError):
+            size += os.lstat(os.path.join(directory, file)).st_size
+    return size
 
 
 def _discard(directory: str) -> None:

@@ -30,8 +30,15 @@ from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, BadInput, StewardE
 from ganeti_steward.core.iallocator.dispatch import answer_message
 from ganeti_steward.core.iallocator.history import Call, record
 from ganeti_steward.core.iallocator.message import write_answer
-from ganeti_steward.core.model.options import parse_options
+from ganeti_steward.core.model.options import parse_cluster_options
+from ganeti_steward.core.safe_files import UnsafeFile, read_in_time, read_limited
 from ganeti_steward.core.version import VERSION
+
+#: Bytes of a message; that of 1000 nodes with 10,000 instances has about 10 MB.
+_LONGEST: Final = 2**28
+
+#: Seconds until the whole message has been written into a FIFO.
+_WAIT: Final = 10.0
 
 USAGE: Final = """\
 usage: steward-iallocator FILE [OPTION ...]
@@ -44,7 +51,6 @@ Answers one Ganeti iallocator request (JSON, '-' for standard input) on standard
   --static-kvm-node-memory=MIB  memory a KVM node's own system takes (default 4096)
   --mond[=yes|no]               use the CPU load that the monitoring daemons report
   --mond-xen                    with --mond: that of each Xen guest
-  --mond-data=FILE              read their reports from a file instead
   --mond-time-limit=SECONDS     what all daemons have to answer (default 5)
   --ignore-dynu                 use no measured load whatever else is given
   -h, --help                    this text
@@ -108,7 +114,9 @@ def run() -> int:
     done = _write(answer_to, done)
     _keep(config, Call(started, os.getpid(), options, done.status), raw, done.output)
     if done.status == EXIT_OK and "shadow" in config.sections:
-        builtins.module(builtins.SHADOWS).start(config, raw, parse_options(options), done.output)
+        builtins.module(builtins.SHADOWS).start(
+            config, raw, parse_cluster_options(options), done.output
+        )
     return done.status
 
 
@@ -136,16 +144,19 @@ def _read(files: Sequence[str]) -> bytes:
     if len(files) > 1:
         raise BadInput(["Only one argument is accepted (the input file)"])
     standard = files[0] == "-"
+    name = "standard input" if standard else f"input file {files[0]!r}"
     try:
-        with open(0 if standard else files[0], "rb", closefd=not standard) as file:
-            return file.read()
+        if standard:
+            return read_limited(os.dup(0), name, _LONGEST)
+        return read_in_time(files[0], _LONGEST, _WAIT)
+    except UnsafeFile as err:
+        raise BadInput([f"{name}: {err.reason}"]) from None
     except (OSError, ValueError) as err:
-        name = "standard input" if standard else f"input file {files[0]!r}"
         raise BadInput([f"{name}: {reason_of(err)}"]) from None
 
 
 def _answer(raw: bytes, options: Sequence[str], config: Config) -> bytes:
-    return write_answer(answer_message(raw, parse_options(options), config))
+    return write_answer(answer_message(raw, parse_cluster_options(options), config))
 
 
 def _write(answer_to: int, done: _Done) -> _Done:

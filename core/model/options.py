@@ -55,6 +55,22 @@ _LOAD_OPTIONS: Final = frozenset(
 _LONGEST_WAIT: Final = 600
 
 
+#: Options that name a file.
+_FILES: Final = frozenset({"--mond-data"})
+
+
+def parse_cluster_options(arguments: Sequence[str]) -> Options:
+    """The options of Ganeti's own call, which name no file; raises BadInput.
+
+    Everybody with write access to RAPI can set them, and the allocator reads files as root.
+    """
+    for name in (argument.partition("=")[0] for argument in arguments):
+        if name in _FILES:
+            fault = "the cluster's options may name no file; commands take it with --option"
+            raise BadInput([f"option {name}: {fault}"])
+    return parse_options(arguments)
+
+
 def parse_options(arguments: Sequence[str]) -> Options:
     """Read options written as ``--name`` or ``--name=value``; raises BadInput."""
     options, ignored, faults = Options(), [], []

@@ -147,6 +147,12 @@ def test_help_and_version(house: House, option: str, broken: bool) -> None:
         ([b"/\xff"], r"input file '/\udcff': No such file or directory"),
         (["/dev/null"], "the message is not valid JSON: "),
         (["-"], "the message is not valid JSON: "),
+        (["/dev/zero"], "input file '/dev/zero': it is longer than 268435456 bytes"),
+        (["/dev/null", "--mond-data=/etc/shadow"], "option --mond-data: the cluster's options may"),
+        (
+            ["/dev/null", "--mond-data"],
+            "option --mond-data: the cluster's options may name no file",
+        ),
         (["-t", "/dev/null"], "option -t: only the message itself is read, no other cluster data"),
         (["/dev/null", "--static-kvm-node-memory=x"], "option --static-kvm-node-memory: a number"),
     ],
@@ -154,6 +160,45 @@ def test_help_and_version(house: House, option: str, broken: bool) -> None:
 )
 def test_unusable_call(house: House, arguments: Sequence[str | bytes], sentence: str) -> None:
     assert house.error(*arguments).startswith(sentence)
+
+
+def test_too_large_an_input_file(house: House) -> None:
+    file = house.path / "large.json"
+    with file.open("wb") as sparse:
+        sparse.truncate(500 * 2**20)
+    assert house.error(str(file)).endswith(": it is longer than 268435456 bytes")
+
+
+def test_a_fifo_as_input_file(house: House) -> None:
+    """It is read like a file, and not waited for without end."""
+    fifo = house.path / "fifo"
+    os.mkfifo(fifo)
+    raw = json.dumps(message()).encode()
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(fifo.write_bytes, raw)
+        assert house.answer(str(fifo)) == answer(message())
+        assert writing.result() == len(raw)
+    assert house.error(str(fifo)).endswith("/fifo': nothing more came within 10 s")
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "another's"])
+def test_a_log_that_others_put_there_does_not_spoil_the_answer(house: House, kind: str) -> None:
+    log, victim = house.path / "steward.log", house.path / "victim"
+    victim.write_text("precious")
+    if kind == "link":
+        log.symlink_to(victim)
+    elif kind == "fifo":
+        os.mkfifo(log)
+    elif os.geteuid() == 0:
+        log.touch()
+        os.chown(log, 12345, 12345)
+    else:
+        pytest.skip("only root can give a file away")
+    done = house.run(house.request(message()))
+    assert (done.returncode, json.loads(done.stdout)) == (0, answer(message()))
+    assert done.stderr.startswith(f"Nothing is logged: {log}: it ".encode())
+    assert done.stderr.count(b"\n") == 1
+    assert victim.read_text() == "precious"
 
 
 def test_bad_message(house: House) -> None:

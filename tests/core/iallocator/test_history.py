@@ -44,6 +44,20 @@ def test_the_oldest_ones_are_dropped(ring: History) -> None:
     assert sorted(os.listdir(ring.directory)) == history.names(ring)
 
 
+def test_the_oldest_ones_are_dropped_by_size(
+    ring: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever their number; the last one stays even if it alone is too large."""
+    monkeypatch.setattr(history, "MOST_BYTES", 3000)
+    for number in (1, 2):
+        history.record(ring, Call(number, 7, (), 0), b"x" * 1000, b"y" * 100)
+        assert len(history.names(ring)) == number
+    history.record(ring, Call(3, 7, (), 0), b"x" * 1000, b"y" * 100)
+    assert [int(name.split("-")[0]) for name in history.names(ring)] == [2, 3]
+    history.record(ring, Call(4, 7, (), 0), b"x" * 9000, b"y")
+    assert [int(name.split("-")[0]) for name in history.names(ring)] == [4]
+
+
 @pytest.mark.parametrize("config", [History(keep=0, directory="/proc/x"), History(directory="")])
 def test_nothing_is_kept(config: History) -> None:
     _record(config, 1)
