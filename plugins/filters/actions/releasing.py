@@ -60,9 +60,18 @@ def decide(rules: Rules, jobs: Sequence[Job], verdict_of: VerdictOf) -> Releases
     wanted = [_change(RELEASE, one) for one in outcomes if isinstance(one.verdict, Release)]
     cancels = [_change(CANCEL, one) for one in outcomes if isinstance(one.verdict, Reject)]
     known = {one.release for one in wanted if _is_there(one, present)}
-    deletions = _deletions(present, {one.release for one in wanted}, jobs, outcomes)
-    news = [one for one in wanted if one.release not in known]
-    return Releases((*deletions, *news, *cancels), tuple(_held(outcomes)))
+    deletions = list(_deletions(present, {one.release for one in wanted}, jobs, outcomes))
+    changes = (
+        *deletions,
+        *(one for one in wanted if one.release not in known),
+        *cancels,
+    )
+    return Releases(tuple(sorted(changes, key=_urgency)), tuple(_held(outcomes)))
+
+
+def _urgency(change: JobChange) -> int:
+    """What keeps a job from starting comes first; what has no effect any more comes last."""
+    return {HOLD_AGAIN: 0, FORGET: 2}.get(change.kind, 1)
 
 
 def _change(kind: str, one: _Outcome) -> JobChange:

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 _FIELDS: Final = ("id", "status", "ops")
 _STATUSES: Final = ["|", *(["=", "status", one] for one in (QUEUED, *sorted(RUNNING)))]
 
+#: Changes of one round: each is a change of Ganeti's configuration, which can take a second.
+_MOST: Final = 50
+
 _log: Final = logging.getLogger(__name__)
 
 
@@ -65,10 +68,16 @@ class JobReleases:
 
             return decide(rules, jobs, verdict)
 
-    def carry_out(self, changes: Sequence[JobChange]) -> tuple[list[JobChange], list[Held]]:
-        """Make the changes, one after the other; those made, and those that failed."""
-        done, held = [], []
-        for one in changes:
+    def carry_out(
+        self, changes: Sequence[JobChange], stopping: Callable[[], bool]
+    ) -> tuple[list[JobChange], list[Held]]:
+        """Make the changes, one after the other; those made, and what was not done."""
+        rest = Releases(tuple(changes[_MOST:]))
+        done = list[JobChange]()
+        held = list(rest.held_back("round", f"after {_MOST} changes the round ends").held)
+        for one in changes[:_MOST]:
+            if stopping():
+                break
             try:
                 self._make(one)
                 done.append(one)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from ganeti_steward.core.ganeti.confd.choice import Vote
@@ -64,8 +64,10 @@ class Releasing(Protocol):
     def decide(self, facts: Facts) -> Releases:
         """What should be done now; changes nothing.  Raises StewardError."""
 
-    def carry_out(self, changes: Sequence[JobChange]) -> tuple[list[JobChange], list[Held]]:
-        """Make changes; those made, and those that failed.  Raises nothing."""
+    def carry_out(
+        self, changes: Sequence[JobChange], stopping: Callable[[], bool]
+    ) -> tuple[list[JobChange], list[Held]]:
+        """Make changes until ``stopping``; those made, and what was not done.  Raises nothing."""
 
 
 class ReadWorld(Protocol):

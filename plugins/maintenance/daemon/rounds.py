@@ -162,7 +162,9 @@ class Rounds:
         result = self._vote()
         if result.mastership is not Mastership.MASTER:
             return (), _held_back(releases, result.reason)
-        done, failed = self._parts.releasing.carry_out(releases.changes)
+        done, failed = self._parts.releasing.carry_out(
+            releases.changes, lambda: self._signals.stopping
+        )
         return tuple(done), failed
 
     def _vote(self) -> Vote:

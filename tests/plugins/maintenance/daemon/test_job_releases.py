@@ -63,7 +63,7 @@ class Queue:
     def round(self, **facts: Any) -> Releases:
         """One decision that is carried out."""
         found = self.releases.decide(Facts(facts.pop("now", 0), **facts))
-        done, failed = self.releases.carry_out(found.changes)
+        done, failed = self.releases.carry_out(found.changes, lambda: False)
         assert (tuple(done), failed) == (found.changes, [])
         return found
 
@@ -164,7 +164,7 @@ def test_a_daemon_that_ends_between_two_writes(queue: Queue, writes: int) -> Non
     approved = frozenset(numbers[:2])
     found = queue.releases.decide(Facts(0, approved=approved))
     assert len(found.changes) == 2
-    queue.releases.carry_out(found.changes[:writes])
+    queue.releases.carry_out(found.changes[:writes], lambda: False)
     assert [queue.status(one) for one in numbers].count("success") == writes
     queue.releases = JobReleases(queue.luxi, Config)
     queue.round(approved=approved)
@@ -179,10 +179,25 @@ def test_a_change_that_fails_does_not_stop_the_others(queue: Queue) -> None:
     found = queue.releases.decide(Facts(0, approved=frozenset({first, second})))
     queue.stand_in.filters.clear()
     wrong = found.changes[0]._replace(release="no uuid")
-    done, failed = queue.releases.carry_out((wrong, found.changes[1]))
+    done, failed = queue.releases.carry_out((wrong, found.changes[1]), lambda: False)
     assert [one.job for one in done] == [second]
     assert [one.subject for one in failed] == [A]
     assert "Unable to parse UUID" in failed[0].sentence
+
+
+def test_a_round_makes_so_many_changes_and_the_next_one_goes_on(queue: Queue) -> None:
+    queue.hold("WINDOW 00:00-24:00")
+    numbers = [queue.submit() for _ in range(60)]
+    found = queue.releases.decide(Facts(0))
+    assert queue.releases.carry_out(found.changes, lambda: True)[0] == []
+    ends = iter([False] * 5 + [True])
+    assert len(queue.releases.carry_out(found.changes[:9], lambda: next(ends))[0]) == 5
+    found = queue.releases.decide(Facts(0))
+    done, held = queue.releases.carry_out(found.changes, lambda: False)
+    assert (len(done), [one.brake for one in held]) == (50, ["round"])
+    assert held[0].sentence.startswith("after 50 changes the round ends, it would release job ")
+    queue.releases.carry_out(queue.releases.decide(Facts(0)).changes, lambda: False)
+    assert {queue.status(one) for one in numbers} == {"success"}
 
 
 # -- in a round
