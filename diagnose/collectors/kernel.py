@@ -1,14 +1,15 @@
-"""The kernel's log of the last days: machine checks, I/O errors, damaged filesystems, hangs."""
+"""The kernel's log of the last days: failing hardware, damaged filesystems, hangs."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.json_reader import printable
+from ganeti_steward.core.config.kinds import TEXTS, Kind
+from ganeti_steward.core.json_reader import printable, quoted
 from ganeti_steward.core.model.finding import (
     LIVE_REPAIR,
     OK,
@@ -18,7 +19,15 @@ from ganeti_steward.core.model.finding import (
     Unknown,
 )
 from ganeti_steward.core.model.machine import Machine
-from ganeti_steward.diagnose.collectors.shared.kernel_messages import Sign, read_record, sign_in
+from ganeti_steward.diagnose.collectors.shared.kernel_messages import (
+    KINDS,
+    RULE,
+    Sign,
+    kind_of_rule,
+    read_record,
+    sign_in,
+)
+from ganeti_steward.diagnose.collectors.shared.kernel_messages import Kind as MessageKind
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     check_results,
@@ -39,6 +48,25 @@ NAME: Final = "kernel"
 _UPTIME: Final = re.compile(r"([0-9]{1,12}\.[0-9]+) [0-9.]+")
 
 
+#: Of these one message alone means little.
+_COUNTED: Final = ("io", "ata")
+
+
+def _rules_fault(value: Any) -> str:
+    if fault := TEXTS.fault(value):
+        return fault
+    for rule in value:
+        try:
+            kind_of_rule(rule)
+        except ValueError as err:
+            return f"{quoted(rule)} {err}"
+    return ""
+
+
+#: The kind of the key ``rules``.
+RULES: Final = Kind(_rules_fault, "list of `SOURCE=FAULT=PATTERN`")
+
+
 class Settings(NamedTuple):
     """[collector.kernel]: the checks of the log of the kernel."""
 
@@ -47,12 +75,24 @@ class Settings(NamedTuple):
     ] = 48.0
     io_errors: Annotated[
         Count,
-        "Messages about I/O errors of one device that make a fault; more than half as many are "
-        "neither a fault nor Ok.",
+        "Messages about I/O errors of one device, or an ATA link, that make a fault; more than "
+        "half as many are neither a fault nor Ok.",
     ] = 5
     ignore: Annotated[
         tuple[str, ...], "Devices whose messages do not count, as shell patterns."
-    ] = ("fd*", "sr*", "loop*", "nbd*", "ram*", "zram*")
+    ] = (
+        *("fd*", "sr*", "loop*", "nbd*", "ram*", "zram*"),
+        # Of these the disks are elsewhere, or devices of instances.
+        *("rbd*", "drbd*", "tap*", "vif*", "gnt.*"),
+    )
+    rules: Annotated[
+        tuple[str, ...],
+        RULES,
+        'More messages that are faults: "SOURCE=FAULT=PATTERN", the pattern a regular expression '
+        "that fits the beginning of the message. DEVICE in it stands for the name of a device, "
+        "which then takes the place of SOURCE.",
+    ] = ()
+    rule_status: Annotated[Status, "The status after a message of rules."] = LIVE_REPAIR
     machine_check_status: Annotated[Status, "The status after an uncorrected machine check."] = (
         LIVE_REPAIR
     )
@@ -62,6 +102,20 @@ class Settings(NamedTuple):
         LIVE_REPAIR
     )
     io_status: Annotated[Status, "The status after many I/O errors of a device."] = LIVE_REPAIR
+    ata_status: Annotated[Status, "The status after an ATA link was frozen many times."] = (
+        LIVE_REPAIR
+    )
+    drbd_status: Annotated[Status, "The status after I/O errors of a local disk of DRBD."] = (
+        LIVE_REPAIR
+    )
+    hba_status: Annotated[Status, "The status after the failure of a disk controller."] = (
+        LIVE_REPAIR
+    )
+    netdev_status: Annotated[
+        Status, "The status after an interface did not send for some seconds."
+    ] = LIVE_REPAIR
+    oops_status: Annotated[Status, "The status after an error of the kernel itself."] = LIVE_REPAIR
+    rcu_status: Annotated[Status, "The status after an RCU stall."] = LIVE_REPAIR
     filesystem_status: Annotated[Status, "The status after errors of a filesystem."] = LIVE_REPAIR
     hung_status: Annotated[Status, "The status after a hung task."] = OK
     lockup_status: Annotated[Status, "The status after a soft or hard lockup."] = OK
@@ -72,6 +126,11 @@ class Collector(Configured[Settings]):
     """Reads the kernel's log, as far back as it goes and as the window allows."""
 
     CONFIG = Settings
+
+    def configure(self, settings: Settings) -> None:
+        """``settings``: the section of the configuration."""
+        super().configure(settings)
+        self._kinds = (*KINDS, *map(kind_of_rule, settings.rules))
 
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
@@ -85,7 +144,7 @@ class Collector(Configured[Settings]):
             yield Unknown(NAME, located_reason(err))
             return
         try:
-            signs, unknowns = _signs(records, self._since(machine))
+            signs, unknowns = _signs(records, self._since(machine), self._kinds)
         except (OSError, ValueError) as err:
             yield Unknown(NAME, located_reason(err))
             return
@@ -117,6 +176,13 @@ class Collector(Configured[Settings]):
             "pci": settings.pci_status,
             "nvme": settings.nvme_status,
             "io": settings.io_status,
+            "ata": settings.ata_status,
+            "drbd": settings.drbd_status,
+            "hba": settings.hba_status,
+            "netdev": settings.netdev_status,
+            "oops": settings.oops_status,
+            "rcu": settings.rcu_status,
+            RULE: settings.rule_status,
             "filesystem": settings.filesystem_status,
             "hung": settings.hung_status,
             "lockup": settings.lockup_status,
@@ -127,15 +193,17 @@ class Collector(Configured[Settings]):
             ignored = sign.names_device and matches(sign.about, settings.ignore)
             if status == OK or ignored:
                 continue
-            if sign.family != "io" or count >= settings.io_errors:
+            if sign.family not in _COUNTED or count >= settings.io_errors:
                 found.setdefault(sign.about, ([], []))[0].append(Fault(status, sign.fault))
             # As messages leave the window and others come, their number swings about the limit.
             elif count > settings.io_errors / 2:
-                found.setdefault(sign.about, ([], []))[1].append("some I/O errors")
+                found.setdefault(sign.about, ([], []))[1].append(f"some messages: {sign.fault}")
         return found
 
 
-def _signs(records: Sequence[str], since: float) -> tuple[Counter[Sign], list[str]]:
+def _signs(
+    records: Sequence[str], since: float, kinds: Sequence[MessageKind]
+) -> tuple[Counter[Sign], list[str]]:
     """What the messages mean, each with the number of messages, and unknowns."""
     signs: Counter[Sign] = Counter()
     unknowns: list[str] = [] if records else ["the log of the kernel is empty"]
@@ -145,7 +213,7 @@ def _signs(records: Sequence[str], since: float) -> tuple[Counter[Sign], list[st
         except ValueError as err:
             unknowns = [str(err)]
             continue
-        sign = sign_in(message.text) if message and message.microseconds >= since else None
+        sign = sign_in(message.text, kinds) if message and message.microseconds >= since else None
         if sign:
             signs[sign] += 1
     return signs, unknowns

@@ -52,10 +52,12 @@ def test_statuses(name: str) -> None:
             assert f"| `{key}` |" in SECTIONS[name]
 
 
-def test_the_example() -> None:
-    (example,) = re.findall(r"```toml\n(.*?)```", PAGE, re.S)
-    for name, settings in tomllib.loads(example)["collector"].items():
-        made(module(name).Collector(), name, settings)
+def test_the_examples() -> None:
+    examples = re.findall(r"```toml\n(.*?)```", PAGE, re.S)
+    assert examples
+    for example in examples:
+        for name, settings in tomllib.loads(example)["collector"].items():
+            made(module(name).Collector(), name, settings)
 
 
 def test_faults_of_the_kernel() -> None:

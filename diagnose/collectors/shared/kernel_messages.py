@@ -20,6 +20,10 @@ _WORST: Final = 4
 _DEVICE: Final = r"(?P<device>[A-Za-z0-9_!:.-]+)"
 
 
+#: The family of the kinds that admins add.
+RULE: Final = "rule"
+
+
 class Message(NamedTuple):
     """One message of the kernel's own."""
 
@@ -60,14 +64,27 @@ def read_record(record: str) -> Message | None:
     return Message(int(found[2]), found[3])
 
 
-def sign_in(text: str) -> Sign | None:
-    """What a message means; None for nothing."""
-    for kind in KINDS:
+def sign_in(text: str, kinds: Iterable[Kind]) -> Sign | None:
+    """What a message means by the first kind that fits; None for nothing."""
+    for kind in kinds:
         found = kind.pattern.match(text)
         if found:
             device = found.groupdict().get("device")
             return Sign(kind.family, device or kind.about, kind.fault, device is not None)
     return None
+
+
+def kind_of_rule(rule: str) -> Kind:
+    """The kind in a rule ``SOURCE=FAULT=PATTERN``; raises ValueError."""
+    about, first, rest = rule.partition("=")
+    fault, second, pattern = rest.partition("=")
+    if not (first and second and about and fault and pattern and rule.isprintable()):
+        raise ValueError("is not of the form SOURCE=FAULT=PATTERN")
+    try:
+        compiled = re.compile(pattern.replace("DEVICE", _DEVICE, 1))
+    except re.error as err:
+        raise ValueError(f"has no regular expression behind the second =: {err}") from None
+    return Kind(RULE, about, fault, compiled)
 
 
 def _kinds(family: str, about: str, faults: Iterable[tuple[str, str]]) -> tuple[Kind, ...]:
@@ -169,6 +186,60 @@ KINDS: Final = (
         [
             ("soft lockup", r"(?:NMI )?(?:watchdog: )?BUG: soft lockup - CPU#[0-9]+ stuck for "),
             ("hard lockup", r"(?:NMI )?watchdog: Watchdog detected hard LOCKUP on cpu "),
+        ],
+    ),
+    *_kinds(
+        "rcu",
+        "cpu",
+        [
+            (
+                "RCU stall",
+                r"(?:rcu: )?INFO: rcu_\w+ (?:self-)?detected (?:expedited )?stalls? on CPU",
+            )
+        ],
+    ),
+    *_kinds(
+        "oops",
+        "kernel",
+        [
+            ("kernel oops", r"BUG: (?:kernel NULL pointer dereference|unable to handle )"),
+            ("kernel oops", r"(?:Internal error: )?Oops: "),
+            ("kernel oops", r"(?:kernel BUG at |general protection fault)"),
+        ],
+    ),
+    *_kinds(
+        "netdev",
+        "network",
+        [
+            ("transmit queue timed out", r"NETDEV WATCHDOG: DEVICE \("),
+            ("transmit queue timed out", r"\S+ \S+ DEVICE: NETDEV WATCHDOG: "),
+        ],
+    ),
+    *_kinds(
+        "hba",
+        "hba",
+        [
+            ("controller failed", r"megaraid_sas DEVICE: (?:Found FW in FAULT state|.*crit error)"),
+            ("controller failed", r"(?P<device>mpt[23]sas_cm[0-9]+): fault_state\("),
+            ("controller failed", r"hpsa DEVICE: [Cc]ontroller lockup detected"),
+            ("controller failed", r"smartpqi DEVICE: controller (?:is )?offline"),
+            ("controller failed", r"aacraid: Host (?:adapter|bus) (?:is )?(?:dead|reset request)"),
+            ("controller failed", r"qla2xxx \[DEVICE\]-\w+:[0-9]+: ISP System Error"),
+        ],
+    ),
+    *_kinds(
+        "ata",
+        "ata",
+        [("ATA link frozen", r"(?P<device>ata[0-9]+(?:\.[0-9]+)?): exception Emask .* frozen")],
+    ),
+    *_kinds(
+        "drbd",
+        "drbd",
+        [
+            (
+                "I/O errors of local disks",
+                r"(?:block|drbd \S+) (?:\S+: )?drbd[0-9]+: local [A-Z ]+ IO error",
+            )
         ],
     ),
 )

@@ -28,6 +28,20 @@ _COUNTS: Final = {
     198: ("uncorrectable sectors", "uncorrectable_above", "uncorrectable_status"),
 }
 
+#: The same of attributes that count other things, with the names by which smartctl calls them:
+#: other makers use the numbers for something else.
+_NAMED_COUNTS: Final = {
+    10: ("failed starts", "spin_retries_above", "spin_retries_status", "Spin_Retry_Count"),
+    184: ("end-to-end errors", "end_to_end_above", "end_to_end_status", "End-to-End_Error"),
+    187: ("reported errors", "reported_above", "reported_status", "Reported_Uncorrect"),
+    188: ("timeouts", "timeouts_above", "timeouts_status", "Command_Timeout"),
+}
+
+#: Holds three counts of 16 bits, the lowest that of all timeouts; where smartctl does not know
+#: the disk it prints one large number.
+_PACKED: Final = 188
+_LOWEST_COUNT: Final = 0xFFFF
+
 #: Attributes whose normalized value is the percentage of life that is left.  Other makers use
 #: the numbers for other things, so smartctl's database has to know the disk: to some of the
 #: numbers smartctl gives these names whatever the disk is.
@@ -68,6 +82,10 @@ def examine_ata(answer: Any, status: Exit, settings: Settings) -> Examined:
                     faults.append(Fault(settings.past_status, f"attribute {number} failed"))
                 if number in _COUNTS:
                     faults += _count_fault(row, number, settings)
+                if number in _NAMED_COUNTS and member(row, str, "name").startswith(
+                    _NAMED_COUNTS[number][-1]
+                ):
+                    faults += _named_count_fault(row, number, settings)
                 if (number, member(row, str, "name")) in _LIFE_LEFT:
                     left = member(row, int, "value")
                     if member(answer, bool, "in_smartctl_database"):
@@ -99,6 +117,17 @@ def _count_fault(row: Any, number: int, settings: Settings) -> Iterator[Fault]:
         raise MissingData(f"the raw value of attribute {number} is no count")
     limit = getattr(settings, threshold)
     if int(count[0]) > limit:
+        yield Fault(getattr(settings, status), f"more than {limit} {what}")
+
+
+def _named_count_fault(row: Any, number: int, settings: Settings) -> Iterator[Fault]:
+    """The fault of an attribute that counts something else; raises MissingData."""
+    what, threshold, status, _ = _NAMED_COUNTS[number]
+    count = member(row, int, "raw", "value")
+    if count < 0:
+        raise MissingData(f"the raw value of attribute {number} is no count")
+    limit = getattr(settings, threshold)
+    if (count & _LOWEST_COUNT if number == _PACKED else count) > limit:
         yield Fault(getattr(settings, status), f"more than {limit} {what}")
 
 

@@ -38,6 +38,28 @@ class Settings(NamedTuple):
     uncorrectable_status: Annotated[
         Status, "The status when a disk exceeds uncorrectable-above."
     ] = LIVE_REPAIR
+    reported_above: Annotated[
+        Count, "Errors an ATA disk may have reported that it could not correct."
+    ] = 10
+    reported_status: Annotated[Status, "The status when a disk exceeds reported-above."] = (
+        LIVE_REPAIR
+    )
+    timeouts_above: Annotated[
+        Count, "Commands an ATA disk may have given up; a bad cable is enough."
+    ] = 100
+    timeouts_status: Annotated[Status, "The status when a disk exceeds timeouts-above."] = (
+        LIVE_REPAIR
+    )
+    spin_retries_above: Annotated[Count, "Times an ATA disk may have failed to start turning."] = 5
+    spin_retries_status: Annotated[Status, "The status when a disk exceeds spin-retries-above."] = (
+        LIVE_REPAIR
+    )
+    end_to_end_above: Annotated[
+        Count, "Times data may have been damaged on its way through an ATA disk."
+    ] = 0
+    end_to_end_status: Annotated[Status, "The status when a disk exceeds end-to-end-above."] = (
+        LIVE_REPAIR
+    )
     defects_above: Annotated[Count, "Blocks a SAS disk may have on its list of grown defects."] = (
         100
     )

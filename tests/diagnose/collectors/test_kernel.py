@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from collected import collect, faults, fine, recorded, survives, unknown
 
+from ganeti_steward.core.errors import BadSettings
 from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
 from ganeti_steward.diagnose.model.hysteresis import RunCounts, State, update
 from ganeti_steward.diagnose.testing import RecordedMachine
@@ -40,6 +41,48 @@ def test_broken() -> None:
     assert unknown(results) == {}
 
 
+def test_drivers() -> None:
+    results = collect("kernel", recorded("kernel", "drivers"))
+    assert faults(results) == {
+        "kernel:0000:03:00.0": ["controller failed"],
+        "kernel:0000:18:00.0": ["controller failed"],
+        "kernel:ata3.00": ["ATA link frozen"],
+        "kernel:cpu": ["RCU stall"],
+        "kernel:drbd": ["I/O errors of local disks"],
+        "kernel:eno1": ["transmit queue timed out"],
+        "kernel:eno2": ["transmit queue timed out"],
+        "kernel:kernel": ["kernel oops"],
+        "kernel:mpt3sas_cm0": ["controller failed"],
+    }
+    families = ("ata", "drbd", "hba", "netdev", "oops", "rcu")
+    quiet = {f"{family}_status": "Ok" for family in families}
+    assert fine(collect("kernel", recorded("kernel", "drivers"), **quiet)) == ["kernel"]
+
+
+def test_rules_of_the_admin(tmp_path: Path) -> None:
+    machine = logging(
+        tmp_path,
+        "3,1,7,-;acme 0000:81:00.0: firmware crashed (code=7)\n",
+        "3,2,8,-;acme: pump stopped\n",
+    )
+    rules = [
+        "acme=firmware crashed=acme DEVICE: firmware crashed .code=",
+        "pump=stopped=acme: pump",
+    ]
+    results = collect("kernel", machine, rules=rules, rule_status="evacuate")
+    assert faults(results) == {
+        "kernel:0000:81:00.0": ["firmware crashed"],
+        "kernel:pump": ["stopped"],
+    }
+    assert {one.status for one in results if isinstance(one, Finding)} == {"evacuate"}
+    assert fine(collect("kernel", machine)) == ["kernel"]
+    for bad in ("pump", "pump=stopped", "=a=b", "a==b", "a=b="):
+        with pytest.raises(BadSettings, match="is not of the form SOURCE=FAULT=PATTERN"):
+            collect("kernel", machine, rules=[bad])
+    with pytest.raises(BadSettings, match="has no regular expression behind the second ="):
+        collect("kernel", machine, rules=["a=b=("])
+
+
 def test_settings() -> None:
     broken = recorded("kernel", "broken")
     results = collect(
@@ -58,7 +101,7 @@ def test_settings() -> None:
     )
     assert results == [
         Finding("kernel:cpu", "evacuate", "", {"faults": ["soft lockup"]}),
-        Unknown("kernel:sdb", "some I/O errors"),
+        Unknown("kernel:sdb", "some messages: I/O errors"),
         Finding("kernel:sdx", "live-repair", "look", {"faults": ["I/O errors"]}),
         Finding("kernel:tasks", "live-repair", "look", {"faults": ["hung tasks"]}),
     ]
@@ -68,8 +111,8 @@ def test_settings() -> None:
     ("count", "expected", "unsure"),
     [
         (2, [], {}),
-        (3, [], {"kernel:sda": "some I/O errors"}),
-        (4, [], {"kernel:sda": "some I/O errors"}),
+        (3, [], {"kernel:sda": "some messages: I/O errors"}),
+        (4, [], {"kernel:sda": "some messages: I/O errors"}),
         (5, ["I/O errors"], {}),
         (50, ["I/O errors"], {}),
     ],
@@ -168,6 +211,6 @@ def test_a_record_of_another_form(tmp_path: Path, record: str) -> None:
     assert set(unknown(results)) == {"kernel"}
 
 
-@pytest.mark.parametrize("case", ["healthy", "broken"])
+@pytest.mark.parametrize("case", ["healthy", "broken", "drivers"])
 def test_damaged_input(case: str) -> None:
     survives("kernel", case)

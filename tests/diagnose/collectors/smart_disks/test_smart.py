@@ -36,6 +36,7 @@ def test_broken() -> None:
             "attribute 5 failing",
             "failing",
             "more than 10 pending sectors",
+            "more than 10 reported errors",
             "more than 10 uncorrectable sectors",
             "more than 100 reallocated sectors",
             "self-test failed",
@@ -202,6 +203,7 @@ def test_a_status_for_each_kind(tmp_path: Path) -> None:
         failing_status="evacuate",
         pending_status="evacuate-failover",
         errors_status="Ok",
+        reported_status="Ok",
         media_errors_status="Ok",
     )
     found = {

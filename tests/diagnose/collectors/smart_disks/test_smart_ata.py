@@ -44,6 +44,15 @@ def test_counters_do_not_creep(tmp_path: Path) -> None:
         (197, 11, {}, ["more than 10 pending sectors"]),
         (198, 11, {}, ["more than 10 uncorrectable sectors"]),
         (198, 11, {"uncorrectable_status": "Ok"}, []),
+        (10, 5, {}, []),
+        (10, 6, {}, ["more than 5 failed starts"]),
+        (187, 10, {}, []),
+        (187, 11, {}, ["more than 10 reported errors"]),
+        (188, 100, {}, []),
+        (188, 101, {}, ["more than 100 timeouts"]),
+        # Three counts in one: two timeouts, of which one took more than 5 s.
+        (188, (1 << 32) + (1 << 16) + 2, {}, []),
+        (188, 101, {"timeouts_status": "Ok"}, []),
         # Counted, but not in sectors.
         (199, 100000, {}, []),
     ],
@@ -54,6 +63,22 @@ def test_thresholds_of_sectors(
     answer = document("healthy", "sda")
     row(answer, number)["raw"] = {"value": count, "string": str(count)}
     results = collect("smart", asking(tmp_path, answer), **settings)
+    assert faults(results).get(f"smart:{HDD}", []) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("End-to-End_Error", ["more than 0 end-to-end errors"]),
+        # A manufacturer's own use of the number.
+        ("Error_Correction_Count", []),
+    ],
+)
+def test_end_to_end_errors(tmp_path: Path, name: str, expected: list[str]) -> None:
+    answer = document("healthy", "sda")
+    table = answer["ata_smart_attributes"]["table"]
+    table.append(row(answer, 187) | {"id": 184, "name": name, "raw": {"value": 1, "string": "1"}})
+    results = collect("smart", asking(tmp_path, answer))
     assert faults(results).get(f"smart:{HDD}", []) == expected
 
 
