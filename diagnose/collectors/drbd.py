@@ -12,6 +12,7 @@ from typing import Annotated, Final, NamedTuple
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.collectors.shared.disk_replacement import is_replacing
 from ganeti_steward.diagnose.collectors.shared.drbd_devices import (
     Device,
     Devices,
@@ -50,6 +51,12 @@ class Settings(NamedTuple):
     standalone_status: Annotated[
         Status, "The status when a device is not connected to its peer and does not try to connect."
     ] = OK
+    suspended_status: Annotated[
+        Status, "The status when a device's I/O is suspended, other than by an admin."
+    ] = LIVE_REPAIR
+    quorum_status: Annotated[Status, "The status when a device of DRBD 9 has no quorum."] = (
+        LIVE_REPAIR
+    )
     repair: Repair = ""
 
 
@@ -71,18 +78,21 @@ class Collector(Configured[Settings]):
             return
         faults: list[Fault] = []
         devices, unknowns = _devices(machine, text)
+        replacing = any(device.disk in _LOST for device in devices) and is_replacing(machine)
         for device in devices:
             with noting_unknowns(unknowns):
-                faults += self._faults(device)
+                faults += self._faults(device, replacing=replacing)
         yield from check_results(NAME, faults, unknowns, self._settings.repair)
 
-    def _faults(self, device: Device) -> Iterator[Fault]:
+    def _faults(self, device: Device, *, replacing: bool) -> Iterator[Fault]:
         """What is wrong with one device; raises MissingData.
 
         Its number is left out: devices become fewer while instances are moved away, and the
         node is as broken as before.
         """
         if device.disk in _LOST:
+            if replacing and device.disk != "Failed":
+                raise MissingData("a device has no disk while Ganeti replaces disks")
             if not device.diskless_wanted:
                 yield Fault(self._settings.disk_lost_status, "local disk lost")
         elif device.disk == "Inconsistent":
@@ -93,6 +103,10 @@ class Collector(Configured[Settings]):
             raise MissingData(f"the disk state {device.disk!r} is not known")
         if device.standalone:
             yield Fault(self._settings.standalone_status, "stands alone")
+        if device.suspended:
+            yield Fault(self._settings.suspended_status, "I/O suspended")
+        if not device.quorum:
+            yield Fault(self._settings.quorum_status, "no quorum")
 
 
 def _devices(machine: Machine, text: str) -> Devices:

@@ -16,7 +16,10 @@ from ganeti_steward.diagnose.collectors.shared.program_output import (
 )
 
 #: The first line of a device in version 8: number, states of connection, roles and disks.
-_LINE: Final = re.compile(r" *[0-9]+: cs:(\w+) ro:\w+/\w+ ds:(\w+)/(\w+)(?: .*)?")
+_LINE: Final = re.compile(r" *[0-9]+: cs:(\w+) ro:\w+/\w+ ds:(\w+)/(\w+)(?: (?P<rest>.*))?")
+
+#: Behind the states: the protocol, and whether input and output run or are suspended.
+_SUSPENDED: Final = re.compile(r"[ABC] s.*")
 
 #: What begins like one, or is a damaged one.
 _LIKE_A_LINE: Final = re.compile(r"\s*[0-9]+:|.*\bcs:")
@@ -42,6 +45,9 @@ _COPYING: Final = frozenset(
     )
 )
 
+#: What version 9 suspends I/O for by itself.
+_WAITING: Final = ("no-data", "fencing", "quorum")
+
 _DRBDSETUP: Final = ("drbdsetup", "status", "--json")
 
 
@@ -58,6 +64,10 @@ class Device(NamedTuple):
     """whether it has given up a peer"""
     diskless_wanted: bool = False
     """whether it was set up without a disk"""
+    suspended: bool = False
+    """whether its I/O waits, and not because an admin suspended it"""
+    quorum: bool = True
+    """whether as many of its nodes are there as it needs"""
 
 
 class Devices(NamedTuple):
@@ -82,12 +92,15 @@ def _device_of_8(line: str) -> Device:
     found = _LINE.fullmatch(line)
     if found is None:
         raise MissingData("a device's line in /proc/drbd cannot be read")
-    connection, disk, peer_disk = found.groups()
+    connection, disk, peer_disk = found.group(1, 2, 3)
     # One word for the connection and for what it does.
     if connection not in _AWAY | _COPYING | {"Connected"}:
         raise MissingData(f"the connection state {connection!r} is not known")
     helped = connection not in _AWAY and peer_disk == "UpToDate"
-    return Device(disk, helped, connection in _COPYING, connection == "StandAlone")
+    suspended = _SUSPENDED.fullmatch(found["rest"] or "") is not None
+    return Device(
+        disk, helped, connection in _COPYING, connection == "StandAlone", suspended=suspended
+    )
 
 
 def devices_of_9(machine: Machine) -> Devices:
@@ -97,10 +110,14 @@ def devices_of_9(machine: Machine) -> Devices:
     with noting_unknowns(found.unknowns):
         resources = member(parsed(succeeded(machine, *_DRBDSETUP), _DRBDSETUP[0]), list)
     for resource in resources:
+        suspended = False
+        with noting_unknowns(found.unknowns):
+            suspended = _is_suspended(resource)
         with noting_unknowns(found.unknowns):
             for device in member(resource, list, "devices"):
                 connections = member(resource, list, "connections")
-                found.devices.append(_device_of_9(device, connections))
+                read = _device_of_9(device, connections)
+                found.devices.append(read._replace(suspended=suspended))
     return found
 
 
@@ -121,4 +138,23 @@ def _device_of_9(device: Any, connections: list[Any]) -> Device:
                 usable = member(peer, str, "peer-disk-state") == "UpToDate"
                 helped |= state == "Connected" and usable
     wanted = optional(device, bool, "client") or False
-    return Device(member(device, str, "disk-state"), helped, copying, standalone, wanted)
+    quorum = optional(device, bool, "quorum")
+    return Device(
+        member(device, str, "disk-state"),
+        helped,
+        copying,
+        standalone,
+        wanted,
+        quorum=quorum is not False,
+    )
+
+
+def _is_suspended(resource: Any) -> bool:
+    """Whether a resource's I/O waits for something else than an admin; raises MissingData.
+
+    Old versions do not report why.
+    """
+    known = [optional(resource, bool, f"suspended-{why}") for why in _WAITING]
+    by_admin = optional(resource, bool, "suspended-user")
+    suspended = bool(optional(resource, bool, "suspended"))
+    return any(known) or (suspended and not by_admin)

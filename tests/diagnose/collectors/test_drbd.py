@@ -181,6 +181,9 @@ def test_a_failing_program_is_not_fine(tmp_path: Path, ended: dict[str, Any]) ->
 ESSENTIAL = {"devices", "connections", "volume", "disk-state", "connection-state"}
 ESSENTIAL |= {"peer_devices", "replication-state"}
 
+#: What is a fault where it is true.
+SUSPENDED = {"suspended", "suspended-no-data", "suspended-fencing", "suspended-quorum"}
+
 
 def test_every_damage_to_a_healthy_state(tmp_path: Path) -> None:
     for path, changed in damaged(status_of("healthy9")):
@@ -188,7 +191,7 @@ def test_every_damage_to_a_healthy_state(tmp_path: Path) -> None:
         if path[-1] in ESSENTIAL:
             assert results != OK, path
         # Only that a device has no disk on purpose is a reason not to call it broken.
-        assert not faults(results) or path[-1] == "client", path
+        assert not faults(results) or path[-1] in {"client", *SUSPENDED}, path
 
 
 def test_every_damage_to_a_broken_state(tmp_path: Path) -> None:
@@ -218,3 +221,64 @@ def test_order_means_nothing(tmp_path: Path) -> None:
         Random(seed).shuffle(devices)
         text = "".join([*head, *(line for device in devices for line in device)])
         assert collect("drbd", loaded(tmp_path, text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("resource", "device", "expected"),
+    [
+        ({}, {"quorum": False}, ["no quorum"]),
+        (
+            {"suspended": True, "suspended-quorum": True},
+            {"quorum": False},
+            ["I/O suspended", "no quorum"],
+        ),
+        ({"suspended": True, "suspended-no-data": True}, {}, ["I/O suspended"]),
+        # An admin did that: drbdsetup suspend-io.
+        ({"suspended": True, "suspended-user": True}, {}, []),
+    ],
+)
+def test_suspended_and_without_quorum(
+    tmp_path: Path, resource: dict[str, bool], device: dict[str, bool], expected: list[str]
+) -> None:
+    document = status_of("healthy9")
+    document[0] |= resource
+    document[0]["devices"][0] |= device
+    results = collect("drbd", nine(tmp_path, document))
+    assert faults(results).get("drbd", []) == expected
+    results = collect("drbd", nine(tmp_path, document), suspended_status="Ok", quorum_status="Ok")
+    assert results == OK
+
+
+def test_suspended_in_version_8(tmp_path: Path) -> None:
+    line = " 0: cs:Connected ro:Primary/Secondary ds:UpToDate/UpToDate C {}-----\n"
+    assert collect("drbd", loaded(tmp_path, HEAD_8 + line.format("r"))) == OK
+    assert faults(collect("drbd", loaded(tmp_path, HEAD_8 + line.format("s")))) == {
+        "drbd": ["I/O suspended"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("disk", "ago", "expected"),
+    [
+        ("Diskless", 3, {}),
+        ("Diskless", 599, {}),
+        # An operation that failed left its old disk behind.
+        ("Diskless", 601, LOST),
+        ("Failed", 3, LOST),
+        ("Diskless", None, LOST),
+    ],
+)
+def test_ganeti_replaces_disks(
+    tmp_path: Path, disk: str, ago: int | None, expected: dict[str, list[str]]
+) -> None:
+    line = f" 0: cs:Connected ro:Primary/Secondary ds:{disk}/UpToDate C r-----\n"
+    old = "" if ago is None else f"_replaced--{1700001000 - ago}"
+    files = {
+        "/proc/drbd": HEAD_8 + line,
+        "/proc/stat": "cpu 1 2 3\nbtime 1700000000\n",
+        "/proc/uptime": "1000.00 900.00\n",
+        "/sys/block/dm-7/dm/name": f"xenvg-8c1f.disk0_data{old}\n",
+    }
+    results = collect("drbd", RecordedMachine(tmp_path, files=files))
+    assert faults(results) == expected
+    assert bool(unknown(results)) == (not expected)
