@@ -73,6 +73,38 @@ def read_own(path: str, longest: int) -> bytes:
     return read_limited(open_own(path, os.O_RDONLY), path, longest)
 
 
+def check_trusted(path: str, found: os.stat_result) -> None:
+    """Check that no user but root can have written what root uses; raises UnsafeFile.
+
+    A program that does not run as root uses what its user names.
+    """
+    if os.geteuid() != 0:
+        return
+    if found.st_uid != 0:
+        raise UnsafeFile(path, f"it belongs to the user {found.st_uid}, not to root")
+    others = stat.S_IWOTH | (stat.S_IWGRP if found.st_gid else 0)
+    if found.st_mode & others and stat.S_ISREG(found.st_mode):
+        mode = stat.S_IMODE(found.st_mode)
+        raise UnsafeFile(path, f"others than root can write to it (mode {mode:04o})")
+
+
+def read_trusted(path: str, longest: int) -> bytes:
+    """The content of such a file, links followed; raises UnsafeFile, OSError.
+
+    ``longest``: bytes it may have.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        if not (stat.S_ISREG(found.st_mode) or stat.S_ISCHR(found.st_mode)):
+            raise UnsafeFile(path, "it is no regular file")
+        check_trusted(path, found)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return read_limited(descriptor, path, longest)
+
+
 def read_regular(path: str, longest: int) -> bytes:
     """The content of a regular file of whomever, links followed; raises UnsafeFile, OSError.
 

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Final
 
 from ganeti_steward.core.config.values import DEFAULT_PATH, ENVIRONMENT, Config
 from ganeti_steward.core.errors import BadConfig
+from ganeti_steward.core.safe_files import UnsafeFile, read_trusted
+
+#: Bytes of the file.
+_LONGEST: Final = 2**24
 
 
 def config_path(environment: Mapping[str, str] = os.environ) -> str:
@@ -19,14 +24,18 @@ def config_path(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def load_config(path: str) -> Config:
-    """Read a configuration file; a missing one means the defaults.  Raises BadConfig."""
+    """Read a configuration file; a missing one means the defaults.  Raises BadConfig.
+
+    Root reads no file that another user can write: it names programs and modules to run.
+    """
     try:
-        with open(path, "rb") as file:
-            raw = file.read()
+        raw = read_trusted(path, _LONGEST)
     except FileNotFoundError:
         if path != DEFAULT_PATH:
             raise BadConfig(path, ["the file does not exist"]) from None
         return Config()
+    except UnsafeFile as err:
+        raise BadConfig(path, [err.reason]) from None
     except OSError as err:
         raise BadConfig(path, [f"cannot be read: {err.strerror}"]) from None
     from ganeti_steward.core.config.parse import parse_config

@@ -7,12 +7,14 @@ All installed entry points are only looked through where a name is no module, an
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
 
 from ganeti_steward.core import PROJECT
 from ganeti_steward.core.builtins import built_in, target
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks import timed_call
+from ganeti_steward.core.safe_files import UnsafeFile, check_trusted
 
 
 def load_plugin(name: str) -> object:
@@ -28,6 +30,7 @@ def load_plugin(name: str) -> object:
 
 
 def _foreign(name: str) -> object:
+    _check_files(name)
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as err:
@@ -36,9 +39,40 @@ def _foreign(name: str) -> object:
         return _entry_point(name)
 
 
+def _check_files(name: str) -> None:
+    """Refuse a module that another user than root can have written; raises PluginError.
+
+    The packages it is in are imported for that, each after it was checked itself.
+    """
+    import importlib.util
+
+    parts = name.split(".")
+    for end in range(1, len(parts) + 1):
+        try:
+            spec = importlib.util.find_spec(".".join(parts[:end]))
+        except (ImportError, ValueError):
+            spec = None
+        if spec is None:
+            # The import reports that.
+            return
+        if spec.has_location and spec.origin is not None:
+            _check_file(name, spec.origin)
+
+
+def _check_file(name: str, path: str) -> None:
+    try:
+        check_trusted(path, os.stat(path))
+    except UnsafeFile as err:
+        raise PluginError(name, f"is not loaded: {err}") from None
+    except OSError:
+        # A module in an archive has no file of its own.
+        return
+
+
 def _entry_point(name: str) -> object:
     for point in entry_points():
         if point.name == name:
+            _check_files(point.module)
             return point.load()
     raise PluginError(name, f"is neither a module nor an entry point of the group {PROJECT}")
 

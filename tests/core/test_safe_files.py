@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from ganeti_steward.core import log
-from ganeti_steward.core.config.values import History
-from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.config.load import load_config
+from ganeti_steward.core.config.values import Config, History
+from ganeti_steward.core.errors import BadConfig, PluginError, StewardError
+from ganeti_steward.core.hooks.loading import load_plugin
 from ganeti_steward.core.iallocator import history
 from ganeti_steward.core.iallocator.history import Call
 from ganeti_steward.core.safe_files import UnsafeFile, open_own, read_own, read_regular
@@ -176,3 +178,60 @@ def test_limits_of_size(tmp_path: Path) -> None:
     if sys.platform == "linux" and os.geteuid() == 0:
         with pytest.raises(UnsafeFile, match="longer than 9 bytes"):
             read_own("/dev/zero", 9)
+
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="other users are trusted by themselves")
+
+
+def spoil(path: Path, how: str) -> None:
+    """Let others than root be able to write a file."""
+    if how == "owner":
+        os.chown(path, 12345, 0)
+    elif how == "group":
+        os.chown(path, 0, 12345)
+        path.chmod(0o664)
+    else:
+        path.chmod(0o606)
+
+
+@as_root
+@pytest.mark.parametrize(
+    ("how", "fault"),
+    [
+        ("owner", "it belongs to the user 12345, not to root"),
+        ("group", r"others than root can write to it \(mode 0664\)"),
+        ("others", r"others than root can write to it \(mode 0606\)"),
+    ],
+)
+def test_what_root_uses_and_others_can_write(
+    tmp_path: Path, how: str, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The configuration and modules of plugins, as sudo looks at its own files."""
+    config = tmp_path / "steward.toml"
+    config.write_text("[history]\nkeep = 5\n")
+    assert load_config(str(config)).history.keep == 5
+    spoil(config, how)
+    with pytest.raises(BadConfig, match=fault):
+        load_config(str(config))
+
+    package = tmp_path / f"safe_{how}"
+    package.mkdir()
+    for name in ("__init__", "good", "bad"):
+        (package / f"{name}.py").write_text("loaded = True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert vars(load_plugin(f"safe_{how}.good"))["loaded"]
+    spoil(package / "bad.py", how)
+    with pytest.raises(PluginError, match=f"is not loaded: {package}/bad.py: {fault}"):
+        load_plugin(f"safe_{how}.bad")
+    spoil(package / "__init__.py", how)
+    with pytest.raises(PluginError, match=f"is not loaded: {package}/__init__.py: {fault}"):
+        load_plugin(f"safe_{how}.good")
+
+
+def test_a_configuration_that_is_a_fifo_or_never_ends(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(BadConfig, match="it is no regular file"):
+        load_config(str(tmp_path / "fifo"))
+    with pytest.raises(BadConfig, match="it is longer than 16777216 bytes"):
+        load_config("/dev/zero")
+    assert load_config("/dev/null") == Config()

@@ -212,7 +212,7 @@ def test_missing_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(BadConfig, match="cannot be read: Is a directory"):
+    with pytest.raises(BadConfig, match="it is no regular file"):
         load_config(str(tmp_path))
 
 
