@@ -69,6 +69,10 @@ class Maintd(NamedTuple):
     final_role: Annotated[
         str, one_of(OFFLINE, DRAINED), "The role of a node after its evacuation."
     ] = OFFLINE
+    hold_creations: Annotated[
+        bool,
+        "Whether jobs that create instances on a node wait while it is evacuated, by job filters.",
+    ] = False
     stuck_after: Annotated[
         float,
         number(60, 2592000),

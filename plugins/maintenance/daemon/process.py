@@ -163,7 +163,7 @@ class Daemon:
 
     def _deciding(self) -> Parts:
         """What reads the cluster and decides; without a vote nothing is done about it."""
-        store = Store(self._luxi)
+        store = Store(self._luxi, holds_creations=lambda: self._configured.settings.hold_creations)
 
         def read(now: int, *, storage: bool) -> World:
             return read_world(self._luxi, now, storage=storage)

@@ -7,7 +7,8 @@ configuration is on all master candidates and survives a failover of the master.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
@@ -16,6 +17,7 @@ from ganeti_steward.core.ganeti.luxi import Luxi, Refused
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.maintenance.incident import RECORD_SOURCE, Incident
 from ganeti_steward.plugins.maintenance.edges.record import node_of, read_record, write_record
+from ganeti_steward.plugins.maintenance.engine.held_creations import owner_of, rules_of
 
 #: True for no job: their numbers start with 1.
 _NEVER: Final = ["jobid", ["<", "id", 0]]
@@ -48,15 +50,29 @@ class Records(NamedTuple):
 class Store:
     """Reads and writes the records of one cluster; every call raises StewardError."""
 
-    def __init__(self, luxi: Luxi, *, clock: Callable[[], int] = time.time_ns) -> None:
-        """``clock``: ns since the epoch."""
+    def __init__(
+        self,
+        luxi: Luxi,
+        *,
+        clock: Callable[[], int] = time.time_ns,
+        holds_creations: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """``clock``: ns since the epoch.
+
+        ``holds_creations``: whether new instances are held off nodes that are evacuated.
+        """
         self._rules = FilterRules(luxi)
         self._clock = clock
+        self._holds_creations = holds_creations
+        self._holding: dict[str, str] = {}
+        """uuid of a rule that holds creations -> the incident it belongs to"""
 
     def read_all(self) -> Records:
         """All incidents; rules of others are ignored."""
         incidents, faults = {}, []
-        for rule in self._rules.read().rules:
+        rules = self._rules.read().rules
+        self._holding = {rule.uuid: owner for rule in rules if (owner := owner_of(rule))}
+        for rule in rules:
             try:
                 incident = incident_of(rule)
             except ValueError as err:
@@ -74,10 +90,24 @@ class Store:
         """
         rule = rule_of(incident, self._clock())
         self._repeated(lambda: self._rules.write(rule))
+        self._hold(incident.uuid, rules_of(incident, self._clock()))
 
     def remove(self, uuid: str) -> None:
         """Remove the record of an incident; nothing is done when there is none."""
+        # First, so that no rule is left without an incident.
+        self._hold(uuid, ())
         self._repeated(lambda: self._rules.delete(uuid))
+
+    def _hold(self, incident: str, wanted: Sequence[FilterRule]) -> None:
+        """Have these rules that hold creations, and no others, exist for an incident."""
+        rules = {rule.uuid: rule for rule in wanted} if self._holds_creations() else {}
+        there = {uuid for uuid, owner in self._holding.items() if owner == incident}
+        for uuid in sorted(there - set(rules)):
+            self._repeated(partial(self._rules.delete, uuid))
+            del self._holding[uuid]
+        for uuid in sorted(set(rules) - there):
+            self._repeated(partial(self._rules.write, rules[uuid]))
+            self._holding[uuid] = incident
 
     def _repeated(self, call: Callable[[], object]) -> None:
         for left in reversed(range(_ATTEMPTS)):

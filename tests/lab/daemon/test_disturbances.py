@@ -42,6 +42,25 @@ def test_a_node_that_leaves_the_cluster(maintained: MaintainedLab) -> None:
     lab.ok("gnt-node add --no-ssh-key-check -g rack2 node6.lab")
 
 
+def test_creations_wait_while_a_node_is_evacuated(maintained: MaintainedLab) -> None:
+    lab, node = maintained, "node2.lab"
+    lab.place(*((f"inst{i}.lab", "diskless", node) for i in range(1, 4)))
+    lab.report(node, EVACUATE)
+    with lab.daemon("moves-at-once = 1\nhold-creations = true"):
+        until(lambda: "move" in lab.open_steps())
+        create = [
+            lab.create(name, on, "diskless")
+            for name, on in (("a.lab", node), ("b.lab", "node5.lab"))
+        ]
+        held, other = (int(lab.luxi.call("SubmitJob", [one])) for one in create)
+        until(lambda: lab.job(other) == "success")
+        assert lab.job(held) == "queued"
+        incident = lab.ended(node, COMPLETED)
+        until(lambda: lab.job(held) == "error")
+    assert lab.node(node, "offline", "pinst_cnt") == [True, 0]
+    assert [row["uuid"] for row in lab.luxi.rows("filter", ("uuid",))] == [incident.uuid]
+
+
 def curl(action: str, tag: str, node: str, uuid: str) -> str:
     """The line of the page about incidents that does this with a tag."""
     page = (DOCS / "explanation" / "incidents.md").read_text()

@@ -11,10 +11,20 @@ from daemons import luxid
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi, Refused
-from ganeti_steward.core.maintenance.incident import FAILED, RECORD_SOURCE, Incident, Submission
-from ganeti_steward.core.model.finding import EVACUATE
+from ganeti_steward.core.maintenance.incident import (
+    COMPLETED,
+    FAILED,
+    PENDING,
+    RECORD_SOURCE,
+    Incident,
+    Submission,
+)
+from ganeti_steward.core.model.finding import EVACUATE, LIVE_REPAIR
+from ganeti_steward.plugins.filters.chain import Chain
+from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.maintenance.edges.record import write_record
 from ganeti_steward.plugins.maintenance.edges.store import RecordFault, Store
+from ganeti_steward.plugins.maintenance.engine.held_creations import rules_of
 
 if TYPE_CHECKING:
     from standin import StandIn
@@ -110,3 +120,49 @@ def test_a_write_that_fails(tmp_path: Path, refused: bool, calls: int) -> None:
         Store(Luxi(daemon.path)).write(FIRST)
     assert isinstance(caught.value, Refused) == refused
     assert len(daemon.requests) == calls
+
+
+def test_creations_are_held_while_a_node_is_evacuated(stand_in: StandIn, luxi: Luxi) -> None:
+    """Two rules for each incident, gone with its repair; those of others are not touched."""
+    luxi.call("ReplaceFilter", None, 0, [], "PAUSE", [["gnt:user", "mine", 5]])
+    store = Store(luxi, holds_creations=lambda: True)
+    store.write(FIRST)
+    assert len(stand_in.filters) == 2
+    store.write(FIRST._replace(status=PENDING))
+    store.write(SECOND._replace(status=PENDING, node_name="node3.lab"))
+    held = [rule["predicates"][0][1] for rule in stand_in.filters.values() if rule["predicates"]]
+    named = sorted((one[2][2], one[2][1]) for one in held if one[0] == "&")
+    assert named == [(f"node{n}.lab", field) for n in (2, 3) for field in ("pnode", "snode")]
+    # A daemon that is started again knows them.
+    store = Store(luxi, holds_creations=lambda: True)
+    store.read_all()
+    store.write(FIRST._replace(status=COMPLETED))
+    assert len(stand_in.filters) == 5
+    store.remove(SECOND.uuid)
+    store.remove(FIRST.uuid)
+    assert [rule["action"] for rule in stand_in.filters.values()] == ["PAUSE"]
+
+
+def test_creations_are_not_held_by_default(stand_in: StandIn, luxi: Luxi) -> None:
+    Store(luxi).write(FIRST._replace(status=PENDING))
+    assert [*stand_in.filters] == [FIRST.uuid]
+
+
+def test_a_held_creation_and_others() -> None:
+    """As luxid evaluates the rules; only creations that name the node wait."""
+    chain = Chain(rules_of(FIRST._replace(status=PENDING), 5))
+
+    def held(**parameters: str) -> bool:
+        return (
+            chain.applying(Job(1, opcodes=({"OP_ID": "OP_INSTANCE_CREATE", **parameters},)))
+            is not None
+        )
+
+    assert held(pnode="node2.lab")
+    assert held(pnode="node1.lab", snode="node2.lab")
+    assert not held(pnode="node1.lab", snode="node3.lab")
+    assert not held(iallocator="steward")
+    assert not chain.applying(
+        Job(1, opcodes=({"OP_ID": "OP_INSTANCE_MIGRATE", "pnode": "node2.lab"},))
+    )
+    assert rules_of(FIRST._replace(status=PENDING, action=LIVE_REPAIR), 5) == ()
