@@ -33,6 +33,7 @@ class RecordedMachine:
         """``changed``: members of machine.json that are to be other ones."""
         self.directory = directory
         self.requests: list[str] = []
+        self.kept: dict[str, bytes] = {}
         file = directory / "machine.json"
         self.recorded: dict[str, Any] = load_json(file.read_text()) if file.exists() else {}
         self.recorded |= changed
@@ -105,6 +106,14 @@ class RecordedMachine:
         if mount_point not in self.recorded.get("space", {}):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), mount_point)
         return Space(**self.recorded["space"][mount_point])
+
+    def recalled(self, name: str) -> bytes:
+        """What was kept on this machine, in this process."""
+        return self.kept.get(name, b"")
+
+    def remember(self, name: str, content: bytes) -> None:
+        """Keep something in ``kept``."""
+        self.kept[name] = content
 
     def temperatures(self) -> Sequence[Reading]:
         """The recorded temperatures."""

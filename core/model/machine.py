@@ -66,6 +66,12 @@ class Machine(Protocol):
     def space(self, mount_point: str) -> Space:
         """A mounted filesystem's room; raises OSError."""
 
+    def recalled(self, name: str) -> bytes:
+        """What an earlier run kept under a name; empty when there is nothing; raises OSError."""
+
+    def remember(self, name: str, content: bytes) -> None:
+        """Keep something for later runs, where runs keep anything; raises OSError."""
+
     def temperatures(self) -> Sequence[Reading]:
         """All temperatures the kernel knows."""
 

@@ -33,7 +33,7 @@ from ganeti_steward.diagnose.cli.formats import (
 )
 from ganeti_steward.diagnose.config.sections import Agent, Diagnose
 from ganeti_steward.diagnose.run.files import Busy, write_file
-from ganeti_steward.diagnose.run.loading import sources
+from ganeti_steward.diagnose.run.loading import sources, this_machine
 from ganeti_steward.diagnose.run.running import Run, diagnose_node
 
 #: Exit status where another run is under way: "try again later" of sysexits.
@@ -115,7 +115,8 @@ def _check_options(options: argparse.Namespace) -> None:
 def _diagnosed(options: argparse.Namespace, config: Config) -> Run:
     log.set_up(config.log.file, config.log.level)
     with _stoppable():
-        done = diagnose_node(config.section(Diagnose), sources(config), keep=not options.no_state)
+        found = sources(config, this_machine if options.no_state else None)
+        done = diagnose_node(config.section(Diagnose), found, keep=not options.no_state)
     if options.verbose:
         for line in verbose_lines(done):
             print(line, file=sys.stderr)

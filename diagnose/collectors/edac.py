@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.collectors.shared.increases import DAY, Increase, increases
 from ganeti_steward.diagnose.collectors.shared.results import (
     Examined,
     Fault,
@@ -43,8 +44,8 @@ class Settings(NamedTuple):
     ] = LIVE_REPAIR
     corrected_per_day: Annotated[
         Figure,
-        "How many corrected errors of one module are many: errors a day, on average since they "
-        "are counted.",
+        "How many corrected errors of one module are many: errors in the last day, or a day "
+        "on average since the last run.",
     ] = 1000.0
     margin: Annotated[
         Figure,
@@ -79,16 +80,34 @@ class Collector(Configured[Settings]):
             return
         if not names:
             yield NotApplicable(NAME, "the kernel counts no memory errors here")
-        for name in sorted(names):
-            yield from self._check(machine, name)
+        read = {name: _read(machine, f"{_CONTROLLERS}/{name}") for name in sorted(names)}
+        totals = {
+            f"{name} {one.what}": one.corrected
+            for name, (counts, _) in read.items()
+            for one in _by_module(counts)
+        }
+        lately = increases(machine, NAME, totals)
+        for name, (counts, unknowns) in read.items():
+            of_this = {
+                key.partition(" ")[2]: one
+                for key, one in lately.items()
+                if key.partition(" ")[0] == name
+            }
+            yield from self._check(machine, name, counts, unknowns, of_this)
 
-    def _check(self, machine: Machine, name: str) -> Iterator[CheckResult]:
+    def _check(
+        self,
+        machine: Machine,
+        name: str,
+        counts: list[_Counts],
+        unknowns: list[str],
+        lately: Mapping[str, Increase],
+    ) -> Iterator[CheckResult]:
         directory = f"{_CONTROLLERS}/{name}"
-        counts, unknowns = _read(machine, directory)
         faults = list(self._uncorrected(counts))
         try:
             seconds = _count(machine, f"{directory}/seconds_since_reset")
-            corrected = self._corrected(counts, max(seconds / 86400, _SHORTEST))
+            corrected = self._corrected(counts, max(seconds / DAY, _SHORTEST), lately)
             faults, unknowns = faults + corrected.faults, unknowns + corrected.unknowns
         except (OSError, ValueError) as err:
             unknowns.append(located_reason(err))
@@ -100,11 +119,14 @@ class Collector(Configured[Settings]):
         for what in [what for what in found if what] or found:
             yield Fault(self._settings.uncorrected_status, _text("uncorrected errors", what))
 
-    def _corrected(self, counts: Sequence[_Counts], days: float) -> Examined:
+    def _corrected(
+        self, counts: Sequence[_Counts], days: float, lately: Mapping[str, Increase]
+    ) -> Examined:
         settings, found = self._settings, Examined([], [])
         limit = settings.corrected_per_day
         for one in _by_module(counts):
-            many = above(one.corrected / days, limit, limit * settings.margin / 100)
+            per_day = _per_day(one.corrected / days, lately.get(one.what))
+            many = above(per_day, limit, limit * settings.margin / 100)
             if many and one.corrected > 0:
                 text = _text("many corrected errors", one.what)
                 found.faults.append(Fault(settings.corrected_status, text))
@@ -112,6 +134,18 @@ class Collector(Configured[Settings]):
                 text = _text("corrected errors too near to the limit to decide", one.what)
                 found.unknowns.append(text)
         return found
+
+
+def _per_day(average: float, lately: Increase | None) -> float:
+    """Errors a day: those of the last day, or of the time since the last run if that is longer.
+
+    Where less is known the average since they are counted may be higher, and counts.
+    """
+    if lately is None:
+        return average
+    if lately.seconds < DAY:
+        return max(average, lately.by)
+    return lately.by * DAY / lately.seconds
 
 
 def _by_module(counts: Sequence[_Counts]) -> list[_Counts]:

@@ -16,6 +16,7 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.model.finding import CheckResult
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.config.sections import Diagnose, Nagios
+from ganeti_steward.diagnose.run.memory import Memory
 from ganeti_steward.diagnose.run.plugin_results import plugin_results
 from ganeti_steward.diagnose.sources import isolated, nagios
 from ganeti_steward.diagnose.sources.commands import SOURCE, find_commands, run_command
@@ -34,20 +35,26 @@ class Source(NamedTuple):
     """never raises, and never takes much longer than its limit"""
 
 
-def this_machine(limit: float) -> Machine:
-    """The machine this program runs on."""
+def this_machine(limit: float, directory: str = "") -> Machine:
+    """The machine this program runs on; ``directory``: where collectors keep something, if any."""
     from ganeti_steward.diagnose.sources.local_machine import LocalMachine
 
-    return LocalMachine(time.monotonic() + limit)
+    memory = Memory(directory)
+    return LocalMachine(time.monotonic() + limit, recalled=memory.read, remember=memory.write)
 
 
 def sources(
     config: Config,
-    machine: MakeMachine = this_machine,
+    machine: MakeMachine | None = None,
     commands: str = DIAGNOSE_DIRECTORY,
 ) -> Iterator[Source]:
-    """All sources: collectors, plugins, commands of the whitelist, checks of Nagios."""
+    """All sources: collectors, plugins, commands of the whitelist, checks of Nagios.
+
+    Without ``machine`` it is this one, and collectors keep what they need from run to run.
+    """
     settings = config.section(Diagnose)
+    if machine is None:
+        machine = partial(this_machine, directory=settings.directory)
     limit = settings.time_limit
     own = Config(plugins=config.plugins, plugin=config.plugin, collector=config.collector)
     for name in (*settings.collectors, *settings.load):

@@ -26,8 +26,15 @@ _LADDER: Final[Ladder] = ((signal.SIGTERM, 0.05), (signal.SIGKILL, 0.05))
 class LocalMachine:
     """Answers until a moment of `time.monotonic`; implements `core.machine.Machine`."""
 
-    def __init__(self, until: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        until: float,
+        clock: Callable[[], float] = time.monotonic,
+        recalled: Callable[[str], bytes] = lambda name: b"",
+        remember: Callable[[str, bytes], None] = lambda name, content: None,
+    ) -> None:
         self._until, self._clock = until, clock
+        self._recalled, self._remember = recalled, remember
 
     def read(self, path: str) -> bytes:
         """A file's content, 4 MiB of it at most; raises OSError."""
@@ -80,6 +87,14 @@ class LocalMachine:
             found.f_files,
             found.f_favail,
         )
+
+    def recalled(self, name: str) -> bytes:
+        """What an earlier run kept; raises OSError."""
+        return self._recalled(name)
+
+    def remember(self, name: str, content: bytes) -> None:
+        """Keep something for later runs; raises OSError."""
+        self._remember(name, content)
 
     def temperatures(self) -> Sequence[Reading]:
         """All temperatures the kernel knows."""

@@ -112,3 +112,58 @@ def test_what_cannot_be_read_is_not_fine(name: str, text: str | None) -> None:
 @pytest.mark.parametrize("case", ["healthy", "broken"])
 def test_damaged_input(case: str) -> None:
     survives("edac", case)
+
+
+def after(days: float, errors: int, kept: dict[str, bytes], boot: str = "b1") -> RecordedMachine:
+    """The healthy machine so long after its start, with so many errors of one module."""
+    machine = recorded(
+        "edac",
+        "healthy",
+        files={
+            "/proc/sys/kernel/random/boot_id": f"{boot}\n",
+            "/proc/uptime": f"{days * 86400:.2f} 1.00\n",
+            f"{MC}/mc0/seconds_since_reset": f"{days * 86400:.0f}\n",
+            f"{MC}/mc0/dimm2/dimm_ce_count": f"{errors}\n",
+        },
+    )
+    machine.kept = kept
+    return machine
+
+
+MANY = {"edac:mc0": ["many corrected errors: dimm2 CPU_SrcID#0_MC#0_Chan#1_DIMM#0"]}
+
+
+def test_many_errors_after_a_year_of_quiet() -> None:
+    kept: dict[str, bytes] = {}
+    for hour in range(48):
+        assert not faults(collect("edac", after(365 + hour / 24, 3, kept)))
+    # 5000 a day: after five hours there were a thousand in the last day.
+    seen = [
+        bool(faults(collect("edac", after(367 + hour / 24, 3 + hour * 5000 // 24, kept))))
+        for hour in range(12)
+    ]
+    assert seen == [False] * 5 + [True] * 7
+    # A node that is diagnosed once a day.
+    kept = {}
+    assert not faults(collect("edac", after(365, 3, kept)))
+    assert faults(collect("edac", after(366, 5003, kept))) == MANY
+    # And it is over when no more come.
+    assert not faults(collect("edac", after(367.1, 5003, kept)))
+    assert len(kept["edac"]) < 10000
+
+
+def test_a_long_pause_between_runs() -> None:
+    kept: dict[str, bytes] = {}
+    collect("edac", after(365, 3, kept))
+    assert not faults(collect("edac", after(375, 5003, kept)))
+    assert faults(collect("edac", after(385, 25003, kept))) == MANY
+
+
+@pytest.mark.parametrize("spoiled", [b"", b"{", b"[]", b'{"boot": "b1", "samples": [[1]]}'])
+def test_without_earlier_counts_the_average_counts(spoiled: bytes) -> None:
+    assert not faults(collect("edac", after(365, 5003, {"edac": spoiled})))
+    assert faults(collect("edac", after(5, 5003, {"edac": spoiled}))) == MANY
+    kept: dict[str, bytes] = {}
+    collect("edac", after(365, 3, kept))
+    # The node was started again.
+    assert not faults(collect("edac", after(366, 5003, kept, boot="b2")))

@@ -156,6 +156,14 @@ class Damaged:
         figure = self._chance.choice([-1, 0, 2**64, 7])
         return space._replace(**{self._chance.choice(["size", "available", "files"]): figure})
 
+    def recalled(self, name: str) -> bytes:
+        self._refuse(name)
+        return self._spoil(self._sound.recalled(name))
+
+    def remember(self, name: str, content: bytes) -> None:
+        self._refuse(name)
+        self._sound.remember(name, content)
+
     def temperatures(self) -> Sequence[Reading]:
         return [self._reading(one) for one in self._sound.temperatures()]
 

@@ -1,0 +1,89 @@
+"""How much the kernel's counters have increased since earlier runs.
+
+A counter that has run for a year says little about today.  So some of its earlier values are kept
+from run to run, about one an hour, for a bit more than a day.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.collectors.shared.results import text_of
+
+#: Seconds.
+DAY: Final = 86400
+_HOUR: Final = 3600
+
+_BOOT: Final = "/proc/sys/kernel/random/boot_id"
+_UPTIME: Final = "/proc/uptime"
+
+
+class Increase(NamedTuple):
+    """What came since an earlier run."""
+
+    by: int
+    seconds: float
+    """since then: a day or more, unless no run is known that is so long ago"""
+
+
+class _Sample(NamedTuple):
+    """The counters of an earlier run."""
+
+    uptime: float
+    counts: dict[str, int]
+
+
+def increases(machine: Machine, name: str, counts: Mapping[str, int]) -> dict[str, Increase]:
+    """The increase of each counter, as far as an earlier value is known; keeps the new ones.
+
+    ``name``: under which the values are kept.  Counters start again with the node; one that is
+    lower than before was reset.
+    """
+    try:
+        boot = text_of(machine, _BOOT)
+        uptime = float(text_of(machine, _UPTIME).split(" ")[0])
+        samples = [one for one in _samples(machine.recalled(name), boot) if one.uptime < uptime]
+    except (OSError, ValueError):
+        return {}
+    found = {key: _increase(samples, uptime, key, count) for key, count in counts.items()}
+    _remember(machine, name, boot, samples, _Sample(uptime, dict(counts)))
+    return {key: one for key, one in found.items() if one}
+
+
+def _increase(samples: list[_Sample], uptime: float, key: str, count: int) -> Increase | None:
+    known = [one for one in samples if one.counts.get(key, count + 1) <= count]
+    if not known:
+        return None
+    # The last one that is a day old, or else the first one there is.
+    base = next((one for one in reversed(known) if uptime - one.uptime >= DAY), known[0])
+    return Increase(count - base.counts[key], uptime - base.uptime)
+
+
+def _remember(machine: Machine, name: str, boot: str, samples: list[_Sample], new: _Sample) -> None:
+    """Keep what later runs need; without it they only know less."""
+    if samples and new.uptime - samples[-1].uptime < _HOUR:
+        return
+    old = [one for one in samples if new.uptime - one.uptime >= DAY + _HOUR]
+    kept = [*samples[max(len(old) - 1, 0) :], new]
+    with suppress(OSError):
+        machine.remember(name, canonical({"boot": boot, "samples": [list(one) for one in kept]}))
+
+
+def _samples(raw: bytes, boot: str) -> list[_Sample]:
+    """What was kept since the node was started, the oldest first; none of another form."""
+    try:
+        given = json.loads(raw) if raw else {}
+        if not isinstance(given, dict) or given.get("boot") != boot:
+            return []
+        return [_sample(*one) for one in given["samples"]]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return []
+
+
+def _sample(uptime: Any, counts: Any) -> _Sample:
+    return _Sample(float(uptime), {str(key): int(value) for key, value in counts.items()})
