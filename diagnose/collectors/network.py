@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.collectors.shared.increases import DAY, increases
 from ganeti_steward.diagnose.collectors.shared.interfaces import (
+    CARRIER_CHANGES,
+    CRC_ERRORS,
     Interface,
     read_bond,
+    read_counter,
     read_interfaces,
     read_link,
 )
@@ -56,6 +60,15 @@ class Settings(NamedTuple):
     speed_status: Annotated[Status, "The status when a link is too slow or half duplex."] = (
         LIVE_REPAIR
     )
+    carrier_changes_per_day: Annotated[
+        Count, "How often a link may come or go in a day; 0 for any number."
+    ] = 20
+    crc_errors_per_day: Annotated[
+        Count, "Frames with a wrong checksum a link may receive in a day; 0 for any number."
+    ] = 1000
+    unstable_status: Annotated[
+        Status, "The status when a link exceeds carrier-changes-per-day or crc-errors-per-day."
+    ] = LIVE_REPAIR
     repair: Repair = ""
 
 
@@ -79,11 +92,15 @@ class Collector(Configured[Settings]):
             return
         results = [*self._missing(interfaces, unread), *self._unread(unread)]
         bonds = {one.name for one in interfaces if one.is_bond and one.up}
+        checked: list[Interface] = []
         for one in interfaces:
             # A port of a bond counts even when it is down: the bond wants it.
             wanted = one.bond in bonds if one.bond else one.up and (one.is_bond or one.is_hardware)
             if wanted and not matches(one.name, self._settings.ignore):
-                results += self._check(machine, one)
+                checked.append(one)
+        unstable = self._unstable(machine, [one for one in checked if not one.is_bond])
+        for one in checked:
+            results += self._check(machine, one, unstable.get(one.name, Examined([], [])))
         yield from results or [NotApplicable(NAME, "no interface of hardware is up")]
 
     def _missing(
@@ -101,10 +118,38 @@ class Collector(Configured[Settings]):
             if not matches(name, self._settings.ignore):
                 yield from self._result(name, [], [reason])
 
-    def _check(self, machine: Machine, one: Interface) -> Iterator[CheckResult]:
+    def _check(self, machine: Machine, one: Interface, unstable: Examined) -> Iterator[CheckResult]:
         check = self._bond if one.is_bond else self._link
         faults, unknowns = check(machine, one)
-        yield from self._result(one.name, faults, unknowns)
+        yield from self._result(
+            one.name, [*faults, *unstable.faults], [*unknowns, *unstable.unknowns]
+        )
+
+    def _unstable(self, machine: Machine, links: Iterable[Interface]) -> dict[str, Examined]:
+        """What the counters of links have counted since earlier runs, by interface."""
+        settings, found = self._settings, dict[str, Examined]()
+        counts: dict[str, int] = {}
+        checks = (
+            (CARRIER_CHANGES, settings.carrier_changes_per_day, "link comes and goes"),
+            (CRC_ERRORS, settings.crc_errors_per_day, "CRC errors"),
+        )
+        for one in links:
+            known = found[one.name] = Examined([], [])
+            for file, limit, _ in checks:
+                try:
+                    number = read_counter(machine, one.name, file) if limit else None
+                except (OSError, ValueError) as err:
+                    known.unknowns.append(located_reason(err))
+                    continue
+                if number is not None:
+                    counts[f"{one.name} {file}"] = number
+        lately = increases(machine, NAME, counts)
+        for name, known in found.items():
+            for file, limit, text in checks:
+                since = lately.get(f"{name} {file}")
+                if since and since.by * DAY / max(since.seconds, DAY) > limit:
+                    known.faults.append(Fault(settings.unstable_status, text))
+        return found
 
     def _result(
         self, name: str, faults: Sequence[Fault], unknowns: Sequence[str]

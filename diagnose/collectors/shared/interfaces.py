@@ -30,6 +30,11 @@ _IS_UP: Final = 1
 _NOT_REPORTED: Final = (errno.EINVAL, errno.EOPNOTSUPP)
 
 
+#: Counters of an interface.
+CARRIER_CHANGES: Final = "carrier_changes"
+CRC_ERRORS: Final = "statistics/rx_crc_errors"
+
+
 class Interface(NamedTuple):
     """What an interface is."""
 
@@ -136,6 +141,14 @@ def read_link(machine: Machine, one: Interface) -> Link:
         half_duplex=_reported(machine, f"{directory}/duplex") == "half",
         in_use=_is_in_use(machine, one),
     )
+
+
+def read_counter(machine: Machine, name: str, file: str) -> int | None:
+    """A counter of an interface; None where there is none; raises OSError, ValueError."""
+    try:
+        return number_of(machine, f"{_INTERFACES}/{name}/{file}")
+    except FileNotFoundError:
+        return None
 
 
 def _state(machine: Machine, path: str) -> str:

@@ -152,3 +152,44 @@ def test_no_hardware(tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", ["healthy", "broken", "instances"])
 def test_damaged_input(case: str) -> None:
     survives("network", case, required=["eno1", "eth9"], least_speed=1000.0)
+
+
+def later(hours: float, kept: dict[str, bytes], **counters: str | None) -> RecordedMachine:
+    """The healthy machine so long after its start, with such counters of eno3."""
+    files = {
+        "/proc/sys/kernel/random/boot_id": "b1\n",
+        "/proc/uptime": f"{hours * 3600:.2f} 1.00\n",
+        f"{NET}/eno3/carrier_changes": "400\n",
+        f"{NET}/eno3/statistics/rx_crc_errors": "90000\n",
+    }
+    for name, text in counters.items():
+        where = name if name == "carrier_changes" else f"statistics/{name}"
+        files[f"{NET}/eno3/{where}"] = text or "x\n"
+    refused = {f"{NET}/bonding_masters/flags": "ENOTDIR"}
+    machine = recorded("network", "healthy", files=files, refused=refused)
+    machine.kept = kept
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("counter", "quiet", "many", "text"),
+    [
+        ("carrier_changes", "420\n", "421\n", "link comes and goes"),
+        ("rx_crc_errors", "91000\n", "91001\n", "CRC errors"),
+    ],
+)
+def test_counters_of_a_day(counter: str, quiet: str, many: str, text: str) -> None:
+    kept: dict[str, bytes] = {}
+    # What came before the first run may be years old.
+    assert not faults(collect("network", later(5000, kept)))
+    assert not faults(collect("network", later(5002, kept, **{counter: quiet})))
+    bad = later(5004, kept, **{counter: many})
+    assert faults(collect("network", bad)) == {"network:eno3": [text]}
+    assert not faults(collect("network", bad, unstable_status="Ok"))
+    # No more of them in the next day.
+    assert not faults(collect("network", later(5030, kept, **{counter: many})))
+
+
+def test_counters_that_cannot_be_read() -> None:
+    results = collect("network", later(5000, {}, carrier_changes=None))
+    assert set(unknown(results)) == {"network:eno3"}
