@@ -14,10 +14,16 @@ from requests.adapters import HTTPAdapter
 from urllib3.util.ssl_ import create_urllib3_context
 
 from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.safe_files import read_in_time
 
 PORT: Final = 5080
 USER_VARIABLE: Final = "GNT_STEWARD_RAPI_USER"
 PASSWORD_VARIABLE: Final = "GNT_STEWARD_RAPI_PASSWORD"
+
+#: Bytes of a file with user and password.
+_LONGEST: Final = 2**16
+#: Seconds until a FIFO has given them; a person may have to unlock a store of passwords.
+_WAIT: Final = 60.0
 
 #: The name in every certificate that Ganeti makes for itself.
 _OWN_NAME: Final = "ganeti.example.com"
@@ -44,9 +50,8 @@ def read_credentials(path: str | None, environment: Mapping[str, str]) -> Creden
             raise StewardError(f"{USER_VARIABLE} and {PASSWORD_VARIABLE} belong together")
         return None
     try:
-        with open(path, encoding="utf-8") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            text = file.read()
+        mode = os.stat(path).st_mode
+        text = read_in_time(path, _LONGEST, _WAIT).decode()
     except (OSError, ValueError) as err:
         raise StewardError(f"{path}: {reason_of(err)}") from None
     if stat.S_ISREG(mode) and mode & (stat.S_IRWXO | stat.S_IWGRP):

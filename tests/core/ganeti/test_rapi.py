@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import socket
 import threading
 import time
@@ -13,6 +14,7 @@ import pytest
 from daemons import Rapid, rapi
 
 from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti import rapi_access
 from ganeti_steward.core.ganeti.jobs import Submitted
 from ganeti_steward.core.ganeti.rapi import Rapi
 from ganeti_steward.core.ganeti.rapi_access import Credentials, base_url, read_credentials
@@ -327,6 +329,28 @@ def test_credentials_in_the_environment() -> None:
         read_credentials(None, {user: "lab"})
     with pytest.raises(StewardError, match="No such file"):
         read_credentials("/nosuch/file", {})
+
+
+def test_credentials_that_never_come_or_never_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rapi_access, "_WAIT", 0.1)
+    os.mkfifo(tmp_path / "fifo", 0o600)
+    with pytest.raises(StewardError, match=r"fifo: nothing more came within 0\.1 s"):
+        read_credentials(str(tmp_path / "fifo"), {})
+    with pytest.raises(StewardError, match="/dev/zero: it is longer than 65536 bytes"):
+        read_credentials("/dev/zero", {})
+
+
+def test_credentials_from_a_pipe() -> None:
+    """As the shell passes the output of a command."""
+    reader, writer = os.pipe()
+    os.write(writer, b"lab secret\n")
+    os.close(writer)
+    try:
+        assert read_credentials(f"/dev/fd/{reader}", {}) == LAB
+    finally:
+        os.close(reader)
 
 
 def test_a_file_without_certificates(tmp_path: Path) -> None:
