@@ -66,6 +66,12 @@ class Maintd(NamedTuple):
     moves_at_once: Annotated[
         int, whole(1, 100), "The most instances of one node that are moved at the same time."
     ] = 4
+    moves_in_cluster: Annotated[
+        int,
+        whole(0, 1000),
+        "The most moves of the daemon that run at the same time in the whole cluster: the rest "
+        "waits in the job queue (Ganeti's ad-hoc rate limit); 0: no limit.",
+    ] = 0
     final_role: Annotated[
         str, one_of(OFFLINE, DRAINED), "The role of a node after its evacuation."
     ] = OFFLINE

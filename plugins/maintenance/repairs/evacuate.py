@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
+from ganeti_steward.core.ganeti.reasons import Reason, with_reasons
 from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG, Incident
 from ganeti_steward.core.maintenance.task import (
     DRAIN,
@@ -26,6 +27,9 @@ from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import EVACUATE, EVACUATE_FAILOVER
 from ganeti_steward.core.model.opcodes import MIGRATE, Job, failover, set_role
 from ganeti_steward.plugins.maintenance.config import DRAINED, OFFLINE, Maintd
+
+#: The source of the reason that puts all moves of the cluster into one bucket.
+LIMIT_SOURCE: Final = "gnt:daemon:maintd:limit"
 
 #: Names of instances that a sentence gives; the others are only counted.
 _NAMED: Final = 5
@@ -67,10 +71,19 @@ class Evacuate:
             return _role(node, DRAIN, DRAINED, "nothing new is placed on it")
         plan = evacuation.moves(self._settings.moves_at_once)
         if plan:
-            return plan
+            return self._limited(plan, evacuation.incident)
         if self._settings.final_role == OFFLINE and not node.offline:
             return _role(node, FINAL_ROLE, OFFLINE, "no instance is left on it")
         return Done(f"no instance is left on node {node.name}")
+
+    def _limited(self, plan: Plan, incident: Incident) -> Plan:
+        """With the bucket of all moves of the cluster in the reason trails (job-filters 5)."""
+        most = self._settings.moves_in_cluster
+        if not most or not isinstance(plan, Task):
+            return plan
+        # The same time for the same task, so that a repetition is recognized.
+        bucket = Reason(LIMIT_SOURCE, f"rate-limit:{most}:maintd", incident.first_seen)
+        return plan._replace(jobs=[with_reasons(job, [bucket]) for job in plan.jobs])
 
 
 def _role(node: NodeFacts, step: str, role: str, why: str) -> Task:

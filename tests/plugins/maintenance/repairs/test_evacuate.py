@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 from worlds import NodeMade, after, incident, instance, node, world
 
+from ganeti_steward.core.ganeti.reasons import read_reasons
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Done, Failed, Plan, Task, Wait
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import failover, migrate, replace_secondary
+from ganeti_steward.plugins.filters.buckets import buckets_of
+from ganeti_steward.plugins.filters.dialect import LUXID
+from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.repairs.evacuate import Evacuate
 
@@ -221,6 +225,17 @@ def test_several_at_once_share_the_ill_node_only() -> None:
     assert sum(map(len, others)) == len(set[str]().union(*others)) == 3
     assert len(found.nodes) == 1 + 3 + 3
     assert len(moving(ILL, now, moves_at_once=1).jobs) == 1
+
+
+def test_moves_of_the_cluster_share_a_bucket() -> None:
+    """Ganeti runs no more of them at the same time, whatever node they leave."""
+    now = world(nodes(9), [instance(f"i{k}", "n1", f"n{k + 2}") for k in range(4)])
+    for job in moving(ILL, now, moves_in_cluster=2).jobs:
+        reasons = read_reasons(reason for one in job for reason in one["reason"])
+        assert buckets_of(Job(1, reasons=reasons), LUXID) == {"2:maintd": 2}
+    again = [moving(ILL, at, moves_in_cluster=2) for at in (now, now._replace(now=now.now + 5))]
+    assert again[0] == again[1]
+    assert "reason" not in moving(ILL, now).jobs[0][0]
 
 
 def test_no_move_takes_the_place_another_instance_needs() -> None:
