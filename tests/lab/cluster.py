@@ -305,9 +305,13 @@ class Lab:
             return value
 
         call = content("call.json")
-        return Call(
-            call["arguments"], call["status"], content("request.json"), content("answer.json")
-        )
+        if call["status"] == 0:
+            answer = content("answer.json")
+        else:
+            # Refused before there could be an answer in Ganeti's form.
+            text = (self.history / name / "answer.json").read_text()
+            answer = {"success": False, "info": text, "result": []}
+        return Call(call["arguments"], call["status"], content("request.json"), answer)
 
     def _run(self, command: list[str], timeout: int = 60) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -40,7 +40,9 @@ def test_an_error(lab: Lab) -> None:
 
 def test_another_key(lab: Lab) -> None:
     """confd does not reply to a request it cannot verify."""
-    command = f"{STEWARD} confd master --key-file=/etc/hostname --time-limit=1.5"
+    key = lab.directory / "other.key"
+    key.write_text("another key of the cluster\n")
+    command = f"{STEWARD} confd master --key-file={key} --time-limit=1.5"
     done = lab.run(command)
     assert done.status == 1
     assert "no master candidate answered" in done.text

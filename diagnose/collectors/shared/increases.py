@@ -6,12 +6,12 @@ from run to run, about one an hour, for a bit more than a day.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.results import text_of
 
@@ -77,7 +77,7 @@ def _remember(machine: Machine, name: str, boot: str, samples: list[_Sample], ne
 def _samples(raw: bytes, boot: str) -> list[_Sample]:
     """What was kept since the node was started, the oldest first; none of another form."""
     try:
-        given = json.loads(raw) if raw else {}
+        given = load_json(raw) if raw else {}
         if not isinstance(given, dict) or given.get("boot") != boot:
             return []
         return [_sample(*one) for one in given["samples"]]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Sequence
 from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import often
 
 from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.core.ganeti.reasons import Reason
@@ -207,7 +207,7 @@ def at_a_time(courses: Sequence[Course], most: int) -> None:
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_a_day_of_ten_thousand_jobs(paused: bool) -> None:
+def test_a_day_of_many_jobs(paused: bool) -> None:
     """With a hundred rules, and a queue that is long in the middle of the day."""
     dice = random.Random(5)
     jobs = [
@@ -219,7 +219,7 @@ def test_a_day_of_ten_thousand_jobs(paused: bool) -> None:
             *(["rate-limit:3:x"] if number % 50 == 0 else []),
             priority=dice.choice([0, 0, -10]),
         )
-        for number in range(1, 10001)
+        for number in range(1, often(1500, 10_000) + 1)
     ]
     jobs = [
         one._replace(
@@ -241,9 +241,7 @@ def test_a_day_of_ten_thousand_jobs(paused: bool) -> None:
     ]
     rules.append(rule("x", "RATE_LIMIT", "T", at=97, n=5))
     rules.append(rule("y", "PAUSE" if paused else "RATE_LIMIT", "D", at=98, n=9))
-    start = time.perf_counter()
     found = simulate(jobs, rules, LUXID, 12)
-    assert time.perf_counter() - start < 20
     assert {one.outcome for one in found} == ({"ended", "waiting"} if paused else {"ended"})
 
 
