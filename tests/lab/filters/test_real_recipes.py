@@ -99,18 +99,13 @@ def test_no_creation_of_instances(lab: Lab, recipe: Recipe) -> None:
 def test_a_limit(lab: Lab, recipe: Recipe) -> None:
     """Never more than two at a time, and all of them in the end."""
     recipe("limit 2 --opcode OP_TEST_DELAY")
-    numbers = submit(lab, *(delay(0.5) for _ in range(6)))
+    numbers = submit(lab, *(delay(4) for _ in range(4)))
     become(lab, submit(lab, TAG), "success")
-    most = 0
-
-    def ended() -> bool:
-        nonlocal most
-        states = [lab.job(one) for one in numbers]
-        most = max(most, sum(one in ("waiting", "running") for one in states))
-        return states == ["success"] * 6
-
-    until(ended, 120)
-    assert most == 2
+    until(lambda: [lab.job(one) for one in numbers] == ["success"] * 4, 120)
+    rows = lab.luxi.rows("job", ("id", "start_ts", "end_ts"))
+    spans = [(row["start_ts"], row["end_ts"]) for row in rows if int(row["id"]) in numbers]
+    beside = [sum(begun <= start < end for begun, end in spans) for start, _ in spans]
+    assert max(beside) == 2
 
 
 def test_two_owners(lab: Lab, recipe: Recipe) -> None:
