@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from ganeti_steward.allocators.cli.disks_and_nics import (
+    disk_of,
+    disks_given,
+    nics_given,
+    number,
+    pairs,
+)
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.snapshot import disk_space
 from ganeti_steward.core.ganeti.sources import Source
 from ganeti_steward.core.json_reader import quoted
-from ganeti_steward.core.model.cluster import DISK_TEMPLATES, Cluster, Disk, Instance
+from ganeti_steward.core.model.cluster import DISK_TEMPLATES, Cluster, Instance
 from ganeti_steward.core.model.names import Names, group_named
 from ganeti_steward.core.model.requests import Allocate
+from ganeti_steward.core.model.sent import Sent
 from ganeti_steward.core.units import parse_size
 
 #: The name of an instance whose name does not matter.
@@ -41,6 +48,10 @@ class InstanceOptions(NamedTuple):
     """``NODE,...``: only these"""
     tags: str = ""
     """``TAG,...``"""
+    os: str = ""
+    """as in ``gnt-instance add``, e.g. ``debootstrap+default``; empty for none"""
+    hypervisor: str = ""
+    """one of the cluster's; empty for its first, as in Ganeti"""
 
     @property
     def sized(self) -> bool:
@@ -83,6 +94,15 @@ def add_instance_options(
         metavar="N:network=NAME",
         help="one network interface; may be given several times",
     )
+    parser.add_argument(
+        "--os-type", default="", metavar="OS", help="its operating system, for site rules"
+    )
+    parser.add_argument(
+        "--hypervisor",
+        default="",
+        metavar="NAME",
+        help="its hypervisor, for site rules; default: the cluster's first",
+    )
     parser.add_argument("-g", "--node-group", metavar="GROUP", help="only in this group")
     parser.add_argument(
         "-n", "--nodes", metavar="NODE,...", help="only on these nodes (names may lack the domain)"
@@ -103,6 +123,8 @@ def instance_options(options: argparse.Namespace, name: str = NAME) -> InstanceO
         options.node_group,
         options.nodes,
         options.tags,
+        options.os_type,
+        options.hypervisor,
     )
 
 
@@ -132,62 +154,43 @@ def instance_request(options: InstanceOptions, template: str, source: Source) ->
 
 def _instance(options: InstanceOptions, template: str, source: Source) -> Instance:
     backend = {key: str(value) for key, value in source.backend.items()}
-    backend |= _pairs("-B", options.backend_parameters, _BACKEND)
+    backend |= pairs("-B", options.backend_parameters, _BACKEND)
     memory = options.memory or backend.get("memory") or backend["maxmem"]
-    disks = _disks(options, template)
+    given, nics = (
+        disks_given(options.disks, options.os_size, template),
+        nics_given(options.nets, source),
+    )
+    disks = tuple(map(disk_of, given))
+    # Ganeti sends more than engines use, such as mode and vg of a disk: site rules may.
+    more = {
+        "os": options.os,
+        "hypervisor": _hypervisor(options.hypervisor, source),
+        "disks": [{"mode": "rw", **disk} for disk in given],
+        "nics": nics,
+    }
     return Instance(
         name=options.name,
         memory=parse_size(memory),
-        vcpus=_number("vcpus", options.vcpus or backend["vcpus"]),
+        vcpus=number("vcpus", options.vcpus or backend["vcpus"]),
         disk_space=disk_space(template, [disk.size for disk in disks]),
         disks=disks,
         template=template,
-        spindle_use=_number("spindle_use", backend["spindle_use"]),
+        spindle_use=number("spindle_use", backend["spindle_use"]),
         tags=tuple(filter(None, options.tags.split(","))),
-        networks=_networks(options.nets, source),
+        networks=tuple(nic["network"] for nic in nics if "network" in nic),
         state="up",
         forthcoming=False,
         nodes=(),
+        sent=Sent(more),
     )
 
 
-def _disks(options: InstanceOptions, template: str) -> tuple[Disk, ...]:
-    if options.disks and options.os_size is not None:
-        raise StewardError("--disk and -s exclude each other")
-    given = options.disks or ([] if options.os_size is None else [f"0:size={options.os_size}"])
-    if template == "diskless":
-        if given:
-            raise StewardError("a diskless instance has no disks")
-        return ()
-    if not given:
-        raise StewardError(f"a {template} instance needs a disk (--disk 0:size=SIZE)")
-    return tuple(_disk(fields) for fields in _numbered("--disk", given))
-
-
-def _disk(text: str) -> Disk:
-    # Ganeti takes more, e.g. mode, vg or a provider's own; nothing of it bears on the place.
-    fields = _pairs("--disk", text, None)
-    if "size" not in fields:
-        raise StewardError(f"--disk {text}: the size is missing")
-    spindles = fields.get("spindles")
-    return Disk(
-        parse_size(fields["size"]), None if spindles is None else _number("spindles", spindles)
-    )
-
-
-def _networks(given: Sequence[str], source: Source) -> tuple[str, ...]:
-    names = (_pairs("--net", text, None).get("network", "") for text in _numbered("--net", given))
-    return tuple(_network(name, source) for name in names if name not in ("", "none"))
-
-
-def _network(name: str, source: Source) -> str:
-    known = {uuid for group in source.cluster.groups for uuid in group.networks}
-    if name in source.networks:
-        return source.networks[name]
-    if name in known or name in source.networks.values():
-        return name
-    found = ", ".join(sorted(source.networks or known)) or "none"
-    raise StewardError(f"{source.where} has no network {quoted(name)} (known: {found})")
+def _hypervisor(name: str, source: Source) -> str:
+    enabled = source.cluster.hypervisors
+    if name and name not in enabled:
+        known = ", ".join(enabled) or "none"
+        raise StewardError(f"{source.where} has no hypervisor {quoted(name)} (enabled: {known})")
+    return name or next(iter(enabled), "")
 
 
 def _nodes(given: str, cluster: Cluster) -> tuple[str, ...]:
@@ -196,35 +199,3 @@ def _nodes(given: str, cluster: Cluster) -> tuple[str, ...]:
     found = names.nodes([given])
     names.check()
     return tuple(sorted(found))
-
-
-def _numbered(option: str, given: Sequence[str]) -> list[str]:
-    """What follows the numbers, in their order; each number from 0 on is there once."""
-    found = {}
-    for text in given:
-        number, _, rest = text.partition(":")
-        if not number.isascii() or not number.isdigit() or int(number) in found:
-            raise StewardError(f"{option} {text}: a number and a colon are expected first")
-        found[int(number)] = rest
-    if sorted(found) != list(range(len(found))):
-        raise StewardError(f"{option}: the numbers start at 0 and leave nothing out")
-    return [found[number] for number in sorted(found)]
-
-
-def _pairs(option: str, text: str, known: Sequence[str] | None) -> Mapping[str, str]:
-    """``key=value,...``; with ``known`` no other keys."""
-    pairs = {}
-    for part in filter(None, text.split(",")):
-        key, equals, value = part.partition("=")
-        if not equals:
-            raise StewardError(f"{option} {text}: KEY=VALUE is expected, found {quoted(part)}")
-        if known is not None and key not in known:
-            raise StewardError(f"{option}: unknown key {quoted(key)} (known: {', '.join(known)})")
-        pairs[key] = value
-    return pairs
-
-
-def _number(what: str, text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise StewardError(f"{what}: a number is expected, found {quoted(text)}")
-    return int(text)

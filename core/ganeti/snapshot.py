@@ -8,6 +8,7 @@ message (allocation 2); what the message lacks is put in afterwards.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -21,7 +22,12 @@ _Row = dict[str, Any]
 _GROUP_FIELDS: Final = ("uuid", "name", "alloc_policy", "ipolicy", "tags")
 _NODE_FIELDS: Final = (
     "name",
+    "uuid",
     "group.uuid",
+    "pip",
+    "sip",
+    "master_candidate",
+    "master_capable",
     "offline",
     "drained",
     "vm_capable",
@@ -46,13 +52,20 @@ _INSTANCE_FIELDS: Final = (
     "disk_template",
     "disk.sizes",
     "disk.spindles",
+    "nic.macs",
+    "nic.ips",
     "nic.modes",
+    "nic.links",
     "nic.networks",
     "beparams",
     "tags",
     "oper_ram",
+    "os",
+    "hypervisor",
     "forthcoming",
 )
+#: Of each interface; Ganeti lists all macs of an instance as ``nic.macs``, and so on.
+_NIC_KEYS: Final = ("mac", "ip", "mode", "link", "network")
 _NETWORK_FIELDS: Final = ("uuid", "name", "group_list")
 
 #: Template -> Ganeti's kind of storage, for the kinds nodes report space of.
@@ -93,6 +106,17 @@ class Snapshot(NamedTuple):
     """name -> uuid"""
 
 
+class PrimariesMemory(NamedTuple):
+    """Memory of the primaries of one node, as Ganeti computes it for its message."""
+
+    all: int = 0
+    """MiB, stopped and forthcoming ones included"""
+    up: int = 0
+    """MiB of those that should be up"""
+    unused: int = 0
+    """MiB that those which should be up do not use yet"""
+
+
 class Space(NamedTuple):
     """Storage of one node."""
 
@@ -130,13 +154,13 @@ def _read(client: Client, template: str | None, sleep: Callable[[float], None]) 
     first = info["enabled_disk_templates"][0]
     wanted = template or _usual_template(first, instances)
     spaces = _spaces(client, wanted, first, nodes, info, sleep)
-    unused = _unused_memory(instances)
+    memory = _primaries_memory(instances)
     message = {
         "cluster_tags": info["tags"],
         "enabled_hypervisors": info["enabled_hypervisors"],
         "nodegroups": {group["uuid"]: _group(group, networks) for group in groups},
         "nodes": {
-            node["name"]: _node(node, spaces.get(node["name"]), unused.get(node["name"], 0))
+            node["name"]: _node(node, spaces.get(node["name"]), memory[node["name"]])
             for node in nodes
         },
         "instances": {_name(instance): _instance(instance) for instance in instances},
@@ -232,11 +256,16 @@ def _group(group: _Row, networks: Iterable[_Row]) -> _Row:
     }
 
 
-def _node(node: _Row, space: Space | None, unused: int) -> _Row:
+def _node(node: _Row, space: Space | None, primaries: PrimariesMemory) -> _Row:
     """A node of the message; what it did not report is None."""
     free = node["mfree"]
     return {
+        "uuid": node["uuid"],
         "group": node["group.uuid"],
+        "primary_ip": node["pip"],
+        "secondary_ip": node["sip"],
+        "master_candidate": node["master_candidate"],
+        "master_capable": node["master_capable"],
         "offline": node["offline"],
         "drained": node["drained"],
         "vm_capable": node["vm_capable"],
@@ -244,24 +273,31 @@ def _node(node: _Row, space: Space | None, unused: int) -> _Row:
         "ndparams": node["ndparams"],
         "total_memory": node["mtotal"],
         "reserved_memory": node["mnode"],
-        "free_memory": None if free is None else free - unused,
+        "free_memory": None if free is None else free - primaries.unused,
         "total_disk": space and space.total,
         "free_disk": space and space.free,
         "total_spindles": node["sptotal"],
         "free_spindles": node["spfree"],
         "total_cpus": node["ctotal"],
         "reserved_cpus": node["cnos"],
+        "i_pri_memory": primaries.all,
+        "i_pri_up_memory": primaries.up,
     }
 
 
-def _unused_memory(instances: Iterable[_Row]) -> dict[str, int]:
-    """Memory that primaries which should be up do not use yet, by node, MiB."""
-    unused: dict[str, int] = {}
+def _primaries_memory(instances: Iterable[_Row]) -> Mapping[str, PrimariesMemory]:
+    """What the primaries of each node take or may take."""
+    found: defaultdict[str, PrimariesMemory] = defaultdict(PrimariesMemory)
     for instance in instances:
-        if instance["admin_state"] == "up" and not instance["forthcoming"]:
-            missing = instance["beparams"]["maxmem"] - (instance["oper_ram"] or 0)
-            unused[instance["pnode"]] = unused.get(instance["pnode"], 0) + max(0, missing)
-    return unused
+        most, before = instance["beparams"]["maxmem"], found[instance["pnode"]]
+        up = instance["admin_state"] == "up" and not instance["forthcoming"]
+        unused = max(0, most - (instance["oper_ram"] or 0))
+        found[instance["pnode"]] = PrimariesMemory(
+            before.all + most,
+            before.up + (most if up else 0),
+            before.unused + (unused if up else 0),
+        )
+    return found
 
 
 def _name(instance: _Row) -> str:
@@ -273,6 +309,7 @@ def _name(instance: _Row) -> str:
 def _instance(instance: _Row) -> _Row:
     be, template, sizes = instance["beparams"], instance["disk_template"], instance["disk.sizes"]
     return {
+        "uuid": instance["uuid"],
         "memory": be["maxmem"],
         "vcpus": be["vcpus"],
         "spindle_use": be["spindle_use"],
@@ -283,14 +320,18 @@ def _instance(instance: _Row) -> _Row:
         ],
         "disk_template": template,
         "tags": instance["tags"],
-        "nics": [
-            {"mode": mode, "network": network}
-            for mode, network in zip(instance["nic.modes"], instance["nic.networks"], strict=True)
-        ],
+        "nics": _nics(instance),
+        "os": instance["os"],
+        "hypervisor": instance["hypervisor"],
         "admin_state": instance["admin_state"],
         "forthcoming": instance["forthcoming"] is True,
         "nodes": [instance["pnode"], *instance["snodes"]],
     }
+
+
+def _nics(instance: _Row) -> list[_Row]:
+    lists = (instance[f"nic.{key}s"] for key in _NIC_KEYS)
+    return [dict(zip(_NIC_KEYS, values, strict=True)) for values in zip(*lists, strict=True)]
 
 
 def disk_space(template: str, sizes: Sequence[int]) -> int:

@@ -129,6 +129,11 @@ class Node(NamedTuple):
     """everything that was sent of it"""
 
     @property
+    def uuid(self) -> str:
+        """Ganeti's uuid; empty: not sent (messages of Ganeti to an allocator have none)."""
+        return self.sent.text("uuid")
+
+    @property
     def primary_ip(self) -> str:
         """Its address in the primary network; empty: not sent."""
         return self.sent.text("primary_ip")
@@ -231,6 +236,11 @@ class Instance(NamedTuple):
     """CPU load on its primary, in CPUs; 1 when it is not measured (allocation 3.4)"""
     sent: Sent = Sent()
     """everything that was sent of it"""
+
+    @property
+    def uuid(self) -> str:
+        """Ganeti's uuid; empty: not sent (messages of Ganeti to an allocator have none)."""
+        return self.sent.text("uuid")
 
     @property
     def os(self) -> str:

@@ -120,6 +120,50 @@ def test_only_some_nodes(front: Front) -> None:
     assert set(json.loads(done.out)["result"]) <= {*names}
 
 
+SEES = """
+from ganeti_steward.core import hookimpl
+from ganeti_steward.core.model.site_rules import NoPlace
+
+@hookimpl
+def steward_constrain(instance):
+    disk, nic = instance.disk_details[0], instance.nics[0]
+    found = (instance.os, instance.hypervisor, disk.mode, disk.volume_group, nic.mac, nic.link)
+    return [NoPlace(",".join(found))]
+"""
+
+
+@pytest.mark.parametrize(
+    ("disk", "net", "more", "seen"),
+    [
+        ("size=1g", "link=", (), "debian,xen-hvm,rw,,,"),
+        ("size=1g", "link=", ("--hypervisor", "kvm"), "debian,kvm,rw,,,"),
+        ("size=1g,mode=ro,vg=fast", "link=", (), "debian,xen-hvm,ro,fast,,"),
+        (
+            "size=1g",
+            "mac=aa:00:00:11:22:33,link=br7",
+            (),
+            "debian,xen-hvm,rw,,aa:00:00:11:22:33,br7",
+        ),
+    ],
+)
+def test_what_site_rules_see(
+    front: Front, disk: str, net: str, more: tuple[str, ...], seen: str
+) -> None:
+    front.plugin("sees", SEES)
+    front.configure('[plugins]\nload = ["sees"]')
+    file = front.message(cluster() | {"enabled_hypervisors": ["xen-hvm", "kvm"]})
+    options = ("-t", "plain", "--os-type", "debian", "--disk", f"0:{disk}", "--net", f"0:{net}")
+    with front.imported():
+        done = front("place", *options, *more, "--file", file)
+    assert f"Request failed: {seen}\n" in done.out
+
+
+def test_a_hypervisor_the_cluster_does_not_have(front: Front) -> None:
+    options = ("-t", "diskless", "--hypervisor", "lxc")
+    done = front("place", *options, "--file", front.message(cluster()))
+    assert "has no hypervisor 'lxc' (enabled: " in done.err
+
+
 def test_text(front: Front) -> None:
     done = front("place", *WANTED, "--file", front.message(cluster()))
     assert done.status == 0

@@ -17,6 +17,7 @@ from ganeti_steward.core.ganeti.rapi_access import Credentials
 from ganeti_steward.core.ganeti.snapshot import Snapshot, disk_space, read_live
 from ganeti_steward.core.iallocator.message import read_cluster
 from ganeti_steward.core.model.cluster import Cluster, Node
+from ganeti_steward.core.model.instance_details import Nic
 from ganeti_steward.core.model.job_state import JobState
 
 LAB = Credentials("lab", "secret")
@@ -86,6 +87,28 @@ def test_what_messages_do_not_carry(tmp_path: Path) -> None:
     assert networks == {row["name"]: row["uuid"] for row in ganeti.networks}
     assert networks
     assert silent_nodes(cluster) == []
+
+
+def test_what_engines_do_not_use(tmp_path: Path) -> None:
+    """os, hypervisor, NICs, addresses, roles and sums of memory, as in Ganeti's message."""
+    sent = message(3)
+    name, instance = next(iter(sent["instances"].items()))
+    nic = {"mac": "aa:00:00:11:22:33", "ip": "192.0.2.7", "mode": "routed", "link": "100"}
+    instance.update(os="debian", hypervisor="xen-pvm", nics=[nic | {"network": None}])
+    ganeti = Ganeti(sent)
+    others = [i for i in ganeti.instances if i["pnode"] == instance["nodes"][0]]
+    others[-1]["admin_state"] = "down"
+    up = [i["beparams"]["maxmem"] for i in others if i["admin_state"] == "up"]
+    for snapshot in (through_luxi(ganeti, tmp_path), through_rapi(ganeti)):
+        found = snapshot.cluster.instance(name)
+        assert (found.os, found.hypervisor, found.uuid) == ("debian", "xen-pvm", f"uuid-of-{name}")
+        assert found.nics == (Nic(nic["mac"], nic["ip"], "routed", "100", ""),)
+        node, row = node_of(snapshot, found.nodes[0]), ganeti.node(found.nodes[0])
+        assert (node.primary_ip, node.secondary_ip) == (row["pip"], row["sip"])
+        assert (node.uuid, node.master_capable) == (row["uuid"], True)
+        assert node.master_candidate is row["master_candidate"]
+        assert node.primaries_memory == sum(i["beparams"]["maxmem"] for i in others)
+        assert node.primaries_up_memory == sum(up) < node.primaries_memory
 
 
 def healthy() -> dict[str, Any]:

@@ -25,6 +25,9 @@ FIGURES: Final = {
     "reserved_cpus": "cnos",
 }
 
+#: What RAPI's own list of instances does not contain.
+_QUERIED: Final = ("hypervisor", "forthcoming")
+
 
 class Ganeti:
     """The rows of each kind of object; change them as you like."""
@@ -50,6 +53,8 @@ class Ganeti:
             row["master"] = at == 0
             row["master_candidate"] = at < POOL and not (row["offline"] or row["drained"])
             row["pip"] = f"10.{at // 65536}.{at // 256 % 256}.{at % 256}"
+            row["sip"] = f"11.{at // 65536}.{at // 256 % 256}.{at % 256}"
+            row["master_capable"] = True
         self.storage: dict[int, list[list[Any]]] = {}
         """job -> what nodes report about their storage"""
 
@@ -89,8 +94,8 @@ class Ganeti:
             return 200, self.info
         if parts[0] == "query":
             rows = self.rows(parts[1])
-            data = [[[0, row["name"]], [0, row["forthcoming"]]] for row in rows]
-            assert query == "fields=name%2Cforthcoming"
+            assert query == "fields=" + "%2C".join(["name", *_QUERIED])
+            data = [[[0, row[field]] for field in ("name", *_QUERIED)] for row in rows]
             return 200, {"data": data}
         if parts[0] == "jobs":
             job = int(parts[1])
@@ -100,9 +105,8 @@ class Ganeti:
             kind = query.split("storage_type=")[1].split("&")[0]
             return 200, str(self._storage_job(kind, [parts[1]]))
         assert query == "bulk=1"
-        # This answer does not contain whether an instance is forthcoming.
         known = (
-            {k: v for k, v in row.items() if k != "forthcoming"} for row in self.rows(parts[0][:-1])
+            {k: v for k, v in row.items() if k not in _QUERIED} for row in self.rows(parts[0][:-1])
         )
         return 200, list(known)
 
@@ -177,7 +181,10 @@ def _instance(name: str, instance: Message) -> Row:
         "disk_template": instance["disk_template"],
         "disk.sizes": [disk["size"] for disk in instance["disks"]],
         "disk.spindles": [disk.get("spindles") for disk in instance["disks"]],
+        "nic.macs": [nic.get("mac") for nic in instance["nics"]],
+        "nic.ips": [nic.get("ip") for nic in instance["nics"]],
         "nic.modes": [nic.get("mode", "bridged") for nic in instance["nics"]],
+        "nic.links": [nic.get("link", "br0") for nic in instance["nics"]],
         "nic.networks": [nic.get("network") for nic in instance["nics"]],
         "beparams": {
             "maxmem": memory,
@@ -189,5 +196,7 @@ def _instance(name: str, instance: Message) -> Row:
         "tags": instance["tags"],
         # Some use less than they may, some use nothing, and one more than it may.
         "oper_ram": None if state != "up" else (memory - 64, memory, memory + 8)[len(name) % 3],
+        "os": instance.get("os", "debootstrap+default"),
+        "hypervisor": instance.get("hypervisor", "kvm"),
         "forthcoming": instance.get("forthcoming", False),
     }
