@@ -90,6 +90,8 @@ def run(options: argparse.Namespace) -> int:
     arguments = parse_options(given)
     template = None if options.disk_template is None else known_template(options.disk_template)
     source = read_source(options, template)
+    if template is not None:
+        source.check_template(template)
     print_notes(source.notes)
     cluster = source.cluster
     groups = _groups(cluster, options.node_group)

@@ -42,6 +42,7 @@ def run(options: argparse.Namespace) -> int:
     arguments = parse_options(options.option)
     template = known_template(options.disk_template)
     source = read_source(options, template)
+    source.check_template(template)
     print_notes(source.notes)
     request = instance_request(instance_options(options, options.name), template, source)
     cluster = _as_sent_by_ganeti(source.cluster)

@@ -104,6 +104,8 @@ class Snapshot(NamedTuple):
     """the backend parameters an instance has without its own values"""
     networks: Mapping[str, str]
     """name -> uuid"""
+    templates: tuple[str, ...]
+    """the enabled disk templates"""
 
 
 class PrimariesMemory(NamedTuple):
@@ -173,6 +175,7 @@ def _read(client: Client, template: str | None, sleep: Callable[[float], None]) 
         _completed(cluster, nodes, instances),
         info["beparams"]["default"],
         {network["name"]: network["uuid"] for network in networks},
+        tuple(info["enabled_disk_templates"]),
     )
 
 
@@ -202,6 +205,9 @@ def _spaces(
             for node in nodes
             if node["dtotal"] is not None and node["dfree"] is not None
         }
+    if kind not in map(_STORAGE.get, info["enabled_disk_templates"]):
+        # Ganeti fails a job that queries storage of which no template is enabled.
+        return {}
     # The nodes' plain figures are of another storage.
     live = [node["name"] for node in nodes if _is_live(node) and node["mtotal"] is not None]
     unit = info["volume_group_name"] if kind == "lvm-vg" else info["file_storage_dir"]

@@ -60,6 +60,16 @@ class Source(NamedTuple):
     """the default backend parameters of an instance; maxmem and minmem in MiB"""
     networks: Mapping[str, str] = MappingProxyType({})
     """name -> uuid of what is known of networks; a file knows uuids only"""
+    templates: tuple[str, ...] | None = None
+    """the enabled disk templates; None for a file, which does not list them"""
+
+    def check_template(self, template: str) -> None:
+        """Raise StewardError where instances of a disk template cannot be created."""
+        if self.templates is not None and template not in self.templates:
+            known = ", ".join(self.templates)
+            raise StewardError(
+                f"{self.where}: disk template {template} is not enabled (enabled: {known})"
+            )
 
 
 def open_source(options: SourceOptions, template: str | None = None) -> Source:
@@ -109,7 +119,15 @@ def _live(client: Luxi | Rapi, template: str | None) -> Source:
     snapshot = read_live(client, template)
     cluster = snapshot.cluster
     notes = _missing_figures(cluster)
-    return Source(cluster, client.where, client, notes, snapshot.backend, snapshot.networks)
+    return Source(
+        cluster,
+        client.where,
+        client,
+        notes,
+        snapshot.backend,
+        snapshot.networks,
+        snapshot.templates,
+    )
 
 
 def _message(path: str) -> Source:

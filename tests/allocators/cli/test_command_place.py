@@ -217,13 +217,27 @@ def test_every_source_gives_the_same(front: Front, tmp_path: Path) -> None:
 
 
 def test_defaults_of_a_live_cluster(front: Front, tmp_path: Path) -> None:
-    ganeti = Ganeti(cluster())
+    ganeti = Ganeti(cluster(), ("drbd", "diskless"))
     network = ganeti.networks[0]
     options = ("-t", "diskless", "--net", f"0:network={network['name']}", "--luxi-socket")
     with luxid(tmp_path, ganeti.luxi) as daemon:
         done = front("place", *options, daemon.path)
     assert "\nInstance new.instance: diskless, 640 MiB memory, 3 vcpus, 0 MiB disk" in done.out
     assert f"is not connected to network {network['uuid']}" in done.out
+
+
+@pytest.mark.parametrize("command", ["place", "capacity"])
+def test_a_template_that_is_not_enabled(front: Front, tmp_path: Path, command: str) -> None:
+    """Ganeti would fail the job that queries its storage, and refuse the instance."""
+    ganeti = Ganeti(cluster(), ("ext", "diskless"))
+    options = ("--disk-template", "drbd", "--memory", "1g", "--os-size", "1g", "--luxi-socket")
+    with luxid(tmp_path, ganeti.luxi) as daemon:
+        done = front(command, *options, daemon.path)
+        called = {one["method"] for one in daemon.requests}
+    assert (done.status, done.out) == (1, "")
+    fault = "disk template drbd is not enabled (enabled: ext, diskless)"
+    assert done.err == f"gnt-steward {command}: luxid at {daemon.path}: {fault}\n"
+    assert called == {"Query", "QueryClusterInfo"}
 
 
 def test_notes_are_printed(front: Front, tmp_path: Path) -> None:

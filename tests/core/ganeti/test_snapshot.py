@@ -77,7 +77,8 @@ def test_what_messages_do_not_carry(tmp_path: Path) -> None:
     ganeti = Ganeti(message(1))
     ganeti.nodes[0]["ndparams"]["cpu_speed"] = 1.5
     ganeti.instances[0]["beparams"]["auto_balance"] = False
-    cluster, backend, networks = through_luxi(ganeti, tmp_path)
+    cluster, backend, networks, templates = through_luxi(ganeti, tmp_path)
+    assert templates == ("drbd", "plain")
     speeds = {node.name: node.cpu_speed for node in cluster.nodes}
     assert speeds.pop(ganeti.nodes[0]["name"]) == 1.5
     assert set(speeds.values()) == {1.0}
@@ -232,6 +233,15 @@ def test_disk_figures_are_of_the_wanted_storage(
     assert disks(through_rapi(ganeti, wanted)) == (DISKS if jobs else plain)
     # RAPI queries each node separately.
     assert len(ganeti.storage) == jobs * 5
+
+
+@pytest.mark.parametrize("wanted", ["drbd", "plain", "file"])
+def test_no_job_for_storage_that_is_not_enabled(wanted: str, tmp_path: Path) -> None:
+    """Ganeti would fail it."""
+    ganeti = Ganeti(healthy(), ("diskless", "ext"))
+    for snapshot in (through_luxi(ganeti, tmp_path, wanted), through_rapi(ganeti, wanted)):
+        assert len(without_disk(snapshot.cluster)) == 5
+    assert ganeti.storage == {}
 
 
 @pytest.mark.parametrize("template", ["diskless", "sharedfile", "ext", "rbd", "gluster"])
