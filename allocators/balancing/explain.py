@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ganeti_steward.allocators.score.health import group_health
+from ganeti_steward.core.ganeti.job_sets import ways
 from ganeti_steward.core.model.explanation import GroupBalance, Move
 
 if TYPE_CHECKING:
@@ -39,4 +40,5 @@ def _move(plan: GroupPlan, job: Planned) -> Move:
         after=frame.node_names(job.place),
         copied=job.copies * instance.disk_space,
         score=job.score,
+        how=ways(job.job, instance),
     )

@@ -23,14 +23,16 @@ from ganeti_steward.allocators.cli.run_options import (
     PRINTED,
     add_running_options,
     check_can_run,
+    confirmed,
     run_moves,
     write_script,
 )
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
 from ganeti_steward.core.config.load import config_path, load_config
-from ganeti_steward.core.errors import EXIT_OK, StewardError
-from ganeti_steward.core.ganeti.job_sets import counted, job_sets, script, steps
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.core.ganeti.job_sets import counted, failing_over, job_sets, script, steps
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.model.options import parse_options
 
@@ -57,19 +59,41 @@ def run(options: argparse.Namespace) -> int:
     passed = parse_options(options.option)
     request, cluster = resolve(balance_options(options), source.cluster)
     plan = plan_balance(request, cluster, config, passed)
-    sets = job_sets(plan.cluster, plan.jobs)
+    sets, over = job_sets(plan.cluster, plan.jobs), failing_over(plan.cluster)
     if options.print_commands == PRINTED:
-        sys.stdout.write(script(sets))
+        sys.stdout.write(script(sets, over))
     elif options.json:
         sys.stdout.buffer.write(as_json(plan, sets))
     else:
         sys.stdout.write(as_text(plan, sets, options))
     if options.print_commands not in (None, PRINTED):
-        write_script(options.print_commands, sets)
+        write_script(options.print_commands, sets, over)
     if options.exec and sets:
         sys.stdout.flush()
-        return run_moves(source, sets, "balance")
+        if not confirmed(options, plan.cluster, sets):
+            return EXIT_FAILURE
+        result = run_moves(source, sets, "balance")
+        if not result.running:
+            sys.stdout.write(_reached(plan, options, config))
+        return EXIT_OK if result.complete else EXIT_FAILURE
     return EXIT_OK
+
+
+def _reached(plan: BalancePlan, options: argparse.Namespace, config: Config) -> str:
+    """The score of each group that was changed, of the cluster as it is now."""
+    try:
+        request, cluster = resolve(balance_options(options), read_source(options).cluster)
+        request = request._replace(max_moves=0)
+        now = plan_balance(request, cluster, config, parse_options(options.option))
+    except StewardError as err:
+        return f"The score reached is not known: {err}\n"
+    scores = {group.group: group.score_before for group in now.groups}
+    return "".join(
+        f"Group {group.group}: score {group.score_before:.8f} before, {scores[group.group]:.8f} "
+        f"reached ({group.score_after:.8f} planned)\n"
+        for group in plan.groups
+        if group.moves and group.group in scores
+    )
 
 
 def as_text(plan: BalancePlan, sets: JobSets, options: argparse.Namespace) -> str:

@@ -14,12 +14,17 @@ from typing import Any
 
 from ganeti_steward.allocators.cli.allocator_options import add_passed_options
 from ganeti_steward.allocators.cli.plan_text import gib
-from ganeti_steward.allocators.cli.run_options import add_running_options, check_can_run, run_moves
+from ganeti_steward.allocators.cli.run_options import (
+    add_running_options,
+    check_can_run,
+    confirmed,
+    run_moves,
+)
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
-from ganeti_steward.core.ganeti.job_sets import counted, job_sets, script, steps
+from ganeti_steward.core.ganeti.job_sets import counted, failing_over, job_sets, script, steps
 from ganeti_steward.core.iallocator.dispatch import dispatch
 from ganeti_steward.core.model.answer import Refusal
 from ganeti_steward.core.model.cluster import Cluster, Group
@@ -71,7 +76,8 @@ def run(options: argparse.Namespace) -> int:
     moved, failed, jobs = result
     sets = job_sets(cluster, jobs)
     if options.print_commands:
-        sys.stdout.write(script(sets) if options.partial or not failed else "")
+        commands = script(sets, failing_over(cluster))
+        sys.stdout.write(commands if options.partial or not failed else "")
     elif moved:
         sys.stdout.write(_plan(moved, jobs, cluster, options))
     for name, reason in failed:
@@ -81,9 +87,11 @@ def run(options: argparse.Namespace) -> int:
         if options.exec or options.print_commands:
             print(f"{summary}; --partial moves the others", file=sys.stderr)
         return EXIT_FAILURE
-    if options.exec:
-        status = run_moves(source, sets, f"group-evacuate {group.name}")
-        return EXIT_FAILURE if failed else status
+    if options.exec and sets:
+        if not confirmed(options, cluster, sets):
+            return EXIT_FAILURE
+        result = run_moves(source, sets, f"group-evacuate {group.name}")
+        return EXIT_OK if result.complete and not failed else EXIT_FAILURE
     return EXIT_FAILURE if failed else EXIT_OK
 
 
@@ -117,12 +125,13 @@ def _plan(
     options: argparse.Namespace,
 ) -> str:
     """The moves as a table."""
-    copied = Counter[str]()
+    copied, ways = Counter[str](), dict[str, str]()
     for step in steps(cluster, jobs):
         copied[step.instance] += step.copied
+        ways[step.instance] = "+".join(filter(None, [ways.get(step.instance), step.how]))
     rows = []
     for name, group, nodes in moved:
         before = cluster.instances[cluster.instance_index[name]].nodes
-        rows.append((name, "/".join(before), group, "/".join(nodes), gib(copied[name])))
-    headings = ("Instance", "From", "Group", "To", "GiB")
+        rows.append((name, "/".join(before), group, "/".join(nodes), ways[name], gib(copied[name])))
+    headings = ("Instance", "From", "Group", "To", "How", "GiB")
     return table(headings, rows, separator=options.separator, no_headers=options.no_headers)

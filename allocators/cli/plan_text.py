@@ -13,7 +13,7 @@ from ganeti_steward.core.model.explanation import GroupBalance, Move
 #: Why a plan has no moves.
 BALANCED: Final = "Balanced: no allowed move lowers the score."
 
-HEADINGS: Final = ("#", "Instance", "From", "To", "GiB", "Score")
+HEADINGS: Final = ("#", "Instance", "From", "To", "How", "GiB", "Score")
 
 
 def move_rows(moves: Iterable[Move | Step], group: str) -> list[tuple[str, ...]]:
@@ -25,6 +25,7 @@ def move_rows(moves: Iterable[Move | Step], group: str) -> list[tuple[str, ...]]
             move.instance,
             "/".join(move.before),
             "/".join(move.after),
+            move.how,
             gib(move.copied),
             f"{move.score:.8f}" if isinstance(move, Move) else "",
         )

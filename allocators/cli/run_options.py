@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError, reason_of
-from ganeti_steward.core.ganeti.job_sets import counted, describe, script
+from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.ganeti.job_sets import (
+    Step,
+    counted,
+    describe,
+    failing_over,
+    script,
+    steps,
+)
 from ganeti_steward.core.ganeti.run_jobs import Interrupts, Result, Run, run_job_sets
 from ganeti_steward.core.ganeti.sources import Source
+from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.opcodes import Job
 
 #: The value of ``-C`` without a file.
@@ -41,8 +51,9 @@ def add_running_options(parser: argparse.ArgumentParser, *, to_file: bool = Fals
         "--exec",
         action="store_true",
         help="run the moves on the cluster, set by set; stops at the first failure, and Ctrl-C "
-        "stops after the running set",
+        "stops after the running set; on a terminal it has to be confirmed",
     )
+    parser.add_argument("--yes", action="store_true", help="with -X: without confirmation")
 
 
 def check_can_run(options: argparse.Namespace, source: Source) -> None:
@@ -51,29 +62,72 @@ def check_can_run(options: argparse.Namespace, source: Source) -> None:
         raise StewardError(f"-X runs jobs on a live cluster, not on {source.where}")
 
 
-def write_script(path: str, sets: Sequence[Sequence[Job]]) -> None:
-    """Write the moves as a script that stops at the first failure; raises StewardError."""
+def confirmed(options: argparse.Namespace, cluster: Cluster, sets: Sequence[Sequence[Job]]) -> bool:
+    """Whether the moves may be run: on a terminal the user has to confirm."""
+    if options.yes or not sys.stdin.isatty():
+        return True
+    found = steps(cluster, [job for members in sets for job in members])
+    print(f"{_summed(found, cluster)}.\nRun {counted(len(sets), 'job set')}? y/[n]: ", end="")
+    sys.stdout.flush()
+    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+        return True
+    print("Nothing was run.")
+    return False
+
+
+def _summed(found: Sequence[Step], cluster: Cluster) -> str:
+    """What is to be confirmed: ``3 moves: 2 migrations, 1 failover (web1), 20.0 GiB ...``."""
+    parts = Counter(word for step in found for word in step.how.split("+"))
+    over = [step.instance for step in found if "failover" in step.how.split("+")]
+    names = ", ".join(dict.fromkeys(over))
+    words = []
+    for word, number in parts.items():
+        kind = {"migrate": "migration", "replace": "replacement of disks"}.get(word, word)
+        text = f"{number} {kind}" if number == 1 else f"{number} {_plural(kind)}"
+        words.append(f"{text} ({names})" if word == "failover" else text)
+    copied = sum(step.copied for step in found) / 1024
+    return f"{counted(len(found), 'move')}: {', '.join(words)}; {copied:.1f} GiB to be copied"
+
+
+def _plural(kind: str) -> str:
+    return kind.replace("replacement", "replacements") if " " in kind else f"{kind}s"
+
+
+def write_script(path: str, sets: Sequence[Sequence[Job]], over: Collection[str]) -> None:
+    """Write the moves as a script that stops at the first failure; raises StewardError.
+
+    ``over``: the instances that Ganeti fails over.
+    """
     try:
         with open(path, "w") as file:
-            file.write("#!/bin/sh\nset -e\n" + script(sets))
+            file.write("#!/bin/sh\nset -e\n" + script(sets, over))
     except (OSError, ValueError) as err:
         raise StewardError(f"{path}: {reason_of(err)}") from None
 
 
-def run_moves(source: Source, sets: Sequence[Sequence[Job]], reason: str) -> int:
-    """Run job sets with a line for each change of a job; the command's exit status."""
+def run_moves(
+    source: Source,
+    sets: Sequence[Sequence[Job]],
+    reason: str,
+    clock: Callable[[], float] = time.time,
+) -> Result:
+    """Run job sets with a line for each change of a job; raises StewardError.
+
+    ``clock``: seconds since 1970, for the time of each line.
+    """
     if source.jobs is None:
         raise StewardError(f"no jobs can be run on {source.where}")
+    over = failing_over(source.cluster)
     with Interrupts(_interrupted) as interrupts:
         result = run_job_sets(
             source.jobs,
             sets,
             reason=reason,
-            report=lambda run: _print(progress_line(run, len(sets))),
+            report=lambda run: _print(f"{_time(clock())} {progress_line(run, len(sets), over)}"),
             interrupts=interrupts,
         )
-    _print(summary(result))
-    return EXIT_OK if result.complete else EXIT_FAILURE
+    _print(summary(result, over))
+    return result
 
 
 def _interrupted(count: int) -> None:
@@ -91,25 +145,29 @@ def _print(text: str) -> None:
     print(text, flush=True)
 
 
-def progress_line(run: Run, sets: int) -> str:
-    """One change of a job's state."""
+def _time(seconds: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(seconds))
+
+
+def progress_line(run: Run, sets: int, over: Collection[str] = ()) -> str:
+    """One change of a job's state; ``over``: the instances that Ganeti fails over."""
     numbers = "/".join(map(str, run.numbers)) or "-"
-    line = f"set {run.number_of_set}/{sets} job {numbers} {describe(run.job)}: {run.status}"
+    line = f"set {run.number_of_set}/{sets} job {numbers} {describe(run.job, over)}: {run.status}"
     return f"{line} ({run.error})" if run.error and run.over else line
 
 
-def summary(result: Result) -> str:
-    """What was done, what was not, and what still runs."""
+def summary(result: Result, over: Collection[str] = ()) -> str:
+    """What was done, what was not, and what still runs; ``over``: as above."""
     lines = [f"{counted(len(result.done), 'job')} done"]
     if result.failed:
         lines[0] += f", {len(result.failed)} failed"
-        lines += [f"failed: {describe(run.job)}" for run in result.failed]
+        lines += [f"failed: {describe(run.job, over)}" for run in result.failed]
     if result.trouble:
         lines.append(f"no longer waited for: {result.trouble}")
     for run in result.running:
         numbers = "/".join(map(str, run.numbers))
-        lines.append(f"goes on: job {numbers}, {describe(run.job)}")
+        lines.append(f"goes on: job {numbers}, {describe(run.job, over)}")
     if result.left:
         lines[0] += f", {len(result.left)} not begun"
-        lines += [f"not begun: {describe(job)}" for job in result.left]
+        lines += [f"not begun: {describe(job, over)}" for job in result.left]
     return "\n".join(lines)

@@ -49,7 +49,13 @@ def _explained(tried: TriedMoves) -> Explanation:
     explanation = explain(placement)
     if found is None:
         return explanation
-    return replace(explanation, notes=(f"Steps: {found.kind.text}.", *explanation.notes))
+    return replace(
+        explanation,
+        notes=(
+            f"Steps: {found.kind.text(tried.task.resident.demand.instance)}.",
+            *explanation.notes,
+        ),
+    )
 
 
 def _placement(

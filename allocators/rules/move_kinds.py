@@ -20,6 +20,8 @@ class Step(NamedTuple):
 
     text: str
     """for explanations"""
+    failed_over: str
+    """the same for an instance that Ganeti fails over"""
     copies: bool
     """whether the disks are copied"""
 
@@ -28,11 +30,11 @@ FAILOVER_STEP: Final = "F"
 REPLACE_STEP: Final = "R"
 MOVE_STEP: Final = "M"
 
-#: Letter of a step -> the step.  In Ganeti's jobs a failover is a migration.
+#: Letter of a step -> the step.  In Ganeti's jobs a failover is a migration, where it can be one.
 STEPS: Final = {
-    FAILOVER_STEP: Step("migrate to the secondary", copies=False),
-    REPLACE_STEP: Step("replace the secondary", copies=True),
-    MOVE_STEP: Step("migrate", copies=False),
+    FAILOVER_STEP: Step("migrate to the secondary", "fail over to the secondary", copies=False),
+    REPLACE_STEP: Step("replace the secondary", "replace the secondary", copies=True),
+    MOVE_STEP: Step("migrate", "fail over", copies=False),
 }
 
 #: Where a node of the end state comes from: positions in (primary, secondary, targets ...).
@@ -61,10 +63,12 @@ class MoveKind(NamedTuple):
         """Whether the target becomes the secondary."""
         return self.secondary == _TARGET
 
-    @property
-    def text(self) -> str:
-        """The steps as a sentence."""
-        return ", then ".join(STEPS[step].text for step in self.steps)
+    def text(self, instance: Instance) -> str:
+        """The steps as a sentence, as Ganeti does them with this instance."""
+        steps = (STEPS[step] for step in self.steps)
+        return ", then ".join(
+            step.failed_over if instance.fails_over else step.text for step in steps
+        )
 
     def place(self, primary: Any, secondary: Any, target: Any) -> tuple[Any, Any]:
         """The final primary and secondary, of numbers or of arrays, with one target at most."""

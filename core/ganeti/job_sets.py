@@ -7,11 +7,39 @@ node which the set touches already.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
 
-from ganeti_steward.core.model.cluster import Cluster
-from ganeti_steward.core.model.opcodes import MOVES, Job, Operation, nodes_after
+from ganeti_steward.core.model.cluster import Cluster, Instance
+from ganeti_steward.core.model.opcodes import FAILOVER, MIGRATE, MOVES, Job, Operation, nodes_after
+
+#: What a table calls the operations, by the commands of gnt-instance.
+_SHORT: Final = {"replace-disks": "replace"}
+
+
+def failing_over(cluster: Cluster) -> frozenset[str]:
+    """The instances that Ganeti fails over instead of migrating them."""
+    return frozenset(one.name for one in cluster.instances if one.fails_over)
+
+
+def ways(job: Job, instance: Instance) -> str:
+    """What a job does to an instance, for a table: ``replace+failover``."""
+    over = {instance.name} if instance.fails_over else ()
+    words = [_word(operation, over) for operation in job if _is_of(operation, instance.name)]
+    return "+".join(_SHORT.get(word, word) for word in words)
+
+
+def _is_of(operation: Operation, instance: str) -> bool:
+    name: str = operation["instance_name"]
+    return name == instance
+
+
+def _word(operation: Operation, over: Collection[str]) -> str:
+    """The command of an operation, as Ganeti will do it; ``over``: see `failing_over`."""
+    name: str = operation["OP_ID"]
+    if name == MIGRATE and operation.get("allow_failover") and operation["instance_name"] in over:
+        name = FAILOVER
+    return MOVES[name].command if name in MOVES else name
 
 
 def job_sets(cluster: Cluster, jobs: Sequence[Job]) -> list[list[Job]]:
@@ -43,6 +71,8 @@ class Step(NamedTuple):
     after: tuple[str, ...]
     copied: int
     """MiB of disk that are copied"""
+    how: str
+    """see `ways`"""
 
 
 def steps(cluster: Cluster, jobs: Sequence[Job]) -> list[Step]:
@@ -54,19 +84,20 @@ def steps(cluster: Cluster, jobs: Sequence[Job]) -> list[Step]:
             instance = cluster.instances[cluster.instance_index[name]]
             before, copied = nodes[name], 0
             for operation in job:
-                if operation["instance_name"] == name:
+                if _is_of(operation, name):
                     nodes[name] = nodes_after(nodes[name], operation)
                     copied += instance.disk_space * MOVES[operation["OP_ID"]].copies
-            found.append(Step(name, before, nodes[name], copied))
+            found.append(Step(name, before, nodes[name], copied, ways(job, instance)))
     return found
 
 
-def commands(job: Job) -> list[str]:
-    """The job as lines for a shell on the master."""
-    return [_command(operation) for operation in job]
+def commands(job: Job, over: Collection[str] = ()) -> list[str]:
+    """The job as lines for a shell on the master; ``over``: see `failing_over`."""
+    return [_command(operation, over) for operation in job]
 
 
-def _command(operation: Operation) -> str:
+def _command(operation: Operation, over: Collection[str]) -> str:
+    """A line for a shell; it stays right where the instance is started or stopped before."""
     kind = MOVES[operation["OP_ID"]]
     words = ["gnt-instance", kind.command]
     if kind.copies:
@@ -76,28 +107,29 @@ def _command(operation: Operation) -> str:
         words += ["--allow-failover"] if operation.get("allow_failover") else []
         words += ["--ignore-hvversions"] if operation.get("ignore_hvversions") else []
         words += ["-n", operation["target_node"]] if operation.get("target_node") else []
-    return shlex.join([*words, operation["instance_name"]])
+    line = shlex.join([*words, operation["instance_name"]])
+    word = _word(operation, over)
+    return line if word == kind.command else f"{line}  # Ganeti does a {word}"
 
 
-def script(sets: Sequence[Sequence[Job]]) -> str:
-    """All jobs as a list of commands, set by set."""
+def script(sets: Sequence[Sequence[Job]], over: Collection[str] = ()) -> str:
+    """All jobs as a list of commands, set by set; ``over``: see `failing_over`."""
     lines = []
     for number, jobs in enumerate(sets, 1):
         lines.append(f"# job set {number} of {len(sets)}, {counted(len(jobs), 'job')}")
-        lines += [line for job in jobs for line in commands(job)]
+        lines += [line for job in jobs for line in commands(job, over)]
     return "".join(line + "\n" for line in lines)
 
 
-def describe(job: Job) -> str:
-    """A job in a few words, for a progress line."""
+def describe(job: Job, over: Collection[str] = ()) -> str:
+    """A job in a few words, for a progress line; ``over``: see `failing_over`."""
     names = dict.fromkeys(operation["instance_name"] for operation in job)
-    return f"{', '.join(names)}: {', '.join(map(_described, job))}"
+    return f"{', '.join(names)}: {', '.join(_described(operation, over) for operation in job)}"
 
 
-def _described(operation: Operation) -> str:
+def _described(operation: Operation, over: Collection[str]) -> str:
     target = operation.get("remote_node") or operation.get("target_node")
-    name: str = operation["OP_ID"]
-    word = MOVES[name].command if name in MOVES else name
+    word = _word(operation, over)
     return f"{word} to {target}" if target else word
 
 

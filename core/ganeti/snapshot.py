@@ -330,6 +330,9 @@ def _instance(instance: _Row) -> _Row:
         "os": instance["os"],
         "hypervisor": instance["hypervisor"],
         "admin_state": instance["admin_state"],
+        # Two keys that Ganeti does not send to an allocator.
+        "running": instance["oper_ram"] is not None,
+        "always_failover": be.get("always_failover", False),
         "forthcoming": instance["forthcoming"] is True,
         "nodes": [instance["pnode"], *instance["snodes"]],
     }

@@ -267,6 +267,16 @@ class Instance(NamedTuple):
         return disk_details_of(self.sent)
 
     @property
+    def fails_over(self) -> bool:
+        """Whether a migration with ``allow_failover`` becomes a failover in Ganeti.
+
+        It does where nothing runs that could migrate, and where its backend parameter
+        ``always_failover`` is set; a live cluster only sends the latter and whether it runs.
+        """
+        stopped = self.state != "up" or self.forthcoming or self.sent.flag("running") is False
+        return stopped or self.sent.flag("always_failover") is True
+
+    @property
     def uses_memory(self) -> bool:
         """Whether it takes memory on its primary (allocation 3.1)."""
         return self.state == "up" and not self.forthcoming

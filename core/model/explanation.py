@@ -70,6 +70,8 @@ class Move:
     """MiB of disk that are copied"""
     score: float
     """the group's score when it is done"""
+    how: str = ""
+    """what Ganeti does, in the words of its commands: ``replace+failover``"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,8 @@ def test_a_plan_runs(lab: Lab, to: Ways, way: str) -> None:
 
     done = lab.ok(f"{STEWARD} balance {options} -X")
 
-    assert done.text.endswith(f"\n{before['moves']} jobs done\n")
+    assert f"\n{before['moves']} jobs done\n" in done.text
+    assert re.search(r"\nGroup \S+: score \S+ before, \S+ reached \(\S+ planned\)\n$", done.text)
     sets = len(before["job_sets"])
     assert f"set {sets}/{sets} job " in done.text
     assert {name: lab.nodes_of(name) for name in UNEVEN} == expected

@@ -43,13 +43,13 @@ def test_plan(front: Front) -> None:
     sizes = [message["instances"][name]["disk_space_total"] / 1024 for name in (first, second)]
     lines = done.out.splitlines()
     assert lines[0] == "Group group00: score 10.50000000, no plan gets below 0.50000000"
-    assert lines[1].split() == ["#", "Instance", "From", "To", "GiB", "Score"]
-    assert lines[2].split() == ["1", first, f"{a}/{b}", f"{b}/{a}", "0.0", "8.00000000"]
+    assert lines[1].split() == ["#", "Instance", "From", "To", "How", "GiB", "Score"]
+    assert lines[2].split() == ["1", first, f"{a}/{b}", f"{b}/{a}", "migrate", "0.0", "8.00000000"]
     rows = [line.split() for line in lines[3:5]]
     assert [row[:2] for row in rows] == [["2", first], ["3", second]]
     assert [row[4:] for row in rows] == [
-        [f"{sizes[0]:.1f}", "5.50000000"],
-        [f"{sizes[1]:.1f}", "3.00000000"],
+        ["replace", f"{sizes[0]:.1f}", "5.50000000"],
+        ["replace", f"{sizes[1]:.1f}", "3.00000000"],
     ]
     assert rows[0][2] == f"{b}/{a}"
     copied = f"{sum(sizes):.1f} GiB"
@@ -102,7 +102,7 @@ def test_an_allocator_that_explains_nothing(front: Front) -> None:
     done = front("balance", "--file", front.message(message))
     assert done.status == 0
     lines = done.out.splitlines()
-    assert lines[0].split() == ["#", "Instance", "From", "To", "GiB"]
+    assert lines[0].split() == ["#", "Instance", "From", "To", "How", "GiB"]
     assert [line.split()[1] for line in lines[1:4]] == [first_two(message)[at] for at in (0, 0, 1)]
     assert lines[-1].startswith("3 moves, ")
     assert plan(front, message)["groups"] == []
@@ -118,9 +118,9 @@ def test_table_for_scripts(front: Front, *, explains: bool) -> None:
     rows = [line.split("|") for line in done.out.splitlines()]
     assert [row[1] for row in rows] == ["1", "2", "3"]
     assert {row[0] for row in rows} == ({"group00"} if explains else {""})
-    assert [bool(row[6]) for row in rows] == [explains] * 3
+    assert [bool(row[7]) for row in rows] == [explains] * 3
     headed = front("balance", "--separator=|", "--file", front.message(message))
-    assert headed.out == f"Group|#|Instance|From|To|GiB|Score\n{done.out}"
+    assert headed.out == f"Group|#|Instance|From|To|How|GiB|Score\n{done.out}"
 
 
 def test_limit_reached(front: Front) -> None:
@@ -293,7 +293,10 @@ def test_running(front: Front, tmp_path: Path) -> None:
     assert {op["reason"][0][1] for job in queue.jobs for op in job} == {"balance"}
     # The plan is printed before the first job.
     assert done.out.index("job sets\n") < done.out.index("set 1/")
-    assert done.out.endswith("\n3 jobs done\n")
+    assert "\n3 jobs done\n" in done.out
+    # This queue does nothing, and the plan is a fixed one.
+    reached = "Group group00: score 10.50000000 before, 10.50000000 reached (3.00000000 planned)"
+    assert done.out.endswith(f"\n{reached}\n")
 
 
 def test_a_failing_job_stops_the_run(front: Front, tmp_path: Path) -> None:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Message = dict[str, Any]
 
+#: A drbd instance gets two new nodes.
+HOW = "replace+migrate+replace"
+
 
 def cluster(*more: str, groups: int = 3) -> Message:
     return clusters.generate(
@@ -41,8 +44,8 @@ def members(message: Message, group: str) -> list[str]:
 def rows(done: Done) -> dict[str, list[str]]:
     """The table by its first column."""
     lines = [line.split() for line in done.out.splitlines()]
-    assert lines[0] == ["Instance", "From", "Group", "To", "GiB"]
-    return {line[0]: line[1:] for line in lines[1:] if len(line) == 5}
+    assert lines[0] == ["Instance", "From", "Group", "To", "How", "GiB"]
+    return {line[0]: line[1:] for line in lines[1:] if len(line) == 6}
 
 
 def plan(front: Front, message: Message, *options: str) -> Any:
@@ -70,7 +73,7 @@ def test_plan(front: Front, targets: tuple[str, ...]) -> None:
     for name, group, nodes in moved:
         old = message["instances"][name]
         copied = f"{2 * old['disk_space_total'] / 1024:.1f}"
-        assert found[name] == ["/".join(old["nodes"]), group, "/".join(nodes), copied]
+        assert found[name] == ["/".join(old["nodes"]), group, "/".join(nodes), HOW, copied]
     assert {row[1] for row in found.values()} <= {*targets} or not targets
 
 
@@ -191,7 +194,9 @@ def test_running(front: Front, tmp_path: Path) -> None:
     assert done.out.endswith(f"\n{len(jobs)} jobs done\n")
     name = jobs[0][0]["instance_name"]
     lines = [
-        line for line in done.out.splitlines() if re.match(rf"set 1/\d+ job 100 {name}: ", line)
+        line
+        for line in done.out.splitlines()
+        if re.match(rf"\d\d:\d\d:\d\d set 1/\d+ job 100 {name}: ", line)
     ]
     assert [line.rpartition(": ")[2] for line in lines] == ["queued", "running", "success"]
 
@@ -261,4 +266,4 @@ def test_an_instance_between_groups(front: Front) -> None:
 def test_separator(front: Front) -> None:
     options = ("--no-headers", "--separator=|")
     done = front("group-evacuate", "group00", *options, "--file", front.message(cluster()))
-    assert all(line.count("|") == 4 for line in done.out.splitlines())
+    assert all(line.count("|") == 5 for line in done.out.splitlines())
