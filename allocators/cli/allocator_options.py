@@ -6,15 +6,14 @@ import argparse
 
 
 def add_passed_options(
-    parser: argparse.ArgumentParser, *, short: bool = True, example: str = "--no-capacity-checks"
+    parser: argparse.ArgumentParser, *, example: str = "--no-capacity-checks"
 ) -> None:
-    """``short`` False leaves ``-O`` to the command."""
-    names = ("-O", "--option") if short else ("--option",)
+    """``example``: an option that makes sense with the command."""
     parser.add_argument(
-        *names,
+        "--option",
         action="append",
         default=[],
         metavar="OPTION",
         help="an option as Ganeti would pass it to an allocator; may be given several times, "
-        f"e.g. {names[0]}={example}",
+        f"e.g. --option={example}",
     )

@@ -20,7 +20,7 @@ def add_balance_options(parser: argparse.ArgumentParser) -> None:
     _add_kinds_of_move(parser)
     _add_instances(parser)
     _add_gains(parser)
-    add_passed_options(parser, short=False, example="--mond")
+    add_passed_options(parser, example="--mond")
 
 
 def balance_options(options: argparse.Namespace) -> BalanceOptions:

@@ -59,7 +59,12 @@ class Run(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """hspace's options where it has them, and gnt-instance's for a given instance."""
     add = parser.add_argument
-    add("--disk-template", metavar="TEMPLATE", help="default: drbd where the policies allow it")
+    add(
+        "-t",
+        "--disk-template",
+        metavar="TEMPLATE",
+        help="default: drbd where the policies allow it",
+    )
     add(
         "--standard-alloc",
         metavar="DISK,MEMORY,VCPUS",
@@ -71,13 +76,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the largest size of the tiered run, default: the policy's largest",
     )
     add("--only", choices=(STANDARD, TIERED), help="one of the two counts, not both")
-    add("-p", "--print-nodes", action="store_true", help="also the nodes before and after")
+    add("--print-nodes", action="store_true", help="also the nodes before and after")
     add("--placements", action="store_true", help="all places in their order, not the first few")
     add("--no-capacity-checks", action="store_true", help="nodes need not stay evacuable")
     add("--json", action="store_true", help="the same as data, with all places")
     add_passed_options(parser, example="--ignore-soft-errors")
     add_table_options(parser)
-    add_instance_options(parser, short=False)
+    add_instance_options(parser)
     add_source_options(parser)
 
 

@@ -33,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("file", nargs="?", help="an iallocator message, '-' for standard input")
     which.add_argument("--last", action="store_true", help="the last request Ganeti made")
-    which.add_argument("--kept", metavar="NAME", help="a kept request, see gnt-steward replay -l")
+    which.add_argument(
+        "--kept", metavar="NAME", help="a kept request, see gnt-steward replay --list"
+    )
     parser.add_argument("--json", action="store_true", help="the same as data")
     add_passed_options(parser)
 

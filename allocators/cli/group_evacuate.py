@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with -X or -C: move what can be moved although some cannot",
     )
     add_running_options(parser)
-    add_passed_options(parser, short=False)
+    add_passed_options(parser)
     add_table_options(parser)
     add_source_options(parser, positional=False)
 

@@ -60,14 +60,8 @@ class InstanceOptions(NamedTuple):
         return any(given) or self.os_size is not None
 
 
-def add_instance_options(
-    parser: argparse.ArgumentParser | argparse._ArgumentGroup, *, short: bool = True
-) -> None:
-    """What the instance is like and where it may go; ``short`` False: by long options only."""
-
-    def names(letter: str, name: str) -> tuple[str, ...]:
-        return (letter, name) if short else (name,)
-
+def add_instance_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """What the instance is like and where it may go."""
     parser.add_argument(
         "-B",
         "--backend-parameters",
@@ -75,10 +69,8 @@ def add_instance_options(
         default="",
         help="memory (or maxmem), vcpus, spindle_use; what is missing is as the cluster has it",
     )
-    parser.add_argument(*names("-m", "--memory"), metavar="SIZE", help="the same as -B memory=SIZE")
-    parser.add_argument(
-        *names("-c", "--vcpus"), metavar="NUMBER", help="the same as -B vcpus=NUMBER"
-    )
+    parser.add_argument("--memory", metavar="SIZE", help="the same as -B memory=SIZE")
+    parser.add_argument("-c", "--vcpus", metavar="NUMBER", help="the same as -B vcpus=NUMBER")
     parser.add_argument(
         "--disk",
         action="append",
@@ -86,7 +78,7 @@ def add_instance_options(
         metavar="N:size=SIZE[,spindles=NUMBER]",
         help="one disk; may be given several times",
     )
-    parser.add_argument(*names("-s", "--os-size"), metavar="SIZE", help="one disk of this size")
+    parser.add_argument("-s", "--os-size", metavar="SIZE", help="one disk of this size")
     parser.add_argument(
         "--net",
         action="append",
@@ -103,9 +95,21 @@ def add_instance_options(
         metavar="NAME",
         help="its hypervisor, for site rules; default: the cluster's first",
     )
-    parser.add_argument("-g", "--node-group", metavar="GROUP", help="only in this group")
     parser.add_argument(
-        "-n", "--nodes", metavar="NODE,...", help="only on these nodes (names may lack the domain)"
+        "-G",
+        "--group",
+        "--node-group",
+        dest="node_group",
+        metavar="GROUP",
+        help="only in this node group, by name or uuid",
+    )
+    parser.add_argument(
+        "-n",
+        "--node",
+        "--nodes",
+        dest="nodes",
+        metavar="NODE,...",
+        help="only on these nodes, by name (without the domain, too) or uuid",
     )
     parser.add_argument("--tags", metavar="TAG,...", default="", help="the new instance's tags")
 

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_instance_options(parser)
     parser.add_argument("--json", action="store_true", help="the same as data")
     add_passed_options(parser)
-    add_source_options(parser, short=False, positional=False)
+    add_source_options(parser, positional=False)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -24,10 +24,8 @@ from ganeti_steward.core.model.options import parse_options
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.add_argument("name", nargs="?", default="", help="a kept request; default: the last")
-    parser.add_argument("-l", "--list", action="store_true", help="list the kept requests")
-    parser.add_argument(
-        "-s", "--shadow", action="store_true", help="also ask the shadows, and compare"
-    )
+    parser.add_argument("--list", action="store_true", help="list the kept requests")
+    parser.add_argument("--shadow", action="store_true", help="also ask the shadows, and compare")
     add_table_options(parser)
 
 

@@ -9,13 +9,10 @@ from ganeti_steward.core.ganeti.luxi import SOCKET
 from ganeti_steward.core.ganeti.sources import Source, SourceOptions, open_source
 
 
-def add_source_options(
-    parser: argparse.ArgumentParser, *, short: bool = True, positional: bool = True
-) -> None:
-    """The options that name the cluster.
+def add_source_options(parser: argparse.ArgumentParser, *, positional: bool = True) -> None:
+    """The options that name the cluster; ``positional`` False leaves the arguments to the command.
 
-    ``short`` False leaves ``-t``, ``-m`` and ``-I`` to the command, ``positional`` False
-    its arguments: only the long options name a source then.
+    Letters as in hbal, but for ``-t``, which is the disk template in all commands, as in Ganeti's.
     """
     group = parser.add_argument_group(
         "cluster", "Without any of these: luxid, which runs on the master only."
@@ -28,7 +25,8 @@ def add_source_options(
     )
     group.add_argument("--luxi-socket", metavar="SOCKET", help=f"luxid's socket; default: {SOCKET}")
     group.add_argument(
-        *_names("-m", "--rapi", short),
+        "-m",
+        "--rapi",
         metavar="HOST[:PORT]",
         help="read from the RAPI daemon there; port 5080 if none is given",
     )
@@ -46,20 +44,15 @@ def add_source_options(
         help="a file with one line, user and password (or GNT_STEWARD_RAPI_USER and "
         "GNT_STEWARD_RAPI_PASSWORD in the environment)",
     )
+    group.add_argument("--text-data", metavar="FILE", help="a file in htools' text format")
     group.add_argument(
-        *_names("-t", "--text-data", short), metavar="FILE", help="a file in htools' text format"
-    )
-    group.add_argument(
-        *_names("-I", "--file", short),
+        "-I",
+        "--file",
         metavar="FILE",
         help="an iallocator message, '-' for standard input",
     )
     if positional:
         group.add_argument("message", nargs="?", metavar="FILE", help="the same as --file")
-
-
-def _names(letter: str, name: str, short: bool) -> tuple[str, ...]:
-    return (letter, name) if short else (name,)
 
 
 def source_options(options: argparse.Namespace) -> SourceOptions:

@@ -43,13 +43,14 @@ _WAIT: Final = 10.0
 USAGE: Final = """\
 usage: steward-iallocator FILE [OPTION ...]
 
-Answers one Ganeti iallocator request (JSON, '-' for standard input) on standard output.
+Answers one Ganeti iallocator request (JSON, '-' for standard input) on
+standard output.
 
-  --no-capacity-checks          do not ask whether every node can still be emptied
+  --no-capacity-checks          nodes need not stay evacuable
   --ignore-soft-errors          drop the soft rules of the primary
   --restrict-allocation-to=A,B  only these nodes
-  --static-kvm-node-memory=MIB  memory a KVM node's own system takes (default 4096)
-  --mond[=yes|no]               use the CPU load that the monitoring daemons report
+  --static-kvm-node-memory=MIB  memory of a KVM node itself (default 4096)
+  --mond[=yes|no]               use CPU load measured by the monitoring daemons
   --mond-xen                    with --mond: that of each Xen guest
   --mond-time-limit=SECONDS     what all daemons have to answer (default 5)
   --ignore-dynu                 use no measured load whatever else is given

@@ -79,8 +79,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _taking_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help="the name that instances request, with or without the prefix")
-    parser.add_argument("node", nargs="*", help="these nodes; default: as many as -n gives")
-    parser.add_argument("-n", "--count", type=int, help="how many nodes; default: 1")
+    parser.add_argument("node", nargs="*", help="these nodes; default: as many as --count says")
+    parser.add_argument("--count", type=int, help="how many nodes; default: 1")
     parser.add_argument(
         "--from",
         dest="groups",
@@ -131,7 +131,11 @@ def _row(
 def _take(options: argparse.Namespace, tagged: TaggedCluster) -> int:
     count: int | None = options.count
     if count is not None and (options.node or count < 1):
-        fault = "-n and names of nodes exclude each other" if options.node else "-n is at least 1"
+        fault = (
+            "--count and names of nodes exclude each other"
+            if options.node
+            else "--count is at least 1"
+        )
         raise StewardError(fault)
     if options.node and options.groups is not None:
         raise StewardError("--from and names of nodes exclude each other")

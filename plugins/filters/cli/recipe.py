@@ -50,7 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         _add_writing(one)
     one = what.add_parser(_REMOVE, help="delete the rules that recipes created for a name")
     one.add_argument("name", metavar="NAME", help="whose rules; those of other names stay")
-    one.add_argument("--recipe", dest="only", choices=tuple(_HELP), help="of this recipe only")
+    one.add_argument(
+        "--recipe",
+        dest="only",
+        choices=tuple(_HELP),
+        metavar="RECIPE",
+        help=f"of this recipe only: {', '.join(_HELP)}",
+    )
     add_source_options(one, positional=False)
 
 

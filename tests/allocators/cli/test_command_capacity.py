@@ -30,7 +30,7 @@ def capacity_of(front: Front, small: Message, tmp_path: Path) -> Any:
     def ask(*options: str) -> Any:
         file = tmp_path / "cluster.data"
         file.write_text(to_text(small))
-        done = front("capacity", "-t", str(file), "--json", *options)
+        done = front("capacity", "--text-data", str(file), "--json", *options)
         assert (done.status, done.err) == (0, "")
         return json.loads(done.out)
 
@@ -106,7 +106,7 @@ def test_options_for_the_allocator(capacity_of: Any, small: Message) -> None:
     names = list(small["nodes"])[:2]
     options = ("--only=standard", "--disk-template=ext", f"--nodes={','.join(names)}")
     free = capacity_of(*options, "--no-capacity-checks")["runs"][0]["count"]
-    assert free == capacity_of(*options, "-O=--no-capacity-checks")["runs"][0]["count"]
+    assert free == capacity_of(*options, "--option=--no-capacity-checks")["runs"][0]["count"]
     assert 0 < capacity_of(*options)["runs"][0]["count"] <= free
 
 
@@ -130,7 +130,7 @@ def test_several_policies(capacity_of: Any, small: Message) -> None:
 
 def test_no_room(capacity_of: Any) -> None:
     """Nothing is an answer too."""
-    (run,) = capacity_of("--memory=32g", "--disk=0:size=1023g", "--vcpus=16", "-O=-v")["runs"]
+    (run,) = capacity_of("--memory=32g", "--disk=0:size=1023g", "--vcpus=16", "--option=-v")["runs"]
     assert run["count"] == len(run["sizes"][0]["placements"])
     (run,) = capacity_of("--standard-alloc=100t,1g,1", "--only=standard")["runs"]
     assert (run["count"], run["sizes"][0]["limited_by"]) == (0, "instance policy (6 nodes)")
@@ -148,7 +148,9 @@ def test_text(front: Front, small: Message) -> None:
     assert used.split()[:3] == ["In", "use", "now"]
     assert f"after standard ({count})" in used
     assert memory.startswith("memory ")
-    done = front("capacity", front.message(small), "--only=standard", "--placements", "-p")
+    done = front(
+        "capacity", front.message(small), "--only=standard", "--placements", "--print-nodes"
+    )
     _, line, *rest = done.out.splitlines()
     assert line.count("/") == int(count)
     table = rest[rest.index("", 1) + 1 :]

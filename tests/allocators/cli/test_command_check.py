@@ -66,7 +66,7 @@ def test_beside_hcheck(front: Front, tmp_path: Path, seed: int) -> None:
         ).stdout,
         "HCHECK_",
     )
-    mine = variables(front("check", "-t", str(text), *options).out, PREFIX)
+    mine = variables(front("check", "--text-data", str(text), *options).out, PREFIX)
     assert mine["OK"] == "1"
     of_group = {mine[name]: name[-1] for name in mine if name.startswith("GROUP_UUID_")}
     groups = [name for name in his if name.startswith("GROUP_UUID_")]
@@ -248,4 +248,4 @@ def test_hcheck_says_the_same_of_a_healthy_cluster(front: Front, tmp_path: Path)
     text.write_text(write_text(read_cluster(message)))
     his = subprocess.run([need("hcheck"), "-t", text], capture_output=True, check=False)
     assert his.returncode == 0
-    assert front("check", "-t", str(text)).status == 0
+    assert front("check", "--text-data", str(text)).status == 0

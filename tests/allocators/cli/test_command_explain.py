@@ -213,7 +213,7 @@ def test_verdict_of_a_plugin(front: Front) -> None:
     assert re.search(r"^node5.lab primary noise +is too loud at night$", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("how", ["-O=", "-O", "--option="])
+@pytest.mark.parametrize("how", ["--option=", "--option"])
 def test_options_as_ganeti_passes_them(front: Front, how: str) -> None:
     file = front.message(capture("allocate-drbd"))
     done = front("explain", f"{how}--restrict-allocation-to=node4.lab,node6.lab", file)
@@ -223,14 +223,14 @@ def test_options_as_ganeti_passes_them(front: Front, how: str) -> None:
 
 def test_several_options(front: Front) -> None:
     file = front.message(no_capacity())
-    done = front("explain", "-O=--no-capacity-checks", "-O=--surely-unknown", file)
+    done = front("explain", "--option=--no-capacity-checks", "--option=--surely-unknown", file)
     assert "\nChosen: node6.lab\n" in done.out
     assert done.out.split("\n")[0].endswith("(options ignored: --surely-unknown)")
 
 
 def test_faulty_option(front: Front) -> None:
     done = front(
-        "explain", "-O=--static-kvm-node-memory=much", str(CAPTURES / "allocate-ext.in.json")
+        "explain", "--option=--static-kvm-node-memory=much", str(CAPTURES / "allocate-ext.in.json")
     )
     assert done.status == 1
     assert "option --static-kvm-node-memory: a number of MiB is expected" in done.err
@@ -261,7 +261,7 @@ def test_last_with_its_options(front: Front) -> None:
     file = front.message(no_capacity())
     front.allocate(file, "--no-capacity-checks")
     assert "\nChosen: node6.lab\n" in front("explain", "--last").out
-    narrower = front("explain", "--last", "-O=--restrict-allocation-to=node4.lab")
+    narrower = front("explain", "--last", "--option=--restrict-allocation-to=node4.lab")
     assert "\nChosen: none\n" in narrower.out
 
 

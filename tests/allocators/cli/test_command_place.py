@@ -42,7 +42,7 @@ def request(**changes: Any) -> Message:
     }
 
 
-WANTED = ("-t", "drbd", "-m", "4g", "-c", "2", "--disk", "0:size=20g", "web1.lab")
+WANTED = ("-t", "drbd", "--memory", "4g", "-c", "2", "--disk", "0:size=20g", "web1.lab")
 
 
 def explained(front: Front, message: Message, wanted: Message) -> Message:
@@ -67,9 +67,9 @@ def explained(front: Front, message: Message, wanted: Message) -> Message:
             },
         ),
         ((*WANTED, "--tags", "a,b"), {"tags": ["a", "b"]}),
-        ((*WANTED, "-g", "group01"), {"group_name": "group01"}),
+        ((*WANTED, "-G", "group01"), {"group_name": "group01"}),
         (
-            ("-t", "plain", "-m", "4g", "-c", "2", "-s", "1g", "web1.lab"),
+            ("-t", "plain", "--memory", "4g", "-c", "2", "-s", "1g", "web1.lab"),
             {
                 "disk_template": "plain",
                 "required_nodes": 1,
@@ -78,7 +78,7 @@ def explained(front: Front, message: Message, wanted: Message) -> Message:
             },
         ),
         (
-            ("-t", "diskless", "-m", "4g", "-c", "2", "web1.lab"),
+            ("-t", "diskless", "--memory", "4g", "-c", "2", "web1.lab"),
             {"disk_template": "diskless", "required_nodes": 1, "disks": [], "disk_space_total": 0},
         ),
     ],
@@ -173,7 +173,7 @@ def test_text(front: Front) -> None:
 
 
 def test_no_place(front: Front) -> None:
-    done = front("place", "-t", "diskless", "-m", "1t", "--file", front.message(cluster()))
+    done = front("place", "-t", "diskless", "--memory", "1t", "--file", front.message(cluster()))
     assert done.status == 1
     assert done.out.startswith("Request failed: group group00: 0/4 nodes fit: 4 instance policy")
 
@@ -183,13 +183,13 @@ def test_option_for_the_allocator(front: Front) -> None:
     message = capture("allocate-ext")
     for name in ("node4.lab", "node5.lab"):
         message["nodes"][name].update(total_memory=2048, free_memory=512)
-    options = ("place", "-t", "ext", "-m", "1g", "-s", "1g", "-g", "rack2")
+    options = ("place", "-t", "ext", "--memory", "1g", "-s", "1g", "-G", "rack2")
     options = (*options, "--file", front.message(message))
     refused = front(*options)
     assert refused.status == 1
     assert "1 capacity (e.g. " in refused.out
-    assert front(*options, "-O=--no-capacity-checks").status == 0
-    assert front(*options, "-O=--static-kvm-node-memory=x").status == 1
+    assert front(*options, "--option=--no-capacity-checks").status == 0
+    assert front(*options, "--option=--static-kvm-node-memory=x").status == 1
 
 
 def test_every_source_gives_the_same(front: Front, tmp_path: Path) -> None:
@@ -271,10 +271,13 @@ def test_notes_are_printed(front: Front, tmp_path: Path) -> None:
         (("-t", "plain", "--disk", "0:big"), "--disk big: KEY=VALUE is expected, found 'big'"),
         (("-t", "plain", "--disk", "0:size=1g,spindles=x"), "spindles: a number is expected"),
         (("-t", "plain", "-s", "1q"), "a size such as 512, 4g or 1.5t is expected, found '1q'"),
-        (("-t", "diskless", "-m", "x"), "a size such as 512, 4g or 1.5t is expected, found 'x'"),
+        (
+            ("-t", "diskless", "--memory", "x"),
+            "a size such as 512, 4g or 1.5t is expected, found 'x'",
+        ),
         (("-t", "diskless", "-c", "x"), "vcpus: a number is expected, found 'x'"),
         (("-t", "diskless", "-B", "mem=1"), "-B: unknown key 'mem' (known: memory, maxmem"),
-        (("-t", "diskless", "-g", "nope"), "no node group is named 'nope' (known: group00, group"),
+        (("-t", "diskless", "-G", "nope"), "no node group is named 'nope' (known: group00, group"),
         (("-t", "diskless", "-n", "nope"), "no node is named 'nope'"),
         (("-t", "diskless", "-n", "node001,"), "no node is named ''"),
         (

@@ -139,7 +139,7 @@ def test_list(kept: Front) -> None:
     kept.allocate(DRBD)
     kept.allocate(BATCH)
     kept.allocate(kept.message(refused))
-    done = kept("replay", "-l", "--separator=|")
+    done = kept("replay", "--list", "--separator=|")
     assert done.status == 0
     headings, *lines = [line.split("|") for line in done.out.splitlines()]
     assert headings == ["Name", "Time", "Type", "Instance", "Answer"]
@@ -150,7 +150,7 @@ def test_list(kept: Front) -> None:
         ["multi-allocate", "2 instances", "success"],
         ["allocate", "new1.lab", "failure"],
     ]
-    assert kept("replay", "-l", "--no-headers").out.count("\n") == 3
+    assert kept("replay", "--list", "--no-headers").out.count("\n") == 3
 
 
 def test_only_the_last_are_kept(kept: Front) -> None:
@@ -160,7 +160,7 @@ def test_only_the_last_are_kept(kept: Front) -> None:
     kept.allocate(BATCH)
     assert len(names(kept)) == 3
     assert oldest not in names(kept)
-    assert oldest not in kept("replay", "-l").out
+    assert oldest not in kept("replay", "--list").out
 
 
 def test_list_of_the_unreadable(kept: Front) -> None:
@@ -170,7 +170,7 @@ def test_list_of_the_unreadable(kept: Front) -> None:
     kept.allocate(BATCH)
     _, spoiled, _ = names(kept)
     (kept.history / spoiled / "call.json").write_text("{")
-    lines = kept("replay", "-l", "--separator=|", "--no-headers").out.splitlines()
+    lines = kept("replay", "--list", "--separator=|", "--no-headers").out.splitlines()
     assert [line.split("|")[2:] for line in lines] == [
         ["-", "-", "error"],
         ["-", "-", "unreadable"],

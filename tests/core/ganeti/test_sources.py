@@ -68,11 +68,10 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(found.cluster.nodes), found.where) == (4, "standard input")
 
 
-@pytest.mark.parametrize("option", ["-t", "--text-data"])
-def test_text_format(tmp_path: Path, option: str) -> None:
+def test_text_format(tmp_path: Path) -> None:
     file = tmp_path / "cluster.data"
     file.write_text(write_text(read_cluster(sent())))
-    found = source(option, str(file))
+    found = source("--text-data", str(file))
     assert found.cluster.nodes == read_cluster(sent()).nodes
     assert found.where == f"the file {file}"
 
@@ -136,10 +135,13 @@ def test_disk_figures_for_a_template(tmp_path: Path) -> None:
         ((), "no cluster is named, and there is no luxid here (/nosuch/socket)"),
         (("-L",), "there is no socket /nosuch/socket: luxid runs on the master only"),
         (("-L", "-m", "x"), "one cluster at a time: --luxi and --rapi were given"),
-        (("-t", "x", "y"), "one cluster at a time: --text-data and an iallocator message were"),
+        (
+            ("--text-data", "x", "y"),
+            "one cluster at a time: --text-data and an iallocator message",
+        ),
         (("--file", "x", "y"), "two messages are named, x and y"),
         (("/nosuch/file",), "/nosuch/file: No such file or directory"),
-        (("-t", "/nosuch/file"), "/nosuch/file: No such file or directory"),
+        (("--text-data", "/nosuch/file"), "/nosuch/file: No such file or directory"),
         (("-m", "x", "--rapi-ca", "y", "--rapi-insecure"), "exclude each other"),
         (("-m", "x:y"), "no RAPI daemon: HOST or HOST:PORT is expected, found 'x:y'"),
     ],
@@ -156,18 +158,7 @@ def test_faults_of_files_name_them(tmp_path: Path) -> None:
     with pytest.raises(StewardError, match=f"^the file {file}: the message: an object is expected"):
         source(str(file))
     with pytest.raises(StewardError, match=f"^the file {file}: no cluster in htools' text format"):
-        source("-t", str(file))
+        source("--text-data", str(file))
     file.write_bytes(b"\xff|u1|preferred|\n\n\n\n\n")
     with pytest.raises(StewardError, match=f"^the file {file}: byte 0 is not UTF-8"):
-        source("-t", str(file))
-
-
-def test_letters_left_to_the_command() -> None:
-    parser = argparse.ArgumentParser()
-    add_source_options(parser, short=False, positional=False)
-    parser.add_argument("-t")
-    parser.add_argument("-m")
-    parser.add_argument("-I")
-    parser.add_argument("name")
-    options = parser.parse_args(["-t", "drbd", "-m", "4g", "-I", "x", "web1"])
-    assert (options.text_data, options.rapi, options.file) == (None, None, None)
+        source("--text-data", str(file))

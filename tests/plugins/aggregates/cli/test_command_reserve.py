@@ -30,7 +30,7 @@ def test_create_and_release(front: Front, way: str) -> None:
         return ""
 
     ganeti.before = before
-    done = live(front, ganeti, "create", "r1", "-n", "3", way=way)
+    done = live(front, ganeti, "create", "r1", "--count", "3", way=way)
     assert (done.status, done.err) == (0, "")
     assert done.out == (
         "moved from reservation:free to reservation:r1: node2.lab, node4.lab, node5.lab\n"
@@ -85,7 +85,7 @@ def test_the_list_as_data(front: Front) -> None:
 def test_extend(front: Front, way: str) -> None:
     ganeti = Tagged(site("node2", "node4", "node5", "node6"))
     assert live(front, ganeti, "create", "r1", "node4").status == 0
-    done = live(front, ganeti, "extend", "r1", "-n", "2", "--from", "rack2", way=way)
+    done = live(front, ganeti, "extend", "r1", "--count", "2", "--from", "rack2", way=way)
     assert (done.status, done.err) == (0, "")
     assert done.out == "moved from reservation:free to reservation:r1: node5.lab, node6.lab\n"
     r1 = ["reservation:r1"]
@@ -104,7 +104,7 @@ def test_an_extension_that_fails_leaves_the_reservation(front: Front) -> None:
     ganeti = Tagged(site("node4", "node5", "node6"))
     assert live(front, ganeti, "create", "r1", "node4").status == 0
     Meanwhile(ganeti, f"OP_TAGS_SET node6.lab {IN}reservation:r1", lambda: "the disk is full")
-    done = live(front, ganeti, "extend", "r1", "-n", "2")
+    done = live(front, ganeti, "extend", "r1", "--count", "2")
     assert done.err.endswith(": the disk is full; nothing is changed\n")
     free = ["reservation:free"]
     assert inside(ganeti) == {"node4": ["reservation:r1"], "node5": free, "node6": free}
@@ -136,11 +136,11 @@ def test_which_are_chosen(front: Front) -> None:
     ganeti = Tagged(message)
     done = live(front, ganeti, "create", "r1", "--from", "rack2", "--dry-run")
     assert done.out == "would be moved from reservation:free to reservation:r1: node6.lab\n"
-    done = live(front, ganeti, "create", "r1", "-n", "2", "--from", "rack2", "--dry-run")
+    done = live(front, ganeti, "create", "r1", "--count", "2", "--from", "rack2", "--dry-run")
     assert done.out.endswith(": node5.lab, node6.lab\n")
-    done = live(front, ganeti, "create", "r1", "-n3", "--from=rack2")
+    done = live(front, ganeti, "create", "r1", "--count=3", "--from=rack2")
     assert "3 wanted, but the free pool reservation:free has 2 usable nodes in rack2: " in done.err
-    done = live(front, ganeti, "create", "r1", "-n", "4", "--from", "rack2,default", "--dry-run")
+    done = live(front, ganeti, "create", "r1", "--count=4", "--from=rack2,default", "--dry-run")
     assert done.out.endswith(": node1.lab, node3.lab, node5.lab, node6.lab\n")
     assert ganeti.done == []
 
@@ -154,8 +154,11 @@ def test_which_are_chosen(front: Front) -> None:
         (("create", "a b"), "is no name of an aggregate"),
         (("create", "gold"), "no instance may request reservation:gold (it is unclaimable)"),
         (("create", "moving-1"), "names that begin so are for nodes on their way"),
-        (("create", "r1", "-n", "0"), "-n is at least 1"),
-        (("create", "r1", "node4", "-n", "1"), "-n and names of nodes exclude each other"),
+        (("create", "r1", "--count", "0"), "--count is at least 1"),
+        (
+            ("create", "r1", "node4", "--count", "1"),
+            "--count and names of nodes exclude",
+        ),
         (("create", "r1", "node4", "--from=rack2"), "--from and names of nodes exclude"),
         (("create", "r1", "--from=rack9"), "the cluster has no node group 'rack9' (known: de"),
         (
@@ -164,14 +167,14 @@ def test_which_are_chosen(front: Front) -> None:
         ),
         (("create", "r1", "node6"), "node6.lab is not in the free pool reservation:free"),
         (
-            ("create", "r1", "-n", "2"),
+            ("create", "r1", "--count", "2"),
             "but the free pool reservation:free has 1 usable node: ",
         ),
         (("extend", "r1"), "there is no reservation reservation:r1 (known: reservation:in:x)"),
         (("extend", "free"), "reservation:free is the free pool, not a reservation"),
         (("extend", "moving-1"), "names that begin so are for nodes on their way"),
         (("extend", "gold"), "no instance may request reservation:gold (it is unclaimable)"),
-        (("extend", "in:x", "-n", "2"), "has 1 usable node: node4.lab"),
+        (("extend", "in:x", "--count", "2"), "has 1 usable node: node4.lab"),
         (("release", "r1"), "there is no reservation reservation:r1 (known: reservation:in:x)"),
         (("release", "free"), "reservation:free is the free pool, not a reservation"),
         (("list", "-o", "x"), "unknown field 'x' (known: name, state,"),

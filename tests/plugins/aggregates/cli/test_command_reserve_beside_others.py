@@ -26,7 +26,7 @@ def test_another_command_takes_one_of_the_nodes(front: Front, way: str) -> None:
         ganeti.tags("node", "node5.lab").remove(FREE)
 
     Meanwhile(ganeti, f"OP_TAGS_DEL node5.lab {FREE}", act)
-    done = live(front, ganeti, "create", "r1", "-n", "3", way=way)
+    done = live(front, ganeti, "create", "r1", "--count", "3", way=way)
     assert (done.status, done.out) == (1, "")
     assert f"node node5.lab: Tag(s) '{FREE}' not found; nothing is changed" in done.err
     free = ["reservation:free"]
@@ -42,7 +42,7 @@ def test_another_command_is_still_running(front: Front) -> None:
         ganeti.tags("node", "node5.lab").remove(FREE)
 
     Meanwhile(ganeti, f"OP_TAGS_DEL node5.lab {FREE}", act)
-    assert live(front, ganeti, "create", "r1", "-n", "2").status == 1
+    assert live(front, ganeti, "create", "r1", "--count", "2").status == 1
     assert inside(ganeti) == {"node4": ["reservation:free"], "node5": ["reservation:moving-other"]}
 
 
@@ -58,7 +58,7 @@ def test_another_command_is_still_running(front: Front) -> None:
 def test_whatever_fails_all_is_as_before(front: Front, fits: str) -> None:
     ganeti = Tagged(site("node4", "node5", "node6"))
     Meanwhile(ganeti, fits, lambda: "the disk is full")
-    done = live(front, ganeti, "create", "r1", "-n", "3")
+    done = live(front, ganeti, "create", "r1", "--count", "3")
     assert (done.status, done.out) == (1, "")
     assert done.err.endswith(": the disk is full; nothing is changed\n")
     free = ["reservation:free"]
@@ -74,7 +74,7 @@ def test_both_of_two_fail(front: Front) -> None:
         return "the disk is full"
 
     Meanwhile(ganeti, f"OP_TAGS_SET node4.lab {IN}reservation:r1", act)
-    done = live(front, ganeti, "create", "r1", "-n", "2")
+    done = live(front, ganeti, "create", "r1", "--count", "2")
     assert done.err.endswith(": the disk is full; nothing is changed\n")
     assert inside(ganeti) == {
         "node4": ["reservation:free"],
@@ -107,7 +107,7 @@ def test_the_same_name_at_the_same_time(front: Front) -> None:
         ganeti.tags("node", "node6.lab")[:] = [f"{IN}reservation:r1"]
 
     Meanwhile(ganeti, "OP_TAGS_SET node4.lab steward:aggregate:reservation:r1", act)
-    done = live(front, ganeti, "create", "r1", "-n", "2")
+    done = live(front, ganeti, "create", "r1", "--count", "2")
     assert (done.status, done.out) == (1, "")
     assert "another command has put node6.lab in a reservation, or made reservation:r1" in (
         done.err
@@ -127,7 +127,7 @@ def test_what_cannot_be_undone_stays_closed(front: Front) -> None:
         return "no" if failing else ""
 
     ganeti.before = before
-    done = live(front, ganeti, "create", "r1", "-n", "2")
+    done = live(front, ganeti, "create", "r1", "--count", "2")
     assert (
         " keeps these nodes closed: node4.lab, node5.lab; when no job runs any more, " in done.err
     )

@@ -1,0 +1,54 @@
+"""Options of all commands together: one meaning for each letter, and help that fits a terminal."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ganeti_steward.core.commands.main import parser
+from ganeti_steward.core.iallocator.main import USAGE
+
+if TYPE_CHECKING:
+    import pytest
+
+INDEX: Final = Path(__file__).parents[2] / "docs" / "reference" / "commands" / "index.md"
+_ROW: Final = re.compile(r"^\| `(-\w)` \| `(--[\w-]+)` \|", re.MULTILINE)
+
+#: Columns of a terminal.
+WIDTH: Final = 80
+
+
+def parsers(one: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """A parser and those of all its sub-commands."""
+    yield one
+    for action in one._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for sub in action.choices.values():
+                yield from parsers(sub)
+
+
+def letters(one: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    """Each letter of one command, with the first long form of its option."""
+    for action in one._actions:
+        long = next((name for name in action.option_strings if name.startswith("--")), "")
+        yield from ((name, long) for name in action.option_strings if len(name) == 2)
+
+
+def test_each_letter_means_what_the_table_says() -> None:
+    table = _ROW.findall(INDEX.read_text())
+    used = {pair for one in parsers(parser()) for pair in letters(one)}
+    assert len(dict(table)) == len(table)
+    assert used == set(table)
+
+
+def test_help_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+    found = [
+        (one.prog, line) for one in parsers(parser()) for line in one.format_help().split("\n")
+    ]
+    assert len(found) > 500
+    found += [("steward-iallocator", line) for line in USAGE.split("\n")]
+    assert [one for one in found if len(one[1]) > WIDTH] == []
