@@ -30,6 +30,9 @@ REPORT: Final = "report"
 REPAIR: Final = "repair"
 REPAIRED: Final = "repaired"
 
+#: Bytes of a diagnose object in canonical form; it becomes part of Ganeti's configuration.
+LONGEST_OBJECT: Final = 2**16
+
 _MEMBERS: Final = ("purpose", "node", "command", "diagnose", "rsalt")
 
 

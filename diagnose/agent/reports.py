@@ -1,5 +1,7 @@
 """The last report of the self-diagnosis, as it may be returned at this moment.
 
+It is written as JSON once, not for each request.
+
 It is what ``gnt-steward diagnose`` has left in a file or, where the agent has started that
 itself, has printed: the file may lie on a disk that takes no more writing.  The last good one
 is kept in memory and can still be returned when nothing can be read any more.
@@ -42,8 +44,14 @@ class BadReport(StewardError):
     """A text that is no report."""
 
 
+class _NotOurs(StewardError):
+    """A file that need not come from a diagnosis of this node."""
+
+
 def read_report(raw: bytes) -> dict[str, Any]:
     """The report in a text; raises BadReport."""
+    if len(raw) > _LONGEST:
+        raise BadReport(f"it has more than {_LONGEST} bytes")
     try:
         report = load_json(raw)
     except ValueError:
@@ -55,24 +63,27 @@ def read_report(raw: bytes) -> dict[str, Any]:
     return report
 
 
-def current(report: dict[str, Any] | None, now: int, max_age: float) -> dict[str, Any]:
-    """What may be returned of a report (None: there is none yet) at ``now``, ns since the epoch.
+def _why_obsolete(report: dict[str, Any] | None, now: int, max_age: float) -> str:
+    """Why a report (None: there is none yet) has no data at ``now``, ns since the epoch.
 
     One that is older than ``max_age`` seconds no longer describes the node: neither
     that it is fine nor that it is not.
     """
     if report is None:
-        return _without_data(_never(), "no report was made yet")
+        return "no report was made yet"
     age = now - report["timestamp"]
     if age > max_age * _SECOND:
-        return _without_data(report, f"the last report is more than {max_age:g} s old")
+        return f"the last report is more than {max_age:g} s old"
     if age < -_AHEAD * _SECOND:
-        return _without_data(report, "the last report is from the future")
-    return report | {"purpose": REPORT}
+        return "the last report is from the future"
+    return ""
 
 
-def _without_data(report: dict[str, Any], reason: str) -> dict[str, Any]:
-    unknown = [*report["unknown"], {"source": ITSELF, "reason": reason}]
+def _served(report: dict[str, Any], obsolete: str) -> dict[str, Any]:
+    """What is returned of a report, without its data if there is a reason."""
+    if not obsolete:
+        return report | {"purpose": REPORT}
+    unknown = [*report["unknown"], {"source": ITSELF, "reason": obsolete}]
     return report | {"data": None, "unknown": unknown, "purpose": REPORT}
 
 
@@ -111,29 +122,50 @@ class Reports:
         self._unreadable = RateLimitedLog(_log)
         self._seen: tuple[int, int, int] | None = None
         self._report: dict[str, Any] | None = None
+        self._unusable = ""
+        self._text: tuple[str, str] | None = None
+        """why the report has no data, and the report as JSON; None until it is needed"""
 
     def text(self) -> str:
         """The report as JSON."""
         with self._lock:
             self._look()
-            return canonical(current(self._report, self._clock(), self._max_age)).decode()
+            obsolete = self._unusable
+            obsolete = obsolete or _why_obsolete(self._report, self._clock(), self._max_age)
+            if self._text is None or self._text[0] != obsolete:
+                served = _served(self._report or _never(), obsolete)
+                self._text = obsolete, canonical(served).decode()
+            return self._text[1]
 
     def take(self, raw: bytes) -> None:
         """A report that has just been made; raises BadReport."""
-        report = read_report(raw)
         with self._lock:
             self._look()
-            self._report = report
+            self._set(lambda: read_report(raw))
+
+    def _set(self, read: Callable[[], dict[str, Any]]) -> None:
+        """Have another report served; raises BadReport.
+
+        After one that cannot be used an older one does not describe the node any more.
+        """
+        try:
+            self._report, self._unusable = read(), ""
+        except BadReport as err:
+            self._unusable = f"the last report cannot be used: {err}"
+            raise
+        finally:
+            self._text = None
 
     def _look(self) -> None:
-        """Read the file if it is another one; the last good report stays if it cannot be used."""
+        """Read the file if it is another one; the last report stays if it is not this node's."""
         try:
             found = self._call_disk(lambda: os.stat(self._path))
             seen = (found.st_ino, found.st_size, found.st_mtime_ns)
             if seen == self._seen:
                 return
             self._seen = seen
-            self._report = self._own(self._call_disk(lambda: _content(self._path)))
+            raw = self._call_disk(lambda: _content(self._path))
+            self._set(lambda: self._own(raw))
         except FileNotFoundError:
             return
         except OSError as err:
@@ -149,22 +181,23 @@ class Reports:
         report = read_report(raw)
         names = [report.get(key) for key in ("node", "node_name")]
         if not any(isinstance(name, str) and self._is_this_node(name) for name in names):
-            raise BadReport("it is about another node")
+            raise _NotOurs("it is about another node")
         return report
 
 
 def _content(path: str) -> bytes:
-    """The file's content, if no other user can have written it: it may be signed."""
+    """The file's content, if no other user can have written it: it may be signed.
+
+    One byte more than a report may have is enough for `read_report` to refuse it.
+    """
     # Opening a fifo would block.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
-            raise BadReport("it is no regular file")
+            raise _NotOurs("it is no regular file")
         if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-            raise BadReport(
+            raise _NotOurs(
                 "it must belong to the user who runs this and be closed to the writing of others"
             )
         # Not read(LIMIT), which takes that much memory at once.
-        if found.st_size > _LONGEST:
-            raise BadReport(f"it has more than {_LONGEST} bytes")
-        return file.read()
+        return file.read(min(found.st_size, _LONGEST) + 1)

@@ -13,6 +13,9 @@ from ganeti_steward.diagnose.model.merge import Several, consolidate
 #: The source of what is wrong with the diagnosis itself.
 ITSELF: Final = "diagnose"
 
+#: Characters of the reason why nothing is reported; it may name many sources.
+_WHY: Final = 2000
+
 
 class Diagnosis(NamedTuple):
     """What came of one run."""
@@ -38,7 +41,7 @@ def diagnosis(results: Sequence[CheckResult], outcome: Update, several: Several)
         for one in results
         if isinstance(one, Finding) and one.status == OK and one.source not in ill
     }
-    why = _why_nothing(results, outcome)
+    why = _why_nothing(results, outcome)[:_WHY]
     return Diagnosis(
         None if why else consolidate(outcome.findings, several),
         why,

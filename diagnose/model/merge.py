@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, Finding, severity
+from ganeti_steward.diagnose.model.budget import within_object
 
 
 class Several(NamedTuple):
@@ -29,12 +30,14 @@ NO_WRAPPER: Final = Several()
 def consolidate(findings: Iterable[Finding], several: Several = NO_WRAPPER) -> dict[str, Any]:
     """The diagnose object: the worst status, one action, and why.
 
-    Ok findings are left out; a finding reported twice is there once.
+    Ok findings are left out; a finding reported twice is there once.  Details that would make the
+    object too long are replaced (`ganeti_steward.diagnose.model.budget`).
     """
-    ill = [_entry(finding) for finding in findings if finding.status != OK]
+    ill = {canonical(finding): finding for finding in findings if finding.status != OK}
     if not ill:
         return {"status": OK}
-    unique = {canonical(entry): entry for entry in ill}
+    entries = map(_entry, within_object([ill[text] for text in sorted(ill)]))
+    unique = {canonical(entry): entry for entry in entries}
     details = [unique[text] for text in sorted(unique, key=lambda t: (unique[t]["source"], t))]
     status = max((entry["status"] for entry in details), key=severity)
     found = {"status": status, "details": details}

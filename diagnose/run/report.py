@@ -10,6 +10,7 @@ from ganeti_steward.core.ganeti.signing import sign
 from ganeti_steward.core.ganeti.this_node import ThisNode
 from ganeti_steward.core.node_agent.protocol import REPORT as PURPOSE
 from ganeti_steward.core.version import VERSION
+from ganeti_steward.diagnose.model.budget import within_list
 from ganeti_steward.diagnose.model.diagnosis import ITSELF, Diagnosis
 from ganeti_steward.diagnose.run.files import REPORT, write_file
 
@@ -26,9 +27,9 @@ def report(diagnosis: Diagnosis, node: ThisNode, now: int) -> dict[str, Any]:
     Its data is the diagnose object, or null where nothing can be reported; so ``data.status`` is a
     text, as the maintenance daemon reads it.
     """
-    unknown = [one._asdict() for one in diagnosis.unknown]
+    unknown: list[tuple[str, str]] = list(diagnosis.unknown)
     if diagnosis.object is None:
-        unknown.insert(0, {"source": ITSELF, "reason": diagnosis.why})
+        unknown.insert(0, (ITSELF, diagnosis.why))
     return {
         "name": "diagnose",
         "version": VERSION,
@@ -39,8 +40,8 @@ def report(diagnosis: Diagnosis, node: ThisNode, now: int) -> dict[str, Any]:
         "data": diagnosis.object,
         "node": node.identity,
         "node_name": node.name,
-        "unknown": unknown,
-        "not_applicable": [one._asdict() for one in diagnosis.not_applicable],
+        "unknown": within_list(unknown),
+        "not_applicable": within_list(diagnosis.not_applicable),
     }
 
 

@@ -14,6 +14,7 @@ from ganeti_steward.core.ganeti.this_node import ThisNode, this_node
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import CheckResult, Unknown
 from ganeti_steward.diagnose.config.sections import Diagnose
+from ganeti_steward.diagnose.model.budget import within_budget
 from ganeti_steward.diagnose.model.diagnosis import ITSELF, Diagnosis, diagnosis
 from ganeti_steward.diagnose.model.hysteresis import RunCounts, State, Update, update
 from ganeti_steward.diagnose.model.merge import Several
@@ -54,7 +55,7 @@ def diagnose_node(
         kept = read_state(settings.directory) if trusted else Kept(State(lost=keep))
         held.enter_context(adopting_orphans())
         source_runs = gather(sources, read_stuck(settings.directory) if trusted else {})
-        results = [one for source in source_runs for one in source.results]
+        results = [one for run in source_runs for one in within_budget(run.source, run.results)]
         outcome, note = _in_effect(settings, kept, results, usable=usable)
         notes += [kept.note, note]
         several = Several(settings.several_command, settings.several_status)

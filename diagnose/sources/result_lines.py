@@ -27,6 +27,10 @@ DONE: Final = b"null"
 #: Characters of a reason; an exception may hold megabytes.
 LONGEST_REASON: Final = 500
 
+#: Characters of a result's source, and of a command; paths are part of some sources.
+_LONGEST_SOURCE: Final = 5000
+_LONGEST_COMMAND: Final = 255
+
 #: The kinds of results, by their names on a line.
 _KINDS: Final = {kind.__name__: kind for kind in (Finding, Unknown, NotApplicable)}
 
@@ -75,6 +79,8 @@ def check(name: str, result: object) -> str:
     if not (isinstance(result.source, str) and f"{result.source}:".startswith(f"{name}:")):
         raise BadResult(f"reports for {shown(result.source)}, not for itself")
     about = quoted(result.source)
+    if len(result.source) > _LONGEST_SOURCE:
+        raise BadResult(f"reports for {about}, a name of more than {_LONGEST_SOURCE} characters")
     if isinstance(result, Finding):
         _check_finding(about, result)
     elif not isinstance(result.reason, str):
@@ -88,4 +94,6 @@ def _check_finding(about: str, finding: Finding) -> None:
         raise BadResult(f"gives {about} the status {shown(finding.status)} (known: {known})")
     command = finding.command
     if not isinstance(command, str) or (command and not is_name(command)):
+        raise BadResult(f"requests {shown(command)} for {about}, which is no name of a command")
+    if len(command) > _LONGEST_COMMAND:
         raise BadResult(f"requests {shown(command)} for {about}, which is no name of a command")

@@ -11,12 +11,10 @@ from ganeti_steward.core.json_reader import describe
 from ganeti_steward.core.maintenance.world import Observation, Refused, Reported, Silent
 from ganeti_steward.core.model.finding import STATUSES, is_name
 from ganeti_steward.core.node_agent.answers import FORM, SIZE, RejectedAnswer
+from ganeti_steward.core.node_agent.protocol import LONGEST_OBJECT
 
 #: Why a report is refused, in addition to the words of ``core.node_agent.answers``.
 STATUS: Final = "status"
-
-#: Bytes of a diagnose object in canonical form; it becomes part of Ganeti's configuration.
-LONGEST_OBJECT: Final = 2**16
 
 #: Characters of a sentence that came from another node.
 _SENTENCE: Final = 500

@@ -167,11 +167,14 @@ def test_a_report_from_the_future(agent: Agent) -> None:
     ],
 )
 def test_a_torn_report(agent: Agent, content: bytes) -> None:
-    """The last good one is still served, and judged by its time."""
-    before = agent.write_report(data={"status": "evacuate"})
-    assert agent.get(REPORT)["data"] == {"status": "evacuate"}
+    """The one before does not describe the node any more, least of all as Ok."""
+    before = agent.write_report()
+    assert agent.get(REPORT)["data"] == {"status": "Ok"}
     agent.report_file.write_bytes(content)
-    assert agent.get(REPORT) == before | {"purpose": "report"}
+    for _ in range(2):
+        report = agent.get(REPORT)
+        assert (report["data"], report["timestamp"]) == (None, before["timestamp"])
+        assert unknown(report)[-1][1].startswith("the last report cannot be used: it ")
     assert "cannot be used: it " in agent.log.splitlines()[-1]
     agent.write_report()
     assert agent.get(REPORT)["data"] == {"status": "Ok"}

@@ -287,6 +287,6 @@ def test_with_all_its_files_gone(tmp_path: Path) -> None:
             assert agent.ask("HEAD", "/1/repair").status == 405
             assert agent.repaired()["status"] == 0
             assert agent.repair(agent.request(key=b"forged")).status == 403
-            agent.report_file.write_text("torn")
+            agent.report_file.unlink()
             assert agent.get(REPORT) == report
             assert json.loads(notes(path))["status"] == "live-repair"

@@ -8,7 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ganeti_steward.diagnose.agent.reports import Reports
+import pytest
+
+from ganeti_steward.diagnose.agent import reports as reports_module
+from ganeti_steward.diagnose.agent.reports import BadReport, Reports
 
 _T = TypeVar("_T")
 
@@ -56,3 +59,52 @@ def test_what_was_read_is_served_while_the_disk_is_dead(tmp_path: Path) -> None:
     assert reported_status(reports) == "Ok"
     disk.left = 1000
     assert reported_status(reports) == "evacuate"
+
+
+def test_a_report_that_cannot_be_used_ends_the_one_before(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    write(path, "Ok")
+    reports = Reports(str(path), 900, lambda: 0, lambda _: True)
+    assert reported_status(reports) == "Ok"
+    too_long = b'{"name": "diagnose", "data": "' + b"x" * 2**24 + b'"}'
+    for raw in (too_long, b"torn"):
+        with pytest.raises(BadReport):
+            reports.take(raw)
+        assert json.loads(reports.text())["data"] is None
+        reports.take(path.read_bytes())
+        assert reported_status(reports) == "Ok"
+    path.write_bytes(too_long)
+    report = json.loads(reports.text())
+    assert (report["data"], report["unknown"]) == (
+        None,
+        [
+            {
+                "source": "diagnose",
+                "reason": "the last report cannot be used: it has more than 16777216 bytes",
+            }
+        ],
+    )
+
+
+def test_a_report_is_written_as_json_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for each request, but again when it becomes too old or another one is there."""
+    path, now = tmp_path / "report.json", 0
+    written = 0
+
+    def counting(value: object) -> bytes:
+        nonlocal written
+        written += 1
+        return json.dumps(value).encode()
+
+    monkeypatch.setattr(reports_module, "canonical", counting)
+    write(path, "Ok")
+    reports = Reports(str(path), 900, lambda: now, lambda _: True)
+    assert {reported_status(reports) for _ in range(50)} == {"Ok"}
+    assert written == 1
+    now = 901 * 10**9
+    assert {json.loads(reports.text())["data"] for _ in range(50)} == {None}
+    assert written == 2
+    now = 0
+    write(path, "evacuate")
+    assert {reported_status(reports) for _ in range(50)} == {"evacuate"}
+    assert written == 3
