@@ -16,13 +16,19 @@ from typing import Any, Final, NamedTuple
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError, reason_of
 from ganeti_steward.core.json_reader import quoted
-from ganeti_steward.core.model.finding import is_name
+from ganeti_steward.core.model.finding import OK, is_name
 from ganeti_steward.core.process import Ended, run_program
 from ganeti_steward.core.process_group import ending
 from ganeti_steward.diagnose.config.sections import Diagnose
-from ganeti_steward.diagnose.model.object import object_faults, object_remarks, parse
+from ganeti_steward.diagnose.model.budget import DETAILS, within_budget
+from ganeti_steward.diagnose.model.object import (
+    object_faults,
+    object_remarks,
+    parse,
+    read_finding,
+)
 from ganeti_steward.diagnose.sources import whitelist
-from ganeti_steward.diagnose.sources.commands import LADDER
+from ganeti_steward.diagnose.sources.commands import LADDER, SOURCE
 
 #: What a script begins with.
 _SCRIPT: Final = b"#!"
@@ -54,7 +60,7 @@ def check(what: str, settings: Diagnose) -> int:
 def inspect(what: str, settings: Diagnose) -> Inspection:
     """Look at a file with an object, standard input (``-``), or a command."""
     if what == "-":
-        return inspect_object(sys.stdin.buffer.read())
+        return inspect_object(sys.stdin.buffer.read(), settings)
     try:
         mode = os.stat(what).st_mode
         if stat.S_ISREG(mode) and mode & 0o111:
@@ -65,13 +71,28 @@ def inspect(what: str, settings: Diagnose) -> Inspection:
         raise StewardError(f"{what}: {reason_of(err)}") from None
     if raw.startswith(_SCRIPT):
         return Inspection(["it is a program, but not executable"], [])
-    return inspect_object(raw)
+    return inspect_object(raw, settings)
 
 
-def inspect_object(raw: bytes) -> Inspection:
+def inspect_object(raw: bytes, settings: Diagnose) -> Inspection:
     """Look at the text of an object."""
     faults = object_faults(raw)
-    return Inspection(faults, [] if faults else object_remarks(raw))
+    return Inspection(faults, [] if faults else _object_notes(raw, settings))
+
+
+def _object_notes(raw: bytes, settings: Diagnose) -> list[str]:
+    """The finding in an object without faults, and what is hardly meant."""
+    found, notes = read_finding(SOURCE, raw), object_remarks(raw)
+    if found.status == OK:
+        return notes
+    command = f" with the command {found.command}" if found.command else ""
+    runs = settings.appear_after
+    after = f"after {runs} runs in a row" if runs > 1 else "at once"
+    reported = f"reports {found.status}{command}, which takes effect {after}"
+    (shortened,) = within_budget(SOURCE, [found])
+    if shortened != found:
+        notes.append(f"the details have more than {DETAILS} bytes: only their hash is reported")
+    return [reported, *notes]
 
 
 def inspect_command(path: str, settings: Diagnose) -> Inspection:
@@ -94,7 +115,7 @@ def inspect_command(path: str, settings: Diagnose) -> Inspection:
         notes.append(f"run {number + 1} took {seconds:.2f} s of {settings.time_limit:g} s")
         runs.append(ended)
     faults += _once(fault for ended in runs for fault in _run_faults(ended))
-    notes += _once(note for ended in runs for note in _run_notes(ended))
+    notes += _once(note for ended in runs for note in _run_notes(ended, settings))
     faults += _differences(*runs)
     return Inspection(faults, notes)
 
@@ -132,9 +153,9 @@ def _run_faults(ended: Ended) -> Iterator[str]:
     yield from object_faults(ended.output)
 
 
-def _run_notes(ended: Ended) -> Iterator[str]:
+def _run_notes(ended: Ended, settings: Diagnose) -> Iterator[str]:
     if not object_faults(ended.output):
-        yield from object_remarks(ended.output)
+        yield from _object_notes(ended.output, settings)
     if ended.errors:
         line = ended.errors.partition(b"\n")[0].decode(errors="backslashreplace")
         yield f"prints on standard error, which goes to the log: {quoted(line)}"

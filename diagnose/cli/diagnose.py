@@ -77,12 +77,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE|COMMAND",
         help="print everything that is wrong with an object, or with a command that prints one",
     )
+    add(
+        "--forget",
+        metavar="SOURCE",
+        help="drop what earlier runs found with a source, such as one that was removed",
+    )
     add_table_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the object, in the requested form."""
-    if options.format == "nagios":
+    if options.format == "nagios" and options.forget is None:
         return _as_nagios(options)
     _check_options(options)
     config = load_config(config_path())
@@ -91,6 +96,8 @@ def run(options: argparse.Namespace) -> int:
 
         return check(options.check, config.section(Diagnose))
     try:
+        if options.forget is not None:
+            return _forget(config.section(Diagnose).directory, options.forget)
         done = _diagnosed(options, config)
     except Busy as err:
         print(f"gnt-steward diagnose: {err}", file=sys.stderr)
@@ -108,8 +115,19 @@ def _check_options(options: argparse.Namespace) -> None:
     whole = options.report or options.sign is not None
     if whole and options.format != "json":
         raise StewardError(f"a report cannot be printed as {options.format}")
-    if options.check is not None and (whole or options.format != "json" or options.output):
-        raise StewardError("--check stands by itself")
+    for name in ("check", "forget"):
+        others = options.check is not None and options.forget is not None
+        others = others or whole or options.format != "json" or options.output
+        if getattr(options, name) is not None and others:
+            raise StewardError(f"--{name} stands by itself")
+
+
+def _forget(directory: str, source: str) -> int:
+    from ganeti_steward.diagnose.run.forgetting import forget
+
+    for name in forget(directory, source):
+        print(f"{printable(name)}: forgotten")
+    return EXIT_OK
 
 
 def _diagnosed(options: argparse.Namespace, config: Config) -> Run:

@@ -56,10 +56,10 @@ class Diagnose(NamedTuple):
     output_limit: Annotated[int, whole(1, 2**30), "Bytes a command may print."] = 1048576
     appear_after: Annotated[
         int, whole(1, 1000), "Runs in a row in which a finding must be seen before it counts."
-    ] = 1
+    ] = 2
     clear_after: Annotated[
         int, whole(1, 1000), "Runs in a row in which it must be gone before it counts as gone."
-    ] = 1
+    ] = 2
     several_command: Annotated[
         str,
         COMMAND,

@@ -12,9 +12,11 @@ What a source reported in one run, its result, is the set of its findings other 
 * Unknown changes nothing: the confirmed result stays, and so does the number of runs counted.
   It applies to its source and to every ``source:object`` that reports nothing itself.
 * NotApplicable, of a source without any finding in that run, has the same effect: a tool that is
-  being upgraded has not repaired a disk.  Its findings end when it is no longer configured.
+  being upgraded has not repaired a disk.
 * A source that reports nothing at all, and to which no Unknown applies, has nothing wrong:
-  the disk was taken out, or its collector out of the configuration.
+  the disk was taken out.
+* Where the source itself is not run any more, it is not known what became of what it found: the
+  confirmed result stays until an admin has it forgotten.
 * Without a state, as in the very first run, earlier reports are not known.  A finding that still
   has to last could have been reported, so nothing may be reported without it: it waits.
 * A state that is lost may have held findings of sources that are unknown now.  The node is not
@@ -23,7 +25,7 @@ What a source reported in one run, its result, is the set of its findings other 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.canonical_json import canonical
@@ -94,7 +96,7 @@ class Update(NamedTuple):
     findings: tuple[Finding, ...]
     """what is in effect, none of it Ok"""
     kept: tuple[Unknown, ...]
-    """sources whose findings stay although they do not apply any more"""
+    """sources whose findings stay although they do not apply, or are not run, any more"""
     waiting: tuple[Waiting, ...]
 
 
@@ -103,10 +105,18 @@ def covers(source: str, other: str) -> bool:
     return source in (EVERYTHING, other) or other.startswith(f"{source}:")
 
 
-def update(state: State, results: Iterable[CheckResult], run_counts: RunCounts) -> Update:
-    """The state after one more run, and what is in effect now."""
+def update(
+    state: State,
+    results: Iterable[CheckResult],
+    run_counts: RunCounts,
+    sources: Collection[str] = (EVERYTHING,),
+) -> Update:
+    """The state after one more run, and what is in effect now.
+
+    ``sources``: the names of those that were run; they cover the sources of their objects.
+    """
     results = tuple(results)
-    run = _Run(state, results, run_counts)
+    run = _Run(state, results, run_counts, sources)
     held: dict[str, SourceState] = {}
     waiting: list[Waiting] = []
     for source in sorted({*run.results, *state.held}):
@@ -127,7 +137,13 @@ def update(state: State, results: Iterable[CheckResult], run_counts: RunCounts) 
 class _Run:
     """The results of one run, and the state before it."""
 
-    def __init__(self, state: State, results: Sequence[CheckResult], run_counts: RunCounts) -> None:
+    def __init__(
+        self,
+        state: State,
+        results: Sequence[CheckResult],
+        run_counts: RunCounts,
+        sources: Collection[str],
+    ) -> None:
         self._state, self._run_counts = state, run_counts
         self.results: dict[str, Result] = {}
         for one in results:
@@ -143,11 +159,19 @@ class _Run:
         ]
         self._silent = [one.source for one in results if isinstance(one, Unknown)]
         self._silent += [one.source for one in self._absent]
+        self._gone = [
+            one
+            for one in state.held
+            if one not in self.results
+            and not any(covers(name, one) for name in (*sources, *self._silent))
+        ]
 
     def evaluate(self, source: str) -> tuple[SourceState, int]:
         """The new state of a source, and how many runs a pending result needs."""
         before = self._before(source)
         result = self.results.get(source)
+        if source in self._gone:
+            return SourceState(before.confirmed or ()), 0
         if result is None and any(covers(one, source) for one in self._silent):
             return before, _needed(before.confirmed or (), before.pending, self._run_counts)
         result = result or ()
@@ -169,11 +193,20 @@ class _Run:
         return any(covers(one, unknown.source) for one in self._state.unreported)
 
     def kept(self, held: Mapping[str, SourceState]) -> tuple[Unknown, ...]:
-        """Sources whose findings only stay because they do not apply any more."""
-        return tuple(
+        """Sources whose findings only stay because they do not apply, or are not run, any more."""
+        gone = tuple(
+            Unknown(
+                source,
+                "earlier findings stay, but their source is gone; "
+                f"gnt-steward diagnose --forget {source} drops them",
+            )
+            for source in self._gone
+            if source in held
+        )
+        return gone + tuple(
             Unknown(source, f"earlier findings stay: {one.reason}")
             for source, found in held.items()
-            if found.confirmed and source not in self.results
+            if found.confirmed and source not in self.results and source not in self._gone
             for one in self._absent
             if covers(one.source, source)
         )

@@ -24,6 +24,7 @@ from ganeti_steward.diagnose.run.loading import Source
 from ganeti_steward.diagnose.run.report import report, write_report
 from ganeti_steward.diagnose.run.state_file import Kept, read_state, write_state
 from ganeti_steward.diagnose.run.stuck import adopting_orphans, read_stuck, write_stuck
+from ganeti_steward.diagnose.sources.commands import SOURCE as COMMANDS
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +57,9 @@ def diagnose_node(
         held.enter_context(adopting_orphans())
         source_runs = gather(sources, read_stuck(settings.directory) if trusted else {})
         results = [one for run in source_runs for one in within_budget(run.source, run.results)]
-        outcome, note = _in_effect(settings, kept, results, usable=usable)
+        # What is known about the whitelist as a whole does not cover a command that was removed.
+        names = [run.source for run in source_runs if run.source != COMMANDS]
+        outcome, note = _in_effect(settings, kept, results, names, usable=usable)
         notes += [kept.note, note]
         several = Several(settings.several_command, settings.several_status)
         found = _with_notes(diagnosis(results, outcome, several), notes)
@@ -88,7 +91,12 @@ def _occupy(held: ExitStack, directory: str) -> tuple[bool, str]:
 
 
 def _in_effect(
-    settings: Diagnose, kept: Kept, results: list[CheckResult], *, usable: bool
+    settings: Diagnose,
+    kept: Kept,
+    results: list[CheckResult],
+    names: list[str],
+    *,
+    usable: bool,
 ) -> tuple[Update, str]:
     """What is in effect, and what prevented that it is stored.
 
@@ -96,17 +104,16 @@ def _in_effect(
     runs never is: a disk that takes no more writing must not hide itself.
     """
     note = ""
+    counts = RunCounts(settings.appear_after, settings.clear_after)
     if usable:
-        outcome = update(
-            kept.state, results, RunCounts(settings.appear_after, settings.clear_after)
-        )
+        outcome = update(kept.state, results, counts, names)
         try:
             write_state(settings.directory, kept, outcome.state)
         except StewardError as err:
             note = f"nothing is kept from run to run: {err}"
         else:
             return outcome, ""
-    return update(kept.state, results, RunCounts(1, settings.clear_after)), note
+    return update(kept.state, results, counts._replace(appear_after=1), names), note
 
 
 def _with_notes(found: Diagnosis, notes: Iterable[str]) -> Diagnosis:

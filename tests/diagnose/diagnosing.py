@@ -59,7 +59,10 @@ class Site(Workspace):
         tables: str = "",
         limit: float = 120,
     ) -> None:
-        """Write the configuration; no command is run unless ``more`` configures it."""
+        """Write the configuration; no command is run unless ``more`` configures it.
+
+        Findings count at once, unless it configures that.
+        """
         text = f"""
         [diagnose]
         collectors = {json.dumps(collectors)}
@@ -67,7 +70,10 @@ class Site(Workspace):
         directory = "{self.directory}"
         time-limit = {limit}
         """
-        more = dedent(more) if "commands" in more else f"commands = []\n{dedent(more)}"
+        more = dedent(more)
+        for key, value in (("commands", "[]"), ("appear-after", "1"), ("clear-after", "1")):
+            if key not in more:
+                more = f"{key} = {value}\n{more}"
         self.write_configuration(text, more, '[log]\nfile = ""', tables)
 
     @property

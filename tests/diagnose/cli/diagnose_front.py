@@ -27,9 +27,12 @@ def steward_diagnose(machine):
 
 
 def configure(front: Front, more: str = "", tables: str = "") -> None:
+    """Findings count at once, unless ``more`` configures that."""
     # Not [front.configure]: this has to be the end of a section.
     front.configure()
     text = front.config_file.read_text()
+    for key in ("appear-after", "clear-after"):
+        more = more if key in more else f"{key} = 1\n{more}"
     front.config_file.write_text(
         f"{text}\n[agent]\nkey-file = '{front.path}/hmac.key'\n"
         f"[diagnose]\ncollectors = []\ncommands = []\nload = ['disk']\n"

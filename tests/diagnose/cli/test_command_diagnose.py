@@ -192,6 +192,22 @@ def test_table_of_what_waits(disk: Front) -> None:
     ]
 
 
+def test_forget(disk: Front) -> None:
+    says(disk, "evacuate")
+    assert json.loads(disk("diagnose").out)["status"] == "evacuate"
+    (disk.modules / "disk.py").write_text("")
+    configure(disk)
+    done = disk("diagnose", "--forget", "disc")
+    fault = "gnt-steward diagnose: nothing is kept of the source 'disc' (kept: disk:0)\n"
+    assert (done.status, done.out, done.err) == (1, "", fault)
+    done = disk("diagnose", "--forget", "disk")
+    assert (done.status, done.out, done.err) == (0, "disk:0: forgotten\n", "")
+    for option in ("--report", "--check=-", "--output=x", "--format=nagios"):
+        done = disk("diagnose", "--forget", "disk", option)
+        assert (done.status, done.out) == (1, "")
+        assert done.err.endswith(" stands by itself\n")
+
+
 @pytest.mark.parametrize(
     ("words", "status", "line"),
     [

@@ -34,7 +34,19 @@ def check(front: Front, what: str) -> tuple[int, list[str]]:
         ('{"status":"Ok"}', ["OK"]),
         (
             '{"status":"live-repair"}',
-            ["note: live-repair without a command: no repair is run", "OK"],
+            [
+                "note: reports live-repair, which takes effect at once",
+                "note: live-repair without a command: no repair is run",
+                "OK",
+            ],
+        ),
+        (
+            '{"status":"live-repair","command":"fix","details":"' + "x" * 9000 + '"}',
+            [
+                "note: reports live-repair with the command fix, which takes effect at once",
+                "note: the details have more than 8192 bytes: only their hash is reported",
+                "OK",
+            ],
         ),
         ("", ["it is empty"]),
         (
@@ -80,6 +92,7 @@ def test_check_of_standard_input(disk: Front) -> None:
         (
             """echo '{"status":"evacuate","details":{"at":"'$(date +%s)'","n":[1,'$$']}}'""",
             [
+                "note: reports evacuate, which takes effect at once",
                 "differs from run to run: details.at was ...",
                 "differs from run to run: details.n[1] was ...",
             ],
@@ -88,6 +101,7 @@ def test_check_of_standard_input(disk: Front) -> None:
             """test -e NOTES && echo '{"status":"Ok"}' || echo '{"status":"evacuate","x":1}'
             touch NOTES""",
             [
+                "note: reports evacuate, which takes effect at once",
                 "note: unknown members become part of the details: 'x'",
                 'differs from run to run: status was "evacuate", then "Ok"',
                 "differs from run to run: x was 1, then missing",
@@ -163,3 +177,10 @@ def test_check_of_a_command_that_hangs(disk: Front) -> None:
         assert (status, lines[1:]) == (1, ["killed after 0.3 s", "it is empty"])
     status, lines = check(disk, program(disk.path, "flood", "/usr/bin/yes"))
     assert (status, lines[1]) == (1, "killed, it printed more than 1000 bytes")
+
+
+def test_a_finding_that_has_to_last(disk: Front) -> None:
+    """It is shown at once all the same."""
+    configure(disk, "appear-after = 3")
+    _, lines = check(disk, write(disk, '{"status":"evacuate"}'))
+    assert lines == ["note: reports evacuate, which takes effect after 3 runs in a row", "OK"]

@@ -152,13 +152,6 @@ def test_nothing_applies(disk: Site) -> None:
     assert disk.run().diagnosis.object == {"status": "Ok"}
 
 
-def test_a_source_that_is_not_run_any_more(disk: Site) -> None:
-    says(disk, "evacuate")
-    assert status(disk.run()) == "evacuate"
-    disk.configure()
-    assert status(disk.run()) == "Ok"
-
-
 def test_several_commands(disk: Site) -> None:
     for name in ("one", "two"):
         source = f"return [Finding('{name}', 'live-repair', 'fix-{name}')]"
