@@ -148,6 +148,13 @@ SECTIONS: Final[dict[str, str]] = {
 #: Section with sections of any name below it -> the declaration of each of those.
 NAMED_SECTIONS: Final[dict[str, str]] = {"nagios": f"{_DIAGNOSE_SECTIONS}:Nagios"}
 
+_PLUGIN_SECTIONS: Final = ("plugins", "plugin", "log")
+
+#: The sections that each program uses; a fault in any other section is only a warning to it.
+ALLOCATION: Final = (*_PLUGIN_SECTIONS, "allocators", "shadow", "aggregates", "history", "weigh")
+SELF_DIAGNOSIS: Final = (*_PLUGIN_SECTIONS, "diagnose", "agent", "collector", "nagios")
+MAINTENANCE: Final = (*_PLUGIN_SECTIONS, "maintd", "allocators", "aggregates", "weigh")
+
 
 def module(name: str) -> Any:
     """Import a module by one of the names above."""

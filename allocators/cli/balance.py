@@ -27,9 +27,10 @@ from ganeti_steward.allocators.cli.run_options import (
     run_moves,
     write_script,
 )
+from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
+from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
-from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.job_sets import counted, failing_over, job_sets, script, steps
@@ -50,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the plan; status 1 when there is no answer, or a job of ``-X`` fails."""
-    config = load_config(config_path())
+    config = configuration(ALLOCATION)
     if options.json and (options.exec or options.print_commands == PRINTED):
         raise StewardError("--json excludes -X, and -C without a file")
     source = read_source(options)

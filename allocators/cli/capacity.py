@@ -26,9 +26,10 @@ from ganeti_steward.allocators.cli.instance_options import (
     known_template,
 )
 from ganeti_steward.allocators.rules.groups import takes_instances
+from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
+from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
-from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.sources import Source
@@ -88,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the counts; the status does not depend on them."""
-    config = load_config(config_path())
+    config = configuration(ALLOCATION)
     given = list(options.option)
     if options.no_capacity_checks:
         given.append("--no-capacity-checks")

@@ -12,9 +12,10 @@ import orjson
 from ganeti_steward.allocators.balancing.plan_balance import BalancePlan, plan_balance, resolve
 from ganeti_steward.allocators.cli.balance_options import add_balance_options, balance_options
 from ganeti_steward.allocators.cli.plan_text import gib, group_as_data, totals
+from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
+from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.tables import print_notes, table
-from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.job_sets import counted, job_sets
 from ganeti_steward.core.model.cluster import Node
@@ -103,7 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what is wrong; status 1 when anything is."""
-    config = load_config(config_path())
+    config = configuration(ALLOCATION)
     source = read_source(options)
     print_notes(source.notes)
     more = ["--no-capacity-checks"] if options.no_capacity_checks else []

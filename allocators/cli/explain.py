@@ -10,8 +10,9 @@ import orjson
 
 from ganeti_steward.allocators.cli.allocator_options import add_passed_options
 from ganeti_steward.allocators.cli.plan_text import group_text
+from ganeti_steward.core.builtins import ALLOCATION
+from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.tables import table
-from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.ganeti.sources import read_file
 from ganeti_steward.core.iallocator import history
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Answer the request again and print the whole explanation."""
-    config = load_config(config_path())
+    config = configuration(ALLOCATION)
     arguments: Sequence[str] = options.option
     if options.file:
         raw = read_file(options.file)

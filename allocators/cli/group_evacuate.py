@@ -20,9 +20,10 @@ from ganeti_steward.allocators.cli.run_options import (
     confirmed,
     run_moves,
 )
+from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
+from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
-from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.job_sets import counted, failing_over, job_sets, script, steps
 from ganeti_steward.core.iallocator.dispatch import dispatch
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show what goes where; status 1 when an instance cannot be moved or a job fails."""
-    config = load_config(config_path())
+    config = configuration(ALLOCATION)
     arguments = parse_options(options.option)
     source = read_source(options)
     check_can_run(options, source)

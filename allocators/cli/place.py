@@ -14,9 +14,10 @@ from ganeti_steward.allocators.cli.instance_options import (
     instance_request,
     known_template,
 )
+from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
+from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.tables import print_notes
-from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK
 from ganeti_steward.core.iallocator.dispatch import dispatch
 from ganeti_steward.core.model.answer import Answer
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the place and why; status 1 when there is none."""
-    config = load_config(config_path())
+    config = configuration(ALLOCATION)
     arguments = parse_options(options.option)
     template = known_template(options.disk_template)
     source = read_source(options, template)

@@ -10,8 +10,9 @@ from typing import Any
 import orjson
 
 from ganeti_steward.core import builtins
+from ganeti_steward.core.builtins import ALLOCATION
+from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.tables import add_table_options, table
-from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.iallocator import history
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the new answer; status 1 when it differs from the one given then."""
-    config = load_config(config_path())
+    config = configuration(ALLOCATION)
     if options.list:
         sys.stdout.write(_list(config, options))
         return EXIT_OK

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from ganeti_steward.core import builtins
 from ganeti_steward.core.config.declaration import keys
-from ganeti_steward.core.config.load import config_path, load_config
+from ganeti_steward.core.config.load import config_path, load_config, read_file
+from ganeti_steward.core.config.parse import read_config
 from ganeti_steward.core.config.reference import reference_page
 from ganeti_steward.core.config.sample import sample_config
 from ganeti_steward.core.config.values import Config
@@ -54,14 +55,25 @@ def run(options: argparse.Namespace) -> int:
         return EXIT_OK
     path = options.file or config_path()
     try:
-        faults: Sequence[str] = list(config_faults(load_config(path)))
+        raw = read_file(path)
+        faults = [] if raw is None else _faults(path, raw)
     except BadConfig as err:
-        faults = err.faults
+        raw, faults = b"", list(err.faults)
     for fault in faults:
         print(f"{path}: {fault}")
-    if not faults:
+    if raw is None:
+        print(f"{path}: there is no such file; every key has its default")
+    elif not faults:
         print(f"{path}: OK")
     return EXIT_FAILURE if faults else EXIT_OK
+
+
+def _faults(path: str, raw: bytes) -> list[str]:
+    """Everything that is wrong with a file; raises BadConfig where it cannot be parsed."""
+    config, found = read_config(path, raw)
+    faults = [fault for of_section in found.values() for fault in of_section]
+    # What a faulty list does not load is not missing.
+    return [*faults, *config_faults(config, loads=not (found["plugins"] or found["diagnose"]))]
 
 
 def _sample() -> str:
@@ -100,19 +112,23 @@ def _declaration(name: str, config: Config) -> Any:
     return None
 
 
-def config_faults(config: Config) -> Iterator[str]:
-    """What is wrong with the plugins and programs named, and what the plugins find wrong."""
+def config_faults(config: Config, *, loads: bool) -> Iterator[str]:
+    """What is wrong with the plugins and programs named, and what the plugins find wrong.
+
+    ``loads``: whether the keys that name plugins could be read.
+    """
     loading = list(_load_faults(config))
     yield from (fault for _, fault in loading)
     broken = {name for name, _ in loading}
     good = tuple(name for name in config.plugins.load if name not in broken)
     try:
-        yield from isolated(good, lambda: _chain_faults(config, Plugins(config, good), broken))
+        chains = isolated(good, lambda: _chain_faults(config, Plugins(config, good), broken))
     except PluginError as err:
         # Two names of one plugin, each good by itself.
         yield f"plugins.load: {err}"
     else:
-        yield from _unknown_names(config)
+        if loads:
+            yield from (*chains, *_unknown_names(config))
     own = [one.name for one in builtins.BUILT_INS if _HOOK in one.hooks]
     yield from _own_faults(config, dict.fromkeys([*good, *own]))
     for one in named_plugins(config):

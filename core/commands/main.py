@@ -41,7 +41,7 @@ class _LogFile(logging.Handler):
         root = logging.getLogger("ganeti_steward")
         root.removeHandler(self)
         try:
-            config = load_config(config_path())
+            config = load_config(config_path(), ("log",))
             log.set_up(config.log.file, config.log.level)
         except StewardError:
             # The command itself reports what is wrong with the configuration.

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Iterator
 
 from ganeti_steward.core import builtins
+from ganeti_steward.core.builtins import ALLOCATION, SELF_DIAGNOSIS
+from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.tables import add_table_options, table
-from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import COMMAND_PREFIX, EXIT_FAILURE, EXIT_OK, PluginError
 from ganeti_steward.core.hooks.isolation import isolated
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """One line per plugin; status 1 when one cannot be loaded."""
-    config = load_config(config_path())
+    config = configuration((*ALLOCATION, *SELF_DIAGNOSIS))
     rows, status = [], EXIT_OK
     for name, source, loaded in _named(config):
         try:

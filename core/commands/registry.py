@@ -65,7 +65,7 @@ def plugin_commands(known: Collection[str]) -> tuple[dict[str, Registered], list
     found: dict[str, Registered] = {}
     faults: list[StewardError] = []
     try:
-        config = load_config(config_path())
+        config = load_config(config_path(), ("plugins", "plugin"))
     except StewardError as err:
         return found, [err]
     for name in dict.fromkeys(one.name for one in named_plugins(config)):

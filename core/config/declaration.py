@@ -83,6 +83,15 @@ def read_section(
 
     ``path``: the name of the section, which each fault begins with.
     """
+    before = len(faults)
+    found = read_good_keys(section, path, given, faults)
+    return found if len(faults) == before else None
+
+
+def read_good_keys(
+    section: type[_Section], path: str, given: Any, faults: list[str]
+) -> _Section | None:
+    """The same without the keys that have faults; None where one is missing that it needs."""
     if not isinstance(given, Mapping):
         faults.append(f"{path}: a section is expected, found {describe(given)}")
         return None
@@ -96,12 +105,15 @@ def read_section(
     for name, value in given.items():
         if name in known:
             fault = known[name].kind.fault(value)
-            found += [f"{path}.{name}: {fault}"] if fault else []
-            _set(values, known[name], tuple(value) if isinstance(value, list) else value)
+            if fault:
+                found.append(f"{path}.{name}: {fault}")
+            else:
+                _set(values, known[name], tuple(value) if isinstance(value, list) else value)
         else:
             found.append(f"{path}.{shown(name)}: no such key (known: {', '.join(known)})")
     faults += found
-    return None if found else section(**values)
+    needed = {key.field for key in known.values() if key.default is REQUIRED}
+    return section(**values) if needed <= values.keys() else None
 
 
 def _set(values: dict[str, Any], key: Key, value: Any) -> None:

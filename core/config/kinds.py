@@ -88,7 +88,8 @@ def subset(words: Collection[str]) -> Kind:
 
     def fault(value: Any) -> str:
         strange = [] if (bad := _names(value)) else [name for name in value if name not in words]
-        return f"{shown(strange[0])} is not one of {', '.join(words)}" if strange else bad
+        names, verb = ", ".join(map(shown, strange)), "is" if len(strange) == 1 else "are"
+        return f"{names} {verb} not one of {', '.join(words)}" if strange else bad
 
     return Kind(fault, "list of some of " + ", ".join(f"`{word}`" for word in words))
 
@@ -115,7 +116,7 @@ def list_of(kind: Kind, *others: str) -> Kind:
     def fault(value: Any) -> str:
         bad = _names(value)
         faults = () if bad else (kind.fault(name) for name in value if name not in others)
-        return bad or next((fault for fault in faults if fault), "")
+        return bad or "; ".join(filter(None, faults))
 
     return Kind(fault, f"list: each a {kind.text}{''.join(f' or `{b}`' for b in others)}")
 
@@ -127,7 +128,7 @@ def table_of(kind: Kind) -> Kind:
         if not isinstance(value, dict):
             return f"a section is expected, found {describe(value)}"
         faults = ((name, kind.fault(item)) for name, item in value.items())
-        return next((f"{shown(name)}: {fault}" for name, fault in faults if fault), "")
+        return "; ".join(f"{shown(name)}: {fault}" for name, fault in faults if fault)
 
     return Kind(fault, f"table: name = {kind.text}")
 

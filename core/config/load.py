@@ -7,7 +7,7 @@ a file: an allocator's start should not pay for it.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from ganeti_steward.core.config.values import DEFAULT_PATH, ENVIRONMENT, Config
@@ -23,21 +23,33 @@ def config_path(environment: Mapping[str, str] = os.environ) -> str:
     return environment.get(ENVIRONMENT) or DEFAULT_PATH
 
 
-def load_config(path: str) -> Config:
+def load_config(path: str, needs: Collection[str] | None = None) -> Config:
     """Read a configuration file; a missing one means the defaults.  Raises BadConfig.
 
-    Root reads no file that another user can write: it names programs and modules to run.
+    ``needs``: the sections that the program uses (`ganeti_steward.core.builtins`), None: all.
+    Faults in the others become `Config.warnings`.
+    """
+    raw = read_file(path)
+    if raw is None:
+        return Config()
+    from ganeti_steward.core.config.parse import parse_config
+
+    return parse_config(path, raw, needs)
+
+
+def read_file(path: str) -> bytes | None:
+    """The content of a configuration file; None where the default one is missing.
+
+    Root reads no file that another user can write: it names programs and modules to run.  Raises
+    BadConfig.
     """
     try:
-        raw = read_trusted(path, _LONGEST)
+        return read_trusted(path, _LONGEST)
     except FileNotFoundError:
         if path != DEFAULT_PATH:
             raise BadConfig(path, ["the file does not exist"]) from None
-        return Config()
+        return None
     except UnsafeFile as err:
         raise BadConfig(path, [err.reason]) from None
     except OSError as err:
         raise BadConfig(path, [f"cannot be read: {err.strerror}"]) from None
-    from ganeti_steward.core.config.parse import parse_config
-
-    return parse_config(path, raw)

@@ -17,6 +17,13 @@ _TOP = """\
 Every section and key of `/etc/ganeti/steward.toml`. This page is the output of
 `gnt-steward check-config --reference`. The file is TOML; a section or key that is missing has its
 default.
+
+A fault stops the programs that use its section. To the others it is a warning, in the log or on
+standard error: a typo in `[diagnose]` does not stop allocations. An unknown section counts as the
+known one with the most similar name; if there is none, it stops nothing. The allocator and the
+commands about placement use `allocators`, `shadow`, `aggregates`, `history` and `weigh`, the
+self-diagnosis and the agent `diagnose`, `agent`, `collector.*` and `nagios.*`, the maintenance
+daemon `maintd`, `allocators`, `aggregates` and `weigh`; all use `plugins`, `plugin.*` and `log`.
 """
 
 _WEIGH = f"""

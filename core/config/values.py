@@ -108,6 +108,8 @@ class Config(NamedTuple):
     """collector -> its thresholds, checked when it is made"""
     sections: Mapping[str, Any] = _NOTHING
     """name -> section of another room, as far as the file says more than the defaults"""
+    warnings: tuple[str, ...] = ()
+    """sentences about faults in sections that the program does not use"""
 
     def section(self, declaration: type[_Section]) -> _Section:
         """The section of a room by its declaration; the defaults where the file has none."""

@@ -101,8 +101,10 @@ def run() -> int:
     raw = b""
     config = Config()
     try:
-        config = load_config(config_path())
+        config = load_config(config_path(), builtins.ALLOCATION)
         log.set_up(config.log.file, config.log.level)
+        for warning in config.warnings:
+            logging.getLogger(__name__).warning("%s", warning)
         raw = _read(files)
         done = _Done(EXIT_OK, _answer(raw, options, config))
     except StewardError as err:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from ganeti_steward.core.builtins import SELF_DIAGNOSIS
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import ENVIRONMENT as CONFIG
 from ganeti_steward.core.config.values import Config
@@ -75,10 +76,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve until a signal ends it; raises StewardError when it cannot begin."""
-    config = load_config(config_path())
+    config = load_config(config_path(), SELF_DIAGNOSIS)
     if options.debug:
         config = config._replace(log=config.log._replace(level="debug"))
     set_up(config.log.file, config.log.level, ConsoleLog)
+    for warning in config.warnings:
+        _log.warning("%s", warning)
     silence_waitress()
     settings = config.section(Agent)
     address = options.bind or settings.address or own_address(this_node())

@@ -16,9 +16,10 @@ from types import FrameType
 from typing import Any, Final, NoReturn
 
 from ganeti_steward.core import log
+from ganeti_steward.core.builtins import SELF_DIAGNOSIS
 from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.tables import add_table_options, table
-from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.hooks.timed_call import sentence
@@ -90,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
     if options.format == "nagios" and options.forget is None:
         return _as_nagios(options)
     _check_options(options)
-    config = load_config(config_path())
+    config = configuration(SELF_DIAGNOSIS)
     if options.check is not None:
         from ganeti_steward.diagnose.cli.checking import check
 
@@ -195,7 +196,7 @@ def _as_nagios(options: argparse.Namespace) -> int:
     """A line whatever happens: Nagios would take another exit status for a warning."""
     try:
         _check_options(options)
-        status, line = nagios_line(_diagnosed(options, load_config(config_path())).diagnosis)
+        status, line = nagios_line(_diagnosed(options, configuration(SELF_DIAGNOSIS)).diagnosis)
     except StewardError as err:
         status, line = NAGIOS_UNKNOWN, nagios_text("UNKNOWN", str(err))
     except Exception as err:

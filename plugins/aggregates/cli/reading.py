@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import read_source
+from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.tables import print_notes
-from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.sources import Source
 from ganeti_steward.plugins.aggregates.config import Aggregates
@@ -51,7 +52,7 @@ def run_action(options: argparse.Namespace) -> int:
 
 def read_tagged(options: argparse.Namespace) -> TaggedCluster:
     """The cluster the options name, with its rules; raises StewardError."""
-    config = load_config(config_path())
+    config = configuration(ALLOCATION)
     source = read_source(options)
     rules = read_rules(source.cluster, config.section(Aggregates))
     print_notes((*source.notes, *rules.notes))

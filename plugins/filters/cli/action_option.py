@@ -79,7 +79,7 @@ def _no_daemon(options: argparse.Namespace) -> bool:
     if source_options(options).rapi is not None:
         return False
     try:
-        settings = load_config(config_path()).section(declaration("maintd"))
+        settings = load_config(config_path(), ("maintd",)).section(declaration("maintd"))
     except StewardError:
         return False
     return is_locked(settings.lock_file) is False
@@ -99,7 +99,7 @@ def _noted(text: str) -> NotedAction | None:
 
 def _check_plugin(name: str) -> None:
     """Raise StewardError unless a plugin may know the action: a misspelt one holds jobs forever."""
-    if not plugins_with_actions(load_config(config_path())):
+    if not plugins_with_actions(load_config(config_path(), ("plugins", "plugin"))):
         raise StewardError(
             f"action {quoted(name)} is none of {', '.join(sorted(PLAIN_ACTIONS))}, {RATE_LIMIT}, "
             f"{', '.join(ACTIONS)}, and [plugins] load names no plugin with other actions here"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
+from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.fields import Value, add_field_options, print_fields
-from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.plugins.maintenance.cli.times import moment
 from ganeti_steward.plugins.maintenance.config import Maintd
@@ -41,7 +41,7 @@ def show_history(options: argparse.Namespace) -> int:
     """Print the entries, the oldest first; raises StewardError."""
     path = options.audit_file
     if path is None:
-        path = load_config(config_path()).section(Maintd).audit_file
+        path = configuration(("maintd",)).section(Maintd).audit_file
     found = [
         one
         for one in read_audit(path, node=options.node)

@@ -6,9 +6,10 @@ import argparse
 import sys
 from typing import Final
 
+from ganeti_steward.core.builtins import MAINTENANCE
 from ganeti_steward.core.commands.cluster_options import add_source_options
+from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.fields import add_json_option, print_json
-from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.luxi import SOCKET
 from ganeti_steward.core.ganeti.sources import read_file
@@ -120,7 +121,7 @@ def _replay(file: str) -> int:
     from ganeti_steward.plugins.maintenance.daemon.replay import replay
     from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
 
-    config = load_config(config_path())
+    config = configuration(MAINTENANCE)
 
     def planner_for(settings: Maintd) -> PluginPlanner:
         return PluginPlanner(config._replace(sections={**config.sections, "maintd": settings}))
@@ -135,7 +136,7 @@ def _replay(file: str) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    settings = load_config(config_path()).section(Maintd)
+    settings = configuration(MAINTENANCE).section(Maintd)
     address = options.bind or settings.address or _master_address(options.data)
     status = fetch_status(address, settings.port if options.port is None else options.port)
     if options.json:

@@ -8,6 +8,8 @@ import time
 from contextlib import ExitStack
 from typing import Final, TextIO
 
+from ganeti_steward.core.builtins import MAINTENANCE
+from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_NOT_MASTER, EXIT_OK, StewardError, reason_of
@@ -59,7 +61,7 @@ def run_daemon(options: Options) -> int:
 
     Raises StewardError when it cannot begin.
     """
-    config = load_config(config_path())
+    config = load_config(config_path(), MAINTENANCE)
     _set_up_log(config, options)
     keep_small()
     bell = Bell()
@@ -82,6 +84,8 @@ def run_daemon(options: Options) -> int:
 
 def _set_up_log(config: Config, options: Options) -> None:
     set_up(config.log.file, "debug" if options.debug else config.log.level, ConsoleLog)
+    for warning in config.warnings:
+        _log.warning("%s", warning)
 
 
 def preview(options: Options) -> tuple[Inputs, Decision, tuple[Held, ...]]:
@@ -90,7 +94,7 @@ def preview(options: Options) -> tuple[Inputs, Decision, tuple[Held, ...]]:
     Raises StewardError.
     """
     bell = Bell()
-    return Daemon(options, load_config(config_path()), bell, Signals(bell)).preview()
+    return Daemon(options, configuration(MAINTENANCE), bell, Signals(bell)).preview()
 
 
 class Daemon:
@@ -180,7 +184,7 @@ class Daemon:
         )
 
     def _reload(self) -> Maintd | None:
-        if not self._configured.reload(lambda: load_config(config_path())):
+        if not self._configured.reload(lambda: load_config(config_path(), MAINTENANCE)):
             return None
         _set_up_log(self._configured.config, self._options)
         return self._configured.settings
