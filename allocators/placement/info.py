@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ganeti_steward.allocators.rules.checks import DISK_REPORTED, FAILURES
-from ganeti_steward.allocators.state import quantity
 from ganeti_steward.core.model.cluster import SILENT
 from ganeti_steward.core.model.site_rules import SECONDARY
 
@@ -117,9 +116,11 @@ def group_refusal(state: State, demand: Demand, trial: GroupTrial, keeps: int = 
     if not fits:
         return f"0/{total} nodes fit as primary: {against}"
     others = f" ({against})" if fits < total else ""
+    primary = state.frame.cluster.nodes[int(np.flatnonzero(first.fits & trial.members)[0])].name
+    more = f" or {fits - 1} more" if fits > 1 else ""
     return (
         f"{fits}/{total} nodes fit as primary{others}, "
-        f"no secondary goes with them: {count_reasons(state, demand, trial, second)}"
+        f"no secondary goes with {primary}{more}: {count_reasons(state, demand, trial, second)}"
     )
 
 
@@ -127,13 +128,14 @@ def _kept_refusal(state: State, demand: Demand, trial: GroupTrial, keeps: int) -
     """The same where the primary is given and only the secondary is looked for."""
     primary, second = trial.verdicts
     check = primary.check(keeps)
+    name = state.frame.cluster.nodes[keeps].name
     if check is not None:
-        name = state.frame.cluster.nodes[keeps].name
         return f"its primary {name} cannot keep it: {check.text(keeps)}"
     others = trial.members.copy()
     others[keeps] = False
     trial = trial._replace(members=others)
-    return f"0/{int(others.sum())} nodes fit: {count_reasons(state, demand, trial, second)}"
+    reasons = count_reasons(state, demand, trial, second)
+    return f"beside its primary {name} 0/{int(others.sum())} nodes fit: {reasons}"
 
 
 def count_reasons(state: State, demand: Demand, trial: GroupTrial, verdicts: Verdicts) -> str:
@@ -149,7 +151,7 @@ def count_reasons(state: State, demand: Demand, trial: GroupTrial, verdicts: Ver
             details.setdefault(check.rule, f" ({check.text(node)})")
         elif check.rule in _NOT_REPORTED:
             details.setdefault(check.rule, f" (e.g. {nodes[node].name} {nodes[node].lack})")
-    details |= _largest(state, demand, trial.members, verdicts)
+    details |= _largest(demand, trial.members, verdicts)
     parts = [
         f"{number} {rule}{details.get(rule, '')}"
         for rule, number in sorted(counted.items(), key=lambda item: (-item[1], item[0]))
@@ -173,18 +175,19 @@ def _count_pairs(trial: GroupTrial, secondaries: Mask) -> list[str]:
     return [f"{number} {text}" for number, text in texts if number]
 
 
-def _largest(state: State, demand: Demand, members: Mask, verdicts: Verdicts) -> dict[str, str]:
+def _largest(demand: Demand, members: Mask, verdicts: Verdicts) -> dict[str, str]:
     """For lack of memory or disk: the most that one of these nodes has, and what is needed."""
-    now, details = state.now, {}
-    for rule, row, need in (
-        ("memory", quantity.UNALLOCATED, demand.memory),
-        ("disk", quantity.DISK, demand.disk),
-    ):
-        lacking = [1 + at for at, check in enumerate(verdicts.checks) if check.rule == rule]
-        nodes = members & np.isin(verdicts.verdict, lacking)
-        if nodes.any():
-            details[rule] = f" (largest free {sizes(int(now[row, nodes].max()), need)})"
-    return details
+    found: dict[str, tuple[int, str]] = {}
+    for at, check in enumerate(verdicts.checks):
+        nodes = members & (verdicts.verdict == 1 + at)
+        if check.free is not None and nodes.any():
+            most = (int(check.free[nodes].max()), check.counted)
+            found[check.rule] = max(most, found.get(check.rule, most))
+    need = {"memory": demand.memory, "disk": demand.disk}
+    return {
+        rule: f" (largest free {sizes(most, need[rule])}{counted})"
+        for rule, (most, counted) in found.items()
+    }
 
 
 def limits(placement: Placement) -> dict[str, int]:

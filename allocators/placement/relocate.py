@@ -19,6 +19,7 @@ from ganeti_steward.core.model.cluster import NOT_MIRRORED
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Terms
+    from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Resident, State
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context
@@ -39,8 +40,11 @@ def relocate(
     terms = terms_of(state.frame, instance, context.site_rules, forced=forced)
     if terms.fault:
         return Refusal(terms.fault)
-    leave = _leave_secondary if resident.demand.drbd else _leave_primary
-    placement = leave(state, resident, terms, kind)
+    demand = resident.demand
+    if demand.instance.local and request.disk_space is not None:
+        demand = demand._replace(disk=request.disk_space)
+    leave = _leave_secondary if demand.drbd else _leave_primary
+    placement = leave(state, resident, demand, terms, kind)
     explanations = explained(context, placement)
     if placement.chosen is None:
         return Refusal(refusal_text(placement), explanations)
@@ -66,15 +70,18 @@ def _fault(request: Relocate, state: State, resident: Resident) -> str:
 
 
 def _leave_secondary(
-    state: State, resident: Resident, terms: Terms, kind: type[PlaceSearch]
+    state: State, resident: Resident, demand: Demand, terms: Terms, kind: type[PlaceSearch]
 ) -> Placement:
-    """drbd: replace the secondary; strict unless the node left is unusable (allocation 4.4)."""
-    demand, primary, secondary = resident
+    """drbd: replace the secondary; strict unless the node left is unusable (allocation 4.4).
+
+    ``demand``: what it takes of the new node.
+    """
+    _, primary, secondary = resident
     left = state.removed(resident)
     forced = terms.forced or not bool(state.frame.usable[secondary])
     verdicts = (
         # The primary is taken off and put back, which only hard rules can forbid.
-        stay_verdicts(left, demand, primary, policy=False),
+        stay_verdicts(left, resident.demand, primary, policy=False),
         secondary_verdicts(left, demand, terms, 0, forced=forced),
     )
     group = int(state.frame.group[primary])
@@ -85,10 +92,10 @@ def _leave_secondary(
 
 
 def _leave_primary(
-    state: State, resident: Resident, terms: Terms, kind: type[PlaceSearch]
+    state: State, resident: Resident, demand: Demand, terms: Terms, kind: type[PlaceSearch]
 ) -> Placement:
     """External storage: move the primary; see `_leave_secondary` (allocation 4.4)."""
-    demand, primary, _ = resident
+    _, primary, _ = resident
     left = state.removed(resident)
     verdicts = (move_verdicts(left, demand, terms, primary),)
     group = int(state.frame.group[primary])

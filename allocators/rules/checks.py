@@ -38,6 +38,7 @@ DISK_REPORTED: Final = "disk not reported"
 
 #: What sentences on the figures of allocation 3.6 end with.
 _WITH_FORTHCOMING: Final = " with forthcoming instances counted"
+_WITH_STOPPED: Final = " with stopped and forthcoming instances counted"
 
 
 class Check(NamedTuple):
@@ -53,6 +54,10 @@ class Check(NamedTuple):
     """nodes: whether the rule refuses the node"""
     text: Callable[[int], str]
     """the sentence for one node (by index), with numbers and units"""
+    free: Ints | None = None
+    """nodes: MiB that the rule compares with what is needed; None: no rule on memory or disk"""
+    counted: str = ""
+    """how this free amount is counted; empty where it is what the node reports"""
 
 
 def first_failing(checks: Sequence[Check], size: int, *, forced: bool = False) -> Ints:
@@ -98,15 +103,13 @@ def secondary_checks(
     if not demand.instance.forthcoming:
         checks = [
             *_storage_checks(state, demand, after, "", ignore_disk=ignore_disk),
-            _takeover_check(state, demand, quantity.UNALLOCATED, "unallocated"),
+            _takeover_check(state, demand, quantity.UNALLOCATED, "unallocated", ""),
             _secondary_n1_check(state, after),
         ]
     return [
         *checks,
         *_storage_checks(state, demand, after, _WITH_FORTHCOMING, ignore_disk=ignore_disk),
-        _takeover_check(
-            state, demand, quantity.MEMORY_F, "free with stopped and forthcoming instances counted"
-        ),
+        _takeover_check(state, demand, quantity.MEMORY_F, "free", _WITH_STOPPED),
     ]
 
 
@@ -120,6 +123,7 @@ def _unallocated_check(state: State, demand: Demand, after: Ints) -> Check:
         lambda i: (
             f"needs {demand.use} MiB and 1 to spare, {now[quantity.UNALLOCATED, i]} MiB unallocated"
         ),
+        now[quantity.UNALLOCATED],
     )
 
 
@@ -131,9 +135,11 @@ def _total_memory_check(state: State, demand: Demand, after: Ints) -> Check:
         False,
         after[quantity.MEMORY_F] <= 0,
         lambda i: (
-            f"needs {demand.memory} MiB and 1 to spare, {now[quantity.MEMORY_F, i]} MiB free "
-            "with stopped and forthcoming instances counted"
+            f"needs {demand.memory} MiB and 1 to spare, "
+            f"{now[quantity.MEMORY_F, i]} MiB free{_WITH_STOPPED}"
         ),
+        now[quantity.MEMORY_F],
+        _WITH_STOPPED,
     )
 
 
@@ -166,7 +172,7 @@ def _secondary_n1_check(state: State, after: Ints) -> Check:
     )
 
 
-def _takeover_check(state: State, demand: Demand, row: int, which: str) -> Check:
+def _takeover_check(state: State, demand: Demand, row: int, which: str, counted: str) -> Check:
     """Memory to run the instance when its primary fails."""
     now = state.now
     return Check(
@@ -174,7 +180,11 @@ def _takeover_check(state: State, demand: Demand, row: int, which: str) -> Check
         "FailMem",
         False,
         now[row] <= demand.reserve,
-        lambda i: f"must be able to take over {demand.reserve} MiB, {now[row, i]} MiB {which}",
+        lambda i: (
+            f"must be able to take over {demand.reserve} MiB, {now[row, i]} MiB {which}{counted}"
+        ),
+        now[row],
+        counted,
     )
 
 
@@ -213,6 +223,8 @@ def _storage_checks(
         lambda i: (
             f"needs {demand.disk} MiB of disk and 1 to spare, {now[disk, i]} MiB free{suffix}"
         ),
+        now[disk],
+        suffix,
     )
     return [
         *([] if ignore_disk else [*_disk_reported_check(state), space]),

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ganeti_steward.core.config.kinds import (
         NAMES,
         PATH,
-        SOME_NAMES,
         Each,
         number,
         one_of,
@@ -41,8 +40,9 @@ class Allocators(NamedTuple):
 
     chains: Annotated[
         Mapping[str, tuple[str, ...]],
-        Each(HOOKS, SOME_NAMES, _BALANCED),
-        "Allocators tried in this order until one succeeds: names, or command:/path/of/a/program.",
+        Each(HOOKS, NAMES, _BALANCED),
+        "Allocators tried in this order until one succeeds: names, or command:/path/of/a/program. "
+        "An empty list refuses the requests as Ganeti does without an allocator.",
     ] = _NOTHING
     """request type -> its allocators; `Config.chain` knows the default"""
     time_limit: Annotated[

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ganeti_steward.core.json_reader import Faults, Section, quoted
+from ganeti_steward.core.json_reader import Faults, Section, describe, quoted
 from ganeti_steward.core.model.cluster import (
     ALLOC_POLICIES,
     DISK_FIGURES,
@@ -25,6 +25,9 @@ from ganeti_steward.core.model.cluster import (
 )
 from ganeti_steward.core.model.sent import Sent
 
+#: Of the message; Ganeti 2.0 introduced it, and it is the same in 3.1 (seed 163).
+_VERSION = 2
+
 HYPERVISORS = frozenset({"kvm", "xen-pvm", "xen-hvm", "chroot", "lxc", "fake"})
 #: A tuple, so that a list or an object can be looked up, too.
 NIC_MODES = ("bridged", "openvswitch", "routed")
@@ -32,6 +35,9 @@ NIC_MODES = ("bridged", "openvswitch", "routed")
 
 def cluster_of(top: Section) -> Cluster:
     """The cluster; faults are noted in the section."""
+    if top.data.get("version") is not None and top.data["version"] != _VERSION:
+        found = describe(top.data["version"])
+        top.fault(f"version {_VERSION} of the message is expected, found {found}", "version")
     hypervisors = top.texts("enabled_hypervisors")
     for name in hypervisors:
         if name not in HYPERVISORS:

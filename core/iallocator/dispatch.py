@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ganeti_steward.core import builtins
 from ganeti_steward.core.config.values import CHAIN_LIMIT
@@ -14,6 +14,7 @@ from ganeti_steward.core.iallocator.members import Question, opened
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.iallocator.request_type import type_of
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
+from ganeti_steward.core.model.requests import MultiAllocate
 
 if TYPE_CHECKING:
     from ganeti_steward.core.config.values import Config
@@ -23,6 +24,17 @@ if TYPE_CHECKING:
     from ganeti_steward.core.model.requests import Request
 
 _log = logging.getLogger(__name__)
+
+#: Ganeti's own refusals where there is no allocator, of a batch and of anything else.
+_NO_ALLOCATOR: Final = (
+    "No iallocator or node given and no cluster-wide default iallocator found; please specify "
+    "either an iallocator or a node, or set a cluster-wide default iallocator"
+)
+_NO_ALLOCATOR_FOR_BATCH: Final = (
+    "No iallocator or nodes on the instances given and no cluster-wide default iallocator found; "
+    "please specify either an iallocator or nodes on the instances or set a cluster-wide default "
+    "iallocator"
+)
 
 
 def answer_message(
@@ -53,6 +65,9 @@ def dispatch(
         measured_load = builtins.module(builtins.MEASURED_LOAD)
         cluster, note = measured_load.measured(cluster, options)
     question = Question(request, cluster, config, options, explain, raw)
+    if not config.chain(question.type_name):
+        batch = isinstance(request, MultiAllocate)
+        return Refusal(_NO_ALLOCATOR_FOR_BATCH if batch else _NO_ALLOCATOR)
     try:
         with opened(question) as members:
             outcome = _noted(_ask_chain(question, members, started), members)

@@ -40,6 +40,8 @@ class Relocate(NamedTuple):
     """number of nodes in the result"""
     relocate_from: tuple[str, ...]
     """names of nodes"""
+    disk_space: int | None = None
+    """MiB on the new node, metadata included; None: what the instance has"""
 
 
 class AllocateSecondary(NamedTuple):

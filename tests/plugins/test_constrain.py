@@ -74,6 +74,21 @@ def test_one_role_only(site: Site, capture: Capture) -> None:
     assert secondary != "node5.lab"
 
 
+def test_some_primaries_without_a_secondary(site: Site, capture: Capture) -> None:
+    site.plugin(
+        "none",
+        """
+        @hookimpl
+        def steward_constrain(cluster):
+            return [Ban(node.name, SECONDARY, "no copies", "keeps none") for node in cluster.nodes]
+        """,
+    )
+    site.configure("none")
+    message = capture("allocate-drbd")
+    message["request"]["group_name"] = "rack2"
+    assert "no secondary goes with node4.lab or 2 more: 3 no copies" in site.refused(message)
+
+
 def test_only_tagged_instances(backup: Site, capture: Capture) -> None:
     assert backup.place(capture("allocate-drbd"))
 

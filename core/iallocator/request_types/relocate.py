@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def _read(section: Section, top: Section, cluster: Cluster) -> Relocate:
     name = instance_name(section, top)
     leave = full_names(top, "nodes", cluster.node_index, section, "relocate_from")
-    return Relocate(name, section.integer("required_nodes"), leave)
+    given = section.data.get("disk_space_total") is not None
+    space = section.integer("disk_space_total") if given else None
+    return Relocate(name, section.integer("required_nodes"), leave, space)
 
 
 def _is_result(result: Any, request: Relocate, cluster: Cluster) -> bool:

@@ -113,7 +113,6 @@ _BAD = [
     ("[allocators]\nallocate = 'a'", "a list of names is expected, found the text 'a'"),
     ("[allocators]\nallocate = [1]", "a list of names is expected, it holds the number 1"),
     ("[allocators]\nallocate = ['']", "a list of names is expected, it holds the text ''"),
-    ("[allocators]\nallocate = []", "allocators.allocate: at least one name is expected"),
     ("[allocators]\nallocate = ['a', 'b', 'a']", "allocators.allocate: a is named twice"),
     ("[plugins]\nload = ['a', 'a']", "plugins.load: a is named twice"),
     ("[allocators]\ntime-limit = 0", "allocators.time-limit: 0 is not between 1 and 890"),
