@@ -19,8 +19,9 @@ from ganeti_steward.core.json_reader import describe, printable, quoted
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.options import Options, written
 from ganeti_steward.core.model.requests import MultiAllocate, Request
-from ganeti_steward.core.process import Ended, run_program
+from ganeti_steward.core.process import Ended
 from ganeti_steward.core.program_fault import program_fault
+from ganeti_steward.core.supervision.run import run_supervised
 
 #: What write_answer puts before every info, and hail too.
 _GOOD, _BAD = "Request successful: ", "Request failed: "
@@ -58,7 +59,7 @@ def call_program(
             file.write(raw)
             file.flush()
             command = [path, file.name, *own, *written(options)]
-            ended = run_program(command, limit)
+            ended = run_supervised(command, limit)
     except OSError as err:
         raise PluginError(name, f"cannot be run: {err.strerror}") from None
     fault = ended.fault or _status_fault(ended)

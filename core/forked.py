@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import sys
+import warnings
 from collections.abc import Collection
 from contextlib import suppress
 from typing import Final
@@ -23,6 +24,16 @@ _ORDINARY: Final = (
 
 #: prctl's number for "send me this signal when my parent ends".
 _SET_PARENT_DEATH_SIGNAL: Final = 1
+
+
+def fork() -> int:
+    """Fork, only where no other thread of Python's is running.
+
+    Python 3.12 and newer warn also of threads of C libraries, which care for themselves.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
 
 
 def detach(keep: Collection[int], errors: int) -> None:
@@ -56,18 +67,19 @@ def _log_files() -> set[int]:
     return {stream.fileno() for stream in streams if stream}
 
 
-def reset_signals() -> None:
-    """Give every signal its default action, and let none be blocked."""
+def reset_signals(keep: Collection[signal.Signals] = ()) -> None:
+    """Give every signal but those of ``keep`` its default action, and let none be blocked."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.set_wakeup_fd(-1)
     for number in _ORDINARY:
-        signal.signal(number, signal.SIG_DFL)
+        if number not in keep:
+            signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def end_with_parent(parent: int) -> None:
-    """Be killed when the parent, a process id, ends in whatever way."""
-    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+def end_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Get a signal when the parent, a process id, ends in whatever way."""
+    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, number)
     if os.getppid() != parent:
         os._exit(1)
 

@@ -31,6 +31,7 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
         "maintenance",
         "config",
         "service",
+        "supervision",
         "hooks",
         "iallocator",
         "ganeti",

@@ -11,6 +11,9 @@ from typing import Final
 _CURRENT: Final = 1
 _FUTURE: Final = 2
 
+#: Nothing is read or copied in advance: what a child shares with its parent is there.
+_ON_FAULT: Final = 4
+
 #: The capability that frees from the limit on locked memory; its bit.
 _IPC_LOCK: Final = 14
 
@@ -33,12 +36,29 @@ def keep_small() -> None:
         return
 
 
+#: The process whose memory was locked: this one, or one it was forked from.
+_locked: Final = set[int]()
+
+
 def lock_memory() -> str:
     """Lock all memory of this process, now and in future; why not where that is impossible.
 
-    A child made by fork starts without the lock and has to call this itself; a program it
-    executes never has it.
+    A child made by fork starts without the lock and has to call `lock_memory_again`; a program
+    it executes never has it.
     """
+    fault = _lock(_CURRENT | _FUTURE)
+    if not fault:
+        _locked.add(os.getpid())
+    return fault
+
+
+def lock_memory_again() -> None:
+    """Lock the memory of a forked child whose parent has locked its own (diagnose 8)."""
+    if _locked:
+        _lock(_CURRENT | _FUTURE | _ON_FAULT)
+
+
+def _lock(flags: int) -> str:
     if not _may_lock_all():
         return (
             "the memory is not locked: neither the capability CAP_IPC_LOCK nor an unlimited "
@@ -48,7 +68,7 @@ def lock_memory() -> str:
         import ctypes
 
         libc = ctypes.CDLL(None, use_errno=True)
-        if libc.mlockall(_CURRENT | _FUTURE) == 0:
+        if libc.mlockall(flags) == 0:
             return ""
         reason = os.strerror(ctypes.get_errno())
     except (ImportError, OSError, AttributeError) as err:

@@ -22,12 +22,12 @@ from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.this_node import own_address, this_node
 from ganeti_steward.core.log import set_up
 from ganeti_steward.core.process import ENVIRONMENT
-from ganeti_steward.core.service.children import end_children
 from ganeti_steward.core.service.console_log import ConsoleLog
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
 from ganeti_steward.core.service.http_server import Limits, Server, bind, silence_waitress
 from ganeti_steward.core.service.memory_lock import keep_small, lock_memory
 from ganeti_steward.core.service.sd_notify import notify
+from ganeti_steward.core.supervision.children import end_children
 from ganeti_steward.diagnose.agent.child import Diagnosing
 from ganeti_steward.diagnose.agent.execute import executor
 from ganeti_steward.diagnose.agent.http import Application

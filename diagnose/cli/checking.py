@@ -17,8 +17,9 @@ from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError, reason_of
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.finding import OK, is_name
-from ganeti_steward.core.process import Ended, run_program
+from ganeti_steward.core.process import Ended
 from ganeti_steward.core.process_group import ending
+from ganeti_steward.core.supervision.run import run_supervised
 from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.model.budget import DETAILS, within_budget
 from ganeti_steward.diagnose.model.object import (
@@ -124,7 +125,7 @@ def _run(path: str, settings: Diagnose) -> Ended:
     """Run a command as `whitelist.run` does, wherever it lies; raises OSError."""
     command = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        return run_program(
+        return run_supervised(
             [path],
             settings.time_limit,
             output_limit=settings.output_limit,

@@ -53,6 +53,12 @@ class Diagnose(NamedTuple):
         "Those of these commands that run under a user id of Ganeti's uid pool.",
     ] = ()
     time_limit: Annotated[float, number(0.1, 3600), "Seconds each source may take."] = 60
+    parallel: Annotated[int, whole(1, 64), "Sources that run at the same time."] = 4
+    run_time_limit: Annotated[
+        float,
+        number(1, 86400),
+        "Seconds a whole run may take; a source that is not done by then is unknown.",
+    ] = 600
     output_limit: Annotated[int, whole(1, 2**30), "Bytes a command may print."] = 1048576
     appear_after: Annotated[
         int, whole(1, 1000), "Runs in a row in which a finding must be seen before it counts."

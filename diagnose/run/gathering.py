@@ -1,21 +1,37 @@
-"""Asking all sources, one after the other.
+"""Asking all sources, some of them side by side.
 
-A run takes no longer than the limits of its sources together, and about a second more for each
-that has to be stopped.  Side by side they would be faster, but the figures of a busy machine
-are what makes a check of a disk time out.
+Each has a supervisor of its own (`ganeti_steward.core.supervision`): what it starts ends with it,
+and what cannot be killed is known to be its.  Of the sources only a few run at a time: the figures
+of a busy machine are what makes a check of a disk time out.
 """
 
 from __future__ import annotations
 
+import math
+import select
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.model.finding import CheckResult, Unknown
+from ganeti_steward.core.supervision.descendants import (
+    Process,
+    adopting_orphans,
+    children,
+    end_descendants,
+)
+from ganeti_steward.core.supervision.supervisor import Outcome, Supervisor
 from ganeti_steward.diagnose.run.loading import Source
-from ganeti_steward.diagnose.run.stuck import Process, stuck_children
+from ganeti_steward.diagnose.sources.result_lines import from_line, line_or_fault
 
 _NOTHING: Final[frozenset[Process]] = frozenset()
+
+#: Seconds after which a supervisor that was stopped is given up.
+_GIVEN_UP: Final = 6.0
+
+#: Processes of sources, by the sources' names.
+Left = dict[str, frozenset[Process]]
 
 
 class SourceRun(NamedTuple):
@@ -32,26 +48,133 @@ class SourceRun(NamedTuple):
 
 def gather(
     sources: Iterable[Source],
-    left: Mapping[str, frozenset[Process]] | None = None,
+    left: Left | None = None,
+    *,
+    parallel: int = 1,
+    limit: float = math.inf,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[SourceRun]:
-    """The results of every source.  One without results is unknown: it did not report Ok.
+    """The results of every source, in the order of the sources.
 
-    ``left``: what earlier runs have left behind; such a source is not run.
+    One without results is unknown: it did not report Ok.  ``left``: what earlier runs have left
+    behind; such a source is not run.  What this run leaves is added, whatever ends the run.
+    ``parallel``: sources that run at a time.  ``limit``: seconds; what is not done by then is
+    stopped, and unknown.
     """
-    source_runs: list[SourceRun] = []
-    before = stuck_children()
-    for source in sources:
-        there = (left or {}).get(source.name, _NOTHING)
+    gathering = _Gathering({} if left is None else left, limit, clock)
+    with adopting_orphans() as others:
+        return gathering.run(list(sources), parallel, others)
+
+
+class _Running(NamedTuple):
+    """A source under way."""
+
+    source: Source
+    supervisor: Supervisor
+    started: float
+
+
+class _Gathering:
+    """The sources under way, by the descriptors of their supervisors, and what came of others."""
+
+    def __init__(self, left: Left, limit: float, clock: Callable[[], float]) -> None:
+        self._left, self._limit, self._clock = left, limit, clock
+        self._running: dict[int, _Running] = {}
+        self._done: dict[str, SourceRun] = {}
+        self._stopped = False
+
+    def run(self, sources: list[Source], parallel: int, others: frozenset[int]) -> list[SourceRun]:
+        """Run all of them; ``others``: children that have nothing to do with it."""
+        deadline, waiting = time.monotonic() + self._limit, sources[::-1]
+        try:
+            while waiting or self._running:
+                while waiting and len(self._running) < parallel and not self._stopped:
+                    self._start(waiting.pop())
+                if self._stopped and waiting:
+                    self._leave_out(waiting.pop())
+                elif self._running:
+                    deadline = self._wait(deadline, others)
+        finally:
+            for running in self._running.values():
+                running.supervisor.stop()
+            for descriptor in list(self._running):
+                self._finish(descriptor, others)
+        return [self._done[source.name] for source in sources]
+
+    def _start(self, source: Source) -> None:
+        there = self._left.get(source.name, _NOTHING)
         if there:
             numbers = ", ".join(str(process.pid) for process in sorted(there))
             fault = f"not run: a process of an earlier run cannot be killed ({numbers})"
-            source_runs.append(SourceRun(source.name, (Unknown(source.name, fault),), 0, there))
-            continue
-        started = clock()
-        results = tuple(source.run()) or (Unknown(source.name, "reported nothing"),)
-        took = clock() - started
-        now = stuck_children()
-        source_runs.append(SourceRun(source.name, results, took, now - before))
-        before = now
-    return source_runs
+            self._add(source.name, (Unknown(source.name, fault),), 0, there)
+            return
+        try:
+            supervisor = Supervisor(partial(_lines, source))
+        except OSError as err:
+            self._add(source.name, (Unknown(source.name, f"cannot be run: {err.strerror}"),), 0)
+            return
+        self._running[supervisor.fileno()] = _Running(source, supervisor, self._clock())
+
+    def _leave_out(self, source: Source) -> None:
+        self._add(source.name, (Unknown(source.name, f"not run: {self._overrun}"),), 0)
+
+    @property
+    def _overrun(self) -> str:
+        return f"the whole run has taken {self._limit:g} s"
+
+    def _wait(self, deadline: float, others: frozenset[int]) -> float:
+        """Take what comes from the supervisors until the deadline; the next deadline."""
+        poll = select.poll()
+        for descriptor in self._running:
+            poll.register(descriptor, select.POLLIN)
+        left = max(deadline - time.monotonic(), 0)
+        ready = poll.poll(None if math.isinf(left) else left * 1000)
+        for descriptor, _ in ready:
+            if self._running[descriptor].supervisor.read():
+                self._finish(descriptor, others)
+        if ready or time.monotonic() < deadline:
+            return deadline
+        if self._stopped:
+            for descriptor in list(self._running):
+                self._finish(descriptor, others)
+        self._stopped = True
+        for running in self._running.values():
+            running.supervisor.stop()
+        return time.monotonic() + _GIVEN_UP
+
+    def _finish(self, descriptor: int, others: frozenset[int]) -> None:
+        source, supervisor, started = self._running.pop(descriptor)
+        outcome = supervisor.finish()
+        stuck = outcome.stuck
+        if not outcome.reported:
+            # What it was to end has come to this process.
+            stuck |= end_descendants(spare=self._known() | others)
+        results = _results(source.name, outcome, self._overrun if self._stopped else "")
+        self._add(source.name, results, self._clock() - started, stuck)
+
+    def _known(self) -> frozenset[int]:
+        """The children that are no orphans, or orphans whose source is known."""
+        supervisors = {running.supervisor.pid for running in self._running.values()}
+        stuck = {process.pid for each in self._left.values() for process in each}
+        return frozenset(supervisors | (stuck & children()))
+
+    def _add(
+        self,
+        name: str,
+        results: tuple[CheckResult, ...],
+        seconds: float,
+        stuck: frozenset[Process] = _NOTHING,
+    ) -> None:
+        self._done[name] = SourceRun(name, results, seconds, stuck)
+        self._left[name] = stuck
+
+
+def _lines(source: Source) -> bytes:
+    return b"\n".join(line_or_fault(source.name, result) for result in source.run())
+
+
+def _results(name: str, outcome: Outcome, overrun: str) -> tuple[CheckResult, ...]:
+    if outcome.result is None:
+        return (Unknown(name, f"stopped: {overrun}" if overrun else outcome.fault),)
+    lines = filter(None, outcome.result.split(b"\n"))
+    return tuple(from_line(name, line) for line in lines) or (Unknown(name, "reported nothing"),)

@@ -23,7 +23,7 @@ from ganeti_steward.diagnose.run.gathering import SourceRun, gather
 from ganeti_steward.diagnose.run.loading import Source
 from ganeti_steward.diagnose.run.report import report, write_report
 from ganeti_steward.diagnose.run.state_file import Kept, read_state, write_state
-from ganeti_steward.diagnose.run.stuck import adopting_orphans, read_stuck, write_stuck
+from ganeti_steward.diagnose.run.stuck import read_stuck, write_stuck
 from ganeti_steward.diagnose.sources.commands import SOURCE as COMMANDS
 
 _log = logging.getLogger(__name__)
@@ -54,8 +54,15 @@ def diagnose_node(
         trusted, note = _occupy(held, settings.directory) if keep else (False, "")
         usable, notes = trusted and not note, [note]
         kept = read_state(settings.directory) if trusted else Kept(State(lost=keep))
-        held.enter_context(adopting_orphans())
-        source_runs = gather(sources, read_stuck(settings.directory) if trusted else {})
+        left = read_stuck(settings.directory) if trusted else {}
+        try:
+            source_runs = gather(
+                sources, left, parallel=settings.parallel, limit=settings.run_time_limit
+            )
+        finally:
+            # Also when the run is to end at once: what it leaves must not become more.
+            if usable:
+                _keep(partial(write_stuck, settings.directory, left))
         results = [one for run in source_runs for one in within_budget(run.source, run.results)]
         # What is known about the whitelist as a whole does not cover a command that was removed.
         names = [run.source for run in source_runs if run.source != COMMANDS]
@@ -66,8 +73,6 @@ def diagnose_node(
         content = report(found, node(), now())
         if usable:
             _keep(partial(write_report, settings.directory, content))
-            left = {one.source: one.stuck for one in source_runs}
-            _keep(partial(write_stuck, settings.directory, left))
     _log_run(found, source_runs)
     return Run(found, content, source_runs)
 

@@ -1,4 +1,4 @@
-"""Running a source as a program of its own, so that nothing it does harms the caller.
+"""Running a source in a process of its own, so that nothing it does harms the caller.
 
 A statvfs that never returns, an endless loop, a crash in a C library: each ends as Unknown
 within the limit, and other sources are not affected.  Results reported before still count.
@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 import signal
-import sys
 from typing import Final
 
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import CheckResult, Unknown
-from ganeti_steward.core.pickled import pickled
-from ganeti_steward.core.process import Ended, run_program
+from ganeti_steward.core.process import Ended, follow
 from ganeti_steward.core.process_group import Ladder, ending
 from ganeti_steward.diagnose.sources.result_lines import DONE, from_line
-from ganeti_steward.diagnose.sources.worker import Job, Source
+from ganeti_steward.diagnose.sources.worker import Source, start_worker
 
 #: Bytes that all results of a source may take.
 OUTPUT_LIMIT: Final = 4 * 2**20
@@ -30,12 +27,6 @@ START_UP: Final = 0.4
 
 #: SIGTERM first, so that it stops the programs it runs.
 _LADDER: Final[Ladder] = ((signal.SIGTERM, 0.15), (signal.SIGKILL, 0.15))
-
-#: The worker finds the modules that its caller finds.
-_WORKER: Final = (
-    "import sys; sys.path[:] = sys.argv[1:]; "
-    "from ganeti_steward.diagnose.sources.worker import main; main()"
-)
 
 #: Lines of standard error that are logged, of one run; a traceback has fewer.
 _LINES_LOGGED: Final = 200
@@ -56,21 +47,12 @@ def run(
 ) -> list[CheckResult]:
     """The results of a source after ``limit`` seconds at most; what fails becomes Unknown.
 
-    ``source`` has to be picklable.  It may report about itself (``name``) and its objects
-    (``name:object``).  ``output_limit``: bytes.  ``around``: extra seconds for a source that
-    keeps the limit itself.
+    ``source`` may report about itself (``name``) and its objects (``name:object``).
+    ``output_limit``: bytes.  ``around``: extra seconds for a source that keeps the limit itself.
+    The process forks, so it should have no other threads.
     """
-    job = Job(name, pickled(source), logging.getLogger("ganeti_steward").level)
     try:
-        ended = run_program(
-            [sys.executable, "-P", "-c", _WORKER, *map(os.path.abspath, sys.path)],
-            limit,
-            output_limit=output_limit,
-            given=pickle.dumps(job),
-            environment=os.environ,
-            ladder=_LADDER,
-            around=START_UP + around,
-        )
+        ended = _ended(name, source, limit, output_limit, START_UP + around)
     except OSError as err:
         return [Unknown(name, f"cannot be run: {err.strerror}")]
     log_errors(name, ended)
@@ -78,6 +60,22 @@ def run(
     results = [from_line(name, line) for line in dict.fromkeys(lines) if line != DONE]
     fault = _fault(ended, done=DONE in lines)
     return [*results, Unknown(name, fault)] if fault else results
+
+
+def _ended(name: str, source: Source, limit: float, output_limit: int, around: float) -> Ended:
+    """Run a source and follow it; raises OSError."""
+    output, output_end = os.pipe()
+    errors, errors_end = os.pipe()
+    try:
+        try:
+            pid = start_worker(name, source, output_end, errors_end)
+        finally:
+            os.close(output_end)
+            os.close(errors_end)
+        return follow(pid, output, errors, limit, output_limit, _LADDER, around)
+    finally:
+        os.close(output)
+        os.close(errors)
 
 
 def log_errors(name: str, ended: Ended) -> None:

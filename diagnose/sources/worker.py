@@ -1,22 +1,24 @@
-"""The program that runs one source: a call in, lines of results out.
+"""The process that runs one source and writes lines of results.
 
-Standard input holds a pickled `Job`; standard output gets the results
-(`ganeti_steward.diagnose.sources.result_lines`), standard error the source's complaints.
+The source's complaints go to standard error.  What comes out is described in
+`ganeti_steward.diagnose.sources.result_lines`.
 """
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
-import pickle
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
-from typing import BinaryIO, NamedTuple, NoReturn
+from typing import BinaryIO, NoReturn, TextIO
 
+from ganeti_steward.core import forked
 from ganeti_steward.core.hooks.timed_call import sentence
 from ganeti_steward.core.model.finding import CheckResult, Unknown
+from ganeti_steward.core.service.memory_lock import lock_memory_again
 from ganeti_steward.diagnose.sources.result_lines import (
     DONE,
     LONGEST_REASON,
@@ -30,67 +32,77 @@ Source = Callable[[], Iterable[CheckResult] | None]
 _log = logging.getLogger(__name__)
 
 
-class Job(NamedTuple):
-    """What a worker does."""
-
-    name: str
-    source: bytes
-    """the pickled `Source`; read when whatever fails there can be reported"""
-    log_level: int
-    """of the logging module"""
-
-
 class _TimeIsUp(BaseException):
     """Raised in a source whose time is over; no ``except Exception`` stops it."""
 
 
-def main() -> NoReturn:
-    """Run the job of standard input and exit, whatever threads the source has left behind."""
-    job: Job = pickle.load(sys.stdin.buffer)
+def start_worker(name: str, source: Source, output: int, errors: int) -> int:
+    """Fork a worker; its process id.  It writes to these descriptors.  Raises OSError."""
+    parent = os.getpid()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        pid = forked.fork()
+        if not pid:
+            _work(name, source, output, errors, parent)
+        return pid
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work(name: str, source: Source, output: int, errors: int, parent: int) -> NoReturn:
+    """Run a source and exit, whatever threads it has left behind."""
     status = 1
     try:
-        with _own_output() as output:
-            _log_to_standard_error(job.log_level)
-            _reset_signals()
-            _write_results(job, output)
+        # Not the caller's file: a worker that cannot be killed must not hold it.
+        _log_to_standard_error()
+        forked.detach((output,), errors)
+        _drop_standard_output()
+        _reset_signals()
+        forked.end_with_parent(parent)
+        lock_memory_again()
+        os.chdir("/")
+        importlib.invalidate_caches()
+        with open(output, "wb") as lines:
+            _write_results(name, source, lines)
         status = 0
     finally:
         sys.stderr.flush()
         os._exit(status)
 
 
-def _own_output() -> BinaryIO:
-    """Standard output under another number, where what a source prints does not get."""
-    output = os.dup(1)
-    with open(os.devnull, "r+b", buffering=0) as null:
-        os.dup2(null.fileno(), 0)
-        os.dup2(null.fileno(), 1)
-    return open(output, "wb")
-
-
-def _log_to_standard_error(level: int) -> None:
+def _log_to_standard_error() -> None:
     """The caller logs what comes there."""
     logger = logging.getLogger("ganeti_steward")
-    logger.handlers, logger.propagate = [logging.StreamHandler(sys.stderr)], False
-    logger.setLevel(level)
+    logger.handlers, logger.propagate = [_StandardError()], False
+
+
+class _StandardError(logging.StreamHandler[TextIO]):
+    """Writes to what standard error is at that moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
+def _drop_standard_output() -> None:
+    with open(os.devnull, "r+b", buffering=0) as null:
+        os.dup2(null.fileno(), 1)
 
 
 def _reset_signals() -> None:
     """Whatever the caller ignores or blocks, the source and its programs do not."""
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, _stop)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    forked.reset_signals(keep=(signal.SIGTERM,))
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
     raise _TimeIsUp
 
 
-def _write_results(job: Job, output: BinaryIO) -> None:
+def _write_results(name: str, source: Source, output: BinaryIO) -> None:
     """Write each result as soon as the source has it."""
     own = os.getpid()
-    for line in _lines(job):
+    for line in _lines(name, source):
         if os.getpid() != own:
             # A child the source forked, running on into what is not its own.
             os._exit(1)
@@ -98,17 +110,16 @@ def _write_results(job: Job, output: BinaryIO) -> None:
         output.flush()
 
 
-def _lines(job: Job) -> Iterator[bytes]:
+def _lines(name: str, source: Source) -> Iterator[bytes]:
     try:
-        source: Source = pickle.loads(job.source)
         results = source()
         for result in () if results is None else results:
-            yield line_or_fault(job.name, result)
+            yield line_or_fault(name, result)
     except _TimeIsUp:
         _log.warning("stopped here, its time was over:", exc_info=True)
         return
     except BaseException as err:
         # Also what is no Exception, as SystemExit.
         _log.warning("failed:", exc_info=True)
-        yield to_line(job.name, Unknown(job.name, f"failed: {sentence(err)}"[:LONGEST_REASON]))
+        yield to_line(name, Unknown(name, f"failed: {sentence(err)}"[:LONGEST_REASON]))
     yield DONE

@@ -21,11 +21,11 @@ from ganeti_steward.core.maintenance.incident import JOB_SOURCE
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.safe_files import open_own
-from ganeti_steward.core.service.children import end_children
 from ganeti_steward.core.service.console_log import ConsoleLog
 from ganeti_steward.core.service.lock_file import lock_file
 from ganeti_steward.core.service.memory_lock import keep_small
 from ganeti_steward.core.service.sd_notify import notify
+from ganeti_steward.core.supervision.children import end_children
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.agents import NodeAgents
 from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals, Stopped

@@ -8,12 +8,13 @@ from typing import Final
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.errors import reason_of
 from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.process import run_program
 from ganeti_steward.core.process_group import ending
+from ganeti_steward.core.supervision.by_program import supervisor_program
+from ganeti_steward.core.supervision.run import run_supervised
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.status import change_json
 
-#: Seconds the program may take; its whole process group is ended after them.
+#: Seconds the program may take; all it has started is ended after them.
 TIME_LIMIT: Final = 30.0
 
 #: Bytes of its output, which is dropped.
@@ -47,8 +48,12 @@ class NotifyCommand:
     def _run(self, given: bytes) -> str:
         """Why it failed; empty when it did not."""
         try:
-            ended = run_program(
-                [self._command], self._time_limit, given=given, output_limit=_OUTPUT
+            ended = run_supervised(
+                [self._command],
+                self._time_limit,
+                given=given,
+                output_limit=_OUTPUT,
+                start=supervisor_program,
             )
         except OSError as err:
             return f"cannot be run: {reason_of(err)}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from functools import partial
@@ -121,7 +120,7 @@ def test_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     before = os.listdir("/proc/self/fd")
-    monkeypatch.setattr(subprocess, "Popen", refuse)
+    monkeypatch.setattr(os, "fork", refuse)
     assert results(sources.returns, [FINE]) == [
         unknown("cannot be run: Resource temporarily unavailable")
     ]

@@ -1,0 +1,209 @@
+"""Ending everything below this process, in whatever group, session or generation it is.
+
+A subreaper (prctl 2) becomes the parent of every process below it that loses its own.  So what
+leaves its process group, forks twice or kills its parent is a child of the subreaper at last, and
+when the kernel says that there is no child any more, nothing is left.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, NamedTuple
+
+#: Of prctl(2).
+_SET_CHILD_SUBREAPER: Final = 36
+_GET_CHILD_SUBREAPER: Final = 37
+
+#: Seconds in which what was killed has to be gone, and in which what waits for a disk has.
+_GRACE: Final = 1.0
+_WAITING_GRACE: Final = 0.2
+
+#: Seconds between two looks.
+_PAUSE: Final = 0.005
+
+#: SIGKILL among the pending signals of /proc/PID/status.
+_KILLED: Final = 1 << (signal.SIGKILL - 1)
+
+#: Seconds; what was started within them under one id is one process.
+_SAME_START: Final = 1.0
+
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+class Process(NamedTuple):
+    """A process, distinguished from others that had its id."""
+
+    pid: int
+    """process id"""
+    started: float
+    """seconds since boot: the clock may be set in between"""
+
+
+def become_subreaper(*, become: bool = True) -> None:
+    """Be the parent of whatever loses its own below this process, or be it no longer."""
+    with suppress(AttributeError):
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, int(become), 0, 0, 0)
+
+
+@contextmanager
+def adopting_orphans() -> Iterator[frozenset[int]]:
+    """Be a subreaper meanwhile; gives the ids of the children there were before.
+
+    When it ends, the orphans that have come are killed.
+    """
+    before = frozenset(children())
+    already = ctypes.c_int(0)
+    with suppress(AttributeError):
+        ctypes.CDLL(None).prctl(_GET_CHILD_SUBREAPER, ctypes.byref(already), 0, 0, 0)
+    become_subreaper()
+    try:
+        yield before
+    finally:
+        end_descendants(spare=before)
+        become_subreaper(become=bool(already.value))
+
+
+def children(pid: int | None = None) -> set[int]:
+    """The children of a process, of this one by default, those that have ended included."""
+    place = f"/proc/{os.getpid() if pid is None else pid}/task"
+    found = set[int]()
+    try:
+        for task in os.listdir(place):
+            with open(f"{place}/{task}/children", "rb") as file:
+                found.update(map(int, file.read().split()))
+    except FileNotFoundError:
+        if not os.path.exists(place):
+            return set()
+        return _children_of_all(pid)
+    except ProcessLookupError:
+        return set()
+    return found
+
+
+def _children_of_all(pid: int | None) -> set[int]:
+    """The same on a kernel without lists of children, or where a thread has just ended."""
+    import psutil
+
+    with suppress(psutil.Error):
+        return {child.pid for child in psutil.Process(pid).children()}
+    return set()
+
+
+def descendants(spare: frozenset[int] = frozenset()) -> set[int]:
+    """Everything below this process, but not below its children in ``spare``."""
+    found, todo = set[int](), children() - spare
+    while todo:
+        pid = todo.pop()
+        found.add(pid)
+        todo |= children(pid) - found
+    return found
+
+
+def end_descendants(
+    grace: float = _GRACE, spare: frozenset[int] = frozenset()
+) -> frozenset[Process]:
+    """Kill everything below this process, which has to be a subreaper, until nothing is left.
+
+    Gives what cannot be killed within ``grace`` seconds.  ``spare``: children that stay.
+    """
+    begun = time.monotonic()
+    while True:
+        left = {pid for pid in descendants(spare) if not _reaped(pid)}
+        if not left and (spare or _is_childless()):
+            return frozenset()
+        for pid in left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        passed = time.monotonic() - begun
+        # In that time everything that is not about to end has been killed at least twice.
+        if passed > grace or (passed > _WAITING_GRACE and all(map(_waits, left))):
+            return frozenset(filter(None, map(stuck, left)))
+        time.sleep(_PAUSE)
+
+
+def _reaped(pid: int) -> bool:
+    """Reap a child; whether it had ended.  One of a child's own is that child's to reap."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return state(pid) in "ZX"
+
+
+def _is_childless() -> bool:
+    """Reap what has ended; whether the kernel knows no child any more."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return True
+    return False
+
+
+def stuck(pid: int) -> Process | None:
+    """A process that was killed and is there all the same; None where it is not.
+
+    One that waits for a disk has the state D, but so has one that is about to go on: only a
+    SIGKILL without effect distinguishes them.
+    """
+    started = _started(pid)
+    if started is None or state(pid) in "ZX":
+        return None
+    return Process(pid, started) if any(map(_has_kill_pending, _tasks(pid))) else None
+
+
+def _waits(pid: int) -> bool:
+    return state(pid) == "D" and stuck(pid) is not None
+
+
+def is_there(process: Process) -> bool:
+    """Whether a process has not ended yet."""
+    started = _started(process.pid)
+    same = started is not None and abs(started - process.started) < _SAME_START
+    return same and state(process.pid) not in "ZX"
+
+
+def process(pid: int) -> Process | None:
+    """The process that has an id now; None where there is none."""
+    started = _started(pid)
+    return None if started is None else Process(pid, started)
+
+
+def state(pid: int) -> str:
+    """A process's state as the kernel names it, X where it is gone.
+
+    Its first thread may have ended before the others; then it is that of another one.
+    """
+    states = [fields[0] for fields in map(_fields, _tasks(pid)) if fields]
+    return next((one for one in states if one not in "ZX"), states[0] if states else "X")
+
+
+def _tasks(pid: int) -> list[str]:
+    """The directories of a process's threads."""
+    with suppress(OSError):
+        return [f"/proc/{pid}/task/{task}" for task in os.listdir(f"/proc/{pid}/task")]
+    return []
+
+
+def _fields(place: str) -> list[str]:
+    """The figures of a process or thread behind its name, which may hold anything."""
+    with suppress(OSError), open(f"{place}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].decode().split()
+    return []
+
+
+def _started(pid: int) -> float | None:
+    fields = _fields(f"/proc/{pid}")
+    return round(int(fields[19]) / _TICKS, 2) if fields else None
+
+
+def _has_kill_pending(place: str) -> bool:
+    with suppress(OSError), open(f"{place}/status", "rb") as file:
+        lines = dict(line.split(b":", 1) for line in file if b":" in line)
+        pending = (lines.get(name, b"0") for name in (b"SigPnd", b"ShdPnd"))
+        return any(int(one, 16) & _KILLED for one in pending)
+    return False

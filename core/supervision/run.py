@@ -1,0 +1,61 @@
+"""Running a foreign program that leaves nothing behind, not even what leaves its process group."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from ganeti_steward.core.process import ENVIRONMENT, OUTPUT_LIMIT, Ended, run_program
+from ganeti_steward.core.process_group import LADDER, Ladder
+from ganeti_steward.core.supervision.supervisor import AROUND, Outcome, Start, Supervisor
+
+
+def run_supervised(
+    command: Sequence[str],
+    limit: float,
+    *,
+    output_limit: int = OUTPUT_LIMIT,
+    executable: int | None = None,
+    given: bytes = b"",
+    environment: Mapping[str, str] = ENVIRONMENT,
+    ladder: Ladder = LADDER,
+    start: Start | None = None,
+) -> Ended:
+    """Run a program as `run_program` does, and end everything it has started, however.
+
+    ``start``: `by_program.supervisor_program` where this process has other threads.  Raises OSError
+    when it cannot be started.
+    """
+    run = partial(
+        run_program,
+        command,
+        limit,
+        output_limit=output_limit,
+        executable=executable,
+        given=given,
+        environment=environment,
+        ladder=ladder,
+    )
+    descriptors = () if executable is None else (executable,)
+    supervisor = Supervisor(partial(packed_run, run), start, descriptors)
+    seconds = limit + sum(grace for _, grace in ladder) + AROUND
+    return unpacked_run(supervisor.wait(seconds))
+
+
+def packed_run(run: partial[Ended]) -> bytes:
+    """What came of a program, as the result of a supervisor's work; raises OSError."""
+    ended = run()
+    head = [ended.status, ended.fault, len(ended.output)]
+    return json.dumps(head).encode() + b"\n" + ended.output + ended.errors
+
+
+def unpacked_run(outcome: Outcome) -> Ended:
+    """The same in the process that has started the supervisor; raises OSError."""
+    if outcome.number:
+        raise OSError(outcome.number, outcome.fault)
+    if outcome.result is None:
+        return Ended(-9, b"", b"", outcome.fault)
+    head, _, body = outcome.result.partition(b"\n")
+    status, fault, length = json.loads(head)
+    return Ended(status, body[:length], body[length:], fault)
