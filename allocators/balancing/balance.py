@@ -118,10 +118,11 @@ def movable(state: State, members: Mask, request: Balance) -> list[Resident]:
 def _is_movable(state: State, resident: Resident, members: Mask, request: Balance) -> bool:
     instance, places = resident.demand.instance, [node for node in resident[1:] if node >= 0]
     nodes = [state.frame.cluster.nodes[node] for node in places]
+    lacks_disk = instance.local and any(state.frame.lacks_disk[node] for node in places)
     if instance.template in NOT_MIRRORED or not instance.auto_balance:
         return False
     # Missing figures of a node are no reason to move instances off it.
-    if any(node.silent or (node.lacks_disk_figures and instance.local) for node in nodes):
+    if lacks_disk or any(node.silent for node in nodes):
         return False
     if not all(members[node] for node in places):
         return False

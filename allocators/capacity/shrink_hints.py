@@ -59,8 +59,9 @@ class _ShrinkHints:
     def found(self) -> dict[str, int]:
         """Without the capacity test, which costs most, as long as what comes out passes it."""
         hints = self._hints()
-        if self._last.test is None or not hints or self._passes(hints):
+        if self._last.test is None or (hints and self._passes(hints)):
             return hints
+        # Without hints it fits by everything but the capacity test, or not at all.
         self._tested = True
         return self._hints()
 

@@ -13,9 +13,12 @@ same answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate, combinations, cycle
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
+
+import numpy as np
 
 from ganeti_steward.allocators.moves.best_move import (
     BestMoveSearch,
@@ -25,14 +28,15 @@ from ganeti_steward.allocators.moves.best_move import (
     resident_of,
 )
 from ganeti_steward.allocators.score.tolerance import TOLERANCE
+from ganeti_steward.allocators.state import quantity
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.state import State
 
 #: Ways looked at to lower the score, times the nodes of the cluster ...
-_IMPROVING: Final = 6000
+_IMPROVING: Final = 3500
 #: ... and to find places for those that are left over.
-_FITTING: Final = 12000
+_FITTING: Final = 8000
 
 #: How often each instance is looked at in any case.
 _AT_LEAST: Final = 1
@@ -178,17 +182,40 @@ class Planner:
     def _fit(self, plan: MovePlan) -> MovePlan:
         """Try other orders and move other instances to make room, while instances are left over."""
         self._allow(_FITTING)
+        least = self._least_left_over()
+        if len(self._left_over(plan)) <= least:
+            return plan
         impossible = [at for at in self._left_over(plan) if not self._fits_alone(at)]
+        least = max(least, len(impossible))
         best = min(plan, self._make_room(plan, impossible), key=self._rank)
         for key in self._orders():
-            if self._spent or len(self._left_over(best)) <= len(impossible):
+            if self._spent or len(self._left_over(best)) <= least:
                 break
             other = self._in_order(sorted(self._movable, key=key))
             best = min(best, other, self._make_room(other, impossible), key=self._rank)
-        if len(self._left_over(best)) > len(impossible):
+        if len(self._left_over(best)) > least:
             other = self._in_order(self._movable, stages=_all_kinds_at_once)
             best = min(best, other, key=self._rank)
         return best
+
+    def _least_left_over(self) -> int:
+        """How many cannot be placed in any plan: the free disk of all targets is too little.
+
+        Whatever way an instance goes, its targets have its size less in the end.
+        """
+        frame, now = self._start.frame, self._start.now
+        copied = [
+            self._tasks[at]
+            for at in self._movable
+            if self._tasks[at].resident.demand.instance.local
+            and all(kind.copies for stage in self._tasks[at].stages for kind in stage)
+        ]
+        targets = np.zeros(frame.size, np.bool_)
+        for task in copied:
+            targets |= task.targets
+        free = int(np.maximum(now[quantity.DISK, targets & ~frame.lacks_disk], 0).sum())
+        sizes = sorted(task.resident.demand.disk for task in copied)
+        return sum(size > free for size in accumulate(sizes))
 
     def _fits_alone(self, at: int) -> bool:
         task = self._tasks[at]
@@ -261,18 +288,27 @@ class Planner:
                 score, unmoved = changed, 0
 
     def _exchanged(self, plan: MovePlan, score: float) -> float | None:
-        """The score after the first exchange of two that is worth it."""
-        planned = sorted(plan.found)
-        for first in planned:
-            for second in planned:
-                if first != second and not self._spent:
-                    changed = self._replaced(plan, (first, second), score)
-                    if changed is not None:
-                        return changed
-        return None
+        """The score after all exchanges of two that are worth it; None without any."""
+        pairs = list(combinations(sorted(plan.found), 2))
+        gained, unmoved = None, 0
+        for first, second in cycle(pairs):
+            if self._spent or unmoved >= len(pairs):
+                break
+            unmoved += 1
+            for moved in ((first, second), (second, first)):
+                changed = self._replaced(plan, moved, score)
+                if changed is not None:
+                    score = gained = changed
+                    unmoved = 0
+                    break
+        return gained
 
     def _replaced(self, plan: MovePlan, moved: tuple[int, ...], score: float) -> float | None:
-        """Take these off and place them again in this order; None where nothing is gained."""
+        """Take these off and place them again in this order; None where nothing is gained.
+
+        Where the first of two goes back to where it was, only the other one is placed again,
+        which is tried alone.
+        """
         trial = plan.copy()
         copies = policy = 0
         for at in moved:
@@ -280,7 +316,7 @@ class Planner:
             copies, policy = copies - before.copies, policy - before.policy
         for at in moved:
             found = self._search.best(trial.state, self._tasks[at])
-            if found is None:
+            if found is None or (at != moved[-1] and found.nodes == plan.found[at].nodes):
                 return None
             copies, policy = copies + found.copies, policy + found.policy
             trial.move(at, self._tasks[at], trial.state, found)

@@ -62,9 +62,14 @@ def _note(placement: Placement) -> str:
 
 def disk_note(frame: Frame, instance: Instance) -> str:
     """A note when disk space could not be checked although an instance needs it."""
-    if frame.disk_known or not any(i.local for i in (instance, *frame.cluster.instances)):
+    if not any(i.local for i in (instance, *frame.cluster.instances)):
         return ""
-    return " (disk space for drbd and plain was not checked: the request has no figures on it)"
+    if not frame.disk_known:
+        return " (disk space for drbd and plain was not checked: the request has no figures on it)"
+    doubtful = frame.doubtful_disks
+    if not doubtful:
+        return ""
+    return f" (no disks are placed on {', '.join(doubtful)}: less disk in use than instances have)"
 
 
 def _group_entry(placement: Placement, trial: GroupTrial) -> str:
@@ -150,7 +155,7 @@ def count_reasons(state: State, demand: Demand, trial: GroupTrial, verdicts: Ver
         if check.rule == "instance policy":
             details.setdefault(check.rule, f" ({check.text(node)})")
         elif check.rule in _NOT_REPORTED:
-            details.setdefault(check.rule, f" (e.g. {nodes[node].name} {nodes[node].lack})")
+            details.setdefault(check.rule, f" (e.g. {nodes[node].name} {state.frame.lack(node)})")
     details |= _largest(demand, trial.members, verdicts)
     parts = [
         f"{number} {rule}{details.get(rule, '')}"

@@ -82,6 +82,8 @@ def primary_checks(state: State, demand: Demand, after: Ints) -> list[Check]:
         ]
         if demand.exclusion:
             checks.append(_tag_check(state, demand))
+        if quantity.none_forthcoming(state.now):
+            return [*checks, _total_memory_check(state, demand, after)]
     return [
         *checks,
         _total_memory_check(state, demand, after),
@@ -106,11 +108,10 @@ def secondary_checks(
             _takeover_check(state, demand, quantity.UNALLOCATED, "unallocated", ""),
             _secondary_n1_check(state, after),
         ]
-    return [
-        *checks,
-        *_storage_checks(state, demand, after, _WITH_FORTHCOMING, ignore_disk=ignore_disk),
-        _takeover_check(state, demand, quantity.MEMORY_F, "free", _WITH_STOPPED),
-    ]
+    every = _WITH_FORTHCOMING
+    if demand.instance.forthcoming or not quantity.none_forthcoming(state.now):
+        checks += _storage_checks(state, demand, after, every, ignore_disk=ignore_disk)
+    return [*checks, _takeover_check(state, demand, quantity.MEMORY_F, "free", _WITH_STOPPED)]
 
 
 def _unallocated_check(state: State, demand: Demand, after: Ints) -> Check:
@@ -195,10 +196,10 @@ def _template_check(state: State, demand: Demand) -> Check:
 
 def _disk_reported_check(state: State) -> list[Check]:
     """Nodes that do not report their disk (allocation 2.4); no rule where all do."""
-    nodes, lacks = state.frame.cluster.nodes, state.frame.lacks_disk
+    lacks = state.frame.lacks_disk
     if not lacks.any():
         return []
-    return [Check(DISK_REPORTED, "FailDisk", True, lacks, lambda i: nodes[i].lack)]
+    return [Check(DISK_REPORTED, "FailDisk", True, lacks, state.frame.lack)]
 
 
 def _storage_checks(
@@ -250,12 +251,13 @@ def _storage_checks(
 
 def _vcpu_check(state: State, demand: Demand, after: Ints, row: int, suffix: str) -> Check:
     frame, now = state.frame, state.now
-    # A negative ratio switches the rule off.
+    # A negative ratio switches the rule off; of no CPUs, no ratio is enough.
+    without = np.isinf(frame.cpus) & (after[row] > 0)
     return Check(
         "vcpus",
         "FailCPU",
         False,
-        (after[row] / frame.cpus > frame.vcpu_ratio) & (frame.vcpu_ratio >= 0),
+        (without | (after[row] / frame.cpus > frame.vcpu_ratio)) & (frame.vcpu_ratio >= 0),
         lambda i: (
             f"needs {demand.vcpus} vcpus, {now[row, i]} of "
             f"{frame.vcpu_ratio[i] * _known(frame.cpus[i]):g} taken (vcpu-ratio "

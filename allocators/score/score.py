@@ -95,6 +95,10 @@ def shares(frame: Frame, now: Ints, nodes: Ints | slice = slice(None)) -> Floats
     values[INSTANCES] = now[quantity.PRIMARIES] + now[quantity.SECONDARIES]
     values[SPINDLES] = now[quantity.SPINDLE_USE] / limit
     values[FREE_MEM_F] = now[quantity.MEMORY_F] / memory
+    if quantity.none_forthcoming(now):
+        values[FREE_DISK_F], values[VCPU_RATIO_F] = values[FREE_DISK], values[VCPU_RATIO]
+        values[SPINDLES_F] = values[SPINDLES]
+        return values
     values[FREE_DISK_F] = np.where(exclusive, now[quantity.SPINDLES_F], now[quantity.DISK_F]) / disk
     values[FREE_DISK_F, no_disk] = no_disk_share
     values[VCPU_RATIO_F] = now[quantity.VCPUS_F] / cpus

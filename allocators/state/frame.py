@@ -33,7 +33,7 @@ class Frame(NamedTuple):
     no_disk_share: Floats
     """nodes: the share of free disk that counts there (allocation 5)"""
     lacks_disk: Mask
-    """nodes: that do not report their disk (allocation 2.4)"""
+    """nodes: that do not report their disk (allocation 2.4), or less in use than there is"""
     cpus: Floats
     """nodes: number; infinite where it is 0"""
     cpu_power: Floats
@@ -72,8 +72,21 @@ class Frame(NamedTuple):
     @property
     def vcpu_limit(self) -> Floats:
         """nodes: vcpus it may have in use; infinite without a limit (as in `rules`)."""
-        endless = (self.vcpu_ratio < 0) | np.isinf(self.cpus)
-        return np.where(endless, np.inf, self.vcpu_ratio * np.where(endless, 0.0, self.cpus))
+        endless, cpus = self.vcpu_ratio < 0, np.where(np.isinf(self.cpus), 0.0, self.cpus)
+        return np.where(endless, np.inf, self.vcpu_ratio * cpus)
+
+    def lack(self, node: int) -> str:
+        """What a node does not report, or not as it is: "does not report its free disk"."""
+        known = self.cluster.nodes[node]
+        if self.lacks_disk[node] and not known.lacks_disk_figures:
+            return "reports less disk in use than its instances have"
+        return known.lack
+
+    @property
+    def doubtful_disks(self) -> list[str]:
+        """The names of the nodes that report less disk in use than their instances have."""
+        nodes = (self.cluster.nodes[node] for node in np.flatnonzero(self.lacks_disk).tolist())
+        return [node.name for node in nodes if not node.lacks_disk_figures]
 
     def keeps_disks(self, node: int) -> bool:
         """Whether an instance may stay as secondary whatever disk is free (allocation 4.4)."""

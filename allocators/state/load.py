@@ -26,7 +26,7 @@ def load(cluster: Cluster, template: str | None, kvm_memory: int) -> State:
     """The state of a cluster as it is.
 
     ``template``: the disk template the message's disk figures are about, None when the
-    request does not name one (see `disk_figures_known`).
+    request does not name one (see `disk_figures`).
     ``kvm_memory``: MiB that the system of a KVM node itself takes; 0: as the node reports.
     """
     rules = TagRules.of(cluster.tags)
@@ -36,8 +36,8 @@ def load(cluster: Cluster, template: str | None, kvm_memory: int) -> State:
     secondary = _ints(
         demands, lambda g: index[g.instance.nodes[1]] if len(g.instance.nodes) > 1 else -1
     )
-    known = disk_figures_known(cluster, demands, primary, secondary, template)
-    frame = _frame(cluster, rules, known)
+    known, doubtful = disk_figures(cluster, demands, primary, secondary, template)
+    frame = _frame(cluster, rules, known, doubtful)
     peers = _peers(demands, primary, secondary, frame.size)
     state = State(
         frame=frame,
@@ -50,31 +50,36 @@ def load(cluster: Cluster, template: str | None, kvm_memory: int) -> State:
     return state
 
 
-def disk_figures_known(
+def disk_figures(
     cluster: Cluster,
     demands: Sequence[Demand],
     primary: Ints,
     secondary: Ints,
     template: str | None,
-) -> bool:
-    """Whether the nodes' disk figures are about drbd and plain storage.
+) -> tuple[bool, Mask]:
+    """Whether the nodes' disk figures are about drbd and plain storage; nodes: which are not.
 
     Ganeti reports the space of one template only, and 0 of 0 for templates without
     space of their own.  A request for a local template has the right figures.  For
-    others they are used when they can be right: they are not all zero, and every
-    node has used at least what its drbd and plain instances take.
+    others each node is judged: its figures are doubtful when it has used less than its drbd and
+    plain instances take.  When that is so for more than half of the nodes with such instances, or
+    all figures are zero, they are about other storage, and known for no node.
     """
+    nodes, size = cluster.nodes, len(cluster.nodes)
+    none = np.zeros(size, np.bool_)
     if template in LOCAL_STORAGE:
-        return True
-    live = [i for i, n in enumerate(cluster.nodes) if n.live and not n.lacks_disk_figures]
-    nodes = cluster.nodes
-    if live and not any(nodes[i].total_disk or nodes[i].free_disk for i in live):
-        return False
-    size = len(nodes)
+        return True, none
+    reporting = _mask(n.live and not n.lacks_disk_figures for n in nodes)
+    total, free = (_floats(n.total_disk for n in nodes), _floats(n.free_disk for n in nodes))
+    if reporting.any() and not (total + free)[reporting].any():
+        return False, none
     disk = _ints(demands, lambda g: 0 if g.instance.forthcoming else g.disk)
     taken = np.bincount(primary, disk, size)
     taken += np.bincount(secondary[secondary >= 0], disk[secondary >= 0], size)
-    return all(nodes[i].total_disk - nodes[i].free_disk >= taken[i] for i in live)
+    doubtful = reporting & (total - free < taken)
+    if 2 * doubtful.sum() > (reporting & (taken > 0)).sum():
+        return False, none
+    return True, doubtful
 
 
 def _ints(items: Sequence[_Item], value: Callable[[_Item], int]) -> Ints:
@@ -86,7 +91,7 @@ def _finite(values: Floats) -> Floats:
     return np.where(values == 0, np.inf, values)
 
 
-def _frame(cluster: Cluster, rules: TagRules, disk_known: bool) -> Frame:
+def _frame(cluster: Cluster, rules: TagRules, disk_known: bool, doubtful: Mask) -> Frame:
     nodes = cluster.nodes
     group = _ints(nodes, lambda node: cluster.group_index[node.group])
     policies = [cluster.groups[i].policy for i in group]
@@ -94,8 +99,8 @@ def _frame(cluster: Cluster, rules: TagRules, disk_known: bool) -> Frame:
     spindles = _floats(node.spindles for node in nodes)
     limit = spindles * _floats(policy.spindle_ratio for policy in policies)
     total = np.where(exclusive, spindles, _floats(node.total_disk for node in nodes))
-    total *= disk_known
-    lacks_disk = _mask(node.lacks_disk_figures for node in nodes)
+    lacks_disk = _mask(node.lacks_disk_figures for node in nodes) | doubtful
+    total *= disk_known & ~doubtful
     migration = [_carried(node, rules.migration) for node in nodes]
     locations = [_carried(node, rules.location) for node in nodes]
     names = tuple(sorted(frozenset[str]().union(*locations)))

@@ -37,3 +37,8 @@ def newly_fails(before: Ints, after: Ints) -> Mask:
     """Whether N+1 fails after a change and did not before; the `FAILS` rows of some nodes."""
     newly: Mask = (after > 0) & (before == 0)
     return newly
+
+
+def none_forthcoming(now: Ints) -> bool:
+    """Whether the rows that count forthcoming instances, memory apart, are as those without."""
+    return bool((now[DISK : VCPUS + 1] == now[DISK_F : VCPUS_F + 1]).all())

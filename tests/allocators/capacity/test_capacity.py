@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 from pathlib import Path
 from typing import Any, Final
@@ -323,14 +324,18 @@ def test_tag_that_excludes() -> None:
 
 
 def test_nodes_that_report_no_cpus() -> None:
-    """Nothing limits their VCPUs, as in the rules."""
+    """No vcpu fits on them, as with hail, unless the vcpu-ratio is switched off."""
     message = cluster("--mix=drbd=1", "--seed=3")
+    unlimited = copy.deepcopy(message)
     for node in message["nodes"].values():
         node["total_cpus"] = 0
     found = counted(message, NO_TEST)
-    for group in message["nodegroups"].values():
-        group["ipolicy"]["vcpu-ratio"] = -1.0
-    assert found == counted(message, NO_TEST)
+    assert found["count"] == 0
+    assert "vcpus" in found["limited_by"]
+    for changed in (message, unlimited):
+        for group in changed["nodegroups"].values():
+            group["ipolicy"]["vcpu-ratio"] = -1.0
+    assert counted(message, NO_TEST)["count"] == counted(unlimited, NO_TEST)["count"] > 0
 
 
 def test_soft_rules_dropped() -> None:

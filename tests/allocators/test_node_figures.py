@@ -1,0 +1,84 @@
+"""Figures of single nodes that cannot be believed, or are 0: judged node by node."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ask import hail, steward
+from paths import DATA
+
+if TYPE_CHECKING:
+    from front import Front
+
+FIGURES = DATA / "figures"
+ODD = "(no disks are placed on n2.test: less disk in use than instances have)"
+
+
+def message(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((FIGURES / f"{name}.json").read_bytes())
+    return loaded
+
+
+def test_one_odd_node_leaves_the_disk_check_of_all_others(tmp_path: Path) -> None:
+    """n2 reports 4 MiB less in use than its instances have; n3 has 100 MiB free."""
+    asked = message("evacuate-one-odd-node")
+    ours, theirs = steward(asked), hail(asked, tmp_path)
+    assert ours["result"] == theirs["result"]
+    assert ours["result"][0] == [["i1.test", "g1", ["n1.test", "n4.test"]]]
+    assert ours["info"].endswith(ODD)
+
+
+def test_an_odd_node_takes_no_disks() -> None:
+    (placed,), failed = steward(message("multi-allocate-one-odd-node"))["result"]
+    assert placed[1] == ["n4.test", "n1.test"]
+    assert failed == []
+
+
+def test_a_request_for_a_local_template_has_the_right_figures(tmp_path: Path) -> None:
+    asked = message("allocate-one-odd-node")
+    assert steward(asked)["result"] == hail(asked, tmp_path)["result"] == ["n4.test", "n2.test"]
+
+
+def test_figures_of_other_storage_are_known_for_no_node() -> None:
+    """Where most nodes with drbd instances report less in use, no disk is checked."""
+    asked = message("evacuate-one-odd-node")
+    for node in asked["nodes"].values():
+        node["free_disk"] = node["total_disk"]
+    answer = steward(asked)
+    assert answer["result"][1] == []
+    assert answer["info"].endswith("was not checked: the request has no figures on it)")
+
+
+def test_balance_copies_no_disks_to_an_odd_node(front: Front) -> None:
+    done = front("balance", "--text-data", str(FIGURES / "balance-one-odd-node.data"))
+    assert not any("-n n2" in line or "-n n3" in line for line in done.out.splitlines()), done.out
+
+
+def test_a_node_without_cpus_takes_no_vcpus(tmp_path: Path) -> None:
+    asked = message("node-without-cpus")
+    ours = steward(asked)
+    assert ours["result"][0] == hail(asked, tmp_path)["result"][0] == "n3.test"
+    assert "FailCPU: 3" in ours["info"]
+
+
+@pytest.mark.parametrize("node", ["n1.test", "n4.test"])
+def test_a_negative_vcpu_ratio_switches_the_rule_off(node: str, tmp_path: Path) -> None:
+    asked = message("node-without-cpus")
+    asked["nodes"][node]["total_cpus"] = 0
+    for group in asked["nodegroups"].values():
+        group["ipolicy"]["vcpu-ratio"] = -1.0
+    assert "FailCPU" not in steward(asked)["info"]
+    assert "FailCPU" not in hail(asked, tmp_path)["info"]
+
+
+def test_tiered_capacity_goes_on_when_only_the_capacity_test_refuses(front: Front) -> None:
+    """A smaller disk lets a fifth in, as with hspace, and all nodes stay evacuable."""
+    done = front(
+        *("capacity", "--text-data", str(FIGURES / "tiered.data"), "--disk-template=plain"),
+        *("--only=tiered", "--json"),
+    )
+    (tiered,) = json.loads(done.out)["runs"]
+    assert tiered["count"] == 5
