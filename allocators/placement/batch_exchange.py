@@ -60,13 +60,12 @@ class Exchange:
     def improve(self, plan: BatchPlan) -> None:
         """Place single items, then pairs of them, again while that lowers score and costs."""
         items = [at for at in range(len(plan.placements)) if _may_move(plan, at)]
-        singles: list[tuple[int, ...]] = [(at,) for at in items] * _ROUNDS
-        pairs: list[tuple[int, ...]] = list(permutations(items, 2))
+        singles = [(at,) for at in items] * _ROUNDS
+        pairs = list(permutations(items, 2))
         score = self._improved(plan, singles, len(items), self._score(plan.state))
         self._places = min(self._effort // max(len(pairs), 1) - 1, _PLACES)
         if self._places > 0:
-            ways = [*pairs, *singles] * _ROUNDS
-            self._improved(plan, ways, len(items) + len(pairs), score)
+            self._improved(plan, [*pairs, *singles] * _ROUNDS, len(items) + len(pairs), score)
 
     def _improved(
         self, plan: BatchPlan, ways: Sequence[tuple[int, ...]], enough: int, score: float

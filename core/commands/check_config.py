@@ -112,7 +112,7 @@ def _declaration(name: str, config: Config) -> Any:
     return None
 
 
-def config_faults(config: Config, *, loads: bool) -> Iterator[str]:
+def config_faults(config: Config, *, loads: bool = True) -> Iterator[str]:
     """What is wrong with the plugins and programs named, and what the plugins find wrong.
 
     ``loads``: whether the keys that name plugins could be read.

@@ -1,4 +1,4 @@
-"""Figures of single nodes that cannot be believed, or are 0: judged node by node."""
+"""Figures of single nodes that contradict its instances, or are 0: judged node by node."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def message(name: str) -> dict[str, Any]:
 
 def test_one_odd_node_leaves_the_disk_check_of_all_others(tmp_path: Path) -> None:
     """n2 reports 4 MiB less in use than its instances have; n3 has 100 MiB free."""
-    asked = message("evacuate-one-odd-node")
-    ours, theirs = steward(asked), hail(asked, tmp_path)
+    request = message("evacuate-one-odd-node")
+    ours, theirs = steward(request), hail(request, tmp_path)
     assert ours["result"] == theirs["result"]
     assert ours["result"][0] == [["i1.test", "g1", ["n1.test", "n4.test"]]]
     assert ours["info"].endswith(ODD)
@@ -38,16 +38,16 @@ def test_an_odd_node_takes_no_disks() -> None:
 
 
 def test_a_request_for_a_local_template_has_the_right_figures(tmp_path: Path) -> None:
-    asked = message("allocate-one-odd-node")
-    assert steward(asked)["result"] == hail(asked, tmp_path)["result"] == ["n4.test", "n2.test"]
+    request = message("allocate-one-odd-node")
+    assert steward(request)["result"] == hail(request, tmp_path)["result"] == ["n4.test", "n2.test"]
 
 
 def test_figures_of_other_storage_are_known_for_no_node() -> None:
     """Where most nodes with drbd instances report less in use, no disk is checked."""
-    asked = message("evacuate-one-odd-node")
-    for node in asked["nodes"].values():
+    request = message("evacuate-one-odd-node")
+    for node in request["nodes"].values():
         node["free_disk"] = node["total_disk"]
-    answer = steward(asked)
+    answer = steward(request)
     assert answer["result"][1] == []
     assert answer["info"].endswith("was not checked: the request has no figures on it)")
 
@@ -58,20 +58,20 @@ def test_balance_copies_no_disks_to_an_odd_node(front: Front) -> None:
 
 
 def test_a_node_without_cpus_takes_no_vcpus(tmp_path: Path) -> None:
-    asked = message("node-without-cpus")
-    ours = steward(asked)
-    assert ours["result"][0] == hail(asked, tmp_path)["result"][0] == "n3.test"
+    request = message("node-without-cpus")
+    ours = steward(request)
+    assert ours["result"][0] == hail(request, tmp_path)["result"][0] == "n3.test"
     assert "FailCPU: 3" in ours["info"]
 
 
 @pytest.mark.parametrize("node", ["n1.test", "n4.test"])
 def test_a_negative_vcpu_ratio_switches_the_rule_off(node: str, tmp_path: Path) -> None:
-    asked = message("node-without-cpus")
-    asked["nodes"][node]["total_cpus"] = 0
-    for group in asked["nodegroups"].values():
+    request = message("node-without-cpus")
+    request["nodes"][node]["total_cpus"] = 0
+    for group in request["nodegroups"].values():
         group["ipolicy"]["vcpu-ratio"] = -1.0
-    assert "FailCPU" not in steward(asked)["info"]
-    assert "FailCPU" not in hail(asked, tmp_path)["info"]
+    assert "FailCPU" not in steward(request)["info"]
+    assert "FailCPU" not in hail(request, tmp_path)["info"]
 
 
 def test_tiered_capacity_goes_on_when_only_the_capacity_test_refuses(front: Front) -> None:

@@ -14,7 +14,7 @@ from ganeti_steward.core.model.requests import Balance, MultiAllocate
 
 
 def filled(state: str) -> Json:
-    """Each node has an instance of 12 GiB in this state, and 3.5 to 4 GiB besides."""
+    """Each node has an instance of 12 GiB in this state, and also 3.5 to 4 GiB of others."""
     sent = message()
     for name, node in sent["nodes"].items():
         instance = {**wanted(f"full-{name}"), "memory": 12288, "admin_state": state}
