@@ -5,28 +5,25 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 import orjson
 
 from ganeti_steward.allocators.cli.allocator_options import add_passed_options
+from ganeti_steward.allocators.cli.explanation_text import View, explanation_text, seen_nodes
 from ganeti_steward.allocators.cli.plan_text import group_text
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.configuration import configuration
-from ganeti_steward.core.commands.tables import table
+from ganeti_steward.core.commands.tables import for_terminal
 from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.ganeti.sources import read_file
 from ganeti_steward.core.iallocator import history
 from ganeti_steward.core.iallocator.dispatch import answer_message
 from ganeti_steward.core.model.answer import Answer, Outcome
-from ganeti_steward.core.model.explanation import (
-    Explained,
-    Explanation,
-    GroupVerdict,
-    NodeVerdict,
-    Place,
-)
+from ganeti_steward.core.model.explanation import Explained, Explanation
 from ganeti_steward.core.model.options import parse_options
-from ganeti_steward.core.model.site_rules import ROLES
+
+VERBOSE: Final = "a row for each node, with full names and without limit of width"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +34,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--kept", metavar="NAME", help="a kept request, see gnt-steward replay --list"
     )
+    parser.add_argument(
+        "-n",
+        "--node",
+        action="append",
+        default=[],
+        metavar="NODE",
+        help="only what speaks for or against this node; may be given several times",
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help=VERBOSE)
     parser.add_argument("--json", action="store_true", help="the same as data")
     add_passed_options(parser)
 
@@ -54,7 +60,8 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         sys.stdout.buffer.write(as_json(outcome))
     else:
-        sys.stdout.write(as_text(outcome))
+        nodes = seen_nodes(options.node, outcome.explanations)
+        sys.stdout.write(as_text(outcome, View(options.verbose, nodes)))
     return EXIT_OK
 
 
@@ -69,62 +76,17 @@ def as_json(outcome: Outcome) -> bytes:
     return orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n"
 
 
-def as_text(outcome: Outcome) -> str:
+def as_text(outcome: Outcome, view: View = View()) -> str:  # noqa: B008 -- it cannot be changed
     """The outcome and its explanations for people."""
     word = "successful" if isinstance(outcome, Answer) else "failed"
-    parts = [f"Request {word}: {outcome.info}\n"]
-    parts += [_one(one) for one in outcome.explanations]
+    parts = [for_terminal(f"Request {word}: {outcome.info}")]
+    parts += [_one(one, view) for one in outcome.explanations]
     return "\n".join(parts)
 
 
-def _one(explanation: Explained) -> str:
+def _one(explanation: Explained, view: View) -> str:
     return (
-        _explanation(explanation)
+        explanation_text(explanation, view)
         if isinstance(explanation, Explanation)
         else group_text(explanation)
     )
-
-
-def _explanation(explanation: Explanation) -> str:
-    lines = [
-        f"Instance {explanation.instance}: {explanation.wanted}",
-        f"Chosen: {'/'.join(explanation.chosen) or 'none'}",
-        f"Cluster score before: {explanation.score_before:.8f}",
-        *(f"Note: {note}" for note in explanation.notes),
-    ]
-    return "\n".join([*lines, ""]) + "".join(_group(group) for group in explanation.groups)
-
-
-def _group(group: GroupVerdict) -> str:
-    text = f"\nGroup {group.name} ({group.alloc_policy}): {group.summary}\n"
-    if group.nodes:
-        text += _verdicts(group.nodes)
-    if group.places:
-        text += "\n" + _places(group.places)
-    return text
-
-
-def _verdicts(verdicts: Sequence[NodeVerdict]) -> str:
-    rows = []
-    for verdict in verdicts:
-        role = verdict.role + (f" of {verdict.primary}" if verdict.primary else "")
-        rows.append((verdict.node, role, verdict.rule or "fits", verdict.reason))
-    return table(("Node", "Role", "Verdict", "Reason"), rows)
-
-
-def _places(places: Sequence[Place]) -> str:
-    """Components as rows, places as columns, so that places can be compared."""
-    headings = ["Best places", *(f"#{number}" for number in range(1, len(places) + 1))]
-    rows = [
-        [role, *(place.nodes[at] for place in places)]
-        for at, role in enumerate(ROLES[: len(places[0].nodes)])
-    ]
-    rows += [["score", *(f"{place.score:.8f}" for place in places)]]
-    if places[0].metric:
-        rows.append(["lost,free disk", *(",".join(map(str, p.metric)) for p in places)])
-    for name in sorted(places[0].components, key=lambda n: -places[0].components[n]):
-        values = [place.components[name] for place in places]
-        if any(values):
-            rows.append([f"  {name}", *(f"{value:.8f}" for value in values)])
-    rows.append(["capacity", *("; ".join(place.capacity) or "passes" for place in places)])
-    return table(headings, rows)

@@ -6,7 +6,8 @@ import argparse
 import sys
 
 from ganeti_steward.allocators.cli.allocator_options import add_passed_options
-from ganeti_steward.allocators.cli.explain import as_json, as_text
+from ganeti_steward.allocators.cli.explain import VERBOSE, as_json, as_text
+from ganeti_steward.allocators.cli.explanation_text import View
 from ganeti_steward.allocators.cli.instance_options import (
     NAME,
     add_instance_options,
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-t", "--disk-template", required=True, metavar="TEMPLATE", help="e.g. drbd"
     )
     add_instance_options(parser)
+    parser.add_argument("-v", "--verbose", action="store_true", help=VERBOSE)
     parser.add_argument("--json", action="store_true", help="the same as data")
     add_passed_options(parser)
     add_source_options(parser, positional=False)
@@ -51,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         sys.stdout.buffer.write(as_json(outcome))
     else:
-        sys.stdout.write(as_text(outcome))
+        sys.stdout.write(as_text(outcome, View(options.verbose)))
     return EXIT_OK if isinstance(outcome, Answer) else EXIT_FAILURE
 
 

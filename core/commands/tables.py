@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
+from typing import Final
+
+#: Columns of a terminal that texts and tables fit.
+WIDTH: Final = 80
+#: Columns that a wrapped cell has at least.
+_NARROWEST: Final = 24
 
 
 def add_table_options(parser: argparse.ArgumentParser) -> None:
@@ -19,17 +27,49 @@ def table(
     *,
     separator: str | None = None,
     no_headers: bool = False,
+    width: int | None = None,
 ) -> str:
-    """The rows as text, one line each; the last column is not padded."""
+    """The rows as text, one line each; the last column is not padded.
+
+    ``width``: columns of the whole; the last cell is wrapped to fit.
+    """
     lines = [*([] if no_headers else [headings]), *rows]
     if separator is not None:
         return "".join(separator.join(line) + "\n" for line in lines)
     widths = [max((len(line[i]) for line in lines), default=0) for i in range(len(headings))]
     text = []
     for line in lines:
-        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
-        text.append(" ".join(cells).rstrip() + "\n")
+        cells = [cell.ljust(size) for cell, size in zip(line, widths, strict=True)]
+        before = " ".join([*cells[:-1], ""])
+        text.append((before + line[-1]).rstrip() + "\n")
+        if width is not None and len(text[-1]) > width:
+            room = max(width - len(before), _NARROWEST)
+            text[-1] = _hanging(line[-1], before, " " * len(before), len(before) + room)
     return "".join(text)
+
+
+def _hanging(text: str, first: str, others: str, width: int) -> str:
+    lines = textwrap.wrap(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=others,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def wrapped(text: str, width: int = WIDTH) -> str:
+    """A sentence in lines of this many columns, all but the first indented."""
+    return _hanging(text, "", "  ", width)
+
+
+def for_terminal(text: str) -> str:
+    """A sentence wrapped where it is printed on a terminal, otherwise in one line, for grep."""
+    if not sys.stdout.isatty():
+        return f"{text}\n"
+    return wrapped(text, shutil.get_terminal_size().columns)
 
 
 def print_notes(notes: Iterable[str]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.json_reader import quoted
@@ -54,6 +55,13 @@ class Names:
             else:
                 self._faults.append(_fault(kind, name, len(matches)))
         return frozenset(found)
+
+
+def short_names(names: Collection[str]) -> dict[str, str]:
+    """Name -> what is before its first dot, where no other of these names begins so."""
+    counted = Counter(name.partition(".")[0] for name in names)
+    firsts = ((name, name.partition(".")[0]) for name in names)
+    return {name: first if first and counted[first] == 1 else name for name, first in firsts}
 
 
 def group_named(cluster: Cluster, name: str) -> Group:

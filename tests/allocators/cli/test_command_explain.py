@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+import clusters
 import pytest
 from front import capture
 from paths import CAPTURES
@@ -46,7 +47,7 @@ def table(text: str, heading: str) -> dict[str, list[str]]:
 
 
 def test_successful(front: Front) -> None:
-    done = front("explain", front.message(capture("allocate-drbd")))
+    done = front("explain", "-v", front.message(capture("allocate-drbd")))
     assert (done.status, done.err) == (0, "")
     text = done.out
     assert text.startswith("Request successful: Selected group: default, Group default (")
@@ -61,7 +62,7 @@ def test_successful(front: Front) -> None:
 
 def test_places_by_component(front: Front) -> None:
     """The components of every place add up to its score, the best place first."""
-    done = front("explain", front.message(capture("allocate-drbd")))
+    done = front("explain", "-v", front.message(capture("allocate-drbd")))
     rows = table(done.out, "Best places")
     assert rows.pop("Best places") == ["#1", "#2", "#3", "#4", "#5"]
     primaries, secondaries = rows.pop("primary"), rows.pop("secondary")
@@ -76,7 +77,7 @@ def test_places_by_component(front: Front) -> None:
 
 
 def test_refused_by_the_n_plus_one_reserve(front: Front) -> None:
-    done = front("explain", front.message(n_plus_one()))
+    done = front("explain", "-v", front.message(n_plus_one()))
     assert done.status == 0
     assert done.out.startswith("Request failed: 0/3 nodes fit: 2 drained, 1 N+1")
     assert "\nChosen: none\n" in done.out
@@ -86,10 +87,11 @@ def test_refused_by_the_n_plus_one_reserve(front: Front) -> None:
 
 
 def test_refused_by_the_capacity_test(front: Front) -> None:
-    done = front("explain", front.message(no_capacity()))
+    done = front("explain", "-v", front.message(no_capacity()))
     assert "1 capacity (e.g. inst4.lab could no longer leave node6.lab if that" in done.out
-    stuck = ["inst4.lab", "could", "no", "longer", "leave", "node6.lab"]
-    assert table(done.out, "Best places")["capacity"] == stuck
+    assert table(done.out, "Best places")["capacity"] == ["fails"]
+    stuck = "inst4.lab could no longer leave node6.lab"
+    assert f"\n#1 fails the capacity test: {stuck}\n" in done.out
     assert "needs 1024 MiB and 1 to spare, 512 MiB unallocated" in done.out
     assert re.search(r"^node6.lab primary fits$", done.out, re.MULTILINE)
 
@@ -112,7 +114,7 @@ def test_reasons_carry_numbers_and_units(front: Front, change: dict[str, Any], r
     message = capture("allocate-plain-with-spindles")
     message["request"]["disks"][0].pop("spindles", None)
     message["request"].update(change)
-    done = front("explain", front.message(message))
+    done = front("explain", "-v", front.message(message))
     assert done.out.startswith("Request failed: ")
     assert reason in done.out
 
@@ -120,14 +122,14 @@ def test_reasons_carry_numbers_and_units(front: Front, change: dict[str, Any], r
 def test_secondaries_are_judged_beside_their_primary(front: Front) -> None:
     message = capture("allocate-drbd")
     message["nodes"]["node3.lab"]["drained"] = True
-    text = front("explain", front.message(message)).out
+    text = front("explain", "-v", front.message(message)).out
     assert re.search(r"^node3.lab secondary of \S+ drained the node is drained$", text, re.M)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_json_says_what_the_text_says(front: Front, name: str) -> None:
     file = str(CAPTURES / f"{name}.in.json")
-    text = front("explain", file).out
+    text = front("explain", "-v", file).out
     printed = json.loads(front("explain", "--json", file).out)
     assert set(printed) == {"success", "info", "result", "explanations"}
     word = "successful" if printed["success"] else "failed"
@@ -209,7 +211,7 @@ def test_verdict_of_a_plugin(front: Front) -> None:
         """,
     )
     front.configure('[plugins]\nload = ["loud"]')
-    text = front("explain", front.message(capture("allocate-ext"))).out
+    text = front("explain", "-v", front.message(capture("allocate-ext"))).out
     assert re.search(r"^node5.lab primary noise +is too loud at night$", text, re.MULTILINE)
 
 
@@ -300,7 +302,7 @@ def test_bad_message(front: Front) -> None:
     message = capture("allocate-drbd")
     del message["nodes"]["node1.lab"]["total_memory"]
     message["request"]["memory"] = "much"
-    done = front("explain", front.message(message))
+    done = front("explain", "-v", front.message(message))
     assert (done.status, done.out) == (1, "")
     assert re.search("node 'node1.lab': key 'total_memory':? is missing", done.err)
     assert "key 'memory': a whole number is expected, found the text 'much'" in done.err
@@ -344,3 +346,57 @@ def test_change_of_group_explains_every_group(front: Front) -> None:
     )
     assert [group["summary"] for group in story["groups"]] == ["chosen"]
     assert story["groups"][0]["places"][0]["nodes"] == story["chosen"]
+
+
+def hundred() -> Any:
+    """A pair is wanted in a group of 100 nodes, two of which do not fit."""
+    message = clusters.generate(
+        *("--nodes=100", "--groups=1", "--mix=drbd=1", "--seed=4", "--per-node=1", "--fill=.2"),
+        *("--request=allocate", "--new-template=drbd"),
+    )
+    message["request"].update(memory=512, vcpus=1)
+    message["nodes"]["node007.example.com"]["drained"] = True
+    message["nodes"]["node009.example.com"]["free_disk"] = 500
+    return message
+
+
+def test_a_hundred_nodes_in_eighty_columns(front: Front) -> None:
+    done = front("explain", front.message(hundred()))
+    tables = done.out.split("\nGroup ", 1)[1].split("\n", 1)[1]
+    assert max(map(len, tables.splitlines())) <= 80
+    assert len(done.out.splitlines()) < 50
+    assert re.search(r"^98 nodes primary +fit$", done.out, re.MULTILINE)
+    assert re.search(r"^97 nodes secondary of node\d+ fit$", done.out, re.MULTILINE)
+    assert re.search(r"^node007 +primary +drained the node is drained$", done.out, re.MULTILINE)
+    assert re.search(r"^node009 +primary +disk +needs \d+ MiB of disk", done.out, re.MULTILINE)
+    every = front("explain", "-v", front.message(hundred())).out
+    assert len(re.findall(r"^node\d+\.example\.com primary", every, re.MULTILINE)) == 100
+
+
+def test_one_row_for_many_nodes_with_different_reasons(front: Front) -> None:
+    message = hundred()
+    for number in range(20, 40):
+        message["nodes"][f"node{number:03}.example.com"]["free_disk"] = number
+    done = front("explain", front.message(message))
+    row = r"^21 nodes primary +disk +e\.g\. node009: needs \d+ MiB of disk"
+    assert re.search(row, done.out, re.MULTILINE)
+
+
+def test_one_node(front: Front) -> None:
+    file = front.message(hundred())
+    for name in ("node009", "node009.example.com"):
+        done = front("explain", "--node", name, file)
+        rows = re.findall(r"^(node\d+|\d+ nodes) ", done.out, re.MULTILINE)
+        assert rows == ["node009", "node009"]
+        assert "MiB of disk and 1 to spare, 500 MiB free" in " ".join(done.out.split())
+    assert front("explain", "-n", "node009", "-n", "node007", file).out.count("node007 ") == 2
+    unknown = front("explain", "-n", "node9", file)
+    assert unknown.err == "gnt-steward explain: no node of this request is named 'node9'\n"
+
+
+def test_names_that_differ_by_their_domain_only_stay_whole(front: Front) -> None:
+    message = capture("allocate-ext")
+    text = json.dumps(message).replace("node6.lab", "node5.com")
+    done = front("explain", front.message(json.loads(text)))
+    for name in ("node4", "node5.lab", "node5.com"):
+        assert re.search(rf"^{name} +primary", done.out, re.MULTILINE), done.out
