@@ -20,8 +20,8 @@ from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.options import Options, written
 from ganeti_steward.core.model.requests import MultiAllocate, Request
 from ganeti_steward.core.process import Ended
-from ganeti_steward.core.program_fault import program_fault
 from ganeti_steward.core.supervision.run import run_supervised
+from ganeti_steward.core.trusted_program import Forbidden, opened_program, program_fault
 
 #: What write_answer puts before every info, and hail too.
 _GOOD, _BAD = "Request successful: ", "Request failed: "
@@ -30,17 +30,20 @@ _GOOD, _BAD = "Request successful: ", "Request failed: "
 _SHOWN: Final = 200
 
 
-def command_of(name: str) -> list[str]:
-    """The program of a member and its own options; raises PluginError."""
+def check_command(name: str) -> None:
+    """Check the program of a member and its own options; raises PluginError."""
+    fault = program_fault(_words(name)[0])
+    if fault:
+        raise PluginError(name, fault)
+
+
+def _words(name: str) -> list[str]:
     try:
         words = shlex.split(name.removeprefix(COMMAND_PREFIX))
     except ValueError as err:
         raise PluginError(name, f"cannot be read: {err}") from None
     if not words:
         raise PluginError(name, "names no program")
-    fault = program_fault(words[0])
-    if fault:
-        raise PluginError(name, fault)
     return words
 
 
@@ -51,7 +54,7 @@ def call_program(
 
     The result is not checked against the cluster.
     """
-    path, *own = command_of(name)
+    path, *own = _words(name)
     if raw is None:
         raise PluginError(name, "needs a message from Ganeti, and here is none")
     try:
@@ -59,7 +62,10 @@ def call_program(
             file.write(raw)
             file.flush()
             command = [path, file.name, *own, *written(options)]
-            ended = run_supervised(command, limit)
+            with opened_program(path) as program:
+                ended = run_supervised(command, limit, executable=program)
+    except Forbidden as err:
+        raise PluginError(name, str(err)) from None
     except OSError as err:
         raise PluginError(name, f"cannot be run: {err.strerror}") from None
     fault = ended.fault or _status_fault(ended)

@@ -25,6 +25,7 @@ from ganeti_steward.core.process_group import (
     reap_abandoned,
     signal_group,
 )
+from ganeti_steward.core.trusted_program import Executable
 
 #: All a program finds; noded gives its allocators hardly more.
 ENVIRONMENT: Final[Mapping[str, str]] = {
@@ -66,7 +67,7 @@ def run_program(
     limit: float,
     *,
     output_limit: int = OUTPUT_LIMIT,
-    executable: int | None = None,
+    executable: Executable | None = None,
     given: bytes = b"",
     environment: Mapping[str, str] = ENVIRONMENT,
     user: int | None = None,
@@ -75,8 +76,9 @@ def run_program(
 ) -> Ended:
     """Run a program in ``/`` for ``limit`` seconds at most.
 
-    ``executable`` is a descriptor of the file to run, whatever has become of its path since;
-    of a script it stays open in the interpreter, which gets ``/proc/self/fd/99`` as its name.
+    ``executable`` is the file to run by descriptor, whatever has become of its path since; of a
+    script the descriptor stays open in the interpreter, which gets ``/proc/self/fd/99`` as its
+    name, or ``/proc/self/fd/99/NAME`` where the descriptor is the directory's.
     ``given`` is its standard input.  With ``user``, a uid, it has that id, the group nogroup
     and no others.  ``around``: extra seconds for set-up, not charged to the program.
 
@@ -84,11 +86,11 @@ def run_program(
     left the process group or cannot be killed.
     """
     with ExitStack() as held:
-        by_descriptor = -1 if executable is None else held.enter_context(_kept(executable))
+        kept = held.enter_context(_kept(executable.descriptor)) if executable else -1
         process = subprocess.Popen(
             command,
-            executable=None if executable is None else f"/proc/self/fd/{by_descriptor}",
-            pass_fds=() if executable is None else (by_descriptor,),
+            executable=_path(kept, executable.entry) if executable else None,
+            pass_fds=(kept,) if executable else (),
             stdin=held.enter_context(_input(given)) if given else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -111,6 +113,12 @@ def run_program(
             process.returncode = -signal.SIGKILL
     process.returncode = ended.status
     return ended
+
+
+def _path(descriptor: int, entry: str) -> str:
+    """What is executed: the file itself, or an entry of the directory."""
+    place = f"/proc/self/fd/{descriptor}"
+    return f"{place}/{entry}" if entry else place
 
 
 @contextmanager

@@ -7,11 +7,18 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from front import Front
 from schedule import LABS, Scheduling
+
+#: Below /tmp others could make what root runs, so no program there is run as root.
+_SAFE: Final = Path("/var/cache/steward-tests")
+
+if os.geteuid() == 0:
+    _SAFE.mkdir(mode=0o755, exist_ok=True)
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_SAFE))
 
 if TYPE_CHECKING:
     from xdist.remote import Producer

@@ -168,7 +168,7 @@ def _member_fault(plugins: Plugins, name: str, hook: str) -> str:
     """What is wrong with one member; empty when nothing is."""
     try:
         if name.startswith(COMMAND_PREFIX):
-            builtins.module(builtins.EXTERNAL_PROGRAM).command_of(name)
+            builtins.module(builtins.EXTERNAL_PROGRAM).check_command(name)
         else:
             plugins.implementation(name, hook)
     except PluginError as err:

@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
         rows.append((name, source, "yes" if loaded else "no", found))
     for name, hooks in _commands(config).items():
         try:
-            builtins.module(builtins.EXTERNAL_PROGRAM).command_of(name)
+            builtins.module(builtins.EXTERNAL_PROGRAM).check_command(name)
             found = ",".join(hooks)
         except PluginError as err:
             found, status = f"error: {err}", EXIT_FAILURE

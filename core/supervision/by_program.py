@@ -17,14 +17,14 @@ from ganeti_steward.core.supervision.supervisor import Work, supervise
 
 #: The program finds the modules that its parent finds.
 _PROGRAM: Final = (
-    "import sys; sys.path[:] = sys.argv[3:]; "
+    "import sys; sys.path[:] = sys.argv[4:]; "
     "from ganeti_steward.core.supervision.by_program import main; main()"
 )
 
 
 def supervisor_program(work: Work, writing: int, descriptors: Sequence[int]) -> int:
     """Start a supervisor; ``work`` has to be picklable.  Raises OSError."""
-    numbers = map(str, (writing, os.getpid()))
+    numbers = (str(writing), str(os.getpid()), ",".join(map(str, descriptors)))
     with open(os.memfd_create("work"), "w+b") as file:
         file.write(pickled(work))
         file.seek(0)
@@ -43,5 +43,6 @@ def supervisor_program(work: Work, writing: int, descriptors: Sequence[int]) -> 
 def main() -> None:
     """Do the work that standard input holds."""
     writing, parent = map(int, sys.argv[1:3])
+    descriptors = [int(number) for number in sys.argv[3].split(",") if number]
     work: Work = pickle.load(sys.stdin.buffer)
-    supervise(work, writing, (), parent)
+    supervise(work, writing, descriptors, parent)

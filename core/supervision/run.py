@@ -9,6 +9,7 @@ from functools import partial
 from ganeti_steward.core.process import ENVIRONMENT, OUTPUT_LIMIT, Ended, run_program
 from ganeti_steward.core.process_group import LADDER, Ladder
 from ganeti_steward.core.supervision.supervisor import AROUND, Outcome, Start, Supervisor
+from ganeti_steward.core.trusted_program import Executable
 
 
 def run_supervised(
@@ -16,7 +17,7 @@ def run_supervised(
     limit: float,
     *,
     output_limit: int = OUTPUT_LIMIT,
-    executable: int | None = None,
+    executable: Executable | None = None,
     given: bytes = b"",
     environment: Mapping[str, str] = ENVIRONMENT,
     ladder: Ladder = LADDER,
@@ -37,7 +38,7 @@ def run_supervised(
         environment=environment,
         ladder=ladder,
     )
-    descriptors = () if executable is None else (executable,)
+    descriptors = () if executable is None else (executable.descriptor,)
     supervisor = Supervisor(partial(packed_run, run), start, descriptors)
     seconds = limit + sum(grace for _, grace in ladder) + AROUND
     return unpacked_run(supervisor.wait(seconds))

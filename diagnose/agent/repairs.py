@@ -23,9 +23,9 @@ from ganeti_steward.core.node_agent.protocol import (
 )
 from ganeti_steward.core.service.callers import caller
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
+from ganeti_steward.core.trusted_program import Forbidden
 from ganeti_steward.diagnose.agent.nonces import Nonces
 from ganeti_steward.diagnose.agent.penalties import Penalties
-from ganeti_steward.diagnose.sources.whitelist import Forbidden
 
 #: Bytes a request may have.
 REQUEST_LIMIT: Final = 2**20

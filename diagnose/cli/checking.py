@@ -20,6 +20,7 @@ from ganeti_steward.core.model.finding import OK, is_name
 from ganeti_steward.core.process import Ended
 from ganeti_steward.core.process_group import ending
 from ganeti_steward.core.supervision.run import run_supervised
+from ganeti_steward.core.trusted_program import Executable, Forbidden
 from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.model.budget import DETAILS, within_budget
 from ganeti_steward.diagnose.model.object import (
@@ -129,7 +130,7 @@ def _run(path: str, settings: Diagnose) -> Ended:
             [path],
             settings.time_limit,
             output_limit=settings.output_limit,
-            executable=command,
+            executable=Executable(command),
             environment={},
             ladder=LADDER,
         )
@@ -142,7 +143,7 @@ def _refusal(name: str, directory: str) -> list[str]:
     try:
         with whitelist.opened(name, directory):
             return []
-    except whitelist.Forbidden as err:
+    except Forbidden as err:
         return [f"would not be run where it is: {err}"]
 
 

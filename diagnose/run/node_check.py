@@ -9,7 +9,7 @@ from ganeti_steward.core.builtins import COLLECTORS
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import BadSettings, PluginError, StewardError
 from ganeti_steward.core.hooks.manager import Plugins
-from ganeti_steward.core.program_fault import program_fault
+from ganeti_steward.core.trusted_program import program_fault
 from ganeti_steward.diagnose.config.sections import EVERY, Diagnose, Nagios
 from ganeti_steward.diagnose.sources import whitelist
 
@@ -30,7 +30,7 @@ def steward_check_config(config: Config) -> Iterator[str]:
     for name, check in config.named(Nagios).items():
         fault = program_fault(check.command[0])
         if fault:
-            yield f"nagios.{name}.command: {check.command[0]} {fault}"
+            yield f"nagios.{name}.command: {fault}"
 
 
 def _collector_faults(name: str, config: Config) -> Iterator[str]:

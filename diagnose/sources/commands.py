@@ -19,6 +19,7 @@ from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.finding import CheckResult, NotApplicable, Unknown, is_name
 from ganeti_steward.core.process import Ended
 from ganeti_steward.core.process_group import Ladder, ending
+from ganeti_steward.core.trusted_program import Forbidden
 from ganeti_steward.diagnose.config.sections import EVERY
 from ganeti_steward.diagnose.model.object import BadObject, read_finding
 from ganeti_steward.diagnose.sources import isolated, whitelist
@@ -28,7 +29,7 @@ from ganeti_steward.diagnose.sources.uid_pool import (
     borrowed_uid,
     gain_no_rights,
 )
-from ganeti_steward.diagnose.sources.whitelist import DIAGNOSE_DIRECTORY, Forbidden
+from ganeti_steward.diagnose.sources.whitelist import DIAGNOSE_DIRECTORY
 
 #: What the name of a command's source begins with, and the source that is all of them.
 SOURCE: Final = "command"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ from typing import Final
 from ganeti_steward.core.model.machine import Reading, Space
 from ganeti_steward.core.process import ENVIRONMENT, Ended, run_program
 from ganeti_steward.core.process_group import Ladder
+from ganeti_steward.core.trusted_program import Forbidden, opened_program
 
 #: Bytes of one file that are read.
 _FILE_LIMIT: Final = 4 * 2**20
@@ -57,9 +59,13 @@ class LocalMachine:
         """Run a program without input; raises OSError."""
         path = shutil.which(command[0], path=ENVIRONMENT["PATH"])
         if path is None:
-            raise FileNotFoundError(2, "no such program", command[0])
-        limit = max(self._until - self._clock(), 0.1)
-        return run_program([path, *command[1:]], limit, ladder=_LADDER)
+            raise FileNotFoundError(errno.ENOENT, "no such program", command[0])
+        try:
+            with opened_program(path) as program:
+                limit = max(self._until - self._clock(), 0.1)
+                return run_program([path, *command[1:]], limit, executable=program, ladder=_LADDER)
+        except Forbidden as err:
+            raise PermissionError(errno.EACCES, f"not run: {err}", path) from None
 
     def kernel_log(self) -> Sequence[str]:
         """The records of ``/dev/kmsg``; raises OSError."""

@@ -14,7 +14,7 @@ from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, Finding, Unknown
 from ganeti_steward.core.process import Ended, run_program
 from ganeti_steward.core.process_group import ending
-from ganeti_steward.core.program_fault import program_fault
+from ganeti_steward.core.trusted_program import Forbidden, opened_program
 from ganeti_steward.diagnose.config.sections import Nagios
 from ganeti_steward.diagnose.sources import isolated
 from ganeti_steward.diagnose.sources.commands import LADDER
@@ -54,13 +54,17 @@ def _results(name: str, check: Nagios) -> list[CheckResult]:
 
 
 def _result(name: str, check: Nagios) -> CheckResult:
-    fault = program_fault(check.command[0])
-    if fault:
-        return Unknown(source(name), f"not run: {check.command[0]} {fault}")
     try:
-        ended = run_program(
-            check.command, check.time_limit, output_limit=_OUTPUT_LIMIT, ladder=LADDER
-        )
+        with opened_program(check.command[0]) as program:
+            ended = run_program(
+                check.command,
+                check.time_limit,
+                output_limit=_OUTPUT_LIMIT,
+                executable=program,
+                ladder=LADDER,
+            )
+    except Forbidden as err:
+        return Unknown(source(name), f"not run: {err}")
     except OSError as err:
         return Unknown(source(name), f"cannot be run: {err.strerror}")
     isolated.log_errors(source(name), ended)

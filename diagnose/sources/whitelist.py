@@ -2,17 +2,10 @@
 
 The checks are those Ganeti makes of its restricted commands (diagnose 4): directory and file
 belong to root and root's group, no mode bit is outside 0755, the name is a plain word, the
-file is regular and executable.  Ganeti looks at paths, one after the other.  Here every
-directory from ``/`` on is opened relative to the one before and looked at by descriptor, and
-so is the file; that very descriptor is what runs.  What happens to the path in between does
-not count.
-
-A user who can write to a directory on the way can replace the file.  So each has
-to be root's and closed to the writing of others; the sticky bit of ``/tmp`` does not help, for
-what is missing there today can be made by anybody.  Symbolic links are followed as Ganeti
-does, but one step at a time and under the same rules: a link may lead outside the whitelist,
-yet only to where only root can change or replace the target or anything on the way to
-it.  Then it is root who chose what runs, just as with a copy of the file.
+file is regular and executable.  Ganeti looks at paths, one after the other.  Here everything on
+the way is opened and looked at by descriptor, as with every program that is run
+(`ganeti_steward.core.trusted_program`), and the very descriptor of the file is what runs.  What
+happens to the path in between does not count.
 """
 
 from __future__ import annotations
@@ -23,28 +16,26 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.finding import is_name
 from ganeti_steward.core.process import Ended, run_program
 from ganeti_steward.core.process_group import Ladder
+from ganeti_steward.core.trusted_program import (
+    Executable,
+    Forbidden,
+    check_executable,
+    check_interpreter,
+    lead,
+    open_entry,
+    path_of,
+)
 
 #: Commands that find out what is wrong with a node, and those that repair it (diagnose 3).
 DIAGNOSE_DIRECTORY: Final = "/etc/ganeti/node-diagnose-commands"
 REPAIR_DIRECTORY: Final = "/etc/ganeti/node-repair-commands"
 
-#: Symbolic links on the way to one file; the kernel follows as many.
-_MOST_LINKS: Final = 40
-
 #: The mode bits a command and its directory may have.
 _MOST_MODE: Final = 0o755
-
-#: Only to look at: nothing is read, a fifo does not block, a device does not wake up.
-_LOOK: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-class Forbidden(StewardError):
-    """A command that must not be run, and why."""
 
 
 def run(
@@ -67,7 +58,7 @@ def run(
             [os.path.join(directory, name)],
             limit,
             output_limit=output_limit,
-            executable=command,
+            executable=Executable(command),
             given=given,
             environment={},
             user=user,
@@ -82,8 +73,8 @@ def opened(name: str, directory: str) -> Iterator[int]:
         raise Forbidden(f"{quoted(name)} is no name of a command (letters, digits, _ and - only)")
     with ExitStack() as held:
         place = _directory(held, directory)
-        command = _lead(held, place, name)
-        _check_file(command)
+        command = lead(held, place, name).descriptor
+        _check_file(held, command)
         yield command
 
 
@@ -98,67 +89,11 @@ def listing(directory: str) -> list[str]:
 
 def _directory(held: ExitStack, path: str) -> int:
     """A descriptor of a whitelist directory that passes all checks; raises Forbidden."""
-    place = _lead(held, _open(held, "/"), path)
+    place = lead(held, open_entry(held, "/"), path).descriptor
     if not stat.S_ISDIR(os.fstat(place).st_mode):
-        raise Forbidden(f"{_path(place)} is no directory")
+        raise Forbidden(f"{path_of(place)} is no directory")
     _check_owner_and_mode(place)
     return place
-
-
-def _lead(held: ExitStack, place: int, path: str) -> int:
-    """A descriptor of what a path leads to from a place; raises Forbidden.
-
-    Links are followed, and every directory in which something is looked up is checked.
-    """
-    todo, links = _steps(path), 0
-    while todo:
-        step = todo.pop()
-        if step == "/":
-            place = _open(held, "/")
-            continue
-        _check_way(place)
-        found = _open(held, step, place)
-        if not stat.S_ISLNK(os.fstat(found).st_mode):
-            place = found
-            continue
-        links += 1
-        if links > _MOST_LINKS:
-            raise Forbidden(f"{_path(found)} leads over too many symbolic links")
-        todo += _steps(os.readlink("", dir_fd=found))
-    return place
-
-
-def _steps(path: str) -> list[str]:
-    """A path's parts, the first one last."""
-    start = ["/"] if path.startswith("/") else []
-    return [*start, *(part for part in path.split("/") if part not in ("", "."))][::-1]
-
-
-def _open(held: ExitStack, name: str, place: int | None = None) -> int:
-    """A descriptor of one entry of a directory, of a link itself; raises Forbidden."""
-    try:
-        found = os.open(name, _LOOK, dir_fd=place)
-    except OSError as err:
-        where = name if place is None else os.path.join(_path(place), name)
-        raise Forbidden(f"{where} cannot be opened: {err.strerror}") from None
-    held.callback(os.close, found)
-    return found
-
-
-def _path(descriptor: int) -> str:
-    """Where the kernel finds an open file, for a sentence."""
-    return os.readlink(f"/proc/self/fd/{descriptor}")
-
-
-def _check_way(place: int) -> None:
-    """Refuse a directory in which others than root can put one thing for another."""
-    found = os.fstat(place)
-    if not stat.S_ISDIR(found.st_mode):
-        raise Forbidden(f"{_path(place)} is no directory")
-    if found.st_uid != 0:
-        raise Forbidden(f"{_path(place)} belongs to the user {found.st_uid}, not to root")
-    if found.st_mode & 0o022:
-        raise Forbidden(f"{_path(place)} can be written to by others than root")
 
 
 def _check_owner_and_mode(place: int) -> None:
@@ -166,16 +101,15 @@ def _check_owner_and_mode(place: int) -> None:
     found = os.fstat(place)
     if (found.st_uid, found.st_gid) != (0, 0):
         owner = f"{found.st_uid}:{found.st_gid}"
-        raise Forbidden(f"{_path(place)} belongs to {owner} (user:group), not to 0:0")
+        raise Forbidden(f"{path_of(place)} belongs to {owner} (user:group), not to 0:0")
     mode = stat.S_IMODE(found.st_mode)
     if mode & ~_MOST_MODE:
-        raise Forbidden(f"{_path(place)} has the mode {mode:04o}, which is more than 0755")
+        raise Forbidden(f"{path_of(place)} has the mode {mode:04o}, which is more than 0755")
 
 
-def _check_file(command: int) -> None:
+def _check_file(held: ExitStack, command: int) -> None:
     if not stat.S_ISREG(os.fstat(command).st_mode):
-        raise Forbidden(f"{_path(command)} is no regular file")
+        raise Forbidden(f"{path_of(command)} is no regular file")
     _check_owner_and_mode(command)
-    # Checked by descriptor, not only by mode: the mount may be noexec.
-    if not os.access(f"/proc/self/fd/{command}", os.X_OK):
-        raise Forbidden(f"{_path(command)} is not executable")
+    check_executable(command)
+    check_interpreter(held, command)

@@ -12,7 +12,7 @@ from programs import HANGING, ended_at_last, is_running, notes, program, wait_un
 
 from ganeti_steward.core import process_group
 from ganeti_steward.core.process import ENVIRONMENT, follow, run_program
-from ganeti_steward.core.program_fault import program_fault
+from ganeti_steward.core.trusted_program import Executable
 
 #: Seconds; far more than any of these programs takes that ends by itself.
 LIMIT = 300.0
@@ -131,7 +131,7 @@ def test_executable_by_descriptor(tmp_path: Path) -> None:
     try:
         path.unlink()
         path.symlink_to("/bin/false")
-        ended = run_program([str(path), "a"], LIMIT, executable=descriptor)
+        ended = run_program([str(path), "a"], LIMIT, executable=Executable(descriptor))
     finally:
         os.close(descriptor)
     assert ended == (0, b"/proc/self/fd/99 a\n", b"", "")
@@ -150,7 +150,7 @@ def test_user(tmp_path: Path) -> None:
     descriptor, before = os.open(path, os.O_PATH), os.getgroups()
     os.setgroups([0, 6])
     try:
-        ended = run_program([path], LIMIT, executable=descriptor, user=12345)
+        ended = run_program([path], LIMIT, executable=Executable(descriptor), user=12345)
     finally:
         os.setgroups(before)
         os.close(descriptor)
@@ -201,89 +201,3 @@ def test_child_without_a_group() -> None:
         os.close(output)
         os.close(errors)
     assert ended == (-signal.SIGKILL, b"", b"", "killed after 0.2 s")
-
-
-def test_program_that_may_be_run(tmp_path: Path) -> None:
-    path = program(tmp_path, "good", "true")
-    assert program_fault(path) == ""
-    (tmp_path / "link").symlink_to("good")
-    assert program_fault(str(tmp_path / "link")) == ""
-
-
-def _missing(path: Path) -> str:
-    return str(path / "nosuch")
-
-
-def _relative(path: Path) -> str:
-    return os.path.relpath(program(path, "good", "true"))
-
-
-def _dangling(path: Path) -> str:
-    (path / "link").symlink_to("nosuch")
-    return str(path / "link")
-
-
-def _directory(path: Path) -> str:
-    return str(path)
-
-
-def _not_executable(path: Path) -> str:
-    file = Path(program(path, "plain", "true"))
-    file.chmod(0o644)
-    return str(file)
-
-
-def _open_to_others(path: Path) -> str:
-    file = Path(program(path, "open", "true"))
-    file.chmod(0o757)
-    return str(file)
-
-
-def _in_an_open_directory(path: Path) -> str:
-    place = path / "shared"
-    place.mkdir()
-    place.chmod(0o777)
-    return program(place, "good", "true")
-
-
-def _link_in_an_open_directory(path: Path) -> str:
-    link = Path(_in_an_open_directory(path)).with_name("link")
-    link.symlink_to("/bin/true")
-    return str(link)
-
-
-@pytest.mark.parametrize(
-    ("make", "fault"),
-    [
-        (_missing, "cannot be used: No such file or directory"),
-        (_relative, "is no absolute path"),
-        (_dangling, "cannot be used: No such file or directory"),
-        (_directory, "is no regular file"),
-        (_not_executable, "is not executable"),
-        (_open_to_others, "can be written to by others than its owner"),
-        (
-            _in_an_open_directory,
-            "lies in {}/shared, which can be written to by others than its owner",
-        ),
-        (
-            _link_in_an_open_directory,
-            "lies in {}/shared, which can be written to by others than its owner",
-        ),
-    ],
-)
-def test_program_fault(tmp_path: Path, make: object, fault: str) -> None:
-    assert callable(make)
-    assert program_fault(make(tmp_path)) == fault.format(tmp_path)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_program_of_another_user(tmp_path: Path) -> None:
-    path = program(tmp_path, "foreign", "true")
-    os.chown(path, 12345, 12345)
-    assert program_fault(path) == "belongs to the user 12345, not to root"
-
-
-def test_file_in_a_sticky_directory(tmp_path: Path) -> None:
-    """As /tmp: no other user can replace it."""
-    tmp_path.chmod(0o1777)
-    assert program_fault(program(tmp_path, "good", "true")) == ""

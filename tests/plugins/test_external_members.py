@@ -218,9 +218,9 @@ def test_flood(site: Site, capture: Capture) -> None:
     [
         ("command:", "names no program"),
         ("command:'/bin/true", "cannot be read: No closing quotation"),
-        ("command:bin/true", "is no absolute path"),
-        ("command:/nonexistent/true", "cannot be used: No such file or directory"),
-        ("command:/etc/passwd", "is not executable"),
+        ("command:bin/true", "'bin/true' is no absolute path"),
+        ("command:/nonexistent/true", "/nonexistent cannot be opened: No such file or directory"),
+        ("command:/etc/passwd", "/etc/passwd is not executable"),
     ],
 )
 def test_unusable_programs(site: Site, capture: Capture, name: str, fault: str) -> None:
@@ -232,7 +232,8 @@ def test_interpreter_that_is_missing(site: Site, capture: Capture) -> None:
     path = program(site.path, "lost", "", shell="/nonexistent/shell")
     site.configure(more=chain("allocate", command(path)))
     info = site.refused(capture("allocate-drbd"))
-    assert info == f"command:{path}: cannot be run: No such file or directory"
+    fault = "/nonexistent cannot be opened: No such file or directory"
+    assert info == f"command:{path}: the interpreter of {path}: {fault}"
 
 
 def test_hanging_member(site: Site, capture: Capture) -> None:

@@ -11,6 +11,7 @@ from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.process_group import ending
 from ganeti_steward.core.supervision.by_program import supervisor_program
 from ganeti_steward.core.supervision.run import run_supervised
+from ganeti_steward.core.trusted_program import Forbidden, opened_program
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.status import change_json
 
@@ -48,13 +49,17 @@ class NotifyCommand:
     def _run(self, given: bytes) -> str:
         """Why it failed; empty when it did not."""
         try:
-            ended = run_supervised(
-                [self._command],
-                self._time_limit,
-                given=given,
-                output_limit=_OUTPUT,
-                start=supervisor_program,
-            )
+            with opened_program(self._command) as program:
+                ended = run_supervised(
+                    [self._command],
+                    self._time_limit,
+                    executable=program,
+                    given=given,
+                    output_limit=_OUTPUT,
+                    start=supervisor_program,
+                )
+        except Forbidden as err:
+            return f"is not run: {err}"
         except OSError as err:
             return f"cannot be run: {reason_of(err)}"
         if ended.fault:

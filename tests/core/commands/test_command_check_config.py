@@ -184,10 +184,10 @@ def test_programs_and_shadows(front: Front) -> None:
         """
     )
     assert faults(front) == [
-        "allocators.allocate: command:/nonexistent/program: cannot be used: "
-        "No such file or directory",
-        f"allocators.relocate: command:{loose}: can be written to by others than its owner",
-        "shadow.allocate: command:bin/true: is no absolute path",
+        "allocators.allocate: command:/nonexistent/program: /nonexistent cannot be "
+        "opened: No such file or directory",
+        f"allocators.relocate: command:{loose}: {loose} can be written to by others than root",
+        "shadow.allocate: command:bin/true: 'bin/true' is no absolute path",
         "shadow.allocate: plugin nosuch: is no allocator that is loaded "
         "(loaded: balanced, dedicated, packed)",
         "shadow.relocate: plugin dedicated: does not implement steward_relocate",
@@ -354,7 +354,7 @@ def test_the_node_side(front: Front) -> None:
         "diagnose.load: plugin crash: cannot be loaded: ValueError: no such rack",
         "diagnose.load: plugin nosuch: is neither a module nor an entry point of the group ",
         "diagnose.commands: nosuch-command: ",
-        f"nagios.loose.command: {loose} can be written to by others than its owner",
+        f"nagios.loose.command: {loose} can be written to by others than root",
     ):
         assert sum(line.startswith(fault) for line in found) == 1, fault
     assert len(found) == 11

@@ -124,7 +124,7 @@ def test_programs(front: Front) -> None:
     )
     found = rows(front)
     assert [f"command:{good}", "program", "yes", "steward_allocate,steward_capacity"] in found
-    fault = "command:/nonexistent/program: cannot be used: No such file or directory"
+    fault = "command:/nonexistent/program: /nonexistent cannot be opened: No such file or directory"
     assert ["command:/nonexistent/program", "program", "yes", f"error: {fault}"] in found
     assert front("plugins").status == 1
 

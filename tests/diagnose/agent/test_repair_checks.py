@@ -20,11 +20,11 @@ from thorough import often
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.signing import sign, verify
 from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest
+from ganeti_steward.core.trusted_program import Forbidden
 from ganeti_steward.diagnose.agent.http import Application
 from ganeti_steward.diagnose.agent.nonces import Nonces
 from ganeti_steward.diagnose.agent.penalties import LONGEST, Penalties
 from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Repairs
-from ganeti_steward.diagnose.sources.whitelist import Forbidden
 
 MASTER: Final = "192.0.2.1"
 FORGER: Final = "192.0.2.66"

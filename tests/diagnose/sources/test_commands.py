@@ -246,12 +246,14 @@ def test_signals_that_do_nothing(commands: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("source", "shell", "reason"),
     [
-        ("", "/nonexistent/shell", "cannot be run: No such file or directory"),
-        ("", "/etc/passwd", "cannot be run: Permission denied"),
+        ("", "/nonexistent/shell", "/nonexistent cannot be opened: No such file or directory"),
+        ("", "/etc/passwd", "/etc/passwd is not executable"),
     ],
 )
 def test_no_interpreter(commands: Path, source: str, shell: str, reason: str) -> None:
-    assert result_of(commands, source, shell=shell) == unknown(reason)
+    assert result_of(commands, source, shell=shell) == unknown(
+        f"not run: the interpreter of {commands}/raid: {reason}"
+    )
 
 
 def test_no_program(commands: Path) -> None:

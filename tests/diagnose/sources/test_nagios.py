@@ -126,10 +126,10 @@ def test_what_must_not_be_run(tmp_path: Path) -> None:
     os.chmod(path, 0o777)
     missing = f"{tmp_path}/nosuch"
     assert run_check("raid", check(path)) == [
-        Unknown("nagios:raid", f"not run: {path} can be written to by others than its owner")
+        Unknown("nagios:raid", f"not run: {path} can be written to by others than root")
     ]
     assert run_check("raid", check(missing)) == [
-        Unknown("nagios:raid", f"not run: {missing} cannot be used: No such file or directory")
+        Unknown("nagios:raid", f"not run: {missing} cannot be opened: No such file or directory")
     ]
     assert notes(path) == ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +24,8 @@ from whitelisted import (
 from whitelists import needs_root
 
 from ganeti_steward.core.process import run_program
-from ganeti_steward.diagnose.sources.whitelist import Forbidden, listing, opened
+from ganeti_steward.core.trusted_program import Executable, Forbidden
+from ganeti_steward.diagnose.sources.whitelist import listing, opened
 
 pytestmark = needs_root
 
@@ -58,7 +60,7 @@ def test_a_binary_knows_its_name(commands: Path) -> None:
     shutil.copy("/bin/cat", commands / "cat")
     with opened("cat", str(commands)) as descriptor:
         command = [str(commands / "cat"), "/proc/self/cmdline"]
-        ended = run_program(command, LIMIT, executable=descriptor)
+        ended = run_program(command, LIMIT, executable=Executable(descriptor))
     assert ended.output.split(b"\0")[0] == os.fsencode(commands / "cat")
 
 
@@ -173,10 +175,11 @@ def test_parents_in_which_others_can_write(
     assert str(caught.value) == fault.format(commands.parent)
 
 
-def test_below_tmp(tmp_path: Path) -> None:
-    says(tmp_path, "raid", "bad")
-    with pytest.raises(Forbidden, match="/tmp can be written to by others than root"):
-        run_script(tmp_path)
+def test_below_tmp() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as below:
+        says(Path(below), "raid", "bad")
+        with pytest.raises(Forbidden, match="/tmp can be written to by others than root"):
+            run_script(Path(below))
 
 
 def test_no_descriptor_is_left(commands: Path) -> None:

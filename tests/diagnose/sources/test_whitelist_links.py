@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from whitelisted import (
 )
 from whitelists import needs_root
 
-from ganeti_steward.diagnose.sources.whitelist import Forbidden, listing
+from ganeti_steward.core.trusted_program import Forbidden
+from ganeti_steward.diagnose.sources.whitelist import listing
 
 pytestmark = needs_root
 
@@ -101,9 +103,12 @@ def test_dangling_link(commands: Path) -> None:
         run_script(commands)
 
 
-def test_a_link_to_a_file_of_the_process(commands: Path, tmp_path: Path) -> None:
+def test_a_link_to_a_file_of_the_process(commands: Path) -> None:
     """What /proc shows of an open file has a way of its own past all directories."""
-    with open(says(tmp_path, "tool", "bad")) as file:
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp") as below,
+        open(says(Path(below), "tool", "bad")) as file,
+    ):
         (commands / "raid").symlink_to(f"/proc/{os.getpid()}/fd/{file.fileno()}")
         with pytest.raises(Forbidden, match="/tmp can be written to by others than root"):
             run_script(commands)

@@ -17,8 +17,8 @@ from whitelisted import (
 from whitelists import needs_root
 
 from ganeti_steward.core.process import Ended, run_program
+from ganeti_steward.core.trusted_program import Forbidden
 from ganeti_steward.diagnose.sources import whitelist as tested
-from ganeti_steward.diagnose.sources.whitelist import Forbidden
 
 pytestmark = needs_root
 

@@ -142,7 +142,9 @@ def test_several_in_order(site: Site, capture: Capture) -> None:
     outcomes = [(line["same"], line["theirs"]) for line in found]
     assert outcomes[1:] == [("no", "not-mine"), ("yes", found[0]["ours"]), ("no", "failed")]
     assert outcomes[0][1] == "node1.lab/node2.lab"
-    fault = "command:/nonexistent/program -x: cannot be used: No such file or directory"
+    fault = (
+        "command:/nonexistent/program -x: /nonexistent cannot be opened: No such file or directory"
+    )
     assert [line["info"] for line in found] == [None, "-", None, fault]
 
 

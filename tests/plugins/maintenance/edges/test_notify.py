@@ -197,7 +197,7 @@ def test_a_command_that_fails(
 def test_no_such_command(caplog: pytest.LogCaptureFixture) -> None:
     change(NotifyCommand(), Maintd(notify_command="/no/such"))
     assert caplog.messages == [
-        "the notify command /no/such cannot be run: No such file or directory"
+        "the notify command /no/such is not run: /no cannot be opened: No such file or directory"
     ]
 
 
