@@ -13,7 +13,7 @@ from ganeti_steward.core.hooks.channel import Begin, End
 from ganeti_steward.core.hooks.timed_call import too_late
 
 #: Seconds the child may take where no plugin is called: it starts, or checks a result.
-BETWEEN: Final = 10.0
+BETWEEN: Final = 30.0
 
 
 class _Call(NamedTuple):

@@ -215,7 +215,7 @@ def test_hail_refuses_everything_then() -> None:
     """As the table of differences says."""
     for file in LOST.glob("*.in.json"):
         done = subprocess.run(
-            [need_hail(), str(file)], capture_output=True, text=True, check=False, timeout=60
+            [need_hail(), str(file)], capture_output=True, text=True, check=False, timeout=300
         )
         assert (done.returncode, done.stdout) == (1, "")
         assert "node 'node3.lab': key 'total_disk': Unable to read Double" in done.stderr

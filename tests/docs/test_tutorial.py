@@ -50,7 +50,7 @@ def test_block(command: str, shown: str, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert re.match(pattern(shown), done.stdout), done.stdout

@@ -54,12 +54,12 @@ def tagged(kind: str, name: str, *tags: str) -> dict[str, Any]:
 REMOVE: Final = op("INSTANCE_REMOVE", ignore_failures=False, shutdown_timeout=0)
 
 
-def until(holds: Callable[[], bool], seconds: float = 120) -> None:
+def until(holds: Callable[[], bool], seconds: float = 300) -> None:
     """Wait until something holds."""
     last = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < last, f"not within {seconds} s"
-        time.sleep(0.05)
+        time.sleep(0.2)
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ def call(site: Site, *arguments: str) -> tuple[int, str, str]:
         check=False,
         text=True,
         env=environment,
-        timeout=120,
+        timeout=300,
     )
     return done.returncode, done.stdout, done.stderr
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import dedent
 
 #: Seconds a test waits for something that happens soon.
-TIME_LIMIT = 60
+TIME_LIMIT = 300
 
 
 def program(directory: Path, name: str, source: str, *, shell: str = "/bin/sh") -> str:

@@ -10,8 +10,8 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 #: Files and folders of tests/lab that run one after the other in one lab, so that each lab has
 #: about as much to do; what is not named here runs in the last lab.
 _LABS: Final = (
-    {"test_aggregates"},
     {
+        "test_aggregates",
         "test_live_balance",
         "test_live_jobs",
         "test_mond",

@@ -77,7 +77,7 @@ class Workspace:
             errors="surrogateescape",
             input=stdin,
             cwd=self.path,
-            timeout=120,
+            timeout=300,
             env={
                 "GNT_STEWARD_CONFIG": str(self.config_file),
                 "PYTHONPATH": str(self.modules),

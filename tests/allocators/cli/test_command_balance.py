@@ -151,7 +151,7 @@ def test_commands(front: Front, tmp_path: Path) -> None:
         capture_output=True,
         check=False,
         text=True,
-        timeout=60,
+        timeout=300,
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
     )
     assert (ran.stdout.splitlines(), ran.returncode) == (commands[:2], 1)

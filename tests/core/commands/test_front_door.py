@@ -84,7 +84,7 @@ def imported(front: Front, source: str) -> set[str]:
         capture_output=True,
         check=False,
         text=True,
-        timeout=120,
+        timeout=300,
         env={"GNT_STEWARD_CONFIG": str(front.config_file)},
     )
     assert done.returncode == 0, done.stderr
@@ -265,7 +265,7 @@ def test_a_traceback_of_a_plugin_is_in_the_log_only(tmp_path: Path) -> None:
         capture_output=True,
         check=False,
         text=True,
-        timeout=120,
+        timeout=300,
         env={"GNT_STEWARD_CONFIG": str(config), "PYTHONPATH": str(tmp_path)},
     )
     assert (done.returncode, done.stderr) == (1, "")

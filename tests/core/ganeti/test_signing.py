@@ -9,6 +9,7 @@ import pytest
 from ganeti_signing import ganeti
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import often
 
 from ganeti_steward.core.ganeti.signing import (
     BadMessage,
@@ -138,7 +139,7 @@ def test_malformed(raw: bytes, fault: str) -> None:
     assert "\n" not in str(error.value)
 
 
-@settings(max_examples=300)
+@settings(max_examples=often(75, 300), deadline=None)
 @given(st.data())
 def test_every_changed_byte_is_noticed(data: st.DataObject) -> None:
     raw = bytearray(sign(KEY, '{"purpose": "repair"}', SALT))

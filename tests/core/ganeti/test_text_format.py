@@ -110,7 +110,7 @@ def through_hbal(written: str, path: Path) -> str:
         [need("hbal"), "-t", str(file), "-S", str(path / "out"), "-l", "0", "-G", group],
         check=True,
         capture_output=True,
-        timeout=120,
+        timeout=300,
     )
     return (path / "out.original").read_text()
 
@@ -187,7 +187,7 @@ def test_states_count_as_in_hbal(status: str, tmp_path: Path) -> None:
         check=True,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     ).stderr.splitlines()
     heading = next(line.split()[1:] for line in table if line.split()[:2] == ["F", "Name"])
     row = next(line.split() for line in table if line.split()[:1] == ["n1"])

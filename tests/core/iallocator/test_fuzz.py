@@ -32,7 +32,7 @@ from ganeti_steward.core.model.requests import (
     Request,
 )
 
-SEEDS = often(1000, 100_000)
+SEEDS = often(400, 100_000)
 BLOCK = 250
 
 #: A request of this size takes milliseconds; one that hangs must not hang the tests.

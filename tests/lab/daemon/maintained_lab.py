@@ -214,7 +214,7 @@ class MaintainedLab(Lab):
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             env=self.environment,
             check=False,
         )
@@ -324,7 +324,7 @@ class MaintainedLab(Lab):
         (row,) = (row for row in rows if row["name"] == name)
         return [row[field] for field in fields]
 
-    def incident(self, node: str, seconds: float = 60) -> Incident:
+    def incident(self, node: str, seconds: float = 300) -> Incident:
         """The only incident of a node, as soon as there is one."""
         found: list[Incident] = []
 
@@ -335,7 +335,7 @@ class MaintainedLab(Lab):
         until(is_there, seconds)
         return found[0]
 
-    def ended(self, node: str, status: str, seconds: float = 120) -> Incident:
+    def ended(self, node: str, status: str, seconds: float = 300) -> Incident:
         """The only incident of a node once it has a final status and its tag."""
 
         def has_ended() -> bool:

@@ -68,7 +68,7 @@ def test_a_disk_that_is_lost_during_a_resync(maintained: MaintainedLab) -> None:
         until(lambda: "node1.lab" in lab.nodes_of("inst1.lab"))
         for volume in ("/dev/lab0", "/dev/lab1"):
             lab.storage("lose-pv", volume, node="node1.lab")
-        until(lambda: {one.status for one in lab.incidents.values()} <= {COMPLETED, FAILED}, 240)
+        until(lambda: {one.status for one in lab.incidents.values()} <= {COMPLETED, FAILED})
         incident = lab.ended(node, FAILED)
     assert "inst1.lab" in incident.note
     for volume in ("/dev/lab0", "/dev/lab1"):

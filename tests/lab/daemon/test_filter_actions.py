@@ -72,7 +72,7 @@ def test_a_window_that_opens(maintained: MaintainedLab) -> None:
     closes = opens + timedelta(minutes=30)
     with rule(lab, f"WINDOW {opens:%a %H:%M}-{closes:%H:%M}"), lab.daemon():
         numbers = submit(lab, JOBS)
-        until(lambda: set(states(lab, numbers)) == {"success"}, 300)
+        until(lambda: set(states(lab, numbers)) == {"success"})
     rows = lab.luxi.rows("job", ("id", "start_ts"))
     started = [row["start_ts"] for row in rows if int(row["id"]) in numbers]
     assert min(seconds for seconds, _ in started) >= opens.timestamp()

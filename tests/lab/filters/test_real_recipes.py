@@ -50,7 +50,7 @@ def submit(lab: Lab, *operations: dict[str, Any]) -> list[int]:
 
 def become(lab: Lab, numbers: list[int], *states: str) -> None:
     """The jobs come to be in these states, and the queued ones stay so."""
-    until(lambda: [lab.job(one) for one in numbers] == [*states], 60)
+    until(lambda: [lab.job(one) for one in numbers] == [*states])
     if "queued" in states:
         time.sleep(1)
         assert [lab.job(one) for one in numbers] == [*states]
@@ -101,7 +101,7 @@ def test_a_limit(lab: Lab, recipe: Recipe) -> None:
     recipe("limit 2 --opcode OP_TEST_DELAY")
     numbers = submit(lab, *(delay(4) for _ in range(4)))
     become(lab, submit(lab, TAG), "success")
-    until(lambda: [lab.job(one) for one in numbers] == ["success"] * 4, 120)
+    until(lambda: [lab.job(one) for one in numbers] == ["success"] * 4)
     rows = lab.luxi.rows("job", ("id", "start_ts", "end_ts"))
     spans = [(row["start_ts"], row["end_ts"]) for row in rows if int(row["id"]) in numbers]
     beside = [sum(begun <= start < end for begun, end in spans) for start, _ in spans]

@@ -74,7 +74,7 @@ def one_round(luxi: Luxi, seed: int) -> Counter[str]:
         return [job for job in queue(luxi, numbers) if end(job) != wanted[job.number]]
 
     with suppress(AssertionError):
-        until(lambda: all(wanted[job.number] == "queued" for job in differences()), 20)
+        until(lambda: all(wanted[job.number] == "queued" for job in differences()), 60)
     # What is to stay queued has had the time to start wrongly.
     time.sleep(0.3)
     for job in differences():

@@ -34,7 +34,7 @@ from ganeti_steward.plugins.aggregates.tags import (
 )
 
 NAMES: Final = ("a", "b", "c", "d", "lic:1", "lic:2")
-RANDOM_CASES: Final = often(2000, 10_000)
+RANDOM_CASES: Final = often(600, 10_000)
 READINGS: Final = ("union", "placement")
 
 
@@ -185,7 +185,7 @@ def test_both_spellings_of_any_term(
         assert read_tag("instance", term_tag(term)) == term
 
 
-@settings(max_examples=500)
+@settings(max_examples=often(125, 500), deadline=None)
 @given(st.text(alphabet="!in:,+ab=_\n ä*", max_size=12))
 def test_any_text_is_a_term_or_a_sentence(text: str) -> None:
     """What is understood is written back as it was; all else is an error of one line."""
@@ -203,7 +203,7 @@ def check_sentence(err: ExpressionError) -> None:
     assert text.isprintable()
 
 
-@settings(max_examples=500)
+@settings(max_examples=often(125, 500), deadline=None)
 @given(st.sampled_from(sorted(KEYS)), st.text(alphabet="member-of.:aggrtpul+not\nä", max_size=30))
 def test_any_tag_is_read_or_a_sentence(kind: str, text: str) -> None:
     try:

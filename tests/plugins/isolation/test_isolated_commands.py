@@ -34,7 +34,7 @@ def steward(site: Site, *arguments: str | Path) -> subprocess.CompletedProcess[s
     }
     command = [Path(sys.executable).parent / "gnt-steward", *arguments]
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, env=environment, timeout=120
+        command, capture_output=True, text=True, check=False, env=environment, timeout=300
     )
 
 

@@ -73,7 +73,7 @@ def test_processes_left_behind_do_not_keep_the_caller(site: Site, capture: Captu
 def test_what_a_plugin_prints_is_cut(site: Site, capture: Capture) -> None:
     plugin(site, "steward_constrain", "print('x' * 10**6)\nreturn []")
     site.configure("rogue")
-    output, errors = _started(site, capture).communicate(timeout=60)
+    output, errors = _started(site, capture).communicate(timeout=300)
     assert json.loads(output)["success"] is True
     assert errors == b"x" * 2**16
 
@@ -95,7 +95,7 @@ def test_of_an_ended_allocator_nothing_is_left(site: Site, capture: Capture) -> 
         wait_until(lambda: note.exists() and note.read_text().endswith("."), "the plugin's start")
         child, grandchild = map(int, note.read_text().split()[:2])
         process.send_signal(number)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
         assert process.returncode == -number
         wait_until(lambda pid=child: not is_running(pid), "the end of the child")
         if number == signal.SIGTERM:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import often
 
 from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.core.ganeti.reasons import Reason
@@ -140,7 +141,7 @@ EXPRESSIONS: Final = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=often(75, 300), deadline=None)
 @given(
     st.sampled_from(["opcode", "reason", "jobid"]),
     EXPRESSIONS,

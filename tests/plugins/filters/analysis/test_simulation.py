@@ -165,7 +165,7 @@ def rule_sets(draw: st.DrawFn) -> list[FilterRule]:
     ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=often(100, 400), deadline=None)
 @given(loads(), rule_sets(), st.integers(1, 4))
 def test_the_same_as_a_simulation_with_the_whole_queue(
     timed: list[TimedJob], rules: list[FilterRule], most: int
@@ -173,7 +173,7 @@ def test_the_same_as_a_simulation_with_the_whole_queue(
     assert times(timed, *rules, most=most) == slow(timed, rules, most)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=often(50, 200), deadline=None)
 @given(loads(), rule_sets(), st.integers(1, 4))
 def test_invariants(timed: list[TimedJob], rules: list[FilterRule], most: int) -> None:
     courses = simulate(timed, rules, LUXID, most)
@@ -219,7 +219,7 @@ def test_a_day_of_many_jobs(paused: bool) -> None:
             *(["rate-limit:3:x"] if number % 50 == 0 else []),
             priority=dice.choice([0, 0, -10]),
         )
-        for number in range(1, often(1500, 10_000) + 1)
+        for number in range(1, often(500, 10_000) + 1)
     ]
     jobs = [
         one._replace(

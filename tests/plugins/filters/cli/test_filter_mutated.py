@@ -65,7 +65,7 @@ def test_without_the_fault_they_are_taken(good: Any) -> None:
 
 def test_each_fault_is_named_with_its_place() -> None:
     chance = random.Random(5)
-    for _ in range(often(1000, 5000)):
+    for _ in range(often(300, 5000)):
         place, predicates = mutated(chance)
         with pytest.raises(StewardError) as refused:
             parsed_predicates(json.dumps(predicates))
@@ -87,7 +87,7 @@ def test_nothing_is_written(front: Front, cluster: Ruled, tmp_path: Path) -> Non
 def test_damaged_text_ends_in_a_sentence() -> None:
     """Whatever a user types is either taken or refused."""
     chance, refused = random.Random(3), list[str]()
-    for _ in range(often(2000, 20_000)):
+    for _ in range(often(500, 20_000)):
         text = list(json.dumps(chance.choice(GOOD)))
         for _ in range(chance.randint(1, 3)):
             at = chance.randrange(len(text))
@@ -96,5 +96,5 @@ def test_damaged_text_ends_in_a_sentence() -> None:
             parsed_predicates("".join(text))
         except StewardError as err:
             refused.append(str(err))
-    assert len(refused) > 1000
+    assert len(refused) > 200
     assert all(text.startswith("predicates") for text in refused)

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import often
 
 from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.core.ganeti.reasons import Reason
@@ -241,7 +242,7 @@ def opcodes(draw: st.DrawFn) -> dict[str, Any]:
     return opcode
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=often(75, 300), deadline=None)
 @given(expression=EXPRESSIONS, opcode=opcodes())
 def test_what_is_certain_is_true(expression: Any, opcode: dict[str, Any]) -> None:
     predicate = ["opcode", expression]
@@ -251,7 +252,7 @@ def test_what_is_certain_is_true(expression: Any, opcode: dict[str, Any]) -> Non
     assert matches or name not in known.sure
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=often(75, 300), deadline=None)
 @given(wide=EXPRESSIONS, narrow=EXPRESSIONS, how=st.sampled_from("ijkl"), opcode=opcodes())
 def test_what_covers_another_matches_its_jobs(
     wide: Any, narrow: Any, how: str, opcode: dict[str, Any]
@@ -263,7 +264,7 @@ def test_what_covers_another_matches_its_jobs(
         assert link(one).matches(job)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=often(50, 200), deadline=None)
 @given(first=EXPRESSIONS, second=EXPRESSIONS)
 def test_a_witness_matches_both(first: Any, second: Any) -> None:
     rules = [FilterRule("u", 0, (["opcode", each],)) for each in (first, second)]

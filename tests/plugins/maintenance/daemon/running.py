@@ -117,7 +117,7 @@ class Site:
             [PROGRAMS / "gnt-steward", "maintd", "plan", "--luxi-socket", socket],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
             env={"GNT_STEWARD_CONFIG": str(self.config)},
         )

@@ -26,7 +26,7 @@ def cluster(tmp_path: Path) -> Iterator[Site]:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=300)
     return process.returncode, errors
 
 

@@ -39,7 +39,7 @@ def serving(status: Status = STATUS, now: int = NOW) -> Iterator[StatusServer]:
 
 def ask(server: StatusServer, path: str, method: str = "GET") -> tuple[int, Any]:
     """Status and JSON of an answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
     try:
         connection.request(method, path)
         answer = connection.getresponse()

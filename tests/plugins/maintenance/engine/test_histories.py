@@ -214,7 +214,7 @@ class Histories(RuleBasedStateMachine):
 
 
 Histories.TestCase.settings = settings(
-    max_examples=often(100, 20_000),
+    max_examples=often(30, 20_000),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),
