@@ -44,7 +44,7 @@ def print_fields(
     rows: Sequence[Mapping[str, Value]],
 ) -> None:
     """The rows with the chosen fields; raises StewardError."""
-    chosen = _chosen(options.output, fields, usual)
+    chosen = chosen_fields(options.output, fields, usual)
     if options.json:
         names = chosen if options.output is not None else fields
         print_json([{name: row[name] for name in names} for row in rows])
@@ -58,7 +58,9 @@ def print_fields(
     sys.stdout.write(text)
 
 
-def _chosen(given: str | None, fields: Mapping[str, str], usual: Sequence[str]) -> Sequence[str]:
+def chosen_fields(
+    given: str | None, fields: Mapping[str, str], usual: Sequence[str]
+) -> Sequence[str]:
     """The names of the fields; raises StewardError."""
     if given is None:
         return usual

@@ -151,12 +151,18 @@ def _flag(value: Any) -> str:
     return "" if isinstance(value, bool) else f"true or false is expected, found {describe(value)}"
 
 
-def _names(value: Any) -> str:
+def _repeated_names(value: Any) -> str:
     if not isinstance(value, list):
         return f"a list of names is expected, found {describe(value)}"
     for name in value:
         if not (isinstance(name, str) and name):
             return f"a list of names is expected, it holds {describe(name)}"
+    return ""
+
+
+def _names(value: Any) -> str:
+    if fault := _repeated_names(value):
+        return fault
     twice = next((name for name in value if value.count(name) > 1), "")
     return f"{shown(twice)} is named twice" if twice else ""
 
@@ -189,6 +195,8 @@ SOME_NAMES: Final = Kind(
     lambda value: _names(value) or ("" if value else "at least one name is expected"),
     "list of at least one name",
 )
+#: Names of which a repetition changes nothing.
+REPEATED_NAMES: Final = Kind(_repeated_names, "list of names")
 #: Any texts, also the same one twice.
 TEXTS: Final = Kind(_texts, "list of texts")
 COMMAND_LINE: Final = Kind(_command_line, "list: absolute path, then arguments")

@@ -21,7 +21,8 @@ from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.iallocator.results import outcome_fault
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.context import Context
-from ganeti_steward.core.model.requests import HOOKS, TYPE_NAMES
+from ganeti_steward.core.model.requests import HOOKS, TYPE_NAMES, Balance
+from ganeti_steward.core.model.site_rules import NoPlace
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -95,8 +96,19 @@ class _Here:
         if name.startswith(COMMAND_PREFIX):
             return _program(name, self._question, limit)
         implementation = self._plugins.implementation(name, HOOKS[self._question.type_name])
+        if fault := self._closed():
+            return Refusal(fault)
         context = Context(options, self._rules, explain)
         return call(implementation, limit, request=request, cluster=cluster, context=context)
+
+    def _closed(self) -> str:
+        """Why site rules let no instance of the cluster move, where moves are wanted."""
+        request, cluster = self._question.request, self._question.cluster
+        if not isinstance(request, Balance) or request.max_moves == 0 or not cluster.instances:
+            return ""
+        bans = self._rules.bans(cluster, cluster.instances[0])
+        faults = [ban.reason for ban in bans if isinstance(ban, NoPlace) and ban.everything]
+        return "; ".join(faults)
 
     def annotating(self) -> list[str]:
         return self._rules.annotating(self._question.cluster)

@@ -94,6 +94,9 @@ class Balance(NamedTuple):
     """score: what a move, or an exchange of two instances, must lower a group's score by"""
     disk_factor: float = 1.0
     """factor: how many times more a move that copies disks must gain (--avoid-disk-moves)"""
+    fix: bool = False
+    """instances should leave nodes on which a site rule would not place them today; a plugin
+    gives such nodes a cost (``gnt-steward aggregate fix``)"""
 
 
 class Capacity(NamedTuple):

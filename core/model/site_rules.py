@@ -33,6 +33,9 @@ class NoPlace(NamedTuple):
     """No node may serve the instance, whatever the role, and why: a sentence."""
 
     reason: str
+    everything: bool = False
+    """whether the same holds for all instances; then a request to balance is refused, because a
+    plan without moves would read as "balanced" """
 
 
 class Cost(NamedTuple):

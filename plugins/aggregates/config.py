@@ -6,13 +6,56 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Final, NamedTuple
 
-from ganeti_steward.core.config.kinds import NAMES, one_of, table_of
+from ganeti_steward.core.config.kinds import (
+    REPEATED_NAMES,
+    TEXT,
+    TEXTS,
+    Kind,
+    one_of,
+    table_of,
+    whole,
+)
+from ganeti_steward.core.json_reader import describe
 
 #: Name -> a list of names or expressions.
 _Lists = Mapping[str, Sequence[str]]
 
-_LISTS: Final = table_of(NAMES)
+_LISTS: Final = table_of(REPEATED_NAMES)
+
+
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+#: What automatic requests may depend on.
+ASK_KINDS: Final = ("os", "hypervisor", "template")
+
+
+def _requests_fault(value: Any) -> str:
+    if isinstance(value, list):
+        return TEXTS.fault(value)
+    if isinstance(value, str):
+        return TEXT.fault(value)
+    return f"an expression or a list of expressions is expected, found {describe(value)}"
+
+
+_REQUESTS: Final = table_of(Kind(_requests_fault, "expression, or list of expressions"))
+
+
+def _ask_fault(value: Any) -> str:
+    if not isinstance(value, dict):
+        return f"a section is expected, found {describe(value)}"
+    for kind, rules in value.items():
+        if kind not in ASK_KINDS:
+            return f"{kind!a}: no such key (known: {', '.join(ASK_KINDS)})"
+        if fault := _REQUESTS.fault(rules):
+            return f"{kind}: {fault}"
+    return ""
+
+
+def _date_fault(value: Any) -> str:
+    # A date in TOML needs no quotes; whether a text is one is checked by the plugin.
+    if isinstance(value, str) or type(value).__name__ == "date":
+        return ""
+    return f"a date is expected, found {describe(value)}"
 
 
 class Aggregates(NamedTuple):
@@ -23,15 +66,17 @@ class Aggregates(NamedTuple):
 
     default_forbidden_prefixes: Annotated[
         tuple[str, ...],
-        NAMES,
+        REPEATED_NAMES,
         "Aggregates whose names begin so are closed to instances that do not request one.",
     ] = ()
     required_prefixes: Annotated[
         tuple[str, ...],
-        NAMES,
+        REPEATED_NAMES,
         "A tag of an instance that begins with one of these requests the aggregate of that name.",
     ] = ()
-    unclaimable: Annotated[tuple[str, ...], NAMES, "Aggregates that no instance may request."] = ()
+    unclaimable: Annotated[
+        tuple[str, ...], REPEATED_NAMES, "Aggregates that no instance may request."
+    ] = ()
     combine: Annotated[
         str,
         one_of("union", "placement"),
@@ -58,3 +103,31 @@ class Aggregates(NamedTuple):
         _Lists, _LISTS, 'What instances request: "web1" = ["!in:a,b", "member_of_primary=c"].'
     ] = _NOTHING
     """instance -> what it requests"""
+    ask: Annotated[
+        Mapping[str, Mapping[str, str | Sequence[str]]],
+        Kind(_ask_fault, "table: `os`, `hypervisor` or `template` = table: pattern = expression"),
+        'What all instances of an OS, hypervisor or disk template request: os = {"windows-*" = '
+        '"in:license:windows"}; the pattern "" is for instances of which it is not known.',
+    ] = _NOTHING
+    """kind -> pattern of its value -> what is requested"""
+    entitled_tags: Annotated[
+        _Lists,
+        _LISTS,
+        "Aggregates that only instances with one of these tags may request, "
+        '"reservation:acme" = ["owner:acme"]; * at the end of the name and in the tag stand for '
+        "the same.",
+    ] = _NOTHING
+    entitled_instances: Annotated[
+        _Lists, _LISTS, 'The same for names of instances: "reservation:acme" = ["*.acme.example"].'
+    ] = _NOTHING
+    until: Annotated[
+        Mapping[str, Any],
+        table_of(Kind(_date_fault, "date")),
+        'The last day of aggregates: "reservation:r1" = "2026-12-31"; shown and warned about.',
+    ] = _NOTHING
+    version: Annotated[
+        int,
+        whole(1, 2),
+        "The version of the tags; with 1 those that came with version 2 are faults, for clusters "
+        "with master candidates that do not know them.",
+    ] = 2

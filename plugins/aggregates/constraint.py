@@ -7,25 +7,28 @@ instance itself either: it may fail over to its secondary, which was not chosen 
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.errors import join_faults
-from ganeti_steward.core.model.requests import NodeEvacuate, Relocate
+from ganeti_steward.core.model.requests import Balance, NodeEvacuate, Relocate
 from ganeti_steward.core.model.site_rules import Ban, Cost, NoPlace
 from ganeti_steward.plugins.aggregates.config import Aggregates
 from ganeti_steward.plugins.aggregates.declarations import config_faults, read_rules
 from ganeti_steward.plugins.aggregates.evaluator import FAULTY, Evaluator
+from ganeti_steward.plugins.aggregates.language.automatic import unknown_everywhere
+from ganeti_steward.plugins.aggregates.language.soft import Soft
+from ganeti_steward.plugins.aggregates.language.tags import Fault, printable
+from ganeti_steward.plugins.aggregates.language.until import Clock
 from ganeti_steward.plugins.aggregates.membership import Rules
 from ganeti_steward.plugins.aggregates.notes import notes
-from ganeti_steward.plugins.aggregates.requirements import (
-    Requirements,
-    closing_faults,
-    read_requirements,
-)
-from ganeti_steward.plugins.aggregates.tags import printable
+from ganeti_steward.plugins.aggregates.requirements import Requirements, read_requirements
+from ganeti_steward.plugins.aggregates.soft_costs import soft_costs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ganeti_steward.core.config.values import Config
     from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster, Instance
@@ -41,10 +44,14 @@ class Constraint:
 
     CONFIG: Final = Aggregates
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = time.time) -> None:
+        self._clock = clock
         self._settings = Aggregates()
         self._read: tuple[Cluster, Rules, Evaluator] | None = None
         self._known: dict[tuple[Requirements, str, bool], tuple[Ban, ...]] = {}
+        self._costs: dict[tuple[Soft, ...], list[Cost]] = {}
+        self._unknown: list[str] = []
+        """what is not known of any instance, though automatic requests depend on it"""
 
     def configure(self, settings: Aggregates) -> None:
         """``settings``: the section ``[aggregates]``."""
@@ -62,6 +69,7 @@ class Constraint:
         if self._read is None or self._read[0] is not cluster:
             rules = read_rules(cluster, self._settings)
             self._read, self._known = (cluster, rules, Evaluator(rules, cluster)), {}
+            self._costs, self._unknown = {}, unknown_everywhere(rules.automatic, cluster)
         return self._read[1:]
 
     @hookimpl
@@ -71,9 +79,13 @@ class Constraint:
         """What is forbidden to the instance."""
         rules, evaluator = self._rules(cluster)
         requested = read_requirements(rules, instance)
-        wrong = closing_faults(rules, requested)
-        if wrong:
-            return (NoPlace(join_faults([fault.sentence for fault in wrong])),)
+        everything = bool(self._unknown) and isinstance(request, Balance)
+        wrong = (
+            _no_place(rules.closing(), everything=True),
+            _no_place(requested.faults, everything=everything),
+        )
+        if any(wrong):
+            return tuple(one for one in wrong if one)
         lenient = self._lenient(request, cluster)
         bans = self._bans(evaluator, requested.requirements, instance.template, lenient=lenient)
         if isinstance(request, NodeEvacuate):
@@ -96,15 +108,31 @@ class Constraint:
 
     @hookimpl
     def steward_weigh(self, request: Request, cluster: Cluster, instance: Instance) -> list[Cost]:
-        """Where an evacuation may use nodes that do not comply: what each of them costs."""
-        if not self._lenient(request, cluster):
-            return []
+        """What nodes cost that the instance should rather not be on.
+
+        Where an evacuation may use nodes that do not comply, those, too; and where misplaced
+        instances are to be moved, the nodes they are misplaced on.
+        """
         rules, evaluator = self._rules(cluster)
-        requirements = read_requirements(rules, instance).requirements
+        requested = read_requirements(rules, instance)
+        costs = self._soft_costs(rules, cluster, requested.soft) if requested.soft else []
+        leaving = isinstance(request, Balance) and request.fix
+        if not leaving and not self._lenient(request, cluster):
+            return costs
         return [
-            Cost(node.name, role, RELUCTANCE)
-            for node, role, _ in evaluator.all(requirements, instance.template)
+            *costs,
+            *(
+                Cost(node.name, role, RELUCTANCE)
+                for node, role, _ in evaluator.all(requested.requirements, instance.template)
+                if not leaving or node.name in instance.nodes
+            ),
         ]
+
+    def _soft_costs(self, rules: Rules, cluster: Cluster, soft: tuple[Soft, ...]) -> list[Cost]:
+        """The same value for all instances with the same soft requests."""
+        if soft not in self._costs:
+            self._costs[soft] = list(soft_costs(rules.membership, cluster, soft))
+        return self._costs[soft]
 
     def _lenient(self, request: Request, cluster: Cluster) -> bool:
         """Whether the request empties a node and ``on-evacuation`` is ``prefer``."""
@@ -119,4 +147,10 @@ class Constraint:
     def steward_annotate(self, request: Request, cluster: Cluster, outcome: Outcome) -> list[str]:
         """What an administrator should know in addition to the answer."""
         rules, evaluator = self._rules(cluster)
-        return list(notes(request, cluster, outcome, rules, evaluator))
+        return list(notes(request, cluster, outcome, rules, evaluator, self._clock))
+
+
+def _no_place(faults: Sequence[Fault], *, everything: bool = False) -> NoPlace | None:
+    if not faults:
+        return None
+    return NoPlace(join_faults([fault.sentence for fault in faults]), everything)

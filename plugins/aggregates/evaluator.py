@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 from ganeti_steward.plugins.aggregates.known import KnownAggregates
+from ganeti_steward.plugins.aggregates.language.tags import GROUP, NODE
 from ganeti_steward.plugins.aggregates.membership import Rules
 from ganeti_steward.plugins.aggregates.requirements import Requirements
-from ganeti_steward.plugins.aggregates.tags import GROUP, NODE
 from ganeti_steward.plugins.aggregates.verdict import Reason
 from ganeti_steward.plugins.aggregates.verdicts import Verdicts
 

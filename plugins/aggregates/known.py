@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ganeti_steward.plugins.aggregates.expression import Expression
+from ganeti_steward.plugins.aggregates.language.expression import Expression
 from ganeti_steward.plugins.aggregates.membership import Membership, Names
 from ganeti_steward.plugins.aggregates.verdict import Reason
 

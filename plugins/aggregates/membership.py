@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from ganeti_steward.plugins.aggregates.expression import Term
-from ganeti_steward.plugins.aggregates.tags import CLUSTER, Fault
+from ganeti_steward.plugins.aggregates.language.automatic import Ask
+from ganeti_steward.plugins.aggregates.language.entitlement import Entitled
+from ganeti_steward.plugins.aggregates.language.expression import Term
+from ganeti_steward.plugins.aggregates.language.soft import Soft
+from ganeti_steward.plugins.aggregates.language.tags import CLUSTER, VERSION, Fault
 
 CONFIGURATION: Final = "configuration"
 
@@ -20,7 +23,10 @@ _NONE: Final[Names] = frozenset()
 
 
 class Membership(NamedTuple):
-    """What everything itself was put into; what is in nothing is left out."""
+    """What everything itself was put into.
+
+    Groups and nodes in nothing are left out; units and pools that are declared are not.
+    """
 
     groups: Mapping[str, Names]
     """by uuid"""
@@ -46,6 +52,8 @@ class Settings(NamedTuple):
     unclaimable: Names = _NONE
     combine: str = "union"
     on_evacuation: str = "strict"
+    version: int = VERSION
+    """of the tags"""
 
 
 class Rules(NamedTuple):
@@ -57,8 +65,14 @@ class Rules(NamedTuple):
     """of the cluster, groups, nodes and the configuration"""
     notes: tuple[str, ...] = ()
     """entries of the configuration about things the cluster does not have"""
-    configured: Mapping[str, tuple[Term, ...]] = {}
-    """instance -> what the configuration requires for it"""
+    configured: Mapping[str, tuple[Term | Soft, ...]] = {}
+    """instance -> what the configuration requests for it"""
+    automatic: tuple[Ask, ...] = ()
+    """what instances request by what they are"""
+    entitled: tuple[Entitled, ...] = ()
+    """who may request some aggregates"""
+    until: Mapping[str, str] = {}
+    """aggregate -> its last day, as ``2026-12-31``"""
 
     def closing(self) -> tuple[Fault, ...]:
         """The faults that close everything."""

@@ -10,10 +10,11 @@ from ganeti_steward.core.iallocator.comparison import places
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 from ganeti_steward.plugins.aggregates.evaluator import Evaluator
+from ganeti_steward.plugins.aggregates.language.roles import STORAGE
+from ganeti_steward.plugins.aggregates.language.tags import GROUP, NODE
+from ganeti_steward.plugins.aggregates.language.until import Clock, ended
 from ganeti_steward.plugins.aggregates.membership import Rules
 from ganeti_steward.plugins.aggregates.requirements import read_requirements
-from ganeti_steward.plugins.aggregates.roles import STORAGE
-from ganeti_steward.plugins.aggregates.tags import GROUP, NODE
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.answer import Outcome
@@ -24,7 +25,12 @@ _ROLES: Final = (PRIMARY, SECONDARY)
 
 
 def notes(
-    request: Request, cluster: Cluster, outcome: Outcome, rules: Rules, evaluator: Evaluator
+    request: Request,
+    cluster: Cluster,
+    outcome: Outcome,
+    rules: Rules,
+    evaluator: Evaluator,
+    clock: Clock,
 ) -> Iterator[str]:
     """What an administrator should know in addition to the answer."""
     closed = [fault.sentence for fault in rules.faults if fault.kind in (GROUP, NODE)]
@@ -40,6 +46,7 @@ def notes(
         yield f"placed against the rules, which place nothing: {text}"
     for instance, names in placed:
         yield from _notes_on(cluster, instance, names, rules, evaluator)
+        yield from _notes_on_ends(instance, rules, clock)
 
 
 def _notes_on(
@@ -60,6 +67,15 @@ def _notes_on(
         reason = evaluator.node(requirements, instance.template, node, role)
         if reason is not None:
             yield _against(instance, node, role, reason.text)
+
+
+def _notes_on_ends(instance: Instance, rules: Rules, clock: Clock) -> Iterator[str]:
+    """Aggregates it requests that were meant to be used until a day that is over."""
+    if not rules.until:
+        return
+    for name in sorted(read_requirements(rules, instance).requirements.wanted):
+        if ended(rules.until, name, clock):
+            yield f"{instance.name} requests {name}, which ended on {rules.until[name]}"
 
 
 def _against(instance: Instance, node: Node, role: str, text: str) -> str:

@@ -2,7 +2,8 @@
 
 A tag that begins with a required prefix (``reservation:r1``) requests the aggregate of that
 name.  Aggregates under a default-forbidden prefix are banned unless one of that prefix is
-requested (aggregates 6.5): each prefix by itself, and only by a positive mention.
+requested (aggregates 6.5): each prefix by itself, and only by a positive mention.  Automatic
+requests (`language.automatic`) count as those in the configuration.
 """
 
 from __future__ import annotations
@@ -11,18 +12,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
-from ganeti_steward.plugins.aggregates.expression import (
+from ganeti_steward.plugins.aggregates.language.automatic import Ask, matching, unknown
+from ganeti_steward.plugins.aggregates.language.entitlement import lacking
+from ganeti_steward.plugins.aggregates.language.expression import (
     TAG,
     Expression,
     ExpressionError,
     Term,
     checked_name,
     combined,
-    term_text,
+)
+from ganeti_steward.plugins.aggregates.language.roles import ROLES, checked_role
+from ganeti_steward.plugins.aggregates.language.soft import Soft, requested_text
+from ganeti_steward.plugins.aggregates.language.tags import (
+    INSTANCE,
+    Declared,
+    Fault,
+    read_tag,
 )
 from ganeti_steward.plugins.aggregates.membership import CONFIGURATION, Names, Rules
-from ganeti_steward.plugins.aggregates.roles import ROLES, checked_role
-from ganeti_steward.plugins.aggregates.tags import INSTANCE, Declared, Fault, read_tag
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Instance
@@ -62,29 +70,44 @@ class Requested(NamedTuple):
     """each forbids to place the instance at all"""
     terms: tuple[Term, ...] = ()
     """as they were given"""
+    soft: tuple[Soft, ...] = ()
+    """what it should rather be in, or rather not; each once"""
+
+
+#: What is requested, with the place a fault of it would be at.
+_Given = tuple[Term | Soft, Fault]
 
 
 def read_requirements(rules: Rules, instance: Instance) -> Requested:
     """What an instance requires under these rules."""
     faults: list[Fault] = []
-    given = list(_configured(rules, instance.name))
+    own: list[_Given] = []
     pools: dict[str, str] = {}
     for tag in instance.tags:
         try:
-            declared = _declared(tag, rules.settings.required)
+            declared = _declared(tag, rules)
         except ExpressionError as err:
             faults.append(Fault(INSTANCE, instance.name, tag, str(err)))
             continue
         if isinstance(declared, Declared):
             pools[declared.owner] = tag
         elif declared is not None:
-            given.append((declared, Fault(INSTANCE, instance.name, tag, "")))
+            own.append((declared, Fault(INSTANCE, instance.name, tag, "")))
     if len(pools) > 1:
         text = f"names a second storage pool ({', '.join(sorted(pools))})"
         faults.append(Fault(INSTANCE, instance.name, max(pools.values()), text))
-    terms = tuple(term for term, _ in given)
+    given = [*_configured(rules, instance.name), *own]
+    if rules.automatic:
+        given += _automatic(rules, instance)
+        faults += [
+            Fault(INSTANCE, instance.name, "", t) for t in unknown(rules.automatic, instance)
+        ]
+    terms = tuple(term for term, _ in given if isinstance(term, Term))
     faults += _unclaimable(rules, given)
-    return Requested(_requirements(rules, terms, min(pools, default="")), tuple(faults), terms)
+    faults += _not_entitled(rules, instance, own)
+    requirements = _requirements(rules, terms, min(pools, default=""))
+    soft = dict.fromkeys(one for one, _ in given if isinstance(one, Soft))
+    return Requested(requirements, tuple(faults), terms, tuple(soft))
 
 
 def closing_faults(rules: Rules, requested: Requested) -> tuple[Fault, ...]:
@@ -92,19 +115,29 @@ def closing_faults(rules: Rules, requested: Requested) -> tuple[Fault, ...]:
     return *rules.closing(), *requested.faults
 
 
-def _configured(rules: Rules, name: str) -> Iterator[tuple[Term, Fault]]:
-    """What the configuration requires, each with the place a fault of it would be at."""
-    for term in rules.configured.get(name, ()):
-        yield term, Fault(CONFIGURATION, f"aggregates.instances.{name}", term_text(term), "")
+def _configured(rules: Rules, name: str) -> Iterator[_Given]:
+    """What the configuration requests for an instance."""
+    for one in rules.configured.get(name, ()):
+        place = f"aggregates.instances.{name}"
+        yield one, Fault(CONFIGURATION, place, requested_text(one), "")
 
 
-def _declared(tag: str, required: Iterable[str]) -> Term | Declared | None:
+def _automatic(rules: Rules, instance: Instance) -> Iterator[_Given]:
+    """What it requests by what it is."""
+    for ask in matching(rules.automatic, instance):
+        place = f"aggregates.ask.{ask.kind}.{ask.pattern}"
+        for one in ask.requests:
+            yield one, Fault(CONFIGURATION, place, requested_text(one), "")
+
+
+def _declared(tag: str, rules: Rules) -> Term | Soft | Declared | None:
     """What one tag declares; raises ExpressionError."""
     if not tag.startswith(TAG_PREFIX):
-        if not any(tag.startswith(prefix) for prefix in required):
+        if not any(tag.startswith(prefix) for prefix in rules.settings.required):
             return None
         return Term((checked_name(tag, TAG),))
-    declared = read_tag(INSTANCE, tag)
+    declared = read_tag(INSTANCE, tag, rules.settings.version)
+    assert not isinstance(declared, Ask)  # these stand on the cluster only
     return checked_role(declared) if isinstance(declared, Term) else declared
 
 
@@ -134,10 +167,25 @@ def _closed(rules: Rules, plain: Expression, own: Expression | None) -> tuple[st
     )
 
 
-def _unclaimable(rules: Rules, given: Iterable[tuple[Term, Fault]]) -> Iterator[Fault]:
+def _unclaimable(rules: Rules, given: Iterable[_Given]) -> Iterator[Fault]:
+    for name, place in _claims(given):
+        if name in rules.settings.unclaimable:
+            yield place._replace(text=f"no instance may request aggregate {name}")
+
+
+def _not_entitled(rules: Rules, instance: Instance, own: Iterable[_Given]) -> Iterator[Fault]:
+    """What the instance's own tags request and it is not entitled to."""
+    if not rules.entitled:
+        return
+    for name, place in _claims(own):
+        text = lacking(rules.entitled, name, instance)
+        if text:
+            yield place._replace(text=text)
+
+
+def _claims(given: Iterable[_Given]) -> Iterator[tuple[str, Fault]]:
+    """Every aggregate that is mentioned positively, with the place."""
     for term, place in given:
-        if term.negative:
-            continue
-        for name in term.names:
-            if name in rules.settings.unclaimable:
-                yield place._replace(text=f"no instance may request aggregate {name}")
+        if isinstance(term, Term) and not term.negative:
+            for name in dict.fromkeys(term.names):
+                yield name, place

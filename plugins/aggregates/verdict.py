@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from ganeti_steward.plugins.aggregates.expression import Expression
+from ganeti_steward.plugins.aggregates.language.expression import Expression
 from ganeti_steward.plugins.aggregates.membership import Names
 
 UNION: Final = "union"
@@ -47,7 +47,7 @@ def in_tree(expression: Expression, own: Names, root: Names, combine: str) -> Re
     if alone(expression, own) or alone(expression, root):
         return None
     return missing(expression, own | root) or Reason(
-        "not by itself in all aggregates requested",
+        f"not by itself in {_listed(expression)}",
         f"neither it nor its group by itself is in {_listed(expression)}",
     )
 
@@ -58,8 +58,11 @@ def pool_from(expression: Expression, own: Names, root: Names) -> Reason | None:
 
 
 def reaches(pool: Names, tree: Iterable[Names]) -> bool:
-    """Whether a pool reaches a tree: an aggregate in common with any member of it."""
-    return any(pool & names for names in tree)
+    """Whether a pool reaches a tree: an aggregate in common with any member of it.
+
+    One that is declared in no aggregate reaches every tree, as one that is not declared does.
+    """
+    return not pool or any(pool & names for names in tree)
 
 
 def banned(expression: Expression, own: Names, root: Names) -> Reason | None:

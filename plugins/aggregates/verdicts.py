@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.model.cluster import LOCAL_STORAGE
-from ganeti_steward.plugins.aggregates.expression import Expression
 from ganeti_steward.plugins.aggregates.known import KnownAggregates
+from ganeti_steward.plugins.aggregates.language.expression import Expression
+from ganeti_steward.plugins.aggregates.language.roles import ROLES, STORAGE, UNIT
 from ganeti_steward.plugins.aggregates.membership import Names, Rules
 from ganeti_steward.plugins.aggregates.requirements import Requirements
-from ganeti_steward.plugins.aggregates.roles import ROLES, STORAGE, UNIT
 from ganeti_steward.plugins.aggregates.verdict import (
     Reason,
     banned,
@@ -110,7 +111,8 @@ class Verdicts:
         if None in reasons.values():
             return None
         texts = "; ".join(f"{name}: {reason.text}" for name, reason in reasons.items() if reason)
-        return Reason("unit: none of the node will do", f"none of its units will do ({texts})")
+        rule = f"unit: none of the node will do ({_rules(reasons.values())})"
+        return Reason(rule, f"none of its units will do ({texts})")
 
     # -- storage
 
@@ -141,9 +143,10 @@ class Verdicts:
             return None
         if not pools:
             text = f"storage pool {self._requirements.pool} does not reach its group"
-            return Reason("storage: out of reach", text)
+            return Reason(f"storage: pool {self._requirements.pool} out of reach", text)
         texts = "; ".join(f"{name}: {reason.text}" for name, reason in reasons.items() if reason)
-        return Reason("storage: no pool will do", f"no storage pool there will do ({texts})")
+        rule = f"storage: no pool will do ({_rules(reasons.values())})"
+        return Reason(rule, f"no storage pool there will do ({texts})")
 
     def _reaching(self, group: str) -> dict[str, Names] | None:
         """The declared pools that may hold the disks; None when it is one never declared."""
@@ -155,3 +158,9 @@ class Verdicts:
             return {named: pools[named]} if reaches(pools[named], tree) else {}
         found = {name: own for name, own in sorted(pools.items()) if reaches(own, tree)}
         return found or None
+
+
+def _rules(reasons: Iterable[Reason | None]) -> str:
+    """The rules that refuse the parts of one thing, each once, without the role."""
+    rules = (reason.rule.rpartition(": ")[2] for reason in reasons if reason)
+    return ", ".join(dict.fromkeys(rules))

@@ -201,5 +201,5 @@ def test_not_on_the_slow_pool(lab: Lab) -> None:
     found = {add(lab, f"fast{n}", "steward:member-of.storage:not:slow", disk) for n in range(3)}
     assert found <= {*RACK2}
     info = refused(lab, "mixed", "steward:member-of.storage:not:slow,steward:member-of:room1", disk)
-    assert "3 storage: no pool will do" in info
+    assert "3 storage: no pool will do (" in info
     assert "3 not in aggregate room1" in info

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from typing import Final
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
-from ganeti_steward.core.commands.fields import (
-    Value,
-    add_field_options,
-    add_json_option,
-    print_fields,
-    print_json,
-)
+from ganeti_steward.core.commands.fields import Value, add_field_options, add_json_option
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.run_jobs import Interrupts
@@ -23,9 +18,16 @@ from ganeti_steward.plugins.aggregates.cli.reading import (
     requesting_instances,
     run_action,
 )
+from ganeti_steward.plugins.aggregates.cli.reservation_list import end_notes
 from ganeti_steward.plugins.aggregates.cli.standing import faults, misplaced, never_seen
 from ganeti_steward.plugins.aggregates.cli.tagging import write
+from ganeti_steward.plugins.aggregates.cli.versions import (
+    add_version_option,
+    print_rows,
+    print_versioned,
+)
 from ganeti_steward.plugins.aggregates.cli.views import views
+from ganeti_steward.plugins.aggregates.language.entitlement import entitled_text
 from ganeti_steward.plugins.aggregates.members import Members, aggregates
 
 #: Columns of the list -> headings.
@@ -38,7 +40,10 @@ FIELDS: Final = {
     "members": "Members",
     "closed": "Closed",
     "instances": "Instances",
+    "until": "Until",
+    "entitled": "Entitled",
 }
+_NEW: Final = ("until", "entitled")
 _USUAL: Final = ("name", "groups", "nodes", "units", "pools")
 
 _MEMBERS: Final = (
@@ -52,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
     one = what.add_parser("list", help="every aggregate with its members")
     add_field_options(one, FIELDS)
+    add_version_option(one)
     one.set_defaults(act=_list)
     _source(one)
     one = what.add_parser("show", help="one aggregate, node, node group or instance")
@@ -67,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "1 if there is any",
     )
     add_json_option(one, "the same as data")
+    add_version_option(one)
     one.set_defaults(act=_check)
     _source(one)
     for word, text, removed in (
@@ -96,7 +103,7 @@ def _list(options: argparse.Namespace, tagged: TaggedCluster) -> int:
         _row(tagged, members, requesting.get(members.name, []))
         for members in aggregates(tagged.rules.membership).values()
     ]
-    print_fields(options, FIELDS, _USUAL, rows)
+    print_rows(options, "aggregates", FIELDS, _USUAL, rows, _NEW)
     return EXIT_OK
 
 
@@ -115,6 +122,8 @@ def _row(tagged: TaggedCluster, members: Members, instances: list[str]) -> dict[
             members.name.startswith(prefix) for prefix in tagged.rules.settings.forbidden
         ),
         "instances": sorted(instances),
+        "until": tagged.rules.until.get(members.name) or "-",
+        "entitled": entitled_text(tagged.rules.entitled, members.name) or "-",
         **{name: sorted(names) for name, names in columns.items()},
     }
 
@@ -131,12 +140,13 @@ def _show(options: argparse.Namespace, tagged: TaggedCluster) -> int:
 
 
 def _check(options: argparse.Namespace, tagged: TaggedCluster) -> int:
-    print_notes(never_seen(tagged))
+    print_notes((*never_seen(tagged), *end_notes(tagged.rules, time.time)))
     wrong, standing = list(faults(tagged)), list(misplaced(tagged))
     well = not wrong and not standing
     if options.json:
         wrong_data, standing_data = ([one._asdict() for one in some] for some in (wrong, standing))
-        print_json({"well": well, "faults": wrong_data, "misplaced": standing_data})
+        data = {"well": well, "faults": wrong_data, "misplaced": standing_data}
+        print_versioned(options, "", data)
     else:
         sentences = [one.sentence for one in wrong] + [one.sentence for one in standing]
         print("\n".join(sentences or ["Nothing is wrong."]))

@@ -16,8 +16,8 @@ from ganeti_steward.plugins.aggregates.cli.tagging import (
     Change,
     grouped,
 )
-from ganeti_steward.plugins.aggregates.expression import TAG, ExpressionError, checked_name
-from ganeti_steward.plugins.aggregates.tags import (
+from ganeti_steward.plugins.aggregates.language.expression import TAG, ExpressionError, checked_name
+from ganeti_steward.plugins.aggregates.language.tags import (
     AGGREGATE,
     POOL,
     UNIT,

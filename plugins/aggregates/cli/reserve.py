@@ -4,62 +4,51 @@ from __future__ import annotations
 
 import argparse
 import secrets
+import time
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import cast
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
-from ganeti_steward.core.commands.fields import (
-    Value,
-    add_field_options,
-    print_fields,
-)
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.run_jobs import Interrupts
+from ganeti_steward.core.model.cluster import DISK_TEMPLATES, INTERNALLY_MIRRORED
+from ganeti_steward.plugins.aggregates.cli.choosing import lonely
+from ganeti_steward.plugins.aggregates.cli.ends import checked_end, end_changes, write_end
 from ganeti_steward.plugins.aggregates.cli.reading import (
     TaggedCluster,
     listed,
-    requesting_instances,
     run_action,
+)
+from ganeti_steward.plugins.aggregates.cli.reservation_list import (
+    add_list_options,
+    list_reservations,
 )
 from ganeti_steward.plugins.aggregates.cli.reserving import (
     Wanted,
+    check_reserved,
     creation,
     instances_on,
     release,
     resolve,
 )
+from ganeti_steward.plugins.aggregates.cli.tagging import Change
 from ganeti_steward.plugins.aggregates.cli.transfers import (
-    TRANSIT,
     LiveCluster,
     Transfer,
     foreign_members,
     node_tags,
     run_transfer,
 )
-from ganeti_steward.plugins.aggregates.members import Members
-from ganeti_steward.plugins.aggregates.reservations import Reservations, reservations
-
-#: Columns of the list -> headings.
-FIELDS: Final = {
-    "name": "Reservation",
-    "state": "State",
-    "count": "Count",
-    "nodes": "Nodes",
-    "groups": "Groups",
-    "requested_by": "Requested by",
-    "instances": "Instances there",
-}
-_USUAL: Final = ("name", "state", "count", "nodes", "requested_by")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """One sub-command each."""
     what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
     one = what.add_parser("list", help="the free pools and the reservations")
-    add_field_options(one, FIELDS)
+    add_list_options(one)
     add_source_options(one, positional=False)
-    one.set_defaults(act=_list)
+    one.set_defaults(act=list_reservations)
     for word, text, more in (
         ("create", "take nodes out of the free pool: all of them or none", False),
         ("extend", "the same for a reservation there is: more nodes, all of them or none", True),
@@ -87,6 +76,17 @@ def _taking_options(parser: argparse.ArgumentParser) -> None:
         metavar="GROUP,...",
         help="choose among the nodes of these node groups",
     )
+    parser.add_argument(
+        "--disk-template",
+        metavar="TEMPLATE",
+        help="of the instances they are for: two nodes of one group for drbd, nodes of any group "
+        "for others; default: nodes of one group",
+    )
+    parser.add_argument(
+        "--until",
+        metavar="DATE",
+        help="the last day of the reservation, YYYY-MM-DD; with extend also alone",
+    )
 
 
 def _change_options(parser: argparse.ArgumentParser) -> None:
@@ -99,36 +99,33 @@ def run(options: argparse.Namespace) -> int:
     return run_action(options)
 
 
-def _list(options: argparse.Namespace, tagged: TaggedCluster) -> int:
-    requesting = requesting_instances(tagged)
-    rows = [
-        _row(tagged, under, members, requesting.get(members.name, []))
-        for under in reservations(tagged.rules)
-        for members in (under.free, *under.taken)
-    ]
-    print_fields(options, FIELDS, _USUAL, rows)
+def _take(options: argparse.Namespace, tagged: TaggedCluster) -> int:
+    wanted = _wanted(options)
+    _, full = resolve(tagged, wanted.name)
+    end = checked_end(full, options.until, time.time)
+    only_end = wanted.more and bool(end) and not options.node and options.count is None
+    transfer = None if only_end else creation(tagged, wanted, secrets.token_hex(4))
+    if transfer is None:
+        check_reserved(tagged, wanted.name)
+    else:
+        print_notes(_notes(tagged, transfer))
+    live, reason = _live(tagged), f"reserve {options.what} {options.name}"
+    changes = end_changes(tagged, full, end) if end or not wanted.more else []
+    if not options.dry_run:
+        with Interrupts() as interrupts:
+            if transfer is not None:
+                run_transfer(live, transfer, reason, interrupts)
+        if transfer is not None:
+            _check_after(live, transfer, reason)
+        write_end(tagged, changes, reason)
+    if transfer is not None:
+        _print_transfer(options, transfer)
+    _print_changes(options, changes)
     return EXIT_OK
 
 
-def _row(
-    tagged: TaggedCluster, under: Reservations, members: Members, requested_by: Sequence[str]
-) -> dict[str, Value]:
-    state = "free" if members.name == under.free.name else "reserved"
-    if members.name.startswith(f"{under.prefix}{TRANSIT}"):
-        state = "moving"
-    groups = {group.uuid: group.name for group in tagged.cluster.groups}
-    return {
-        "name": members.name,
-        "state": state,
-        "count": len(members.nodes),
-        "nodes": members.nodes,
-        "groups": [groups[uuid] for uuid in members.groups],
-        "requested_by": requested_by,
-        "instances": instances_on(tagged, members.nodes),
-    }
-
-
-def _take(options: argparse.Namespace, tagged: TaggedCluster) -> int:
+def _wanted(options: argparse.Namespace) -> Wanted:
+    """What the options request; raises StewardError."""
     count: int | None = options.count
     if count is not None and (options.node or count < 1):
         fault = (
@@ -139,18 +136,15 @@ def _take(options: argparse.Namespace, tagged: TaggedCluster) -> int:
         raise StewardError(fault)
     if options.node and options.groups is not None:
         raise StewardError("--from and names of nodes exclude each other")
+    template: str = options.disk_template or ""
+    if template and template not in DISK_TEMPLATES:
+        known = ", ".join(sorted(DISK_TEMPLATES))
+        raise StewardError(f"unknown disk template {template!a} (known: {known})")
+    if count is None:
+        count = 2 if template in INTERNALLY_MIRRORED and not options.more else 1
     groups = () if options.groups is None else tuple(options.groups.split(","))
-    wanted = Wanted(options.name, tuple(options.node), count or 1, groups, options.more)
-    transfer = creation(tagged, wanted, secrets.token_hex(4))
-    print_notes(_notes(tagged, transfer))
-    live = _live(tagged)
-    if not options.dry_run:
-        reason = f"reserve {options.what} {options.name}"
-        with Interrupts() as interrupts:
-            run_transfer(live, transfer, reason, interrupts)
-        _check_after(live, transfer, reason)
-    _print_transfer(options, transfer)
-    return EXIT_OK
+    nodes = tuple(options.node)
+    return Wanted(options.name, nodes, count, groups, options.more, template)
 
 
 def _notes(tagged: TaggedCluster, transfer: Transfer) -> list[str]:
@@ -158,6 +152,11 @@ def _notes(tagged: TaggedCluster, transfer: Transfer) -> list[str]:
     notes, there = [], instances_on(tagged, transfer.nodes)
     if there:
         notes.append(f"instances on these nodes stay there: {listed(there, every=False)}")
+    nodes = (*transfer.nodes, *transfer.inside)
+    if len(nodes) > 1 and (alone := lonely(tagged.cluster, nodes)):
+        notes.append(
+            "a drbd instance needs two nodes of one group; alone in theirs are " + ", ".join(alone)
+        )
     under, _ = resolve(tagged, transfer.target)
     if not under.claimable:
         notes.append(
@@ -194,7 +193,17 @@ def _release(options: argparse.Namespace, tagged: TaggedCluster) -> int:
             with Interrupts() as interrupts:
                 run_transfer(live, transfer, f"reserve release {options.name}", interrupts)
         _print_transfer(options, transfer)
+    _, full = resolve(tagged, options.name)
+    changes = end_changes(tagged, full, "")
+    if not options.dry_run:
+        write_end(tagged, changes, f"reserve release {options.name}")
+    _print_changes(options, changes)
     return EXIT_OK
+
+
+def _print_changes(options: argparse.Namespace, changes: Sequence[Change]) -> None:
+    for change in changes:
+        print(f"{'would be done' if options.dry_run else 'done'}: {change.sentence}")
 
 
 def _live(tagged: TaggedCluster) -> LiveCluster:

@@ -7,17 +7,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.ganeti.job_sets import counted
+from ganeti_steward.plugins.aggregates.cli.choosing import check_named, choose
 from ganeti_steward.plugins.aggregates.cli.reading import (
     TaggedCluster,
     full_name,
     listed,
     requesting_instances,
 )
-from ganeti_steward.plugins.aggregates.cli.transfers import TRANSIT, Transfer
-from ganeti_steward.plugins.aggregates.expression import TAG, ExpressionError, checked_name
+from ganeti_steward.plugins.aggregates.cli.transfers import Transfer
+from ganeti_steward.plugins.aggregates.language.expression import TAG, ExpressionError, checked_name
+from ganeti_steward.plugins.aggregates.language.tags import aggregate_tag
 from ganeti_steward.plugins.aggregates.members import Members
-from ganeti_steward.plugins.aggregates.reservations import Reservations, reservations
-from ganeti_steward.plugins.aggregates.tags import aggregate_tag
+from ganeti_steward.plugins.aggregates.reservations import (
+    TRANSIT,
+    Reservations,
+    free_pool,
+    reservations,
+)
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Cluster, Node
@@ -34,6 +40,8 @@ class Wanted(NamedTuple):
     """names of node groups to choose from; empty: all"""
     more: bool = False
     """for a reservation there is, not a new one"""
+    template: str = ""
+    """disk template of the instances it is for; empty: not known"""
 
 
 def resolve(tagged: TaggedCluster, name: str) -> tuple[Reservations, str]:
@@ -42,12 +50,7 @@ def resolve(tagged: TaggedCluster, name: str) -> tuple[Reservations, str]:
     if faults:
         raise StewardError(join_faults(faults))
     found = reservations(tagged.rules)
-    if not found:
-        raise StewardError(
-            f"{tagged.source.where} has no default-forbidden prefix, so nothing can be reserved "
-            "(gnt-cluster add-tags steward:default-forbidden-prefix:reservation: "
-            "steward:required-prefix:reservation: would make one)"
-        )
+    _check_reserving(tagged, found, name)
     under = [one for one in found if name.startswith(one.prefix)]
     # Of prefixes that contain each other the longest is meant.
     chosen = max(under, key=lambda one: len(one.prefix)) if under else None
@@ -64,6 +67,26 @@ def resolve(tagged: TaggedCluster, name: str) -> tuple[Reservations, str]:
     if full == chosen.free.name:
         raise StewardError(f"{full} is the free pool, not a reservation")
     return chosen, full
+
+
+def _check_reserving(tagged: TaggedCluster, found: Sequence[Reservations], name: str) -> None:
+    """A name under a prefix without a free pool, a licence, is none of a reservation."""
+    forbidden = tagged.rules.settings.forbidden
+    if not forbidden:
+        raise StewardError(
+            f"{tagged.source.where} has no default-forbidden prefix, so nothing can be reserved "
+            "(gnt-cluster add-tags steward:default-forbidden-prefix:reservation: "
+            "steward:required-prefix:reservation: would make one)"
+        )
+    of_none = [p for p in forbidden if name.startswith(p) and p not in {o.prefix for o in found}]
+    if of_none or not found:
+        prefix = max(of_none or forbidden, key=len)
+        free = free_pool(prefix)
+        raise StewardError(
+            f"{name!a} is no reservation: {prefix} has no free pool ('gnt-cluster add-tags "
+            f"steward:unclaimable:{free}' would declare one, 'gnt-steward aggregate add {free} "
+            "NODE...' would fill it)"
+        )
 
 
 def creation(tagged: TaggedCluster, wanted: Wanted, word: str) -> Transfer:
@@ -84,12 +107,20 @@ def creation(tagged: TaggedCluster, wanted: Wanted, word: str) -> Transfer:
     if members is None and wanted.more:
         raise _no_reservation(under, full)
     free = [node for node in under.free.nodes if _is_free(tagged, under, node)]
+    inside = members.nodes if members else ()
     if wanted.nodes:
         nodes = _named(tagged.cluster, wanted.nodes, free, under)
+        check_named(tagged.cluster, wanted.template, nodes, inside)
     else:
-        nodes = _chosen(tagged.cluster, wanted, free, under)
-    inside = members.nodes if members else ()
+        nodes = _chosen(tagged.cluster, wanted, free, under, inside)
     return Transfer(under.prefix, tuple(nodes), under.free.name, full, word, inside)
+
+
+def check_reserved(tagged: TaggedCluster, name: str) -> None:
+    """Raise StewardError when there is no reservation of this name."""
+    under, full = resolve(tagged, name)
+    if _taken(under, full) is None:
+        raise _no_reservation(under, full)
 
 
 def _taken(under: Reservations, full: str) -> Members | None:
@@ -128,25 +159,36 @@ def _named(
 
 
 def _chosen(
-    cluster: Cluster, wanted: Wanted, free: Sequence[str], under: Reservations
+    cluster: Cluster,
+    wanted: Wanted,
+    free: Sequence[str],
+    under: Reservations,
+    inside: Sequence[str],
 ) -> list[str]:
-    """Usable ones; those without instances first."""
+    """Usable ones, in one node group unless the template allows for several."""
     groups = [_group(cluster, name) for name in wanted.groups]
     nodes = [cluster.nodes[cluster.node_index[name]] for name in free]
     fit = [node for node in nodes if node.usable and (not groups or node.group in groups)]
     if len(fit) < wanted.number:
-        where = f" in {', '.join(wanted.groups)}" if groups else ""
-        names = listed([node.name for node in fit]) or "none"
-        raise StewardError(
-            f"{wanted.number} wanted, but the free pool {under.free.name} has "
-            f"{counted(len(fit), 'usable node')}{where}: {names}"
+        raise _too_few(wanted, fit, under, free)
+    return choose(cluster, fit, wanted.number, wanted.template, inside)
+
+
+def _too_few(
+    wanted: Wanted, fit: Sequence[Node], under: Reservations, free: Sequence[str]
+) -> StewardError:
+    pool = under.free.name
+    if not free:
+        return StewardError(
+            f"the free pool {pool} is empty; 'gnt-steward aggregate add {pool} NODE...' fills it"
         )
-    used = {name for instance in cluster.instances for name in instance.nodes}
-
-    def key(node: Node) -> tuple[bool, str]:
-        return node.name in used, node.name
-
-    return sorted(node.name for node in sorted(fit, key=key)[: wanted.number])
+    where = f" in {', '.join(wanted.groups)}" if wanted.groups else ""
+    names = listed([node.name for node in fit]) or "none"
+    return StewardError(
+        f"{wanted.number} wanted, but the free pool {pool} has "
+        f"{counted(len(fit), 'usable node')}{where}: {names}; 'gnt-steward aggregate add {pool} "
+        "NODE...' adds some"
+    )
 
 
 def _group(cluster: Cluster, name: str) -> str:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from ganeti_steward.core.model.site_rules import ROLES
 from ganeti_steward.plugins.aggregates.cli.reading import TaggedCluster
 from ganeti_steward.plugins.aggregates.evaluator import Evaluator
+from ganeti_steward.plugins.aggregates.language.tags import Fault, printable
 from ganeti_steward.plugins.aggregates.requirements import read_requirements
-from ganeti_steward.plugins.aggregates.tags import Fault, printable
 
 
 class Misplaced(NamedTuple):

@@ -9,7 +9,7 @@ of the command's own under the same prefix, so that it is closed at every moment
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Jobs
@@ -23,10 +23,8 @@ from ganeti_steward.plugins.aggregates.cli.tagging import (
     succeeded,
     uncertain,
 )
-from ganeti_steward.plugins.aggregates.tags import AGGREGATE, aggregate_tag
-
-#: What transit aggregates are called behind the prefix; a random word follows.
-TRANSIT: Final = "moving-"
+from ganeti_steward.plugins.aggregates.language.tags import AGGREGATE, aggregate_tag
+from ganeti_steward.plugins.aggregates.reservations import TRANSIT
 
 #: Node -> its tags.
 Tags = Mapping[str, Collection[str]]

@@ -13,14 +13,15 @@ from ganeti_steward.plugins.aggregates.cli.reading import (
     requesting_instances,
 )
 from ganeti_steward.plugins.aggregates.evaluator import Evaluator
-from ganeti_steward.plugins.aggregates.expression import term_text
+from ganeti_steward.plugins.aggregates.language.entitlement import entitled_text
+from ganeti_steward.plugins.aggregates.language.soft import requested_text
+from ganeti_steward.plugins.aggregates.language.tags import GROUP, MEMBER_OF, NODE
 from ganeti_steward.plugins.aggregates.members import Members, aggregates
 from ganeti_steward.plugins.aggregates.requirements import (
     Requested,
     closing_faults,
     read_requirements,
 )
-from ganeti_steward.plugins.aggregates.tags import GROUP, MEMBER_OF, NODE
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Group, Instance, Node
@@ -81,6 +82,10 @@ class _Viewer:
             if any(members.name.startswith(prefix) for prefix in settings.required):
                 tags.insert(0, members.name)
             yield f"  instances request it with the tag {' or '.join(tags)}"
+            if who := entitled_text(self._rules.entitled, members.name):
+                yield f"  only {who} may request it"
+        if members.name in self._rules.until:
+            yield f"  until {self._rules.until[members.name]}"
         who = requesting_instances(self._tagged).get(members.name, [])
         yield f"  requested by: {self._names(who) or _NONE}"
 
@@ -115,7 +120,8 @@ class _Viewer:
     def instance(self, instance: Instance) -> Iterator[str]:
         yield f"Instance {instance.name} on {', '.join(instance.nodes)}"
         requested = read_requirements(self._rules, instance)
-        yield f"  requests: {', '.join(map(term_text, requested.terms)) or 'nothing'}"
+        requests = map(requested_text, (*requested.terms, *requested.soft))
+        yield f"  requests: {', '.join(requests) or 'nothing'}"
         for fault in closing_faults(self._rules, requested):
             yield f"  may go nowhere: {fault.sentence}"
         for role in (PRIMARY, SECONDARY)[: max(1, len(instance.nodes))]:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from ganeti_steward.core.model.cluster import Cluster, Group, Instance, Node, Policy, Spec
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
-from ganeti_steward.plugins.aggregates.expression import TAG, Term, value_text
-from ganeti_steward.plugins.aggregates.tags import MEMBER_OF
+from ganeti_steward.plugins.aggregates.language.expression import TAG, Term, value_text
+from ganeti_steward.plugins.aggregates.language.tags import MEMBER_OF
 
 _SPEC = Spec(memory=0, vcpus=0, disk=0, disks=0, nics=0, spindles=0)
 _POLICY = Policy((), _SPEC, frozenset(), 4.0, 32.0)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final
 
-from ganeti_steward.plugins.aggregates.expression import (
+from ganeti_steward.plugins.aggregates.language.expression import (
     TEXT,
     Expression,
     Term,

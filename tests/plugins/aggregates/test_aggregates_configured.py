@@ -53,6 +53,27 @@ def test_the_configuration_says_the_same(site: Site, capture: Capture) -> None:
     assert note in site.ask(message).info
 
 
+def test_repetition_changes_nothing(site: Site, capture: Capture) -> None:
+    """Aggregates 2: not in any list of the section."""
+    more = """
+    [aggregates]
+    default-forbidden-prefixes = ["reservation:", "reservation:"]
+    required-prefixes = ["reservation:", "reservation:"]
+    unclaimable = ["reservation:free", "reservation:free"]
+    [aggregates.groups]
+    rack2 = ["room2", "room2"]
+    [aggregates.nodes]
+    "node2.lab" = ["reservation:r1", "reservation:r1"]
+    [aggregates.instances]
+    "strict.lab" = ["!room2", "!room2", "reservation:r1", "reservation:r1", "in:reservation:r1"]
+    """
+    site.configure(more=more)
+    message = capture("allocate-diskless")
+    message["request"]["name"] = "strict.lab"
+    assert site.place(message) == ["node2.lab"]
+    assert list(config_faults(load_config(str(site.config_file)))) == []
+
+
 def test_faults_in_the_configuration_close_everything(site: Site, capture: Capture) -> None:
     site.configure(more=CONFIGURED.replace('["room2"]', '["room 2"]'))
     refusal = site.refused(capture("allocate-drbd"))

@@ -18,7 +18,7 @@ def test_all_faults_of_an_instance_at_once(site: Site, capture: Capture) -> None
     assert site.refused(message) == (
         f"instance {name}: tag 'steward:member-of:a+b': a list needs \"in:\" (meant: 'in:a+b' ?); "
         f"instance {name}: tag 'steward:memberof:a': unknown key 'memberof' (known here: "
-        "steward:member-of:, steward:pool:); "
+        "steward:member-of:, steward:pool:, steward:prefer:, steward:avoid:); "
         f"instance {name}: tag 'steward:member-of.prim:a': unknown role 'prim' (known: primary, "
         "secondary, storage, unit)"
     )

@@ -16,7 +16,7 @@ from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.plugins.aggregates.config import Aggregates
 from ganeti_steward.plugins.aggregates.declarations import read_rules
 from ganeti_steward.plugins.aggregates.evaluator import Evaluator
-from ganeti_steward.plugins.aggregates.expression import (
+from ganeti_steward.plugins.aggregates.language.expression import (
     TEXT,
     ExpressionError,
     Term,
@@ -25,13 +25,13 @@ from ganeti_steward.plugins.aggregates.expression import (
     parse_value,
     term_text,
 )
-from ganeti_steward.plugins.aggregates.members import aggregates
-from ganeti_steward.plugins.aggregates.requirements import ROLES, read_requirements
-from ganeti_steward.plugins.aggregates.tags import (
+from ganeti_steward.plugins.aggregates.language.tags import (
     KEYS,
     aggregate_tag,
     read_tag,
 )
+from ganeti_steward.plugins.aggregates.members import aggregates
+from ganeti_steward.plugins.aggregates.requirements import ROLES, read_requirements
 
 NAMES: Final = ("a", "b", "c", "d", "lic:1", "lic:2")
 RANDOM_CASES: Final = often(600, 10_000)

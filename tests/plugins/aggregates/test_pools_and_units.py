@@ -27,8 +27,8 @@ def test_storage_pools(site: Site, capture: Capture) -> None:
     assert set(site.place(message)) <= set(DEFAULT)
     ask_for(message, "steward:pool:p1", "steward:member-of:not:slow")
     refusal = site.refused(message)
-    assert "storage: no pool will do" in refusal
-    assert "storage: out of reach" in refusal
+    assert "3 storage: no pool will do (in forbidden aggregate slow)" in refusal
+    assert "3 storage: pool p1 out of reach" in refusal
     ask_for(message, "steward:pool:elsewhere")
     assert site.place(message)
     ask_for(message, "steward:pool:elsewhere", "steward:member-of.storage:slow")
@@ -63,4 +63,35 @@ def test_units(site: Site, capture: Capture) -> None:
     ask_for(message, "steward:member-of.unit:not:slow")
     assert site.place(message) != ["node4.lab"]
     ask_for(message, "steward:member-of.unit:slow", "steward:member-of:not:slow")
-    assert "unit: none of the node will do" in site.refused(message)
+    term = "1 unit: none of the node will do (in forbidden aggregate slow)"
+    assert term in site.refused(message)
+
+
+def test_a_unit_in_no_aggregate(site: Site, capture: Capture) -> None:
+    """It complies with what forbids, and the node with it; its neighbour does not."""
+    message = capture("allocate-diskless")
+    for node in message["nodes"].values():
+        node["tags"] = ["steward:unit:numa0:aggregate:slow"]
+    ask_for(message, "steward:member-of.unit:not:slow")
+    assert "3 unit: none of the node will do (in forbidden aggregate slow)" in site.refused(message)
+    message["nodes"]["node2.lab"]["tags"].append("steward:unit:numa1")
+    assert site.place(message) == ["node2.lab"]
+    message["nodes"]["node2.lab"]["tags"].pop()
+    site.configure(more='[aggregates.units."node3.lab"]\nnuma1 = []\n')
+    assert site.place(message) == ["node3.lab"]
+
+
+def test_a_pool_in_no_aggregate(site: Site, capture: Capture) -> None:
+    """It reaches every group; what instances request of a pool is checked for it."""
+    message = capture("allocate-ext")
+    group_tag(message, "default", "steward:aggregate:room1")
+    message["cluster_tags"].append("steward:pool:p1:aggregate:room1")
+    message["cluster_tags"].append("steward:pool:p1:aggregate:slow")
+    for name, node in message["nodes"].items():
+        node["drained"] = name not in DEFAULT
+    ask_for(message, "steward:member-of.storage:not:slow")
+    assert "3 storage: no pool will do (in forbidden aggregate slow)" in site.refused(message)
+    message["cluster_tags"].append("steward:pool:p2")
+    assert set(site.place(message)) <= set(DEFAULT)
+    ask_for(message, "steward:pool:p2", "steward:member-of.storage:slow")
+    assert "3 storage: no pool will do (not in aggregate slow)" in site.refused(message)

@@ -73,7 +73,9 @@ def test_list_of_chosen_fields(front: Front) -> None:
 
 
 def test_list_as_data(front: Front) -> None:
-    rows = json.loads(on_file(front, "list", "--json").out)
+    data = json.loads(on_file(front, "list", "--json").out)
+    assert data["version"] == 2
+    rows = data["aggregates"]
     assert [one["name"] for one in rows] == [
         "alpha",
         "fast",
@@ -91,9 +93,21 @@ def test_list_as_data(front: Front) -> None:
         "members": 1,
         "closed": True,
         "instances": ["mine.lab"],
+        "until": "-",
+        "entitled": "-",
     }
-    rows = json.loads(on_file(front, "list", "--json", "-o", "name,closed").out)
+    rows = json.loads(on_file(front, "list", "--json", "-o", "name,closed").out)["aggregates"]
     assert rows[0] == {"name": "alpha", "closed": False}
+
+
+def test_data_of_the_version_before(front: Front) -> None:
+    rows = json.loads(on_file(front, "list", "--json", "--json-version", "1").out)
+    assert [*rows[0]] == [
+        *("name", "groups", "nodes", "units", "pools", "members", "closed", "instances")
+    ]
+    data = json.loads(on_file(front, "check", "--json", "--json-version", "1").out)
+    assert data == {"well": True, "faults": [], "misplaced": []}
+    assert "invalid choice: 3" in on_file(front, "list", "--json", "--json-version", "3").err
 
 
 def test_an_unknown_field(front: Front) -> None:
@@ -205,7 +219,7 @@ def test_check_as_data(front: Front) -> None:
     done = on_file(front, "check", "--json", message=message)
     assert (done.status, json.loads(done.out)) == (
         0,
-        {"well": True, "faults": [], "misplaced": []},
+        {"version": 2, "well": True, "faults": [], "misplaced": []},
     )
     message["instances"]["other.lab"]["nodes"] = ["node6.lab"]
     message["nodes"]["node3.lab"]["tags"] = ["steward:agregate:a"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
-from ganeti_steward.plugins.aggregates.expression import ExpressionError, Term
+from ganeti_steward.plugins.aggregates.language.expression import ExpressionError, Term
 
 STORAGE: Final = "storage"
 UNIT: Final = "unit"

@@ -4,16 +4,24 @@
 on           tags, each below ``steward:``
 ===========  ===============================================================
 node group   ``aggregate:NAME``
-node         ``aggregate:NAME``, ``unit:UNIT:aggregate:NAME``
-cluster      ``pool:POOL:aggregate:NAME``, ``default-forbidden-prefix:PREFIX``,
-             ``required-prefix:PREFIX``, ``unclaimable:NAME``
-instance     ``member-of:...``, ``member-of.ROLE:...``, ``pool:POOL``
+node         ``aggregate:NAME``, ``unit:UNIT:aggregate:NAME``, ``unit:UNIT``
+cluster      ``pool:POOL:aggregate:NAME``, ``pool:POOL``,
+             ``default-forbidden-prefix:PREFIX``, ``required-prefix:PREFIX``,
+             ``unclaimable:NAME``, ``entitled-tag:NAME+TAG``,
+             ``entitled-instance:NAME+PATTERN``, ``until:NAME+DATE``,
+             ``ask.KIND:PATTERN+VALUE``, ``aggregates-version:NUMBER``
+instance     ``member-of:...``, ``member-of.ROLE:...``, ``pool:POOL``,
+             ``prefer:...``, ``avoid:...``, each of both also with a role
 ===========  ===============================================================
 
 Any other tag below it is a fault: a slip must not open a reserved host.  So a new key, also one
 that is no business of aggregates, has to be made known here before anybody writes it: it goes
 into `KEYS` for each kind of object it may stand on, `read_tag` reads it, and `membership` (cluster,
 groups, nodes) or `requirements` (instances) uses it.
+
+The tags have a version.  This program reads `VERSION` and the one before it: a cluster with the
+tag ``aggregates-version:1`` gets the faults that the version before reported, so that no tag is
+written that a master candidate with the version before does not understand.
 """
 
 from __future__ import annotations
@@ -24,7 +32,9 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
-from ganeti_steward.plugins.aggregates.expression import (
+from ganeti_steward.plugins.aggregates.language.automatic import PROPERTIES, Ask, ask_tag
+from ganeti_steward.plugins.aggregates.language.entitlement import entitled_by
+from ganeti_steward.plugins.aggregates.language.expression import (
     TAG,
     ExpressionError,
     Term,
@@ -33,6 +43,13 @@ from ganeti_steward.plugins.aggregates.expression import (
     checked_suffix,
     parse_value,
 )
+from ganeti_steward.plugins.aggregates.language.soft import AVOID, PREFER, Soft, soft_tag
+from ganeti_steward.plugins.aggregates.language.until import checked_date
+
+#: The version of the tags, and of the data that commands print about aggregates.
+VERSION: Final = 2
+#: Those that are understood.
+VERSIONS: Final = (1, 2)
 
 CLUSTER: Final = "cluster"
 GROUP: Final = "group"
@@ -45,15 +62,32 @@ POOL: Final = "pool"
 FORBIDDEN_PREFIX: Final = "default-forbidden-prefix"
 REQUIRED_PREFIX: Final = "required-prefix"
 UNCLAIMABLE: Final = "unclaimable"
+ENTITLED_TAG: Final = "entitled-tag"
+ENTITLED_INSTANCE: Final = "entitled-instance"
+UNTIL: Final = "until"
+ASK: Final = "ask"
+AGGREGATES_VERSION: Final = "aggregates-version"
 MEMBER_OF: Final = "member-of"
 
 #: Kind of object -> what may stand there.
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
-    CLUSTER: (POOL, FORBIDDEN_PREFIX, REQUIRED_PREFIX, UNCLAIMABLE),
+    CLUSTER: (
+        POOL,
+        FORBIDDEN_PREFIX,
+        REQUIRED_PREFIX,
+        UNCLAIMABLE,
+        ENTITLED_TAG,
+        ENTITLED_INSTANCE,
+        UNTIL,
+        *(f"{ASK}.{kind}" for kind in PROPERTIES),
+        AGGREGATES_VERSION,
+    ),
     GROUP: (AGGREGATE,),
     NODE: (AGGREGATE, UNIT),
-    INSTANCE: (MEMBER_OF, POOL),
+    INSTANCE: (MEMBER_OF, POOL, PREFER, AVOID),
 }
+#: Keys that the version before does not know.
+_NEW: Final = frozenset({ENTITLED_TAG, ENTITLED_INSTANCE, UNTIL, ASK, PREFER, AVOID})
 
 _OBJECTS: Final[Mapping[str, str]] = {
     CLUSTER: "the cluster",
@@ -80,7 +114,7 @@ class Fault(NamedTuple):
     name: str
     """the object; of the configuration the path of the key"""
     tag: str
-    """the whole tag, or the value in the configuration"""
+    """the whole tag, or the value in the configuration; empty: the fault is none of a value"""
     text: str
     """what is wrong, and perhaps what was meant"""
 
@@ -88,6 +122,8 @@ class Fault(NamedTuple):
     def sentence(self) -> str:
         """All of it."""
         what = f"{self.kind} {printable(self.name)}" if self.name else f"the {self.kind}"
+        if not self.tag:
+            return f"{what}: {self.text}"
         word = "tag " if self.kind != "configuration" else ""
         return f"{what}: {word}{self.tag!a}: {self.text}"
 
@@ -102,27 +138,66 @@ class Declared(NamedTuple):
 
     key: str
     name: str
-    """the aggregate, or the prefix"""
+    """the aggregate, or the prefix; empty: a unit or a pool in no aggregate"""
     owner: str = ""
-    """the unit or the pool"""
+    """the unit, the pool, the tag or instances that are entitled, or the date"""
 
 
 @lru_cache(maxsize=8192)
-def read_tag(kind: str, tag: str) -> Declared | Term:
-    """What a tag below the prefix means on a kind of object; raises ExpressionError."""
+def read_tag(kind: str, tag: str, version: int = VERSION) -> Declared | Term | Soft | Ask:
+    """What a tag below the prefix means on a kind of object; raises ExpressionError.
+
+    ``version``: of the tags, one of `VERSIONS`.
+    """
     key, colon, rest = tag.removeprefix(TAG_PREFIX).partition(":")
     word, dot, suffix = key.partition(".")
-    if word == MEMBER_OF and kind == INSTANCE:
+    if version < VERSION and word in _NEW:
+        raise ExpressionError(
+            f"{word} is of version {VERSION} of the tags; this cluster's are of version {version}"
+        )
+    if kind == INSTANCE and word == MEMBER_OF:
         return _term(dot, suffix, colon, rest)
+    if kind == INSTANCE and word in (PREFER, AVOID):
+        return soft_tag(word, suffix, rest)
+    if kind == CLUSTER and word == ASK:
+        return ask_tag(suffix, rest)
     if key not in KEYS[kind]:
         raise ExpressionError(_unknown(kind, key))
+    return _declared(kind, key, rest, version)
+
+
+def _declared(kind: str, key: str, rest: str, version: int) -> Declared:
     if key in (FORBIDDEN_PREFIX, REQUIRED_PREFIX):
         return Declared(key, checked_prefix(rest))
     if key == POOL and kind == INSTANCE:
         return Declared(key, "", checked_part(rest, POOL))
     if key in (UNIT, POOL):
-        return _owned(key, rest)
+        return _owned(key, rest, bare=version >= VERSION)
+    if key in (ENTITLED_TAG, ENTITLED_INSTANCE, UNTIL):
+        return _assigned(key, rest)
+    if key == AGGREGATES_VERSION:
+        return Declared(key, checked_version(rest))
     return Declared(key, checked_name(rest, TAG))
+
+
+def checked_version(text: str) -> str:
+    """The number of a version that is understood; raises ExpressionError."""
+    if text not in map(str, VERSIONS):
+        known = " and ".join(map(str, VERSIONS))
+        raise ExpressionError(f"version {text!a} is unknown here (understood: {known})")
+    return text
+
+
+def _assigned(key: str, rest: str) -> Declared:
+    """``NAME+WHAT``."""
+    name, plus, what = rest.partition("+")
+    if not plus or not what:
+        words = {ENTITLED_TAG: "TAG", ENTITLED_INSTANCE: "INSTANCE", UNTIL: "YYYY-MM-DD"}
+        meant = f"{TAG_PREFIX}{key}:{name or 'NAME'}+{words[key]}"
+        raise ExpressionError(f"is incomplete (meant: {meant!a} ?)")
+    if key == UNTIL:
+        return Declared(key, checked_name(name, TAG), checked_date(what))
+    return Declared(key, entitled_by(name, tag=what).aggregate, what)
 
 
 def _term(dot: str, suffix: str, colon: str, rest: str) -> Term:
@@ -133,8 +208,11 @@ def _term(dot: str, suffix: str, colon: str, rest: str) -> Term:
     return parse_value(rest, TAG, role)
 
 
-def _owned(key: str, rest: str) -> Declared:
-    owner, _, tail = rest.partition(":")
+def _owned(key: str, rest: str, *, bare: bool) -> Declared:
+    """``OWNER:aggregate:NAME``; ``bare``: or only ``OWNER``."""
+    owner, colon, tail = rest.partition(":")
+    if bare and owner and not colon:
+        return Declared(key, "", checked_part(owner, key))
     word, colon, name = tail.partition(":")
     if word != AGGREGATE or not colon:
         meant = f"{TAG_PREFIX}{key}:{owner or key.upper()}:{AGGREGATE}:NAME"
@@ -165,3 +243,8 @@ def _unknown(kind: str, key: str) -> str:
 def aggregate_tag(name: str) -> str:
     """The tag of a node or node group that is in an aggregate; raises ExpressionError."""
     return f"{TAG_PREFIX}{AGGREGATE}:{checked_name(name, TAG)}"
+
+
+def until_tag(name: str, date: str) -> str:
+    """The cluster tag of the last day of an aggregate; raises ExpressionError."""
+    return f"{TAG_PREFIX}{UNTIL}:{checked_name(name, TAG)}+{checked_date(date)}"

@@ -1,0 +1,100 @@
+"""Soft membership: aggregates that an instance should rather be in, or rather not.
+
+=================  ==========================  ===========================================
+configuration      tag                         reading
+=================  ==========================  ===========================================
+``prefer=a``       ``prefer:a``                a node that is not in a costs 1
+``prefer=in:a,b``  ``prefer:in:a+b``           a node that is in neither costs 1
+``avoid=a*5``      ``avoid:a*5``               a node that is in a costs 5
+=================  ==========================  ===========================================
+
+Costs are in units of the cluster score.  ``prefer_primary=a`` and ``prefer.primary:a`` are for
+one node of the instance, and there the aggregates of its group do not count.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from ganeti_steward.core.model.site_rules import ROLES
+from ganeti_steward.plugins.aggregates.language.expression import (
+    TAG,
+    TEXT,
+    ExpressionError,
+    Spelling,
+    Term,
+    checked_suffix,
+    parse_text,
+    parse_value,
+    term_text,
+    value_text,
+)
+from ganeti_steward.plugins.aggregates.language.roles import checked_role
+
+PREFER: Final = "prefer"
+AVOID: Final = "avoid"
+#: The largest weight: more than any other difference of scores.
+MOST: Final = 10000.0
+
+_WEIGHT: Final = re.compile(r"[0-9]{1,5}(\.[0-9]{1,3})?", re.ASCII)
+
+
+class Soft(NamedTuple):
+    """One value of ``prefer`` or ``avoid``."""
+
+    term: Term
+    """the aggregates, and the role it is for; never negative"""
+    avoid: bool
+    weight: float
+    """score: what a node costs that does not comply"""
+
+    def cost(self, own: frozenset[str], around: frozenset[str]) -> float:
+        """What a node in ``own``, of a group in ``around``, costs in a role it is for."""
+        mine = own if self.term.role else own | around
+        return self.weight if self.avoid != mine.isdisjoint(self.term.names) else 0.0
+
+
+def parse_soft(word: str, text: str, spelling: Spelling, role: str = "") -> Soft:
+    """A value of ``word``, without it; raises ExpressionError."""
+    if role and role not in ROLES:
+        known = ", ".join(ROLES)
+        raise ExpressionError(f"{word} is for no role {role!a} (known: {known})")
+    value, star, number = text.partition("*")
+    term = parse_value(value, spelling, role)
+    if term.negative:
+        other = AVOID if word == PREFER else PREFER
+        raise ExpressionError(
+            f'"{spelling.negation}" cannot stand behind {word} (meant: {other} ?)'
+        )
+    return Soft(term, word == AVOID, _weight(number) if star else 1.0)
+
+
+def _weight(text: str) -> float:
+    weight = float(text) if _WEIGHT.fullmatch(text) else 0.0
+    if not 0 < weight <= MOST:
+        raise ExpressionError(f"the weight {text!a} is no number above 0, up to {MOST:g}")
+    return weight
+
+
+def parse_requested(text: str) -> Term | Soft:
+    """What an instance requests, in the configuration's spelling; raises ExpressionError."""
+    key, equals, value = text.partition("=")
+    word, underscore, role = key.partition("_")
+    if not equals or word not in (PREFER, AVOID):
+        return checked_role(parse_text(text))
+    return parse_soft(word, value, TEXT, checked_suffix(role) if underscore else "")
+
+
+def requested_text(one: Term | Soft) -> str:
+    """What an instance requests, in the configuration's spelling."""
+    if isinstance(one, Term):
+        return term_text(one)
+    word = AVOID if one.avoid else PREFER
+    role = f"_{one.term.role}" if one.term.role else ""
+    return f"{word}{role}={value_text(one.term, TEXT)}*{one.weight:g}"
+
+
+def soft_tag(word: str, suffix: str, text: str) -> Soft:
+    """The value of a tag ``prefer:...`` or ``avoid.ROLE:...``; raises ExpressionError."""
+    return parse_soft(word, text, TAG, checked_suffix(suffix) if suffix else "")
