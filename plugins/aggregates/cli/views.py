@@ -82,8 +82,8 @@ class _Viewer:
             if any(members.name.startswith(prefix) for prefix in settings.required):
                 tags.insert(0, members.name)
             yield f"  instances request it with the tag {' or '.join(tags)}"
-            if who := entitled_text(self._rules.entitled, members.name):
-                yield f"  only {who} may request it"
+            if entitled := entitled_text(self._rules.entitled, members.name):
+                yield f"  only {entitled} may request it"
         if members.name in self._rules.until:
             yield f"  until {self._rules.until[members.name]}"
         who = requesting_instances(self._tagged).get(members.name, [])
@@ -120,7 +120,7 @@ class _Viewer:
     def instance(self, instance: Instance) -> Iterator[str]:
         yield f"Instance {instance.name} on {', '.join(instance.nodes)}"
         requested = read_requirements(self._rules, instance)
-        requests = map(requested_text, (*requested.terms, *requested.soft))
+        requests = [*map(requested_text, requested.terms), *map(requested_text, requested.soft)]
         yield f"  requests: {', '.join(requests) or 'nothing'}"
         for fault in closing_faults(self._rules, requested):
             yield f"  may go nowhere: {fault.sentence}"

@@ -34,7 +34,11 @@ def test_two_nodes_are_of_one_group(front: Front) -> None:
     ("free", "arguments", "chosen"),
     [
         # One group that has all comes first, also where others have empty nodes.
-        (("node1", "node4", "node5"), ("--count=2", "--disk-template=plain"), "node4.lab, node5.lab"),
+        (
+            ("node1", "node4", "node5"),
+            ("--count=2", "--disk-template=plain"),
+            "node4.lab, node5.lab",
+        ),
         (("node1", "node4"), ("--count=2", "--disk-template=plain"), "node1.lab, node4.lab"),
         # drbd needs two; that is also what it takes by default.
         (("node1", "node4", "node5"), ("--disk-template=drbd",), "node4.lab, node5.lab"),
@@ -68,13 +72,13 @@ def test_which_groups(
             "2 wanted in one node group, as drbd needs them, but default has 1, rack2 has 1",
         ),
         (("--count=2", "--disk-template=drbd"), "cannot be taken so: default has 1, rack2 has 1"),
-        (("--count=1", "--disk-template=drbd"), "two nodes of one group, and 1 of the free ones cannot"),
+        (("--count=1", "--disk-template=drbd"), "and 1 of the free ones cannot be taken so"),
         (
             ("node1", "node4", "--disk-template=drbd"),
             "these are alone in theirs: node1.lab (default), node4.lab (rack2)",
         ),
-        (("--count=2", "--disk-template=raid"), "unknown disk template 'raid' (known: blockdev, "),
-        (("--count=1", "--disk-template=rbd"), "1 wanted, but of groups that allow rbd none has any"),
+        (("--count=2", "--disk-template=raid"), "unknown disk template 'raid' (known: b"),
+        (("--count=1", "--disk-template=rbd"), "but of groups that allow rbd none has any"),
         (("node1", "--disk-template=rbd"), "the policy of node group default allows no rbd"),
         (("node1", "--until=2020-02-30"), "--until: '2020-02-30' is no date (YYYY-MM-DD)"),
         (("node1", "--until=2020-02-03"), "--until: 2020-02-03 is over"),
