@@ -14,10 +14,10 @@ from ganeti_steward.allocators.cli.explanation_text import View, explanation_tex
 from ganeti_steward.allocators.cli.plan_text import group_text
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.configuration import configuration
+from ganeti_steward.core.commands.kept_requests import WHICH, described, kept_request
 from ganeti_steward.core.commands.tables import for_terminal
 from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.ganeti.sources import read_file
-from ganeti_steward.core.iallocator import history
 from ganeti_steward.core.iallocator.dispatch import answer_message
 from ganeti_steward.core.model.answer import Answer, Outcome
 from ganeti_steward.core.model.explanation import Explained, Explanation
@@ -30,9 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("file", nargs="?", help="an iallocator message, '-' for standard input")
-    which.add_argument("--last", action="store_true", help="the last request Ganeti made")
     which.add_argument(
-        "--kept", metavar="NAME", help="a kept request, see gnt-steward replay --list"
+        "--last",
+        "--kept",
+        nargs="?",
+        const="",
+        metavar="WHICH",
+        help=f"the last request Ganeti made, or another kept one: {WHICH}, see "
+        "gnt-steward replay --list",
     )
     parser.add_argument(
         "-n",
@@ -53,15 +58,17 @@ def run(options: argparse.Namespace) -> int:
     arguments: Sequence[str] = options.option
     if options.file:
         raw = read_file(options.file)
+        heading = ""
     else:
-        entry = history.entry(config.history, options.kept or "")
+        entry = kept_request(config.history, options.last)
         raw, arguments = entry.request, [*entry.call.arguments, *arguments]
+        heading = f"Kept request: {described(entry)}\n"
     outcome = answer_message(raw, parse_options(arguments), config, explain=True)
     if options.json:
         sys.stdout.buffer.write(as_json(outcome))
     else:
         nodes = seen_nodes(options.node, outcome.explanations)
-        sys.stdout.write(as_text(outcome, View(options.verbose, nodes)))
+        sys.stdout.write(heading + as_text(outcome, View(options.verbose, nodes)))
     return EXIT_OK
 
 

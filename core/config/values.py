@@ -51,6 +51,11 @@ class Allocators(NamedTuple):
         "Seconds an allocator may take, its constraints included. All of a chain have 890 "
         "together; each may take an equal share of what is left.",
     ] = 600
+    partial_batches: Annotated[
+        bool,
+        "Whether `multi-allocate` places some of its instances where others have no place; the "
+        "option --partial-batches=yes or =no overrides it.",
+    ] = False
 
 
 class Plugins(NamedTuple):

@@ -65,6 +65,11 @@ def master_name(data: str = DATA) -> str:
     return next(iter(_lines(data, "ssconf_master_node")), "")
 
 
+def cluster_name(data: str = DATA) -> str:
+    """The cluster's name, as far as this node knows it; empty where it does not."""
+    return next(iter(_lines(data, "ssconf_cluster_name")), "")
+
+
 def own_address(node: ThisNode) -> str:
     """The address others reach this node at; raises StewardError when it is unknown."""
     if node.address:

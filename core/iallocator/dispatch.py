@@ -11,12 +11,14 @@ from ganeti_steward.core.config.values import CHAIN_LIMIT
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks.calls import log_failure
 from ganeti_steward.core.iallocator.members import Question, opened
-from ganeti_steward.core.iallocator.message import read_message
-from ganeti_steward.core.iallocator.request_type import type_of
+from ganeti_steward.core.iallocator.message import parse, read_parsed
+from ganeti_steward.core.iallocator.request_type import request_type
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
-from ganeti_steward.core.model.requests import MultiAllocate
+from ganeti_steward.core.model.requests import TYPE_NAMES, MultiAllocate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ganeti_steward.core.config.values import Config
     from ganeti_steward.core.iallocator.members import Members
     from ganeti_steward.core.model.cluster import Cluster
@@ -41,7 +43,14 @@ def answer_message(
     raw: bytes, options: Options, config: Config, *, explain: bool = False
 ) -> Outcome:
     """Answer one iallocator message; raises BadInput when it cannot be read."""
-    cluster, request = read_message(raw)
+    return answer_parsed(parse(raw), raw, options, config, explain=explain)
+
+
+def answer_parsed(
+    message: Mapping[str, Any], raw: bytes, options: Options, config: Config, *, explain: bool
+) -> Outcome:
+    """Answer a message that was parsed from ``raw``; raises BadInput when it cannot be read."""
+    cluster, request = read_parsed(message)
     outcome = dispatch(request, cluster, config, options, explain=explain, raw=raw)
     if options.ignored:
         note = f"{outcome.info} (options ignored: {' '.join(options.ignored)})"
@@ -70,10 +79,44 @@ def dispatch(
         return Refusal(_NO_ALLOCATOR_FOR_BATCH if batch else _NO_ALLOCATOR)
     try:
         with opened(question) as members:
-            outcome = _noted(_ask_chain(question, members, started), members)
+            outcome = _noted(_whole(_ask_chain(question, members, started), question), members)
     except PluginError as err:
         outcome = _failed(err)
     return outcome._replace(info=f"{outcome.info} ({note})") if note else outcome
+
+
+def _whole(outcome: Outcome, question: Question) -> Outcome:
+    """A refusal instead of a batch that is placed in part, unless that is allowed.
+
+    Ganeti would report that all instances were created (allocation 9.4).
+    """
+    if not isinstance(question.request, MultiAllocate) or isinstance(outcome, Refusal):
+        return outcome
+    allowed = question.options.partial_batches
+    if allowed is None:
+        allowed = question.config.allocators.partial_batches
+    result: Any = outcome.result
+    placed, failed = map(len, result)
+    if allowed or not failed:
+        return outcome
+    begin = f"{failed} instances failed to allocate and {placed} were allocated successfully"
+    reasons = outcome.info.removeprefix(begin).removeprefix("; ")
+    text = (
+        f"{failed} of {placed + failed} instances {'has' if failed == 1 else 'have'} no place, so "
+        "none is placed (--partial-batches places the others)"
+    )
+    return Refusal(f"{text}; {reasons}", outcome.explanations, failed)
+
+
+def left_out(outcome: Outcome, type_name: str) -> int:
+    """How many instances have no place although the others have one.
+
+    With any, Ganeti moves none (allocation 10).  ``type_name``: of the request, on the wire.
+    """
+    if isinstance(outcome, Refusal):
+        return outcome.left_out
+    result: Any = outcome.result
+    return len(result[1]) if request_type(type_name).leaves_out else 0
 
 
 def _noted(outcome: Outcome, members: Members) -> Outcome:
@@ -99,7 +142,7 @@ def _ask_chain(question: Question, members: Members, started: float) -> Outcome:
         left = started + CHAIN_LIMIT - time.monotonic()
         limit = fair_share(question.config.allocators.time_limit, left, len(chain) - at)
         outcome = outcomes.of(name, limit)
-        if isinstance(outcome, Answer) and not _not_moved(outcome, question.request):
+        if isinstance(outcome, Answer) and not _not_placed(outcome, question.request):
             return outcome
         if outcome is not None and at + 1 < len(chain):
             _log.info(
@@ -142,7 +185,7 @@ class _Outcomes:
     def combined(self, chain: tuple[str, ...]) -> Outcome:
         """The best of the answers in part, or all refusals in one."""
         if self._partial:
-            return min(self._partial, key=lambda answer: _not_moved(answer, self._request))
+            return min(self._partial, key=lambda answer: _not_placed(answer, self._request))
         if not self._refusals:
             return Refusal(f"no allocator takes this request (called: {', '.join(chain)})")
         if len(self._refusals) == 1:
@@ -150,12 +193,8 @@ class _Outcomes:
         return Refusal("; ".join(self._reasons), self._refusals[-1].explanations)
 
 
-def _not_moved(answer: Answer, request: Request) -> int:
-    """How many instances an answer fails to move: with any, Ganeti moves none (allocation 10)."""
-    if not type_of(request).all_or_nothing:
-        return 0
-    moves: Any = answer.result
-    return len(moves[1])
+def _not_placed(answer: Answer, request: Request) -> int:
+    return left_out(answer, TYPE_NAMES[type(request)])
 
 
 def _failed(err: PluginError) -> Refusal:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -35,8 +36,15 @@ MOST_BYTES: Final = 2**30
 #: Longer than any call, in ns; Ganeti gives up after a quarter of it.
 _LONGEST: Final = 3600 * 10**9
 
-#: What the ring's entries are called.  The directory may hold other things, which stay.
-_NAME: Final = re.compile(r"\d{20}-\d+")
+#: What the ring's entries are called: time, process, cluster.  The directory may hold other
+#: things, which stay.
+_NAME: Final = re.compile(r"\d{20}-\d+(?:-([A-Za-z0-9][A-Za-z0-9.-]*))?")
+
+#: Names of clusters that can be part of the name of a directory.
+_CLUSTER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,199}")
+
+#: What stands for the one before the last.
+PREVIOUS: Final = "previous"
 
 
 class Call(NamedTuple):
@@ -49,6 +57,12 @@ class Call(NamedTuple):
     """the options behind the file name"""
     status: int
     """exit status"""
+    type: str = ""
+    """of the request; empty: not known"""
+    instances: str = ""
+    """see `ganeti_steward.core.iallocator.about`"""
+    left_out: int = 0
+    """number of instances without a place, where the others have one"""
 
 
 class Entry(NamedTuple):
@@ -61,11 +75,15 @@ class Entry(NamedTuple):
     """standard output, or the error text when the exit status is not 0"""
 
 
-def record(config: History, call: Call, request: bytes, answer: bytes) -> None:
-    """Keep one call and drop the oldest ones; raises StewardError when that is impossible."""
+def record(config: History, call: Call, request: bytes, answer: bytes, cluster: str = "") -> None:
+    """Keep one call and drop the oldest ones; raises StewardError when that is impossible.
+
+    ``cluster``: whose request it is; each cluster has a ring of its own.
+    """
     if not config.keep or not config.directory:
         return
-    name = f"{call.started:020d}-{call.pid}"
+    known = f"-{cluster}" if _CLUSTER.fullmatch(cluster) else ""
+    name = f"{call.started:020d}-{call.pid}{known}"
     new = os.path.join(config.directory, _UNFINISHED + name)
     try:
         os.makedirs(config.directory, 0o700, exist_ok=True)
@@ -104,10 +122,11 @@ def _drop_old(config: History, started: int) -> None:
 
 def _old(config: History) -> Iterator[str]:
     """What is too much, by number or by size; the last call always stays."""
-    size = 0
+    size, kept = 0, Counter[str]()
     for number, name in enumerate(reversed(names(config))):
         size += _size(os.path.join(config.directory, name))
-        if number and (number >= config.keep or size > MOST_BYTES):
+        kept[cluster_of(name)] += 1
+        if number and (kept[cluster_of(name)] > config.keep or size > MOST_BYTES):
             yield name
 
 
@@ -141,33 +160,87 @@ def _abandoned(config: History, started: int) -> list[str]:
 
 
 def _found(config: History) -> list[str]:
+    """What is in the directory, nothing where there is none; raises StewardError."""
     try:
         return os.listdir(config.directory)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
+    except PermissionError:
+        raise StewardError(
+            f"history {config.directory}: permission denied (only root can read it)"
+        ) from None
+    except OSError as err:
+        raise StewardError(f"history {config.directory}: {reason_of(err)}") from None
 
 
 def names(config: History) -> list[str]:
-    """The kept calls by name, the oldest first."""
+    """The kept calls by name, the oldest first; raises StewardError."""
     return sorted(name for name in _found(config) if _NAME.fullmatch(name))
 
 
-def entry(config: History, name: str = "") -> Entry:
-    """One kept call by name, or the last one; raises StewardError when there is none."""
-    known = names(config)
-    if not known:
-        raise StewardError(f"history {config.directory}: no request is kept there")
-    chosen = name or known[-1]
-    if chosen not in known:
-        raise StewardError(f"history {config.directory}: no request is kept as {name!r}")
+def cluster_of(name: str) -> str:
+    """The cluster of a kept call by its name; empty where it is not known."""
+    found = _NAME.fullmatch(name)
+    return (found[1] if found else None) or ""
 
-    def content(file: str) -> bytes:
-        return read_own(os.path.join(config.directory, chosen, file), _MOST_READ)
 
+def numbered(config: History, cluster: str) -> list[str]:
+    """The kept calls of a cluster, the last one first: the first has the number 1.
+
+    Those without a cluster count as well; where ``cluster`` is empty, all do.
+    """
+    found = reversed(names(config))
+    return [name for name in found if not cluster or cluster_of(name) in ("", cluster)]
+
+
+def entry(config: History, name: str = "", cluster: str = "") -> Entry:
+    """One kept call by name or number, or the last one; raises StewardError when there is none.
+
+    ``cluster``: the one whose calls are numbered.
+    """
+    chosen = _chosen(config, name, cluster)
+    fault = f"history {config.directory}: {chosen} cannot be read"
     try:
-        call: dict[str, Any] = orjson.loads(content(CALL))
+        request, answer = (content(config, chosen, file) for file in (REQUEST, ANSWER))
+    except (OSError, UnsafeFile) as err:
+        raise StewardError(f"{fault}: {reason_of(err)}") from None
+    return Entry(chosen, read_call(config, chosen), request, answer)
+
+
+def read_call(config: History, name: str) -> Call:
+    """A kept call without request and answer; raises StewardError."""
+    try:
+        call: dict[str, Any] = orjson.loads(content(config, name, CALL))
         arguments: Sequence[str] = call.pop("arguments")
-        then = Call(arguments=tuple(arguments), **call)
-        return Entry(chosen, then, content(REQUEST), content(ANSWER))
+        return Call(arguments=tuple(arguments), **call)
     except (OSError, UnsafeFile, ValueError, TypeError, KeyError, AttributeError) as err:
-        raise StewardError(f"history {config.directory}: {chosen} cannot be read: {err}") from None
+        fault = f"history {config.directory}: {name} cannot be read"
+        raise StewardError(f"{fault}: {reason_of(err)}") from None
+
+
+def content(config: History, name: str, file: str) -> bytes:
+    """One file of a kept call; raises UnsafeFile, OSError."""
+    return read_own(os.path.join(config.directory, name, file), _MOST_READ)
+
+
+def _chosen(config: History, name: str, cluster: str) -> str:
+    """The name of a kept call; raises StewardError."""
+    where, known = f"history {config.directory}", names(config)
+    if not known:
+        raise StewardError(f"{where}: no request is kept there")
+    if name in known:
+        return name
+    number = 2 if name == PREVIOUS else int(name or "1") if _is_number(name) else 0
+    if not number:
+        raise StewardError(f"{where}: no request is kept as {name!r}")
+    own = numbered(config, cluster)
+    if not own:
+        others = ", ".join(sorted({cluster_of(one) for one in known}))
+        raise StewardError(f"{where}: no request of {cluster} is kept there, only of {others}")
+    if number > len(own):
+        raise StewardError(f"{where}: there is no request {number}, {len(own)} are kept")
+    return own[number - 1]
+
+
+def _is_number(name: str) -> bool:
+    return not name or (name.isascii() and name.isdigit() and len(name) < 9)

@@ -19,18 +19,19 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import logging
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from ganeti_steward.core import builtins, log
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, BadInput, StewardError, reason_of
-from ganeti_steward.core.iallocator.dispatch import answer_message
+from ganeti_steward.core.iallocator.about import About, about
+from ganeti_steward.core.iallocator.dispatch import answer_parsed, left_out
 from ganeti_steward.core.iallocator.history import Call, record
-from ganeti_steward.core.iallocator.message import write_answer
-from ganeti_steward.core.model.options import parse_cluster_options
+from ganeti_steward.core.iallocator.message import parse, write_answer
+from ganeti_steward.core.model.options import Options, parse_cluster_options
 from ganeti_steward.core.safe_files import UnsafeFile, read_in_time, read_limited
 from ganeti_steward.core.version import VERSION
 
@@ -49,6 +50,7 @@ standard output.
   --no-capacity-checks          nodes need not stay evacuable
   --ignore-soft-errors          drop the soft rules of the primary
   --restrict-allocation-to=A,B  only these nodes
+  --partial-batches[=yes|no]    place what fits of a batch
   --static-kvm-node-memory=MIB  memory of a KVM node itself (default 4096)
   --mond[=yes|no]               use CPU load measured by the monitoring daemons
   --mond-xen                    with --mond: that of each Xen guest
@@ -67,6 +69,8 @@ class _Done(NamedTuple):
     status: int
     output: bytes
     """the answer, or the error text"""
+    left_out: int = 0
+    """number of instances without a place, where the others have one"""
 
 
 def main() -> NoReturn:
@@ -98,7 +102,7 @@ def run() -> int:
         return EXIT_OK
     files = [a for a in arguments if a == "-" or not a.startswith("-")]
     options = tuple(_printable(a) for a in arguments if a != "-" and a.startswith("-"))
-    raw = b""
+    raw, what = b"", About()
     config = Config()
     try:
         config = load_config(config_path(), builtins.ALLOCATION)
@@ -106,7 +110,10 @@ def run() -> int:
         for warning in config.warnings:
             logging.getLogger(__name__).warning("%s", warning)
         raw = _read(files)
-        done = _Done(EXIT_OK, _answer(raw, options, config))
+        chosen = parse_cluster_options(options)
+        message = parse(raw)
+        what = about(message)
+        done = _answer(message, raw, chosen, config)
     except StewardError as err:
         done = _failed(str(err))
     except Exception as err:
@@ -115,7 +122,8 @@ def run() -> int:
         text = " ".join(str(err).split())
         done = _failed(f"the request cannot be answered: {type(err).__name__}: {text}")
     done = _write(answer_to, done)
-    _keep(config, Call(started, os.getpid(), options, done.status), raw, done.output)
+    call = Call(started, os.getpid(), options, done.status, what.type, what.instances)
+    _keep(config, call._replace(left_out=done.left_out), what.cluster, raw, done.output)
     if done.status == EXIT_OK and "shadow" in config.sections:
         builtins.module(builtins.SHADOWS).start(
             config, raw, parse_cluster_options(options), done.output
@@ -158,8 +166,10 @@ def _read(files: Sequence[str]) -> bytes:
         raise BadInput([f"{name}: {reason_of(err)}"]) from None
 
 
-def _answer(raw: bytes, options: Sequence[str], config: Config) -> bytes:
-    return write_answer(answer_message(raw, parse_cluster_options(options), config))
+def _answer(message: Mapping[str, Any], raw: bytes, options: Options, config: Config) -> _Done:
+    outcome = answer_parsed(message, raw, options, config, explain=False)
+    left = left_out(outcome, message["request"]["type"])
+    return _Done(EXIT_OK, write_answer(outcome), left)
 
 
 def _write(answer_to: int, done: _Done) -> _Done:
@@ -174,13 +184,23 @@ def _write(answer_to: int, done: _Done) -> _Done:
     return done
 
 
-def _keep(config: Config, call: Call, raw: bytes, output: bytes) -> None:
+def _keep(config: Config, call: Call, cluster: str, raw: bytes, output: bytes) -> None:
     """Log the call and keep it; neither may spoil the answer, which is out already."""
     logger = logging.getLogger(__name__)
     text = output.decode(errors="replace").strip()
     milliseconds = (time.time_ns() - call.started) // 1_000_000
+    if call.left_out:
+        logger.warning(
+            "type=%s instance=%s instances without a place: %d (success=%s)",
+            call.type,
+            call.instances,
+            call.left_out,
+            output.startswith(b'{"success":true'),
+        )
     logger.info(
-        "request status=%d ms=%d bytes=%d options=%s answer=%s",
+        "request type=%s instance=%s status=%d ms=%d bytes=%d options=%s answer=%s",
+        call.type or "-",
+        call.instances or "-",
         call.status,
         milliseconds,
         len(raw),
@@ -190,7 +210,7 @@ def _keep(config: Config, call: Call, raw: bytes, output: bytes) -> None:
     if not raw:
         return
     try:
-        record(config.history, call, raw, output)
+        record(config.history, call, raw, output, cluster)
     except StewardError as err:
         logger.warning("%s", err)
 

@@ -24,7 +24,11 @@ def read_message(raw: bytes) -> tuple[Cluster, Request]:
 
     Raises BadInput naming every fault (allocation 2 and 11).
     """
-    message = parse(raw)
+    return read_parsed(parse(raw))
+
+
+def read_parsed(message: Mapping[str, Any]) -> tuple[Cluster, Request]:
+    """The same of a message that was parsed."""
     faults = Faults()
     top = Section(message, "message", "", faults)
     cluster = cluster_of(top)

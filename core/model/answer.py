@@ -26,6 +26,8 @@ class Refusal(NamedTuple):
 
     info: str
     explanations: tuple[Explained, ...] = ()
+    left_out: int = 0
+    """number of instances of a batch that have no place, where the others have one"""
 
 
 Outcome = Answer | Refusal

@@ -8,10 +8,16 @@ hail that change the outcome have hail's names (allocation 11).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import BadInput
 from ganeti_steward.core.json_reader import LIMIT, quoted
+
+#: Options without a value -> the field they set.
+_FLAGS: Final[dict[str, dict[str, Any]]] = {
+    "--no-capacity-checks": {"capacity_checks": False},
+    "--ignore-soft-errors": {"ignore_soft_errors": True},
+}
 
 #: hail's options that only change what is printed.
 _HARMLESS: Final = frozenset({"-v", "--verbose", "-q", "--quiet", "-p", "--print-nodes"})
@@ -37,6 +43,8 @@ class Options(NamedTuple):
     mond_time_limit: float = 5
     """seconds all daemons have to answer"""
     ignore_dynu: bool = False
+    partial_batches: bool | None = None
+    """whether a batch may be placed in part; None: as configured"""
     ignored: tuple[str, ...] = ()
     """options that mean nothing to this program"""
 
@@ -76,10 +84,12 @@ def parse_options(arguments: Sequence[str]) -> Options:
     options, ignored, faults = Options(), [], []
     for argument in arguments:
         name, equals, value = argument.partition("=")
-        if name == "--no-capacity-checks":
-            options = options._replace(capacity_checks=False)
-        elif name == "--ignore-soft-errors":
-            options = options._replace(ignore_soft_errors=True)
+        if name in _FLAGS:
+            options = options._replace(**_FLAGS[name])
+        elif name == "--partial-batches":
+            if equals and value not in ("yes", "no"):
+                faults.append(f"option {name}: 'yes' or 'no' is expected, found {quoted(value)}")
+            options = options._replace(partial_batches=value != "no")
         elif name == "--restrict-allocation-to" and equals:
             names = tuple(part for part in value.split(",") if part)
             options = options._replace(restrict_to=names)

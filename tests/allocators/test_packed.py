@@ -96,7 +96,7 @@ def test_batch_that_does_not_fit() -> None:
     message = generate("--nodes=8", "--per-node=0", "--seed=3", *request)
     last = message["request"]["instances"][-1]
     last["memory"] = 2**30
-    placed, failed = packed(message)
+    placed, failed = packed(message, "--partial-batches")
     assert (len(placed), failed) == (3, [last["name"]])
 
 

@@ -18,7 +18,7 @@ TYPES: Final = {
     "multi-allocate": (
         "steward_multi_allocate",
         "multi-allocate-two",
-        [[["m1.lab", ["node1.lab"]]], ["m2.lab"]],
+        [[["m1.lab", ["node1.lab"]], ["m2.lab", ["node2.lab"]]], []],
     ),
     "relocate": ("steward_relocate", "relocate-drbd", ["node5.lab"]),
     "allocate-secondary": (

@@ -273,7 +273,8 @@ def batch(site: Site, capture: Capture, failed: Any) -> Message:
     result = [[["m1.lab", ["node1.lab"]]], failed]
     text = json.dumps({"success": True, "info": "1 failed", "result": result})
     path = program(site.path, "batch", f"echo '{text}'")
-    site.configure(more=chain("multi-allocate", command(path)))
+    partial = "partial-batches = true\n"
+    site.configure(more=chain("multi-allocate", command(path)) + partial)
     return site.run(capture("multi-allocate-two"))
 
 
@@ -301,6 +302,10 @@ def test_failed_instances_of_a_named_group(site: Site, capture: Capture) -> None
     answer = hail(message, site.path)
     ((failed, _),) = answer["result"][1]
     assert failed == name
+    refused = site.run(message)
+    assert (refused["success"], refused["result"]) == (False, [])
+    assert "1 of 2 instances has no place, so none is placed (--partial-batches" in refused["info"]
+    site.configure(more=chain("multi-allocate", command(need_hail())) + "partial-batches = true\n")
     assert site.run(message)["result"] == [answer["result"][0], [name]]
 
 

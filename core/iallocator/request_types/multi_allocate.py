@@ -55,4 +55,5 @@ TYPE: Final = RequestType(
     instances=lambda request: [item.instance.name for item in request.items],
     placed=_placed,
     summary=_summary,
+    leaves_out=True,
 )

@@ -23,5 +23,5 @@ TYPE: Final = RequestType(
     instances=lambda request: request.instances,
     placed=moves_placed,
     summary=moves_summary,
-    all_or_nothing=True,
+    leaves_out=True,
 )

@@ -168,10 +168,13 @@ def test_chosen_is_the_result(front: Front) -> None:
     assert answer["info"] == f"Request successful: {printed['info']}"
 
 
+REFUSED_BATCH = str(CAPTURES / "multi-allocate-refused.in.json")
+
+
 def test_batch(front: Front) -> None:
     """One story per instance, those without a place included."""
     printed = json.loads(
-        front("explain", "--json", str(CAPTURES / "multi-allocate-refused.in.json")).out
+        front("explain", "--json", "--option=--partial-batches", REFUSED_BATCH).out
     )
     placed, failed = printed["result"]
     stories = {story["instance"]: story["chosen"] for story in printed["explanations"]}
@@ -251,9 +254,20 @@ def test_last_and_kept(front: Front) -> None:
     assert front.allocate(first).status == 0
     assert front.allocate(second).status == 0
     older, newer = sorted(entry.name for entry in front.history.iterdir())
-    assert front("explain", "--last") == front("explain", second)
-    assert front("explain", "--kept", newer) == front("explain", second)
-    assert front("explain", "--kept", older) == front("explain", first)
+    for arguments, file in (
+        (("--last",), second),
+        (("--last", "1"), second),
+        (("--last", "2"), first),
+        (("--last", "previous"), first),
+        (("--kept", newer), second),
+        (("--kept", older), first),
+    ):
+        heading, _, rest = front("explain", *arguments).out.partition("\n")
+        assert re.fullmatch(r"Kept request: allocate \S+, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d", heading)
+        assert rest == front("explain", file).out
+    done = front("explain", "--last", "3")
+    assert (done.status, done.out) == (1, "")
+    assert done.err.endswith(f"history {front.history}: there is no request 3, 2 are kept\n")
 
 
 def test_last_with_its_options(front: Front) -> None:
@@ -291,7 +305,7 @@ def test_kept_is_no_path(front: Front, name: str) -> None:
     assert "no request is kept as" in done.err
 
 
-@pytest.mark.parametrize("arguments", [[], ["--last", "file"], ["--last", "--kept", "1"]])
+@pytest.mark.parametrize("arguments", [[], ["--last", "1", "file"], ["file", "--kept", "1"]])
 def test_one_request_at_a_time(front: Front, arguments: list[str]) -> None:
     done = front("explain", *arguments)
     assert (done.status, done.out) == (2, "")

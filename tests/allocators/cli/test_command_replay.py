@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 DRBD = str(CAPTURES / "allocate-drbd.in.json")
 BATCH = str(CAPTURES / "multi-allocate-two.in.json")
 
+TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+
 NEVER = """\
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.model.site_rules import PRIMARY, Ban
@@ -43,7 +45,9 @@ def test_same(kept: Front) -> None:
     done = kept("replay")
     assert (done.status, done.out) == (0, given.out)
     (name,) = names(kept)
-    assert done.err == f"The answer to {name} is the same as then.\n"
+    assert re.fullmatch(
+        rf"The answer to {name} \(allocate new1.lab, {TIME}\) is the same as then.\n", done.err
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,7 +91,8 @@ def test_different(kept: Front) -> None:
     assert json.loads(done.out)["success"] is False
     assert "3 never" in done.out
     (name,) = names(kept)
-    assert done.err == f"The answer to {name} was different then: {given.out.strip()}\n"
+    assert done.err.startswith(f"The answer to {name} (allocate new1.lab, ")
+    assert done.err.endswith(f") was different then: {given.out.strip()}\n")
 
 
 def test_options_of_then(kept: Front) -> None:
@@ -129,7 +134,7 @@ def test_nothing_kept(front: Front) -> None:
     listed = front("replay", "--list")
     assert (listed.status, listed.out.split()) == (
         0,
-        ["Name", "Time", "Type", "Instance", "Answer"],
+        ["#", "Time", "Type", "Instance", "Answer", "Name"],
     )
 
 
@@ -142,12 +147,13 @@ def test_list(kept: Front) -> None:
     done = kept("replay", "--list", "--separator=|")
     assert done.status == 0
     headings, *lines = [line.split("|") for line in done.out.splitlines()]
-    assert headings == ["Name", "Time", "Type", "Instance", "Answer"]
-    assert [line[0] for line in lines] == names(kept)
-    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", line[1]) for line in lines)
-    assert [line[2:] for line in lines] == [
+    assert headings == ["#", "Time", "Type", "Instance", "Answer", "Name"]
+    assert [line[-1] for line in lines] == names(kept)
+    assert [line[0] for line in lines] == ["3", "2", "1"]
+    assert all(re.fullmatch(TIME, line[1]) for line in lines)
+    assert [line[2:-1] for line in lines] == [
         ["allocate", "new1.lab", "success"],
-        ["multi-allocate", "2 instances", "success"],
+        ["multi-allocate", "m1.lab,m2.lab", "success"],
         ["allocate", "new1.lab", "failure"],
     ]
     assert kept("replay", "--list", "--no-headers").out.count("\n") == 3
@@ -171,10 +177,10 @@ def test_list_of_the_unreadable(kept: Front) -> None:
     _, spoiled, _ = names(kept)
     (kept.history / spoiled / "call.json").write_text("{")
     lines = kept("replay", "--list", "--separator=|", "--no-headers").out.splitlines()
-    assert [line.split("|")[2:] for line in lines] == [
+    assert [line.split("|")[2:-1] for line in lines] == [
         ["-", "-", "error"],
         ["-", "-", "unreadable"],
-        ["multi-allocate", "2 instances", "success"],
+        ["multi-allocate", "m1.lab,m2.lab", "success"],
     ]
     done = kept("replay", spoiled)
     assert done.status == 1

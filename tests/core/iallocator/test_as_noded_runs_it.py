@@ -97,7 +97,8 @@ def house(tmp_path: Path) -> House:
 def test_answer_is_the_one_of_the_library(house: House, kind: str) -> None:
     file = house.request(message(kind))
     assert house.answer(file) == answer(message(kind))
-    assert " INFO request status=0 ms=" in house.log
+    assert f" INFO request type={kind} instance=" in house.log
+    assert " status=0 ms=" in house.log
 
 
 def test_standard_input(house: House) -> None:

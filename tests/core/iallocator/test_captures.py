@@ -48,6 +48,12 @@ def test_batch_that_fits_in_part() -> None:
     raw, hail, options = _capture(PARTIAL)
     answer = messages.answer(raw, *options)
     assert (hail["success"], hail["result"]) == (False, [])
+    assert (answer["success"], answer["result"]) == (False, [])
+    begin = "Request failed: 1 of 2 instances has no place, so none is placed ("
+    assert answer["info"].startswith(begin)
+    assert "; m4.lab: " in answer["info"]
+    assert messages.answer(raw, *options, "--partial-batches=no") == answer
+    answer = messages.answer(raw, *options, "--partial-batches")
     assert (answer["success"], answer["result"]) == (
         True,
         [[["m3.lab", ["node6.lab"]]], ["m4.lab"]],
