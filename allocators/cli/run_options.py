@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from ganeti_steward.core.commands.cluster_options import add_reason_option
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.ganeti.job_sets import (
     Step,
@@ -54,6 +55,7 @@ def add_running_options(parser: argparse.ArgumentParser, *, to_file: bool = Fals
         "stops after the running set; on a terminal it has to be confirmed",
     )
     parser.add_argument("--yes", action="store_true", help="with -X: without confirmation")
+    add_reason_option(parser)
 
 
 def check_can_run(options: argparse.Namespace, source: Source) -> None:

@@ -55,6 +55,13 @@ def add_source_options(parser: argparse.ArgumentParser, *, positional: bool = Tr
         group.add_argument("message", nargs="?", metavar="FILE", help="the same as --file")
 
 
+def add_reason_option(parser: argparse.ArgumentParser) -> None:
+    """Ganeti's option of everything that submits jobs."""
+    parser.add_argument(
+        "--reason", metavar="TEXT", help="why; for the reason trails of the jobs that are submitted"
+    )
+
+
 def source_options(options: argparse.Namespace) -> SourceOptions:
     """The parsed options as a value; raises StewardError when they name several clusters."""
     positional = getattr(options, "message", None)
@@ -82,6 +89,7 @@ def source_options(options: argparse.Namespace) -> SourceOptions:
         rapi_ca=options.rapi_ca,
         rapi_insecure=options.rapi_insecure,
         rapi_credentials=options.rapi_credentials,
+        reason=getattr(options, "reason", None) or "",
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted, error_text, job_error
-from ganeti_steward.core.ganeti.reasons import Reason, ascii_fault, with_reasons
+from ganeti_steward.core.ganeti.reasons import USER, Reason, ascii_fault, with_reasons
 from ganeti_steward.core.json_nesting import LONGEST, load_json
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
@@ -49,11 +49,14 @@ class Luxi:
         time_limit: float = 120,
         clock: Callable[[], int] = time.time_ns,
         reason_source: str = REASON_SOURCE,
+        user_reason: str = "",
     ) -> None:
         """``time_limit``: seconds for one call; ``clock``: ns since 1970.
 
-        ``reason_source``: the source of submitted jobs in Ganeti's reason trail.
+        ``reason_source``: the source of submitted jobs in Ganeti's reason trail; ``user_reason``:
+        what a user gives as their reason, the first entry then.
         """
+        self._user_reason = user_reason
         self._reason_source = reason_source
         self._path = path
         self._time_limit = time_limit
@@ -176,7 +179,8 @@ class Luxi:
 
     def submit(self, jobs: Sequence[Job], reason: str) -> list[Submitted]:
         """Hand jobs over in one call."""
-        return self.submit_with_trails(jobs, [[(self._reason_source, reason)]] * len(jobs))
+        trail = [(USER, self._user_reason)] if self._user_reason else []
+        return self.submit_with_trails(jobs, [[*trail, (self._reason_source, reason)]] * len(jobs))
 
     def submit_with_trails(
         self, jobs: Sequence[Job], trails: Sequence[Sequence[tuple[str, str]]]

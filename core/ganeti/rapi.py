@@ -57,11 +57,14 @@ class Rapi:
         *,
         verify: bool | str = True,
         time_limit: float = 120,
+        user_reason: str = "",
     ) -> None:
         """``verify``: False, or the file with certificates to trust.
 
-        ``time_limit``: seconds for one call as a whole.
+        ``time_limit``: seconds for one call as a whole; ``user_reason``: why jobs are submitted,
+        in the user's words, in addition to the reason of each call.
         """
+        self._user_reason = user_reason
         self._url = base_url(host)
         if self._url.startswith("http:") and verify is not False:
             raise StewardError(
@@ -216,6 +219,8 @@ class Rapi:
 
     def submit(self, jobs: Sequence[Job], reason: str) -> list[Submitted]:
         """Hand jobs over, one operation after the other."""
+        if self._user_reason:
+            reason = f"{self._user_reason} ({reason})"
         return [self._submit(job, reason) for job in jobs]
 
     def _submit(self, job: Job, reason: str) -> Submitted:

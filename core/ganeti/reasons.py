@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.model.opcodes import Job
+
+#: The source of what a user gives as the reason, with gnt-* commands and RAPI, too.
+USER: Final = "gnt:user"
 
 
 class Reason(NamedTuple):

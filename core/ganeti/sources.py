@@ -44,6 +44,8 @@ class SourceOptions(NamedTuple):
     """accept any certificate of the RAPI daemon"""
     rapi_credentials: str | None = None
     """path of a file with user and password; None: from the environment"""
+    reason: str = ""
+    """why jobs are submitted, in the user's words; empty: not given"""
 
 
 class Source(NamedTuple):
@@ -93,7 +95,7 @@ def open_client(options: SourceOptions) -> Luxi | Rapi:
     if options.rapi is not None:
         return _rapi(options.rapi, options)
     if options.luxi_socket is not None or os.path.exists(SOCKET):
-        return Luxi(options.luxi_socket or SOCKET)
+        return Luxi(options.luxi_socket or SOCKET, user_reason=options.reason)
     raise StewardError(
         f"no cluster is named, and there is no luxid here ({SOCKET}), which runs on the "
         "master; name a RAPI daemon or a file (see --help)"
@@ -110,7 +112,7 @@ def _rapi(address: str, options: SourceOptions) -> Rapi:
     verify: bool | str = not options.rapi_insecure
     if options.rapi_ca is not None:
         verify = options.rapi_ca
-    return Rapi(address, credentials, verify=verify)
+    return Rapi(address, credentials, verify=verify, user_reason=options.reason)
 
 
 def _live(client: Luxi | Rapi, template: str | None) -> Source:

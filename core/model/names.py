@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Sequence
 
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.json_reader import quoted
-from ganeti_steward.core.model.cluster import Cluster, Group
+from ganeti_steward.core.model.cluster import Cluster, Group, Instance, Node
 
 
 class Names:
     """Looks up names and collects those that match nothing, so that all are reported at once.
 
-    As in Ganeti's commands a name may lack its domain where only one object is meant.
+    As in Ganeti's commands a name may lack its domain where only one object is meant, and a uuid
+    stands for its object where the cluster's source has uuids (a live cluster has).
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -22,11 +23,11 @@ class Names:
 
     def nodes(self, given: Iterable[str]) -> frozenset[str]:
         """Full names of nodes; ``given`` may hold several each, with commas between."""
-        return self._full("node", given, self._cluster.node_index)
+        return self._full("node", given, self._cluster.nodes)
 
     def instances(self, given: Iterable[str]) -> frozenset[str]:
         """Full names of instances, given likewise."""
-        return self._full("instance", given, self._cluster.instance_index)
+        return self._full("instance", given, self._cluster.instances)
 
     def groups(self, given: Iterable[str]) -> tuple[str, ...]:
         """The uuids of groups that are given by name or uuid, in the cluster's order."""
@@ -44,12 +45,12 @@ class Names:
         if self._faults:
             raise StewardError(join_faults(self._faults))
 
-    def _full(self, kind: str, given: Iterable[str], known: Mapping[str, int]) -> frozenset[str]:
+    def _full(
+        self, kind: str, given: Iterable[str], known: Sequence[Node | Instance]
+    ) -> frozenset[str]:
         found = set()
         for name in _single(given):
-            matches = [name] if name in known else []
-            if name and not matches:
-                matches = [full for full in known if full.startswith(f"{name}.")]
+            matches = named(known, name)
             if len(matches) == 1:
                 found.update(matches)
             else:
@@ -62,6 +63,14 @@ def short_names(names: Collection[str]) -> dict[str, str]:
     counted = Counter(name.partition(".")[0] for name in names)
     firsts = ((name, name.partition(".")[0]) for name in names)
     return {name: first if first and counted[first] == 1 else name for name, first in firsts}
+
+
+def named(known: Sequence[Node | Instance], name: str) -> list[str]:
+    """Full names of what a name, one without its domain or a uuid can mean; one is meant."""
+    if not name:
+        return []
+    whole = [one.name for one in known if name in (one.name, one.uuid)]
+    return whole or [one.name for one in known if one.name.startswith(f"{name}.")]
 
 
 def group_named(cluster: Cluster, name: str) -> Group:

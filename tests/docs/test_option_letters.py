@@ -44,6 +44,20 @@ def test_each_letter_means_what_the_table_says() -> None:
     assert used == set(table)
 
 
+#: Options that only commands which submit jobs have.
+_SUBMITTING: Final = ("--exec", "--submit", "--dry-run")
+
+
+def test_every_command_that_submits_jobs_takes_a_reason() -> None:
+    found = {
+        one.prog: {a for b in one._actions for a in b.option_strings} for one in parsers(parser())
+    }
+    submitting = [name for name, options in found.items() if options & {*_SUBMITTING}]
+    assert len(submitting) >= 10
+    positional = ["gnt-steward maintd pause"]
+    assert [n for n in submitting if "--reason" not in found[n]] == positional
+
+
 def test_help_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     found = [

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Final
 
-from ganeti_steward.core.commands.cluster_options import add_source_options
+from ganeti_steward.core.commands.cluster_options import add_reason_option, add_source_options
 from ganeti_steward.core.commands.fields import Value, add_field_options, add_json_option
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
@@ -85,6 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         one.add_argument("member", nargs="+", help=_MEMBERS)
         one.add_argument("--dry-run", action="store_true", help="only print what would be done")
         one.set_defaults(act=_change, removed=removed)
+        add_reason_option(one)
         _source(one)
 
 

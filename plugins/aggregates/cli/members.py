@@ -82,7 +82,7 @@ def _member(cluster: Cluster, name: str, word: str) -> Member:
     kind, colon, rest = word.partition(":")
     if colon and kind in _KINDS:
         return _KINDS[kind](cluster, name, rest)
-    node = full_name(word, cluster.node_index)
+    node = full_name(word, cluster.nodes)
     groups = cluster.groups_named(word)
     if node and groups:
         raise StewardError(
@@ -101,7 +101,7 @@ def _node(cluster: Cluster, name: str, word: str) -> Member:
 
 
 def _known_node(cluster: Cluster, word: str) -> str:
-    node = full_name(word, cluster.node_index)
+    node = full_name(word, cluster.nodes)
     if node is None:
         raise StewardError(f"the cluster has no node {word!a}")
     return node

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.core.builtins import ALLOCATION
@@ -12,6 +12,7 @@ from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.sources import Source
+from ganeti_steward.core.model.names import named
 from ganeti_steward.plugins.aggregates.config import Aggregates
 from ganeti_steward.plugins.aggregates.declarations import read_rules
 from ganeti_steward.plugins.aggregates.membership import Rules
@@ -19,7 +20,7 @@ from ganeti_steward.plugins.aggregates.requirements import read_requirements
 
 if TYPE_CHECKING:
     from ganeti_steward.core.ganeti.jobs import Jobs
-    from ganeti_steward.core.model.cluster import Cluster
+    from ganeti_steward.core.model.cluster import Cluster, Instance, Node
 
 #: Names shown of each kind unless all are requested.
 SHOWN: Final = 10
@@ -68,11 +69,9 @@ def requesting_instances(tagged: TaggedCluster) -> dict[str, list[str]]:
     return found
 
 
-def full_name(name: str, known: Collection[str]) -> str | None:
-    """A name that may lack the domain, as gnt-* commands take it."""
-    if name in known:
-        return name
-    found = [one for one in known if one.startswith(f"{name}.")]
+def full_name(name: str, known: Sequence[Node | Instance]) -> str | None:
+    """The name of what a name that may lack the domain, or a uuid, stands for."""
+    found = named(known, name)
     return found[0] if len(found) == 1 else None
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import cast
 
-from ganeti_steward.core.commands.cluster_options import add_source_options
+from ganeti_steward.core.commands.cluster_options import add_reason_option, add_source_options
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.run_jobs import Interrupts
@@ -90,6 +90,7 @@ def _taking_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _change_options(parser: argparse.ArgumentParser) -> None:
+    add_reason_option(parser)
     parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
     add_source_options(parser, positional=False)
 

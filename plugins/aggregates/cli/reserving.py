@@ -146,7 +146,7 @@ def _named(
 ) -> list[str]:
     nodes, faults = [], []
     for word in words:
-        node = full_name(word, cluster.node_index)
+        node = full_name(word, cluster.nodes)
         if node is None:
             faults.append(f"the cluster has no node {word!a}")
         elif node not in free:

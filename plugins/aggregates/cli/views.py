@@ -37,10 +37,10 @@ def views(tagged: TaggedCluster, name: str, *, every: bool) -> list[str]:
     if name in known or name in requesting_instances(tagged):
         found.append(viewer.aggregate(known.get(name, Members(name))))
     found += [viewer.group(cluster.groups[at]) for at in cluster.groups_named(name)]
-    node = full_name(name, cluster.node_index)
+    node = full_name(name, cluster.nodes)
     if node is not None:
         found.append(viewer.node(cluster.nodes[cluster.node_index[node]]))
-    instance = full_name(name, cluster.instance_index)
+    instance = full_name(name, cluster.instances)
     if instance is not None:
         found.append(viewer.instance(cluster.instances[cluster.instance_index[instance]]))
     return ["".join(f"{line}\n" for line in lines) for lines in found]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final
 
 from ganeti_steward.core.ganeti.filter_rules import FilterRule
-from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.core.ganeti.reasons import USER, Reason
 from ganeti_steward.plugins.filters.cli.action_option import HELP, with_action, with_priority
 from ganeti_steward.plugins.filters.noted_action import SOURCE
 from ganeti_steward.plugins.filters.rule_text import (
@@ -14,9 +13,6 @@ from ganeti_steward.plugins.filters.rule_text import (
     parsed_predicates,
     parsed_priority,
 )
-
-#: The source of a reason that a user gives, in Ganeti's reason trails.
-USER: Final = "gnt:user"
 
 
 def add_rule_options(parser: argparse.ArgumentParser, otherwise: dict[str, str]) -> None:

@@ -31,7 +31,7 @@ def add_history_arguments(parser: argparse.ArgumentParser) -> None:
     """Which entries, and how they are printed."""
     add = parser.add_argument
     add("uuid", nargs="?", default="", help="only this incident: its uuid, or how it begins")
-    add("-n", "--node", default="", help="only this node, by its full name")
+    add("-n", "--node", default="", help="only this node, by its full name or uuid")
     add("--audit-file", metavar="FILE", help="the audit log; default: as configured")
     add_field_options(parser, FIELDS)
     parser.set_defaults(act=show_history)

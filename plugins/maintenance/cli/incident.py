@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from ganeti_steward.core.commands.cluster_options import add_source_options
+from ganeti_steward.core.commands.cluster_options import add_reason_option, add_source_options
 from ganeti_steward.core.commands.fields import (
     Value,
     add_field_options,
@@ -71,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         one.add_argument(
             "--submit", action="store_true", help="print the job's number and do not wait for it"
         )
+        add_reason_option(one)
         _finish(one, act)
     one = what.add_parser("history", help="what the audit log of this machine has")
     add_history_arguments(one)

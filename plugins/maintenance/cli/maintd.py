@@ -7,7 +7,7 @@ import sys
 from typing import Final
 
 from ganeti_steward.core.builtins import MAINTENANCE
-from ganeti_steward.core.commands.cluster_options import add_source_options
+from ganeti_steward.core.commands.cluster_options import add_reason_option, add_source_options
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.fields import add_json_option, print_json
 from ganeti_steward.core.errors import EXIT_OK, StewardError
@@ -72,6 +72,7 @@ def _add_commands(parser: argparse.ArgumentParser) -> None:
     _add_tagging(one)
     one = what.add_parser("resume", help="end every pause")
     one.set_defaults(act=_resume)
+    add_reason_option(one)
     _add_tagging(one)
 
 

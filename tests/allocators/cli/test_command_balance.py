@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import clusters
 import pytest
-from daemons import luxid
+from daemons import luxid, rapi
 from fixed_plan import calls, install
 from live import Ganeti
 
+from ganeti_steward.core.ganeti.sources import SourceOptions, open_client
+from ganeti_steward.core.model.opcodes import migrate
 from ganeti_steward.core.model.requests import Balance
 
 if TYPE_CHECKING:
@@ -297,6 +299,19 @@ def test_running(front: Front, tmp_path: Path) -> None:
     # This queue does nothing, and the plan is a fixed one.
     reached = "Group group00: score 10.50000000 before, 10.50000000 reached (3.00000000 planned)"
     assert done.out.endswith(f"\n{reached}\n")
+
+
+def test_the_reason_a_user_gives(front: Front, tmp_path: Path) -> None:
+    install(front)
+    with luxid(tmp_path, Queue(cluster()).luxi) as daemon:
+        front("balance", "-X", "--reason", "ticket 7", "--luxi-socket", daemon.path)
+        submitted = [one for one in daemon.requests if one["method"] == "SubmitManyJobs"]
+    reasons = [entry[:2] for entry in submitted[0]["args"][0][0][0]["reason"]]
+    assert reasons == [["gnt:user", "ticket 7"], ["gnt:client:gnt-steward", "balance"]]
+    with rapi(lambda method, path: (404, {})) as server:
+        options = SourceOptions(rapi=server.host, rapi_insecure=True, reason="ticket 7")
+        open_client(options).submit([[migrate("a")]], "balance")
+    assert server.requests[0].path.endswith("?reason=ticket+7+%28balance%29")
 
 
 def test_a_failing_job_stops_the_run(front: Front, tmp_path: Path) -> None:

@@ -109,6 +109,17 @@ def test_submit(tmp_path: Path) -> None:
     assert second["reason"] == [["gnt:user", "mine", 3], trail]
 
 
+def test_what_a_user_gives_as_the_reason_comes_first(tmp_path: Path) -> None:
+    with luxid(tmp_path, lambda method, arguments: [[True, 7]]) as daemon:
+        client = Luxi(daemon.path, clock=lambda: 1, user_reason="ticket 7")
+        client.submit([[migrate("a")]], "balance")
+    (job,) = daemon.requests[0]["args"][0]
+    assert job[0]["reason"] == [
+        ["gnt:user", "ticket 7", 1],
+        ["gnt:client:gnt-steward", "balance", 1],
+    ]
+
+
 def test_a_reason_source_of_its_own(tmp_path: Path) -> None:
     with luxid(tmp_path, lambda method, arguments: [[True, 7]]) as daemon:
         client = Luxi(daemon.path, clock=lambda: 1, reason_source="gnt:daemon:steward")
