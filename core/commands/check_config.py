@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -10,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from ganeti_steward.core import builtins
+from ganeti_steward.core.commands.compared_configuration import print_comparison
 from ganeti_steward.core.config.declaration import keys
 from ganeti_steward.core.config.load import config_path, load_config, read_file
 from ganeti_steward.core.config.parse import read_config
@@ -44,6 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sample", action="store_true", help="print a complete configuration with all defaults"
     )
     parser.add_argument(
+        "--all-nodes",
+        action="store_true",
+        help="also compare the file with that of every other node, over ssh",
+    )
+    parser.add_argument(
         "--reference", action="store_true", help="print the reference of all keys, in Markdown"
     )
 
@@ -65,6 +72,8 @@ def run(options: argparse.Namespace) -> int:
         print(f"{path}: there is no such file; every key has its default")
     elif not faults:
         print(f"{path}: OK")
+    if options.all_nodes and not print_comparison(os.path.abspath(path), raw):
+        return EXIT_FAILURE
     return EXIT_FAILURE if faults else EXIT_OK
 
 

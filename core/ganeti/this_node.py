@@ -49,25 +49,34 @@ def this_node(data: str = DATA, host: str = "") -> ThisNode:
     """This node by the files in Ganeti's data directory; ``host`` defaults to the host's name."""
     host = host or socket.gethostname()
     # A file that was cut may end within a line.
-    pairs = map(str.split, _lines(data, "ssconf_node_primary_ips"))
+    pairs = map(str.split, lines(data, "ssconf_node_primary_ips"))
     addresses = {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
-    name = _full_name(host, [*addresses, *_lines(data, "ssconf_node_list")])
+    name = _full_name(host, [*addresses, *lines(data, "ssconf_node_list")])
     return ThisNode(name, _uuid(data), addresses.get(name, ""))
+
+
+def lines(data: str, file: str) -> list[str]:
+    """The lines of a file of Ganeti's directory; none where there is no such file."""
+    try:
+        with open(os.path.join(data, file), encoding="utf-8", errors="replace") as opened:
+            return opened.read(2**24).splitlines()
+    except OSError:
+        return []
 
 
 def candidate_addresses(data: str = DATA) -> list[str]:
     """Primary addresses of the master candidates, as far as this node knows them."""
-    return _lines(data, "ssconf_master_candidates_ips")
+    return lines(data, "ssconf_master_candidates_ips")
 
 
 def master_name(data: str = DATA) -> str:
     """The master's full name, as far as this node knows it; empty where it does not."""
-    return next(iter(_lines(data, "ssconf_master_node")), "")
+    return next(iter(lines(data, "ssconf_master_node")), "")
 
 
 def cluster_name(data: str = DATA) -> str:
     """The cluster's name, as far as this node knows it; empty where it does not."""
-    return next(iter(_lines(data, "ssconf_cluster_name")), "")
+    return next(iter(lines(data, "ssconf_cluster_name")), "")
 
 
 def own_address(node: ThisNode) -> str:
@@ -107,7 +116,7 @@ def _full_name(host: str, nodes: list[str]) -> str:
 def _uuid(data: str) -> str:
     """Whose certificate lies here, among those of the master candidates."""
     own = _fingerprint(os.path.join(data, "client.pem"))
-    pairs = (line.partition("=") for line in _lines(data, "ssconf_master_candidates_certs"))
+    pairs = (line.partition("=") for line in lines(data, "ssconf_master_candidates_certs"))
     return next((uuid for uuid, _, digest in pairs if own and digest.strip().upper() == own), "")
 
 
@@ -121,12 +130,3 @@ def _fingerprint(path: str) -> str:
         return ""
     digest = hashlib.sha1(content, usedforsecurity=False)
     return digest.digest().hex(":").upper() if content else ""
-
-
-def _lines(data: str, file: str) -> list[str]:
-    """The lines of a file; none where there is no such file."""
-    try:
-        with open(os.path.join(data, file), encoding="utf-8", errors="replace") as lines:
-            return lines.read(2**24).splitlines()
-    except OSError:
-        return []

@@ -91,7 +91,6 @@ def test_missing_file(front: Front) -> None:
         ("[plugins]\ntime_limit = 5", "plugins.time_limit"),
         ("[plugins]\nload = 'rules'", "plugins.load"),
         ("[plugins]\nload = ['a', 'a']", "plugins.load"),
-        ("[allocators]\nallocate = []", "allocators.allocate"),
         ("[allocators]\ntime-limit = 900", "allocators.time-limit"),
         ("[shadow]\nallocate = 'hail'", "shadow.allocate"),
         ("[shadow]\ntime-limit = 0", "shadow.time-limit"),
