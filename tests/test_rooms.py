@@ -46,6 +46,7 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
         "capacity",
         "moves",
         "balancing",
+        "advice",
         "",
         "cli",
     ),

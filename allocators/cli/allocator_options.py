@@ -1,8 +1,12 @@
-"""The option that passes others on to the allocators, as Ganeti passes its parameters."""
+"""Options of several commands: those passed on to the allocators, and those on suggestions."""
 
 from __future__ import annotations
 
 import argparse
+import math
+
+from ganeti_steward.allocators.advice.advise import USUAL_LIMIT
+from ganeti_steward.core.json_reader import quoted
 
 
 def add_passed_options(
@@ -17,3 +21,29 @@ def add_passed_options(
         help="an option as Ganeti would pass it to an allocator; may be given several times, "
         f"e.g. --option={example}",
     )
+
+
+def add_advice_options(parser: argparse.ArgumentParser) -> None:
+    """What is to be found out about a refusal."""
+    parser.add_argument(
+        "--why-not",
+        metavar="NODE",
+        help="the first thing that keeps the instance from this node, and what would remove it",
+    )
+    parser.add_argument(
+        "--effort",
+        metavar="SECONDS",
+        type=_seconds,
+        default=USUAL_LIMIT,
+        help="seconds of CPU to look for changes that would help (default: %(default)g; 0: none)",
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= 86400:
+        raise argparse.ArgumentTypeError(f"a number of seconds is expected, found {quoted(text)}")
+    return seconds

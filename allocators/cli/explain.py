@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 import orjson
 
-from ganeti_steward.allocators.cli.allocator_options import add_passed_options
+from ganeti_steward.allocators.advice.case import Case, is_complete
+from ganeti_steward.allocators.advice.proposals import obstacles, proposals
+from ganeti_steward.allocators.advice.text import obstacles_text, proposals_text
+from ganeti_steward.allocators.cli.allocator_options import (
+    add_advice_options,
+    add_passed_options,
+)
 from ganeti_steward.allocators.cli.explanation_text import View, explanation_text, seen_nodes
 from ganeti_steward.allocators.cli.plan_text import group_text
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.kept_requests import WHICH, described, kept_request
 from ganeti_steward.core.commands.tables import for_terminal
+from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.ganeti.sources import read_file
 from ganeti_steward.core.iallocator.dispatch import answer_message
+from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.answer import Answer, Outcome
 from ganeti_steward.core.model.explanation import Explained, Explanation
 from ganeti_steward.core.model.options import parse_options
@@ -49,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-v", "--verbose", action="store_true", help=VERBOSE)
     parser.add_argument("--json", action="store_true", help="the same as data")
+    add_advice_options(parser)
     add_passed_options(parser)
 
 
@@ -63,22 +72,51 @@ def run(options: argparse.Namespace) -> int:
         entry = kept_request(config.history, options.last)
         raw, arguments = entry.request, [*entry.call.arguments, *arguments]
         heading = f"Kept request: {described(entry)}\n"
-    outcome = answer_message(raw, parse_options(arguments), config, explain=True)
+    passed = parse_options(arguments)
+    outcome = answer_message(raw, passed, config, explain=True)
+    cluster, request = read_message(raw)
+    advice = advice_on(Case(request, cluster, passed), outcome, config, options)
     if options.json:
-        sys.stdout.buffer.write(as_json(outcome))
+        sys.stdout.buffer.write(as_json(outcome, advice))
     else:
         nodes = seen_nodes(options.node, outcome.explanations)
-        sys.stdout.write(heading + as_text(outcome, View(options.verbose, nodes)))
+        sys.stdout.write(heading + as_text(outcome, View(options.verbose, nodes)) + advice.text)
     return EXIT_OK
 
 
-def as_json(outcome: Outcome) -> bytes:
+class FoundAdvice(NamedTuple):
+    """What was found about a refusal, or about one node."""
+
+    data: Mapping[str, object]
+    """for JSON"""
+    text: str
+
+
+def advice_on(
+    case: Case, outcome: Outcome, config: Config, options: argparse.Namespace
+) -> FoundAdvice:
+    """What ``--why-not`` wants to know, else suggestions where an instance has no place.
+
+    Raises PluginError, and StewardError for an unknown node.
+    """
+    limit = options.effort
+    if options.why_not is not None:
+        kept = obstacles(case, options.why_not, config, limit)
+        return FoundAdvice({"why_not": kept}, obstacles_text(kept, limit))
+    if is_complete(outcome, case.request):
+        return FoundAdvice({}, "")
+    found = proposals(case, config, limit)
+    return FoundAdvice({"suggestions": found}, proposals_text(found, limit))
+
+
+def as_json(outcome: Outcome, advice: FoundAdvice) -> bytes:
     """The outcome and its explanations as one JSON object."""
     data = {
         "success": isinstance(outcome, Answer),
         "info": outcome.info,
         "result": outcome.result if isinstance(outcome, Answer) else [],
         "explanations": outcome.explanations,
+        **advice.data,
     }
     return orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n"
 

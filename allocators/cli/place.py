@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
-from ganeti_steward.allocators.cli.allocator_options import add_passed_options
-from ganeti_steward.allocators.cli.explain import VERBOSE, as_json, as_text
+from ganeti_steward.allocators.advice.case import Case
+from ganeti_steward.allocators.advice.proposals import room_made
+from ganeti_steward.allocators.advice.text import moves_script
+from ganeti_steward.allocators.cli.allocator_options import (
+    add_advice_options,
+    add_passed_options,
+)
+from ganeti_steward.allocators.cli.explain import VERBOSE, advice_on, as_json, as_text
 from ganeti_steward.allocators.cli.explanation_text import View
 from ganeti_steward.allocators.cli.instance_options import (
     NAME,
@@ -19,9 +26,10 @@ from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.tables import print_notes
+from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK
 from ganeti_steward.core.iallocator.dispatch import dispatch
-from ganeti_steward.core.model.answer import Answer
+from ganeti_steward.core.model.answer import Answer, Outcome
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.options import parse_options
 
@@ -35,6 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_instance_options(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help=VERBOSE)
     parser.add_argument("--json", action="store_true", help="the same as data")
+    parser.add_argument(
+        "--make-room",
+        action="store_true",
+        help="where there is no place, print up to three moves of other instances that make one, "
+        "as gnt-* commands",
+    )
+    add_advice_options(parser)
     add_passed_options(parser)
     add_source_options(parser, positional=False)
 
@@ -50,11 +65,33 @@ def run(options: argparse.Namespace) -> int:
     request = instance_request(instance_options(options, options.name), template, source)
     cluster = _as_sent_by_ganeti(source.cluster)
     outcome = dispatch(request, cluster, config, arguments, explain=True)
+    case = Case(request, cluster, arguments)
+    if options.make_room:
+        return _make_room(case, outcome, config, options)
+    advice = advice_on(case, outcome, config, options)
     if options.json:
-        sys.stdout.buffer.write(as_json(outcome))
+        sys.stdout.buffer.write(as_json(outcome, advice))
     else:
         sys.stdout.write(as_text(outcome, View(options.verbose)))
+        sys.stdout.write(advice.text)
     return EXIT_OK if isinstance(outcome, Answer) else EXIT_FAILURE
+
+
+def _make_room(case: Case, outcome: Outcome, config: Config, options: argparse.Namespace) -> int:
+    """Print the moves; status 1 when none make room."""
+    if isinstance(outcome, Answer):
+        result: Any = outcome.result
+        print(f"# {options.name} fits on {'/'.join(result)} without moves")
+        return EXIT_OK
+    found = room_made(case, config, options.effort)
+    if found is not None and found.found:
+        sys.stdout.write(moves_script(found.found[0], options.name))
+        return EXIT_OK
+    print(f"no place: {outcome.info}", file=sys.stderr)
+    bounded = found is not None and found.bounded
+    limit = f" in {options.effort:g} s of CPU (--effort)" if bounded else ""
+    print(f"no moves of up to three instances were found that make room{limit}", file=sys.stderr)
+    return EXIT_FAILURE
 
 
 def _as_sent_by_ganeti(cluster: Cluster) -> Cluster:

@@ -35,12 +35,16 @@ if TYPE_CHECKING:
 def change_group(request: ChangeGroup, cluster: Cluster, context: Context) -> Outcome:
     """Answer with moves for as many as possible; the others are named with their reasons."""
     state = load(cluster, None, context.options.kvm_memory)
+    return move_all(state, group_changes(request, state, context), context)
+
+
+def group_changes(request: ChangeGroup, state: State, context: Context) -> list[MoveTask]:
+    """How each instance of the request may go to other groups, on a state."""
     residents = [state.resident(name) for name in request.instances]
     groups = target_groups(request, state, residents)
     everywhere = np.ones(state.frame.size, np.bool_)
     test = CapacityTest(state, everywhere) if context.options.capacity_checks else None
-    tasks = [_task(state, resident, groups, test, context) for resident in residents]
-    return move_all(state, tasks, context)
+    return [_task(state, resident, groups, test, context) for resident in residents]
 
 
 def target_groups(request: ChangeGroup, state: State, residents: list[Resident]) -> tuple[int, ...]:

@@ -33,10 +33,14 @@ if TYPE_CHECKING:
 def node_evacuate(request: NodeEvacuate, cluster: Cluster, context: Context) -> Outcome:
     """Answer with moves for as many as possible; the others are named with their reasons."""
     state = load(cluster, None, context.options.kvm_memory)
+    return move_all(state, evacuations(request, state, context), context)
+
+
+def evacuations(request: NodeEvacuate, state: State, context: Context) -> list[MoveTask]:
+    """How each instance of the request may leave, on a state."""
     residents = [state.resident(name) for name in request.instances]
     left = nodes_left(state, residents, request.mode)
-    tasks = [evacuation(state, resident, request.mode, left, context) for resident in residents]
-    return move_all(state, tasks, context)
+    return [evacuation(state, resident, request.mode, left, context) for resident in residents]
 
 
 def nodes_left(state: State, residents: list[Resident], mode: str) -> frozenset[int]:

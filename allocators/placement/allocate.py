@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from ganeti_steward.allocators.placement.explained import explained
 from ganeti_steward.allocators.placement.info import refusal_text, success_text
-from ganeti_steward.allocators.placement.placing import Placer, PlaceSearch
+from ganeti_steward.allocators.placement.placing import Placement, Placer, PlaceSearch
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 
 if TYPE_CHECKING:
+    from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context
     from ganeti_steward.core.model.requests import Allocate
@@ -19,20 +20,27 @@ if TYPE_CHECKING:
 def allocate(
     request: Allocate, cluster: Cluster, context: Context, search: type[PlaceSearch] = PlaceSearch
 ) -> Outcome:
-    """Answer with the best legal place, or with the reasons why there is none.
+    """Answer with the best legal place, or with the reasons why there is none."""
+    state = load(cluster, request.instance.template, context.options.kvm_memory)
+    placement = place(request, state, context, search)
+    explanations = explained(context, placement)
+    if placement.chosen is None:
+        return Refusal(refusal_text(placement), explanations)
+    return Answer(list(placement.nodes()), success_text(placement), explanations)
+
+
+def place(
+    request: Allocate, state: State, context: Context, search: type[PlaceSearch] = PlaceSearch
+) -> Placement:
+    """The best legal place on a state.
 
     An allocation under the name of an existing instance is ``gnt-instance recreate-disks``:
     what it takes now becomes free, and it has to stay in its group.
     """
-    state = load(cluster, request.instance.template, context.options.kvm_memory)
-    group = request.group_name
+    cluster, group = state.frame.cluster, request.group_name
     if request.instance.name in cluster.instance_index:
         resident = state.resident(request.instance.name)
         state = state.removed(resident)
         group = group or cluster.nodes[resident.primary].group
     placer = Placer(state, context, search)
-    placement = placer.place(state, request, group, placer.terms(request))
-    explanations = explained(context, placement)
-    if placement.chosen is None:
-        return Refusal(refusal_text(placement), explanations)
-    return Answer(list(placement.nodes()), success_text(placement), explanations)
+    return placer.place(state, request, group, placer.terms(request))

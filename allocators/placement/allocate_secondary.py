@@ -15,6 +15,8 @@ from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 
 if TYPE_CHECKING:
+    from ganeti_steward.allocators.placement.placing import Placement
+    from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context
     from ganeti_steward.core.model.requests import AllocateSecondary
@@ -30,10 +32,26 @@ def allocate_secondary(
 
     Unlike hail, never with a node that is drained.
     """
-    instance = cluster.instances[cluster.instance_index[request.name]]
+    state = load(cluster, None, context.options.kvm_memory)
+    placement = place_secondary(request, state, context, kind)
+    if isinstance(placement, Refusal):
+        return placement
+    explanations = explained(context, placement)
+    if placement.chosen is None:
+        return Refusal(refusal_text(placement), explanations)
+    return Answer(placement.nodes()[1], success_text(placement), explanations)
+
+
+def place_secondary(
+    request: AllocateSecondary,
+    state: State,
+    context: Context,
+    kind: type[PlaceSearch] = PlaceSearch,
+) -> Placement | Refusal:
+    """The best secondary on a state; a refusal where none is looked for."""
+    instance = state.frame.cluster.instance(request.name)
     if len(instance.nodes) > 1:
         return Refusal(f"Instance already has a secondary: {request.name} on {instance.nodes[1]}")
-    state = load(cluster, None, context.options.kvm_memory)
     resident = state.resident(request.name)
     terms = terms_of(state.frame, instance, context.site_rules)
     if terms.fault:
@@ -48,8 +66,4 @@ def allocate_secondary(
     test = CapacityTest(state, everywhere) if context.options.capacity_checks else None
     search = kind(left, demand, verdicts, everywhere, terms, test, keeps=primary)
     trial = search.group(int(state.frame.group[primary]))
-    placement = search.placement((trial,), trial if trial.best else None)
-    explanations = explained(context, placement)
-    if placement.chosen is None:
-        return Refusal(refusal_text(placement), explanations)
-    return Answer(placement.nodes()[1], success_text(placement), explanations)
+    return search.placement((trial,), trial if trial.best else None)

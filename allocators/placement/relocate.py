@@ -30,13 +30,27 @@ def relocate(
     request: Relocate, cluster: Cluster, context: Context, kind: type[PlaceSearch] = PlaceSearch
 ) -> Outcome:
     """Answer with the best new secondary (drbd) or primary (external storage)."""
-    instance = cluster.instances[cluster.instance_index[request.name]]
-    state = load(cluster, instance.template, context.options.kvm_memory)
+    template = cluster.instance(request.name).template
+    state = load(cluster, template, context.options.kvm_memory)
+    placement = place_elsewhere(request, state, context, kind)
+    if isinstance(placement, Refusal):
+        return placement
+    explanations = explained(context, placement)
+    if placement.chosen is None:
+        return Refusal(refusal_text(placement), explanations)
+    return Answer([placement.nodes()[-1]], "success", explanations)
+
+
+def place_elsewhere(
+    request: Relocate, state: State, context: Context, kind: type[PlaceSearch] = PlaceSearch
+) -> Placement | Refusal:
+    """The best new node on a state; a refusal where none is looked for."""
     resident = state.resident(request.name)
     fault = _fault(request, state, resident)
     if fault:
         return Refusal(fault)
     forced = context.options.ignore_soft_errors
+    instance = state.frame.cluster.instance(request.name)
     terms = terms_of(state.frame, instance, context.site_rules, forced=forced)
     if terms.fault:
         return Refusal(terms.fault)
@@ -44,11 +58,7 @@ def relocate(
     if demand.instance.local and request.disk_space is not None:
         demand = demand._replace(disk=request.disk_space)
     leave = _leave_secondary if demand.drbd else _leave_primary
-    placement = leave(state, resident, demand, terms, kind)
-    explanations = explained(context, placement)
-    if placement.chosen is None:
-        return Refusal(refusal_text(placement), explanations)
-    return Answer([placement.nodes()[-1]], "success", explanations)
+    return leave(state, resident, demand, terms, kind)
 
 
 def _fault(request: Relocate, state: State, resident: Resident) -> str:

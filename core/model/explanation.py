@@ -115,3 +115,53 @@ class GroupBalance:
 
 
 Explained = Explanation | GroupBalance
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedMove:
+    """One move of another instance that makes room."""
+
+    instance: str
+    before: tuple[str, ...]
+    """its nodes, primary first"""
+    after: tuple[str, ...]
+    copied: int
+    """MiB of disk that are copied"""
+    commands: tuple[str, ...]
+    """lines for a shell on the master"""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A change after which a refused request succeeds; it was tried."""
+
+    kind: str
+    text: str
+    moves: tuple[ProposedMove, ...] = ()
+    nodes: tuple[str, ...] = ()
+    """where a new instance goes then, primary first; empty for other requests"""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposals:
+    """The changes found for one refusal."""
+
+    found: tuple[Proposal, ...]
+    tried: int
+    """number of changes that were tried"""
+    bounded: bool
+    """whether time ran out before everything was tried"""
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """The first thing that keeps an instance from one node in one role."""
+
+    instance: str
+    node: str
+    role: str
+    rule: str
+    """empty where the node would do"""
+    reason: str
+    proposals: Proposals | None = None
+    """what would remove it; None where nothing has to be removed"""

@@ -131,7 +131,11 @@ def test_json_says_what_the_text_says(front: Front, name: str) -> None:
     file = str(CAPTURES / f"{name}.in.json")
     text = front("explain", "-v", file).out
     printed = json.loads(front("explain", "--json", file).out)
+    suggestions = printed.pop("suggestions", None)
     assert set(printed) == {"success", "info", "result", "explanations"}
+    assert suggestions is not None or printed["success"]
+    for suggestion in suggestions["found"] if suggestions else ():
+        assert f"\n- {suggestion['text']}\n" in text
     word = "successful" if printed["success"] else "failed"
     assert text.startswith(f"Request {word}: {printed['info']}\n")
     assert printed["explanations"]

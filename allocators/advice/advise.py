@@ -1,0 +1,72 @@
+"""What would make a refused request succeed: all suggestions of one refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from time import process_time
+from typing import Final, NamedTuple
+
+from ganeti_steward.allocators.advice.case import Case, Engine, Trier
+from ganeti_steward.allocators.advice.dropped_rules import (
+    without_limits_of_the_request,
+    without_site_rules,
+    without_soft_rules,
+    without_tags,
+)
+from ganeti_steward.allocators.advice.limits import other_limits
+from ganeti_steward.allocators.advice.make_room import make_room
+from ganeti_steward.allocators.advice.more_nodes import more_nodes
+from ganeti_steward.allocators.advice.smaller import smaller
+from ganeti_steward.allocators.advice.suggestion import TAG, Suggestion
+
+#: Seconds of CPU in which suggestions for one refusal are looked for.
+USUAL_LIMIT: Final = 3.0
+
+
+class Advice(NamedTuple):
+    """The suggestions for one refusal."""
+
+    suggestions: tuple[Suggestion, ...]
+    """each tried by the engine"""
+    tried: int
+    """number of changes that were tried"""
+    bounded: bool
+    """whether the search ended before everything was tried"""
+
+
+def advise(
+    case: Case,
+    engine: Engine,
+    limit: float = USUAL_LIMIT,
+    clock: Callable[[], float] = process_time,
+) -> Advice:
+    """Suggestions for a request that the engine refuses, or answers in part only.
+
+    ``limit``: seconds by ``clock`` after which nothing more is tried.
+    """
+    trier = Trier(engine, limit, clock)
+    found: list[Suggestion] = []
+    for search in _SEARCHES:
+        if search is without_site_rules and any(one.kind == TAG for one in found):
+            continue
+        found += search(case, trier)
+    return Advice(tuple(found), trier.tried, trier.bounded)
+
+
+def _moves(case: Case, trier: Trier) -> Iterator[Suggestion]:
+    found = make_room(case, trier)
+    if found is not None:
+        yield found
+
+
+#: The cheap searches first, so that the last one has what effort they leave.
+_SEARCHES: Final[tuple[Callable[[Case, Trier], Iterator[Suggestion]], ...]] = (
+    smaller,
+    without_limits_of_the_request,
+    without_tags,
+    without_site_rules,
+    other_limits,
+    without_soft_rules,
+    more_nodes,
+    _moves,
+)

@@ -1,0 +1,105 @@
+"""Suggestions as plain values: found in a child process where site plugins are configured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from time import process_time
+from typing import Any, TypeVar
+
+from ganeti_steward.allocators.advice.advise import Advice, advise
+from ganeti_steward.allocators.advice.case import Case, Trier
+from ganeti_steward.allocators.advice.make_room import make_room
+from ganeti_steward.allocators.advice.suggestion import Suggestion
+from ganeti_steward.allocators.advice.why_not import NotThere, why_not
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.job_sets import commands
+from ganeti_steward.core.hooks.isolation import isolated
+from ganeti_steward.core.iallocator.trials import Trials
+from ganeti_steward.core.model.answer import Answer
+from ganeti_steward.core.model.explanation import (
+    Obstacle,
+    Proposal,
+    Proposals,
+    ProposedMove,
+)
+from ganeti_steward.core.model.names import Names
+from ganeti_steward.core.model.requests import Allocate, Balance, Capacity
+
+_T = TypeVar("_T")
+
+
+def proposals(case: Case, config: Config, limit: float) -> Proposals | None:
+    """What would make a refused request succeed; None where nothing can be tried.
+
+    ``limit``: seconds of CPU.  Raises PluginError.
+    """
+    if limit <= 0 or isinstance(case.request, Balance | Capacity):
+        return None
+    return _tried(
+        case, config, lambda trials: _proposals(case, advise(case, trials, limit), trials)
+    )
+
+
+def room_made(case: Case, config: Config, limit: float) -> Proposals | None:
+    """The moves of other instances that make room; None where nothing can be tried."""
+
+    def search(trials: Trials) -> Proposals:
+        trier = Trier(trials, limit, process_time)
+        found = make_room(case, trier)
+        advice = Advice((found,) if found else (), trier.tried, trier.bounded)
+        return _proposals(case, advice, trials)
+
+    return _tried(case, config, search)
+
+
+def obstacles(case: Case, node: str, config: Config, limit: float) -> list[Obstacle] | None:
+    """What keeps the instances of a request from one node; raises StewardError."""
+    names = Names(case.cluster)
+    found = names.nodes([node])
+    names.check()
+    (full,) = found
+    if isinstance(case.request, Balance | Capacity):
+        raise StewardError("--why-not: the request is about no single instance")
+    return _tried(
+        case,
+        config,
+        lambda trials: [
+            _shown(case, full, one, trials) for one in why_not(case, full, trials, limit)
+        ],
+    )
+
+
+def _tried(case: Case, config: Config, work: Callable[[Trials], _T]) -> _T | None:
+    """Some work with the configured allocators, beside their plugins; raises PluginError."""
+
+    def all_of_it() -> _T | None:
+        trials = Trials(config)
+        return work(trials) if trials.members(case.request) else None
+
+    return isolated(config.plugins.load, all_of_it)
+
+
+def _shown(case: Case, node: str, one: NotThere, trials: Trials) -> Obstacle:
+    found = None if one.advice is None else _proposals(case, one.advice, trials)
+    return Obstacle(one.instance, node, one.role, one.rule, one.reason, found)
+
+
+def _proposals(case: Case, advice: Advice, trials: Trials) -> Proposals:
+    found = tuple(_proposal(one, trials) for one in advice.suggestions)
+    return Proposals(found, advice.tried, advice.bounded)
+
+
+def _proposal(suggestion: Suggestion, trials: Trials) -> Proposal:
+    nodes: tuple[str, ...] = ()
+    if suggestion.moves and isinstance(suggestion.case.request, Allocate):
+        trier = Trier(trials, math.inf, lambda: 0.0)
+        outcome = trier.outcome(suggestion.case)
+        result: Any = outcome.result if isinstance(outcome, Answer) else ()
+        nodes = tuple(result)
+    moves = tuple(
+        ProposedMove(one.instance, one.before, one.after, one.copied, tuple(commands(one.job)))
+        for one in suggestion.moves
+    )
+    return Proposal(suggestion.kind, suggestion.text, moves, nodes)
