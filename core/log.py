@@ -9,8 +9,8 @@ from collections.abc import Callable
 from io import TextIOWrapper
 from typing import Final
 
-from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.safe_files import open_own
+from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.safe_files import UnsafeFile, open_own
 
 _FORMAT: Final = "%(asctime)s: steward pid=%(process)d %(levelname)s %(message)s"
 
@@ -57,3 +57,29 @@ def set_up(path: str, level: str, open_file: Callable[[str], logging.Handler] = 
     replaced, root.handlers = root.handlers, [handler]
     for one in replaced:
         one.close()
+
+
+def set_up_service(path: str, level: str, open_file: Callable[[str], logging.Handler]) -> None:
+    """The same for a daemon: it also logs on its terminal, where it has one.
+
+    A file that cannot be used is reported on standard error.
+    """
+    set_up(path, level, open_file)
+    fault = _file_fault(path) if path else ""
+    if fault:
+        print(f"The log {path} cannot be used: {fault}", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        terminal = logging.StreamHandler(sys.stderr)
+        terminal.setFormatter(logging.Formatter(_FORMAT))
+        logging.getLogger("ganeti_steward").addHandler(terminal)
+
+
+def _file_fault(path: str) -> str:
+    """Why a log file cannot be written; empty when it can."""
+    try:
+        os.close(open_log(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT))
+    except UnsafeFile as err:
+        return err.reason
+    except (OSError, ValueError) as err:
+        return reason_of(err)
+    return ""

@@ -12,9 +12,15 @@ from collections.abc import Sequence
 from glob import glob
 from typing import Final
 
+from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_OK, StewardError
+from ganeti_steward.core.ganeti.luxi import SOCKET, Luxi
 
 NAME: Final = "steward"
+
+#: Seconds in which luxid has to answer.
+_LUXI_LIMIT: Final = 10.0
+
 _DAEMON_USER: Final = "gnt-masterd"
 SCRIPT: Final = "steward-iallocator"
 
@@ -31,7 +37,8 @@ _SEARCH_PATH: Final = re.compile(r"^IALLOCATOR_SEARCH_PATH = \[(?P<paths>[^\]]*)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.add_argument(
-        "--dir", help="the directory to link in; default: the first of Ganeti's search path"
+        "--dir",
+        help="the directory to link in; it must exist; default: the first of Ganeti's search path",
     )
     parser.add_argument("--remove", action="store_true", help="remove the link again")
 
@@ -45,7 +52,10 @@ def run(options: argparse.Namespace) -> int:
             print(f"removed {link}")
         if not removed:
             print(f"no allocator {NAME} of ours in {', '.join(directories)}")
+        print_notes(_notes_of_removal())
         return EXIT_OK
+    if options.dir is not None and not os.path.isdir(options.dir):
+        raise StewardError(f"{options.dir}: there is no such directory; it is not created")
     link = _link_in(directories[0])
     script = own_script()
     check_reachable(script)
@@ -53,6 +63,20 @@ def run(options: argparse.Namespace) -> int:
     if options.dir is None:
         print(f"use it: gnt-instance add -I {NAME} ..., or gnt-cluster modify -I {NAME}")
     return EXIT_OK
+
+
+def _notes_of_removal() -> list[str]:
+    """That the cluster names an allocator which is no longer there; nothing where it does not."""
+    try:
+        default = Luxi(SOCKET, time_limit=_LUXI_LIMIT).info().get("default_iallocator")
+    except StewardError as err:
+        return [f"it is not known whether the cluster's default allocator is {NAME}: {err}"]
+    if default != NAME:
+        return []
+    return [
+        f"the cluster still names {NAME} as its default allocator, so commands without -I will "
+        "fail; name another one: gnt-cluster modify -I hail"
+    ]
 
 
 def search_path(patterns: Sequence[str]) -> list[str]:

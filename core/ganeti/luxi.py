@@ -35,6 +35,11 @@ _UNKNOWN: Final = 1
 _NORMAL: Final = 0
 
 
+def denied(path: str) -> str:
+    """What is wrong where luxid's socket cannot be reached for lack of permission."""
+    return f"{path}: permission denied; root and Ganeti's daemons may call luxid"
+
+
 class Refused(StewardError):
     """A refusal: nothing was done."""
 
@@ -115,12 +120,12 @@ class Luxi:
             ) from None
         except ConnectionRefusedError:
             connection.close()
-            raise StewardError(f"nothing listens at {self._path}: luxid is not running") from None
+            raise StewardError(
+                f"luxid is stopped: nothing listens at {self._path}; start ganeti-luxid"
+            ) from None
         except PermissionError:
             connection.close()
-            raise StewardError(
-                f"{self._path}: no permission; root and Ganeti's daemons may call luxid"
-            ) from None
+            raise StewardError(denied(self._path)) from None
         except TimeoutError:
             connection.close()
             raise StewardError(

@@ -43,6 +43,8 @@ _TAG_METHODS: Final = {SET_TAGS: "PUT", REMOVE_TAGS: "DELETE"}
 #: Kind of object -> the resource of all of its kind; of the cluster there is one.
 _TAGGED: Final = {"nodegroup": "groups", "node": "nodes", "instance": "instances"}
 _DENIED: Final = (401, 403)
+#: The daemon got no answer from luxid in time.
+_TIMEOUT: Final = 504
 #: Bytes of an answer that are read at a time.
 _PART: Final = 2**20
 
@@ -164,6 +166,8 @@ class Rapi:
             return f"user and password {given}"
         if answer.status == 403:
             return "the user may not do that (no write access)"
+        if answer.status == _TIMEOUT:
+            return "RAPI answers, but luxid on the master does not (504): check ganeti-luxid there"
         return f"{one_line(text) or answer.reason} (status {answer.status})"
 
     # What a cluster is read through, see `ganeti_steward.core.ganeti.snapshot`.

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import BadInput, StewardError, reason_of
-from ganeti_steward.core.ganeti.luxi import SOCKET, Luxi
+from ganeti_steward.core.ganeti.luxi import SOCKET, Luxi, denied
 from ganeti_steward.core.iallocator.message import parse, read_cluster
 
 if TYPE_CHECKING:
@@ -94,12 +94,39 @@ def open_client(options: SourceOptions) -> Luxi | Rapi:
         raise StewardError(f"a live cluster is required, not {_file(file)}")
     if options.rapi is not None:
         return _rapi(options.rapi, options)
-    if options.luxi_socket is not None or os.path.exists(SOCKET):
-        return Luxi(options.luxi_socket or SOCKET, user_reason=options.reason)
-    raise StewardError(
-        f"no cluster is named, and there is no luxid here ({SOCKET}), which runs on the "
-        "master; name a RAPI daemon or a file (see --help)"
-    )
+    if not options.luxi_socket:
+        _check_luxid(required=options.luxi_socket is not None)
+    return Luxi(options.luxi_socket or SOCKET, user_reason=options.reason)
+
+
+def _check_luxid(*, required: bool) -> None:
+    """Raise StewardError, with the cause, where this node has no socket of luxid's.
+
+    ``required``: whether luxid was named; where this is no node of a cluster, its client reports.
+    """
+    try:
+        os.stat(SOCKET)
+    except PermissionError:
+        raise StewardError(denied(SOCKET)) from None
+    except OSError:
+        from ganeti_steward.core.ganeti.this_node import master_name, this_node
+
+        master = master_name()
+        if master and this_node().is_called(master):
+            raise StewardError(
+                f"luxid is stopped: there is no socket {SOCKET} on this node, which is the master; "
+                "start ganeti-luxid"
+            ) from None
+        if master:
+            raise StewardError(
+                f"luxid runs on the master only, which is {master}: run the command there, or name "
+                f"its RAPI daemon (--rapi {master}) or a file (see --help)"
+            ) from None
+        if not required:
+            raise StewardError(
+                f"no cluster is named, and there is no luxid here ({SOCKET}), which runs on the "
+                "master; name a RAPI daemon or a file (see --help)"
+            ) from None
 
 
 def _rapi(address: str, options: SourceOptions) -> Rapi:

@@ -18,9 +18,9 @@ from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import ENVIRONMENT as CONFIG
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK
-from ganeti_steward.core.ganeti.hmac_key import KeyFile
+from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.this_node import own_address, this_node
-from ganeti_steward.core.log import set_up
+from ganeti_steward.core.log import set_up_service
 from ganeti_steward.core.process import ENVIRONMENT
 from ganeti_steward.core.service.console_log import ConsoleLog
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     config = load_config(config_path(), SELF_DIAGNOSIS)
     if options.debug:
         config = config._replace(log=config.log._replace(level="debug"))
-    set_up(config.log.file, config.log.level, ConsoleLog)
+    set_up_service(config.log.file, config.log.level, ConsoleLog)
     for warning in config.warnings:
         _log.warning("%s", warning)
     silence_waitress()
@@ -87,6 +87,7 @@ def run(options: argparse.Namespace) -> int:
     address = options.bind or settings.address or own_address(this_node())
     listener = bind(address, settings.port if options.port is None else options.port)
     keep_small()
+    _check_key(settings)
     is_this_node = _recogniser()
     reports = _reports(config, is_this_node)
     application = _application(settings, reports, is_this_node, options.repair_directory)
@@ -150,6 +151,19 @@ def _note_start(place: tuple[Any, ...], settings: Agent) -> None:
     _log.info("agent begins address=%s port=%s repair commands are %s", host, port, repairs)
     if ipaddress.ip_address(host.partition("%")[0]).is_unspecified:
         _log.warning("the agent listens at every address of this node")
+
+
+def _check_key(settings: Agent) -> None:
+    """Report a key that cannot be used now; it is read again with each request that needs it."""
+    try:
+        KeyFile(settings.key_file, DiskTimeout()).key()
+    except NoKey as err:
+        also = " and no repair command is run" if settings.repair else ""
+        text = f"no report is signed{also} as long as there is no key: {err}"
+        _log.warning("%s", text)
+        if not sys.stderr.isatty():
+            # It is there already, as a line of the log.
+            print(f"gnt-steward agent: {text}", file=sys.stderr, flush=True)
 
 
 def _lock_memory() -> None:

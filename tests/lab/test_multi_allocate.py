@@ -57,12 +57,16 @@ def test_all_fit(lab: Lab) -> None:
 
 
 def test_partial_answer_is_accepted(lab: Lab) -> None:
-    """Where hail fails everything, Steward places what fits and Ganeti creates it."""
-    done = batch_create(
-        lab,
-        instance("huge.lab", "diskless", [], 32000),
-        instance("small.lab", "file", [{"size": 1024}], 512),
-    )
+    """Where that is allowed, Steward places what fits and Ganeti creates it."""
+    lab.ok("gnt-cluster modify --default-iallocator-params=partial-batches=yes")
+    try:
+        done = batch_create(
+            lab,
+            instance("huge.lab", "diskless", [], 32000),
+            instance("small.lab", "file", [{"size": 1024}], 512),
+        )
+    finally:
+        lab.ok("gnt-cluster modify --default-iallocator-params=")
 
     placed, failed = done.call.answer["result"]
     assert failed == ["huge.lab"]

@@ -145,9 +145,9 @@ def test_multi_allocate(backup: Site, capture: Capture) -> None:
     assert len(placed) == 2
 
     message["nodes"]["node6.lab"]["tags"] = []
-    outcome = backup.ask(message)
+    outcome = backup.ask(message, "--partial-batches")
     assert isinstance(outcome, Answer)
-    placed, failed = backup.place(message)
+    placed, failed = outcome.result
     assert failed == [first["name"]]
     assert [name for name, _ in placed] == [second["name"]]
     assert "3 not backup storage" in outcome.info

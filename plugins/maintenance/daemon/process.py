@@ -16,7 +16,7 @@ from ganeti_steward.core.errors import EXIT_NOT_MASTER, EXIT_OK, StewardError, r
 from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.log import set_up
+from ganeti_steward.core.log import set_up_service
 from ganeti_steward.core.maintenance.incident import JOB_SOURCE
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import World
@@ -83,7 +83,7 @@ def run_daemon(options: Options) -> int:
 
 
 def _set_up_log(config: Config, options: Options) -> None:
-    set_up(config.log.file, "debug" if options.debug else config.log.level, ConsoleLog)
+    set_up_service(config.log.file, "debug" if options.debug else config.log.level, ConsoleLog)
     for warning in config.warnings:
         _log.warning("%s", warning)
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from front import capture
+from standin import StandIn
+from standin_server import serving
 from workspace import PROGRAMS
 
 from ganeti_steward.allocators.cli import install_iallocator
@@ -106,10 +108,43 @@ def test_another_installation_of_ours(front: Front, directory: Path) -> None:
     assert (directory / "steward").readlink() == SCRIPT
 
 
-def test_directory_is_made(front: Front) -> None:
+def test_directory_is_not_made(front: Front) -> None:
+    """A typo must not leave directories behind where Ganeti never looks."""
     directory = front.path / "usr" / "lib" / "iallocators"
-    assert front("install-iallocator", "--dir", str(directory)).status == 0
-    assert (directory / "steward").readlink() == SCRIPT
+    done = front("install-iallocator", "--dir", str(directory))
+    assert (done.status, done.out) == (1, "")
+    assert done.err.endswith(f"{directory}: there is no such directory; it is not created\n")
+    assert not (front.path / "usr").exists()
+
+
+@pytest.mark.parametrize("default", ["steward", "hail", "", None])
+def test_the_cluster_still_names_it(
+    front: Front, directory: Path, monkeypatch: pytest.MonkeyPatch, default: str | None
+) -> None:
+    stand_in = StandIn(capture("allocate-drbd"))
+    stand_in.ganeti.info["default_iallocator"] = default
+    front("install-iallocator", f"--dir={directory}")
+    with serving(front.path, stand_in) as client:
+        socket = client.where.removeprefix("luxid at ")
+        monkeypatch.setattr(install_iallocator, "SOCKET", socket)
+        done = front("install-iallocator", f"--dir={directory}", "--remove")
+    assert (done.status, done.out) == (0, f"removed {directory}/steward\n")
+    note = (
+        "Note: the cluster still names steward as its default allocator, so commands without -I "
+        "will fail; name another one: gnt-cluster modify -I hail\n"
+    )
+    assert done.err == (note if default == "steward" else "")
+
+
+def test_the_cluster_cannot_be_queried(
+    front: Front, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(install_iallocator, "SOCKET", f"{front.path}/nosuch")
+    done = front("install-iallocator", f"--dir={directory}", "--remove")
+    assert done.err == (
+        "Note: it is not known whether the cluster's default allocator is steward: there is no "
+        f"socket {front.path}/nosuch: luxid runs on the master only\n"
+    )
 
 
 def test_remove(front: Front, directory: Path) -> None:

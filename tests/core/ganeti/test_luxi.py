@@ -69,7 +69,7 @@ def test_no_listener(tmp_path: Path) -> None:
     path = str(tmp_path / "socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         listening.bind(path)
-    with pytest.raises(StewardError, match=r"nothing listens at .*/socket: luxid is not running"):
+    with pytest.raises(StewardError, match=r"luxid is stopped: nothing listens at .*/socket"):
         Luxi(path).info()
     with pytest.raises(StewardError, match="AF_UNIX path too long"):
         Luxi("/" + "x" * 200).info()

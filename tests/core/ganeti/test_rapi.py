@@ -117,6 +117,11 @@ def test_environment_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
             {"code": 502, "message": "Bad Gateway", "explain": "Can&#x27;t &quot;do&quot;\n it"},
             'info: Can\'t "do" it (status 502)',
         ),
+        (
+            504,
+            {"code": 504, "explain": "The gateway server did not receive a timely response"},
+            "info: RAPI answers, but luxid on the master does not (504): check ganeti-luxid there",
+        ),
         (500, {"code": 500, "message": "Queue drained"}, "info: Queue drained (status 500)"),
         (500, b"<html>", "info: Internal Server Error (status 500)"),
         (500, [], "info: Internal Server Error (status 500)"),

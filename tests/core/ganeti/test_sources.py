@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from text_output import write_text
 
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti import sources
+from ganeti_steward.core.ganeti import sources, this_node
 from ganeti_steward.core.ganeti.sources import Source
 from ganeti_steward.core.iallocator.message import read_cluster
 
@@ -150,6 +151,70 @@ def test_faults(arguments: tuple[str, ...], fault: str) -> None:
     with pytest.raises(StewardError) as caught:
         source(*arguments)
     assert fault in str(caught.value)
+
+
+@pytest.mark.parametrize("option", [(), ("-L",)])
+@pytest.mark.parametrize(
+    ("host", "fault"),
+    [
+        (
+            "n1.lab",
+            "luxid is stopped: there is no socket /nosuch/socket on this node, which is the "
+            "master; start ganeti-luxid",
+        ),
+        (
+            "n2.lab",
+            "luxid runs on the master only, which is n1.lab: run the command there, or name its "
+            "RAPI daemon (--rapi n1.lab) or a file (see --help)",
+        ),
+    ],
+)
+def test_luxid_is_stopped_or_elsewhere(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    host: str,
+    fault: str,
+    option: tuple[str, ...],
+) -> None:
+    """Not "no cluster is named": Ganeti's files on the node name the master."""
+    (tmp_path / "ssconf_master_node").write_text("n1.lab\n")
+    (tmp_path / "ssconf_node_list").write_text("n1.lab\nn2.lab\n")
+    data, node, master = str(tmp_path), this_node.this_node, this_node.master_name
+    monkeypatch.setattr(this_node, "this_node", lambda: node(data, host))
+    monkeypatch.setattr(this_node, "master_name", lambda: master(data))
+    with pytest.raises(StewardError) as caught:
+        source(*option)
+    assert str(caught.value) == fault
+
+
+def test_nothing_listens(tmp_path: Path) -> None:
+    """What a luxid that was killed leaves behind."""
+    with luxid(tmp_path, lambda method, arguments: None) as daemon:
+        Path(daemon.path).rename(tmp_path / "left")
+        (tmp_path / "luxid.socket").touch()
+    with pytest.raises(StewardError) as caught:
+        source("--luxi-socket", str(tmp_path / "left"))
+    text = f"luxid is stopped: nothing listens at {tmp_path}/left; start ganeti-luxid"
+    assert str(caught.value) == text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("named", [False, True])
+def test_permission_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool) -> None:
+    """Also where the socket's directory is closed, so that it cannot be seen."""
+    with luxid(tmp_path, Ganeti(sent()).luxi) as daemon:
+        monkeypatch.setattr(sources, "SOCKET", daemon.path)
+        tmp_path.chmod(0o700)
+        assert source().cluster.nodes
+        os.seteuid(65534)
+        try:
+            with pytest.raises(StewardError) as caught:
+                source(*(["--luxi-socket", daemon.path] if named else []))
+        finally:
+            os.seteuid(0)
+    assert str(caught.value) == (
+        f"{daemon.path}: permission denied; root and Ganeti's daemons may call luxid"
+    )
 
 
 def test_faults_of_files_name_them(tmp_path: Path) -> None:
