@@ -183,6 +183,20 @@ def _candidate_pool(case: Case) -> Held | None:
     )
 
 
+def _command_not_reported(case: Case) -> Held | None:
+    """A record alone has no command run: whoever may write job filter rules could write it."""
+    if not (isinstance(case.next, Task) and case.next.command):
+        return None
+    found = case.world.observations.get(case.incident.node)
+    if isinstance(found, Reported) and found.original == case.incident.original:
+        return None
+    return _held(
+        case,
+        "not-reported",
+        f"node {case.node.name} does not report now what requests the command {case.next.command}",
+    )
+
+
 def _observe(case: Case) -> Held | None:
     if case.config.mode != OBSERVE:
         return None
@@ -200,7 +214,13 @@ BEFORE_PLAN: Final[tuple[Brake, ...]] = (
     _storm,
 )
 #: Judged for what was planned.
-AFTER_PLAN: Final[tuple[Brake, ...]] = (_pause, _window, _candidate_pool, _observe)
+AFTER_PLAN: Final[tuple[Brake, ...]] = (
+    _pause,
+    _window,
+    _candidate_pool,
+    _command_not_reported,
+    _observe,
+)
 #: Those of them that hold back the tags of results as well.
 FOR_TAGS: Final[tuple[Brake, ...]] = (_pause, _observe)
 

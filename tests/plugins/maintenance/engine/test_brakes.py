@@ -155,3 +155,26 @@ def test_a_report_that_was_not_renewed_is_silence(original: bytes) -> None:
     cluster.polling = True
     cluster.round()
     assert "silent" not in cluster.held()
+
+
+@pytest.mark.parametrize("now", [OK, EVACUATE, None])
+def test_a_record_alone_has_no_command_run(now: bytes | None) -> None:
+    """Whoever may write job filter rules could forge one that is under way."""
+    cluster = Maintained(config=CONFIG._replace(mode=OBSERVE))
+    cluster.report("node2", REPAIR)
+    cluster.round()
+    (uuid, record), *_ = cluster.records.items()
+    forged = record._replace(status=PENDING, first_seen=1, observed_since=1)
+    cluster.records[uuid] = forged
+    cluster.config = CONFIG
+    if now is None:
+        cluster.silence("node2")
+    else:
+        cluster.report("node2", now)
+    cluster.round()
+    assert not cluster.commands
+    if now != EVACUATE:
+        assert "node2 does not report now what requests the command" in str(cluster.held())
+    cluster.report("node2", REPAIR)
+    cluster.run()
+    assert (now == EVACUATE) or cluster.commands
