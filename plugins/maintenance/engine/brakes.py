@@ -184,7 +184,7 @@ def _candidate_pool(case: Case) -> Held | None:
 
 
 def _command_not_reported(case: Case) -> Held | None:
-    """A record alone has no command run: whoever may write job filter rules could write it."""
+    """A record alone has no command run: everybody who may write job filters could write it."""
     if not (isinstance(case.next, Task) and case.next.command):
         return None
     found = case.world.observations.get(case.incident.node)

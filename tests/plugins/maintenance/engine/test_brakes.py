@@ -159,7 +159,7 @@ def test_a_report_that_was_not_renewed_is_silence(original: bytes) -> None:
 
 @pytest.mark.parametrize("now", [OK, EVACUATE, None])
 def test_a_record_alone_has_no_command_run(now: bytes | None) -> None:
-    """Whoever may write job filter rules could forge one that is under way."""
+    """Everybody who may write job filters could forge one that is under way."""
     cluster = Maintained(config=CONFIG._replace(mode=OBSERVE))
     cluster.report("node2", REPAIR)
     cluster.round()
