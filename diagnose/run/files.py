@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +19,9 @@ REPORT: Final = "report.json"
 LOCK: Final = "lock"
 
 _PRIVATE: Final = 0o600
+
+#: How a file is called while it is written: the name it will get, and the writer's process id.
+_NEW: Final = re.compile(r"\.(.+)\.([0-9]{1,9})\.new")
 
 
 class Busy(StewardError):
@@ -71,6 +75,24 @@ def _take(descriptor: int, path: str) -> None:
         raise StewardError(f"lock {path}: {reason_of(err)}") from None
 
 
+def remove_leftovers(directory: str, name: str = "") -> None:
+    """Remove what `write_file` was writing when its process was killed.
+
+    ``name``: the one file that is meant, which other processes may be writing now.  Without it all
+    of the directory, which this process has to have locked.
+    """
+    with suppress(OSError):
+        for entry in os.listdir(directory):
+            found = _NEW.fullmatch(entry)
+            if found and (not name or (name == found[1] and not _is_writing(int(found[2])))):
+                with suppress(OSError):
+                    os.unlink(os.path.join(directory, entry))
+
+
+def _is_writing(pid: int) -> bool:
+    return pid != os.getpid() and os.path.exists(f"/proc/{pid}")
+
+
 def write_file(path: str, content: bytes, mode: int = _PRIVATE) -> None:
     """Put a file in the place of another, so that no reader sees half of it; raises StewardError.
 
@@ -81,8 +103,7 @@ def write_file(path: str, content: bytes, mode: int = _PRIVATE) -> None:
     new = os.path.join(directory, f".{name}.{os.getpid()}.new")
     try:
         _check_place(path)
-        with suppress(FileNotFoundError):
-            os.unlink(new)
+        remove_leftovers(directory or ".", name)
         _write_new(new, content, mode)
         os.rename(new, path)
         _sync_directory(directory or ".")

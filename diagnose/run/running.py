@@ -18,7 +18,7 @@ from ganeti_steward.diagnose.model.budget import within_budget
 from ganeti_steward.diagnose.model.diagnosis import ITSELF, Diagnosis, diagnosis
 from ganeti_steward.diagnose.model.hysteresis import RunCounts, State, Update, update
 from ganeti_steward.diagnose.model.merge import Several
-from ganeti_steward.diagnose.run.files import Busy, locked, prepare_directory
+from ganeti_steward.diagnose.run.files import Busy, locked, prepare_directory, remove_leftovers
 from ganeti_steward.diagnose.run.gathering import SourceRun, gather
 from ganeti_steward.diagnose.run.loading import Source
 from ganeti_steward.diagnose.run.report import report, write_report
@@ -88,6 +88,7 @@ def _occupy(held: ExitStack, directory: str) -> tuple[bool, str]:
         prepare_directory(directory)
         trusted = True
         held.enter_context(locked(directory))
+        remove_leftovers(directory)
     except Busy:
         raise
     except StewardError as err:

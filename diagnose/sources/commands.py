@@ -102,15 +102,20 @@ def run_command(
 
 
 def _results(source: str, command: Callable[..., Ended], pool: Pool | None) -> list[CheckResult]:
-    return [_result(source, command, pool)]
+    kept: list[int] = []
+    result = _result(source, command, pool, kept)
+    fault = "is kept out of the pool: its processes cannot be ended"
+    return [result, *(Unknown(f"{source}:uid-pool", f"the user id {uid} {fault}") for uid in kept)]
 
 
-def _result(source: str, command: Callable[..., Ended], pool: Pool | None) -> CheckResult:
+def _result(
+    source: str, command: Callable[..., Ended], pool: Pool | None, kept: list[int]
+) -> CheckResult:
     try:
         with ExitStack() as held:
             user = None
             if pool:
-                user = held.enter_context(borrowed_uid(pool, random.SystemRandom()))
+                user = held.enter_context(borrowed_uid(pool, random.SystemRandom(), kept.append))
                 gain_no_rights()
             ended = command(user=user)
     except (Forbidden, UidPoolError) as err:

@@ -12,15 +12,18 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import signal
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
+from ganeti_steward.core import forked
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.core.process import NO_GROUP
 
 if TYPE_CHECKING:
     import psutil
@@ -37,8 +40,8 @@ _HIGHEST: Final = 2**32 - 1
 #: Ids that are tried at most; pools may have billions.
 _MOST_TRIED: Final = 2**14
 
-#: How often the processes of an id are killed, and the seconds they have to be gone.
-_LOOKS: Final = 3
+#: Seconds that killed processes of an id have to be gone, and between two looks.
+_GRACE: Final = 2.0
 _PAUSE: Final = 0.01
 
 #: Of prctl(2).
@@ -216,11 +219,14 @@ def _locked(uid: int, path: str) -> TakenUid | None:
 
 
 @contextmanager
-def borrowed_uid(pool: Pool, order: random.Random) -> Iterator[int]:
+def borrowed_uid(
+    pool: Pool, order: random.Random, keep: Callable[[int], None] = lambda uid: None
+) -> Iterator[int]:
     """An id for the time of a block; raises UidPoolError.
 
     What the block left running under the id is killed: while it was locked, no other process could
-    begin it.  An id that still has processes then is only unlocked, and keeps its mark.
+    begin it.  An id that still has processes then is only unlocked, and keeps its mark, so nobody
+    takes it; ``keep`` gets such an id.
     """
     taken = take_uid(read_pool(pool), pool.locks, order)
     try:
@@ -229,22 +235,52 @@ def borrowed_uid(pool: Pool, order: random.Random) -> Iterator[int]:
         if _end_processes(taken.uid):
             taken.release()
         else:
+            keep(taken.uid)
             taken.unlock()
 
 
 def _end_processes(uid: int) -> bool:
     """Kill what runs under an id; whether all of it is gone."""
-    import psutil
-
-    for _ in range(_LOOKS):
-        found = list(_processes(uid))
-        # What is only not yet reaped does nothing any more.
-        if all(process.info["status"] == psutil.STATUS_ZOMBIE for process in found):
+    last = time.monotonic() + _GRACE
+    killed = False
+    while time.monotonic() < last:
+        # One of them may have killed the one that is to kill them.
+        killed = killed or _kill_all(uid)
+        if killed and not _is_running(uid):
             return True
-        for process in found:
-            with suppress(psutil.Error):
-                # A process whose owner is unknown is left alone.
-                if uid in process.uids():
-                    process.kill()
         time.sleep(_PAUSE)
     return False
+
+
+def _is_running(uid: int) -> bool:
+    """Whether a process of an id does anything; what is only not yet reaped does not."""
+    import psutil
+
+    return any(one.info["status"] != psutil.STATUS_ZOMBIE for one in _processes(uid))
+
+
+def _kill_all(uid: int) -> bool:
+    """Kill every process of an id at once; whether that was done.
+
+    The kernel signals them all before any of them can fork again, which no walk through the
+    process table does.  It does so for a process of the same id only, which is made for that.
+    """
+    pid = forked.fork()
+    if not pid:
+        _kill_as(uid)
+    return os.waitpid(pid, 0)[1] == 0
+
+
+def _kill_as(uid: int) -> NoReturn:
+    status = 1
+    try:
+        os.setgroups(())
+        os.setresgid(NO_GROUP, NO_GROUP, NO_GROUP)
+        os.setresuid(uid, uid, uid)
+        # As another user, as root above all, this would end the machine.
+        if uid not in _NEVER and os.getresuid() == (uid, uid, uid):
+            with suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+            status = 0
+    finally:
+        os._exit(status)
