@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ganeti_steward.core.pickled import pickled
-from ganeti_steward.core.supervision.supervisor import Work, supervise
+from ganeti_steward.core.supervision.supervising import Work, supervise
 
 #: The program finds the modules that its parent finds.
 _PROGRAM: Final = (

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from ganeti_steward.core.errors import reason_of
 from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest
 from ganeti_steward.core.process import Ended
 from ganeti_steward.core.process_group import LADDER
-from ganeti_steward.diagnose.sources import whitelist
+from ganeti_steward.core.supervision.run import unpacked_run
+from ganeti_steward.diagnose.agent.launcher import Launcher
+from ganeti_steward.diagnose.sources.whitelist import Forbidden
 
 #: Bytes a command may print before it is stopped.
 OUTPUT_LIMIT: Final = 2**20
@@ -17,25 +20,32 @@ OUTPUT_LIMIT: Final = 2**20
 OUTPUT_RETURNED: Final = 2**16
 
 
-def executor(directory: str, limit: float) -> Callable[[RepairRequest], Outcome]:
+def executor(
+    launcher: Launcher, directory: str, limit: float
+) -> Callable[[RepairRequest], Outcome]:
     """What runs the commands of a directory for ``limit`` seconds each.
 
     It raises `whitelist.Forbidden` for those that must not be run.
     """
 
     def execute(request: RepairRequest) -> Outcome:
+        work = {
+            "work": "repair",
+            "command": request.command,
+            "directory": directory,
+            "seconds": limit,
+        }
+        around = sum(grace for _, grace in LADDER) + 1
         try:
-            ended = whitelist.run(
-                request.command,
-                directory,
-                limit,
-                output_limit=OUTPUT_LIMIT,
-                ladder=LADDER,
-                given=request.given,
-            )
+            outcome = launcher.call(work, limit + around, request.given)
+            if outcome.result is not None:
+                kind, _, rest = outcome.result.partition(b"\n")
+                if kind == b"forbidden":
+                    raise Forbidden(rest.decode())
+                outcome = outcome._replace(result=rest)
+            return _outcome(unpacked_run(outcome))
         except OSError as err:
-            return Outcome(None, fault=f"it could not be started: {err.strerror}")
-        return _outcome(ended)
+            return Outcome(None, fault=f"it could not be started: {reason_of(err)}")
 
     return execute
 

@@ -11,16 +11,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 from ganeti_steward.core.builtins import SELF_DIAGNOSIS
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import ENVIRONMENT as CONFIG
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.errors import EXIT_OK
+from ganeti_steward.core.errors import EXIT_OK, StewardError, reason_of
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.this_node import own_address, this_node
 from ganeti_steward.core.log import set_up_service
+from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest
 from ganeti_steward.core.process import ENVIRONMENT
 from ganeti_steward.core.service.console_log import ConsoleLog
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
@@ -31,6 +33,7 @@ from ganeti_steward.core.supervision.children import end_children
 from ganeti_steward.diagnose.agent.child import Diagnosing
 from ganeti_steward.diagnose.agent.execute import executor
 from ganeti_steward.diagnose.agent.http import Application
+from ganeti_steward.diagnose.agent.launcher import Launcher
 from ganeti_steward.diagnose.agent.nonces import Nonces
 from ganeti_steward.diagnose.agent.penalties import Penalties
 from ganeti_steward.diagnose.agent.preload import preload
@@ -45,16 +48,6 @@ LIMITS: Final = Limits(body=2 * REQUEST_LIMIT)
 
 #: Signals that end it.
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-#: The self-diagnosis, whatever stands before the agent's own name.
-_DIAGNOSE: Final = (
-    sys.executable,
-    "-P",
-    "-m",
-    "ganeti_steward.core.commands.main",
-    "diagnose",
-    "--report",
-)
 
 _log = logging.getLogger(__name__)
 
@@ -90,13 +83,16 @@ def run(options: argparse.Namespace) -> int:
     _check_key(settings)
     is_this_node = _recogniser()
     reports = _reports(config, is_this_node)
-    application = _application(settings, reports, is_this_node, options.repair_directory)
+    locks = settings.lock_memory and not options.no_mlock
+    launcher = Launcher({**ENVIRONMENT, CONFIG: config_path()}, lock_memory=locks)
+    execute = executor(launcher, options.repair_directory, settings.repair_time_limit)
+    application = _application(settings, reports, is_this_node, execute)
     server = Server(application, listener, LIMITS)
     preload(application)
     _note_start(listener.getsockname(), settings)
-    if settings.lock_memory and not options.no_mlock:
+    if locks:
         _lock_memory()
-    with _ended_by_signals(server), _diagnosing(settings, reports):
+    with _ended_by_signals(server), _diagnosing(settings, launcher, reports):
         notify("READY=1")
         server.run()
     server.finish()
@@ -110,7 +106,10 @@ def _reports(config: Config, is_this_node: Callable[[str], bool]) -> Reports:
 
 
 def _application(
-    settings: Agent, reports: Reports, is_this_node: Callable[[str], bool], directory: str
+    settings: Agent,
+    reports: Reports,
+    is_this_node: Callable[[str], bool],
+    execute: Callable[[RepairRequest], Outcome],
 ) -> Application:
     key = KeyFile(settings.key_file, DiskTimeout())
     if not settings.repair:
@@ -118,7 +117,7 @@ def _application(
     repairs = Repairs(
         key,
         is_this_node,
-        executor(directory, settings.repair_time_limit),
+        execute,
         Nonces(lambda: secrets.token_urlsafe(32), time.monotonic, settings.nonce_life),
         Penalties(time.monotonic),
     )
@@ -179,18 +178,26 @@ def _ended_by_signals(server: Server) -> Iterator[None]:
     yield
 
 
-@contextmanager
-def _diagnosing(settings: Agent, reports: Reports) -> Iterator[None]:
-    """Have the self-diagnosis run meanwhile; nothing that was started is left behind."""
-    environment = {**ENVIRONMENT, CONFIG: config_path()}
-    # A run that takes longer than a report is valid is of no use.
-    diagnosing = Diagnosing(
-        _DIAGNOSE, environment, reports.take, settings.interval, settings.max_age
-    )
-    if settings.interval:
-        diagnosing.start()
+def _start(launcher: Launcher) -> None:
     try:
+        launcher.start()
+    except OSError as err:
+        raise StewardError(f"the diagnosing process cannot be started: {reason_of(err)}") from None
+
+
+@contextmanager
+def _diagnosing(settings: Agent, launcher: Launcher, reports: Reports) -> Iterator[None]:
+    """Have the self-diagnosis run meanwhile; nothing that was started is left behind."""
+    # A run that takes longer than a report is valid is of no use.
+    diagnose = partial(launcher.call, {"work": "diagnose"}, settings.max_age)
+    diagnosing = Diagnosing(diagnose, reports.take, settings.interval)
+    try:
+        if settings.interval or settings.repair:
+            _start(launcher)
+        if settings.interval:
+            diagnosing.start()
         yield
     finally:
         diagnosing.stop()
         end_children()
+        launcher.close()

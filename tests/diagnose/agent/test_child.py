@@ -5,18 +5,17 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from programs import program, wait_until
+from programs import wait_until
 
+from ganeti_steward.core.supervision.supervisor import Outcome
 from ganeti_steward.diagnose.agent.child import Diagnosing
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
 
 def test_it_goes_on_without_memory(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever one run ends by, the next one is begun."""
     monkeypatch.setattr(logging.getLogger("ganeti_steward"), "propagate", True)
@@ -26,7 +25,7 @@ def test_it_goes_on_without_memory(
         taken.append(raw)
         raise MemoryError
 
-    thread = Diagnosing([program(tmp_path, "printed", "echo printed")], {}, take, 0.01, 60)
+    thread = Diagnosing(lambda: Outcome(b"report"), take, 0.01)
     thread.start()
     try:
         wait_until(lambda: len(taken) > 2, "another run")

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
-import stat
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from other_user import let_everybody_reach_python, open_up
 from programs import HANGING, ended_at_last, is_running, notes, program, wait_until
 from workspace import PROGRAMS
 
@@ -328,21 +327,6 @@ def test_not_as_root(disk: Front, request: pytest.FixtureRequest) -> None:
     assert (status, out) == (0, ILL)
     assert "unknown: diagnose: nothing is kept from run to run: " in err
     assert sorted((disk.path / "diagnose").iterdir()) == before
-
-
-def open_up(request: pytest.FixtureRequest, place: Path, mode: int) -> None:
-    """Give a directory another mode for the rest of the test."""
-    request.addfinalizer(partial(place.chmod, place.stat().st_mode))
-    place.chmod(mode)
-
-
-def let_everybody_reach_python(request: pytest.FixtureRequest) -> None:
-    """The sources run as programs; the interpreter may lie in a home directory."""
-    files = (sys.executable, os.path.realpath(sys.executable), os.__file__, cli.__file__)
-    for place in {parent for file in files for parent in Path(file).parents}:
-        mode = stat.S_IMODE(place.stat().st_mode)
-        if not mode & stat.S_IXOTH:
-            open_up(request, place, mode | stat.S_IXOTH)
 
 
 def as_other_user(front: Front, *arguments: str) -> tuple[int, str, str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any, Final, NamedTuple
 
+from paths import ROOT
 from programs import TIME_LIMIT, wait_until
 from repair_requests import COMMAND, KEY, RSALT, message
 
@@ -51,6 +52,18 @@ class Agent:
     @property
     def key_file(self) -> Path:
         return self.path / "hmac.key"
+
+    @property
+    def child(self) -> int:
+        """The process that diagnoses and repairs for it."""
+        pid = self.process.pid
+        (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return int(child)
+
+    def in_its_view(self, *command: str) -> str:
+        """What a command prints that sees the same files as the agent."""
+        command_line = ["nsenter", "--target", str(self.process.pid), "--mount", *command]
+        return subprocess.run(command_line, capture_output=True, text=True, check=True).stdout
 
     @property
     def log(self) -> str:
@@ -146,15 +159,17 @@ REPORT: Final[dict[str, Any]] = {
 }
 
 
-def configure(path: Path, settings: str = "", directory: str = "") -> Path:
-    """Write the configuration of an agent; it diagnoses only what ``settings`` configure."""
+def configure(
+    path: Path, settings: str = "", directory: str = "", collectors: Sequence[str] = ()
+) -> Path:
+    """Write the configuration of an agent; it diagnoses only what the arguments configure."""
     file = path / "steward.toml"
     text = f"""
     [log]
     file = "{path}/steward.log"
     [diagnose]
     directory = "{directory or path / "diagnose"}"
-    collectors = []
+    collectors = {json.dumps(collectors)}
     commands = []
     [agent]
     key-file = "{path}/hmac.key"
@@ -162,6 +177,13 @@ def configure(path: Path, settings: str = "", directory: str = "") -> Path:
     """
     file.write_text(dedent(text).replace("; ", "\n"))
     return file
+
+
+def places_of_the_program() -> list[Path]:
+    """The directories that Python's and this program's files are in."""
+    places = {Path(os.__file__).parent, ROOT, Path(sys.prefix)} - {Path("/usr")}
+    # An environment may lie in the checkout.
+    return [place for place in places if places.isdisjoint(place.parents)]
 
 
 @contextmanager
@@ -172,12 +194,13 @@ def running(
     directory: str = "",
     address: str = MASTER,
     prefix: Sequence[str] = (),
+    collectors: Sequence[str] = (),
 ) -> Iterator[Agent]:
     """The agent, ready; ended when the test is over.
 
     Settings are parted by semicolons; ``prefix`` is a command that becomes the agent.
     """
-    config = configure(path, settings, directory)
+    config = configure(path, settings, directory, collectors)
     (path / "diagnose").mkdir(mode=0o700, exist_ok=True)
     (path / "hmac.key").write_bytes(KEY)
     with _ready_socket(path) as (ready, name):

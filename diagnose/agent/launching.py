@@ -1,0 +1,227 @@
+"""The process that diagnoses and repairs for the agent: it has no threads, so it may fork.
+
+It loads everything first and locks it in memory (diagnose 8).  For each request it forks a
+supervisor, which has the work done and ends all that it starts.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import logging
+import os
+import pkgutil
+import select
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward import diagnose
+from ganeti_steward.core import log
+from ganeti_steward.core.builtins import SELF_DIAGNOSIS
+from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.config.load import config_path, load_config
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.this_node import ThisNode, this_node
+from ganeti_steward.core.process_group import LADDER
+from ganeti_steward.core.service.memory_lock import keep_small, lock_memory
+from ganeti_steward.core.supervision.children import end_children
+from ganeti_steward.core.supervision.descendants import (
+    become_subreaper,
+    children,
+    end_descendants,
+)
+from ganeti_steward.core.supervision.run import packed_run
+from ganeti_steward.core.supervision.supervising import forked_supervisor
+from ganeti_steward.diagnose.agent.execute import OUTPUT_LIMIT
+from ganeti_steward.diagnose.agent.launcher import READY
+from ganeti_steward.diagnose.config.sections import Diagnose
+from ganeti_steward.diagnose.run.files import Busy
+from ganeti_steward.diagnose.run.loading import sources
+from ganeti_steward.diagnose.run.running import diagnose_node
+from ganeti_steward.diagnose.sources import whitelist
+
+#: Sub-rooms whose modules the diagnosis needs.
+_ROOMS: Final = ("collectors", "config", "model", "run", "sources")
+
+#: What Python and the libraries import only when it is used first.
+_LATE: Final = (
+    *("encodings.ascii", "encodings.idna", "encodings.latin_1", "encodings.utf_8_sig"),
+    *("difflib", "linecache", "tokenize", "traceback", "textwrap", "stringprep"),
+    *("orjson", "psutil", "pluggy", "shutil", "shlex", "subprocess", "tempfile", "multiprocessing"),
+    *("ganeti_steward.core.config.parse", "ganeti_steward.core.hooks.manager"),
+)
+
+#: Bytes of a request.
+_REQUEST: Final = 2**16
+
+#: Signals that end this process with everything it has started.
+_ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+_log = logging.getLogger(__name__)
+
+
+class Known(NamedTuple):
+    """What was known at the start, in case that it cannot be read later."""
+
+    config: Config
+    node: ThisNode
+
+
+def main() -> None:
+    """Serve requests until the agent closes the socket, or a signal comes."""
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    channel.set_inheritable(False)
+    known = Known(load_config(config_path(), SELF_DIAGNOSIS), this_node())
+    _set_up_log(known.config)
+    _preload(known.config)
+    become_subreaper()
+    if int(sys.argv[2]):
+        keep_small()
+        fault = lock_memory()
+        if fault:
+            _log.warning("the diagnosis: %s", fault)
+    # Else the children would copy what the collection touches.
+    gc.freeze()
+    channel.send(READY)
+    try:
+        _Server(channel, known).run()
+    finally:
+        end_children()
+
+
+def _set_up_log(config: Config) -> None:
+    log.set_up(config.log.file, config.log.level)
+
+
+def _preload(config: Config) -> None:
+    for name in _LATE:
+        importlib.import_module(name)
+    for room in _ROOMS:
+        package = importlib.import_module(f"{diagnose.__name__}.{room}")
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(found.name)
+    list(sources(config))
+
+
+class _Stop(BaseException):
+    """A signal has come."""
+
+
+class _Server:
+    """Forks a supervisor for each request, and reaps it."""
+
+    def __init__(self, channel: socket.socket, known: Known) -> None:
+        self._channel, self._known = channel, known
+        self._supervisors, self._stuck = set[int](), set[int]()
+
+    def run(self) -> None:
+        """Serve until the other side is closed or a signal comes."""
+        woken, wakes = os.pipe()
+        for descriptor in (woken, wakes):
+            os.set_blocking(descriptor, False)
+        signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in _ENDING:
+            signal.signal(number, _stop)
+        poll = select.poll()
+        for descriptor in (woken, self._channel.fileno()):
+            poll.register(descriptor, select.POLLIN)
+        with suppress(_Stop):
+            while True:
+                ready = [descriptor for descriptor, _ in poll.poll()]
+                with suppress(BlockingIOError):
+                    os.read(woken, 4096)
+                self._reap()
+                if self._channel.fileno() in ready and not self._serve():
+                    return
+
+    def _serve(self) -> bool:
+        """Begin what the next request wants; False when there will be no more."""
+        try:
+            raw, descriptors, _, _ = socket.recv_fds(self._channel, _REQUEST, 2)
+        except ConnectionError:
+            return False
+        if not raw:
+            return False
+        writing, given = descriptors
+        try:
+            request = dict(json.loads(raw))
+            work = partial(WORK[request["work"]], request, given, self._known)
+            self._supervisors.add(forked_supervisor(work, writing, (given,), request["limit"]))
+        except OSError as err:
+            # The caller sees that nothing comes.
+            _log.warning("the diagnosis: nothing can be started: %s", err.strerror)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        return True
+
+    def _reap(self) -> None:
+        """Reap what has ended, and end the orphans of a supervisor that was killed."""
+        with suppress(ChildProcessError):
+            while pid := os.waitpid(-1, os.WNOHANG)[0]:
+                self._supervisors.discard(pid)
+                self._stuck.discard(pid)
+        spare = frozenset(self._supervisors | self._stuck)
+        if children() - spare:
+            self._stuck |= {process.pid for process in end_descendants(spare=spare)}
+
+
+def _stop(*_: object) -> None:
+    raise _Stop
+
+
+def _diagnose(request: Mapping[str, Any], given: int, known: Known) -> bytes:
+    """The report; empty while another run is under way.  Raises StewardError."""
+    try:
+        config = load_config(config_path(), SELF_DIAGNOSIS)
+    except StewardError as err:
+        _log.warning("the diagnosis goes on with the configuration of its start: %s", err)
+        config = known.config
+    else:
+        _set_up_log(config)
+    try:
+        run = diagnose_node(
+            config.section(Diagnose), sources(config), node=partial(_node, known.node)
+        )
+    except Busy:
+        return b""
+    return canonical(run.report) + b"\n"
+
+
+def _node(known: ThisNode) -> ThisNode:
+    """This node; as it was known where Ganeti's files can no longer be read."""
+    now = this_node()
+    lost = (known.uuid and not now.uuid) or (known.address and not now.address)
+    return known if lost else now
+
+
+def _repair(request: Mapping[str, Any], given: int, known: Known) -> bytes:
+    """Run a repair command; raises Forbidden, OSError."""
+    os.lseek(given, 0, os.SEEK_SET)
+    with open(given, "rb", closefd=False) as file:
+        content = file.read()
+    run = partial(
+        whitelist.run,
+        request["command"],
+        request["directory"],
+        request["seconds"],
+        output_limit=OUTPUT_LIMIT,
+        ladder=LADDER,
+        given=content,
+    )
+    try:
+        return b"ran\n" + packed_run(run)
+    except whitelist.Forbidden as err:
+        return b"forbidden\n" + str(err).encode()
+
+
+#: What can be requested.
+WORK: Final = {"diagnose": _diagnose, "repair": _repair}
