@@ -67,7 +67,7 @@ class Message:
         return True
 
     def outcome(self, end: str) -> Outcome:
-        """What it says; ``end``: how the supervisor has ended, should it have said nothing."""
+        """Its content; ``end``: how the supervisor has ended, in case that there is none."""
         return _outcome(bytes(self._received), end)
 
 

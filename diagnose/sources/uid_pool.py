@@ -225,8 +225,8 @@ def borrowed_uid(
     """An id for the time of a block; raises UidPoolError.
 
     What the block left running under the id is killed: while it was locked, no other process could
-    begin it.  An id that still has processes then is only unlocked, and keeps its mark, so nobody
-    takes it; ``keep`` gets such an id.
+    begin it.  An id that still has processes then is only unlocked, and keeps its mark, so that
+    it is not taken again; ``keep`` gets such an id.
     """
     taken = take_uid(read_pool(pool), pool.locks, order)
     try:

@@ -12,8 +12,8 @@ import pytest
 from misbehaving import KINDS, Node
 from other_user import let_everybody_reach_python
 
-#: The user nobody, on every Linux.
-NOBODY = 65534
+#: The user without rights, on every Linux.
+ORDINARY = 65534
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_as_it_is(node: Node) -> None:
 def test_as_an_ordinary_user(node: Node, request: pytest.FixtureRequest) -> None:
     """The mechanism needs no rights."""
     let_everybody_reach_python(request)
-    node.user = NOBODY
+    node.user = ORDINARY
     check(node, 3)
 
 
