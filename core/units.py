@@ -1,4 +1,4 @@
-"""Sizes as Ganeti's commands take them: a number and a unit, MiB where there is none."""
+"""Sizes as Ganeti's commands take and print them; without a unit they are MiB."""
 
 from __future__ import annotations
 
@@ -12,6 +12,18 @@ from ganeti_steward.core.json_reader import LIMIT, quoted
 _SIZE: Final = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?)\s*(?P<unit>[a-z]*)", re.ASCII)
 #: MiB of each unit.
 _UNITS: Final = {"": 1, "m": 1, "g": 1024, "t": 1024**2}
+
+#: The letters of Ganeti's ``--units``: with a suffix and scaled, MiB, GiB, TiB.
+UNITS: Final = ("h", "m", "g", "t")
+
+
+def format_size(mebibytes: float, units: str) -> str:
+    """MiB as Ganeti's lists print them, in one of `UNITS`."""
+    scaled = units == "h"
+    if scaled:
+        units = "m" if mebibytes < 1024 else "g" if mebibytes < 1024**2 else "t"
+    text = f"{mebibytes:.0f}" if units == "m" else f"{mebibytes / _UNITS[units]:.1f}"
+    return text + (units.upper() if scaled else "")
 
 
 def parse_size(text: str) -> int:

@@ -29,7 +29,14 @@ from ganeti_steward.allocators.rules.groups import takes_instances
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
-from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
+from ganeti_steward.core.commands.tables import (
+    add_table_options,
+    add_units_option,
+    print_notes,
+    table,
+    units_of,
+    wrapped,
+)
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.sources import Source
@@ -37,10 +44,10 @@ from ganeti_steward.core.iallocator.dispatch import dispatch
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.answer import Refusal
 from ganeti_steward.core.model.cluster import Cluster, Disk, Group, Instance, MinMax, Spec
-from ganeti_steward.core.model.names import group_named
+from ganeti_steward.core.model.names import group_named, short_names
 from ganeti_steward.core.model.options import Options, parse_options
 from ganeti_steward.core.model.requests import Allocate, Capacity
-from ganeti_steward.core.units import parse_size
+from ganeti_steward.core.units import format_size, parse_size
 
 STANDARD: Final = "standard"
 TIERED: Final = "tiered"
@@ -83,6 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="the same as data, with all places")
     add_passed_options(parser, example="--ignore-soft-errors")
     add_table_options(parser)
+    add_units_option(parser)
     add_instance_options(parser)
     add_source_options(parser)
 
@@ -234,8 +242,6 @@ class _Where:
 
 def as_text(cluster: Cluster, runs: Sequence[Run], options: argparse.Namespace) -> str:
     """A line for each size, then what is in use before and after."""
-    headings = ("Mode", "Template", "Memory", "Disk", "VCPUs", "Fit", "Runs out first", "Nodes")
-    rows = [_row(run.mode, step, options) for run in runs for step in run.filling.steps]
     used = [usage(cluster), *(usage(run.filling.cluster) for run in runs)]
     shares = [
         (name, *(f"{100 * share[at]:.2f}%" for share in used))
@@ -243,47 +249,78 @@ def as_text(cluster: Cluster, runs: Sequence[Run], options: argparse.Namespace) 
     ]
     modes = [f"after {run.mode} ({run.filling.total})" for run in runs]
     style = {"separator": options.separator, "no_headers": options.no_headers}
-    parts = [table(headings, rows, **style), table(("In use", "now", *modes), shares, **style)]
+    parts = [_sizes_text(cluster, runs, options), table(("In use", "now", *modes), shares, **style)]
     if options.print_nodes:
-        parts.append(table(*_nodes(cluster, runs), **style))
+        parts.append(table(*_nodes(cluster, runs, options), **style))
     return "\n".join(parts)
 
 
-def _row(mode: str, step: SizeCount, options: argparse.Namespace) -> tuple[str, ...]:
+def _sizes_text(cluster: Cluster, runs: Sequence[Run], options: argparse.Namespace) -> str:
+    """A line for each size, then its places: in the same line for scripts, below it for people."""
+    steps = [(run.mode, step) for run in runs for step in run.filling.steps]
+    rows = [_row(mode, step, units_of(options)) for mode, step in steps]
+    headings = ("Mode", "Template", "Memory", "Disk", "VCPUs", "Fit", "Runs out first")
+    if options.separator is not None:
+        whole = _places([step for _, step in steps], {}, all_of_them=options.placements)
+        rows = [(*row, places) for row, places in zip(rows, whole, strict=True)]
+        style = {"separator": options.separator, "no_headers": options.no_headers}
+        return table((*headings, "Nodes"), rows, **style)
+    short = short_names([node.name for node in cluster.nodes])
+    below = _places([step for _, step in steps], short, all_of_them=options.placements)
+    lines = table(headings, rows, no_headers=options.no_headers).splitlines(keepends=True)
+    text = "" if options.no_headers else lines.pop(0)
+    for line, places in zip(lines, below, strict=True):
+        text += line + (wrapped(f"  {places}") if places else "")
+    return text
+
+
+def _row(mode: str, step: SizeCount, units: str) -> tuple[str, ...]:
     instance = step.instance
     return (
         mode,
         instance.template,
-        str(instance.memory),
-        str(instance.disk_space),
+        format_size(instance.memory, units),
+        format_size(instance.disk_space, units),
         str(instance.vcpus),
         str(len(step.placements)),
         step.limited_by,
-        _places(step.placements, all_of_them=options.placements),
     )
 
 
-def _places(placements: Sequence[Sequence[str]], *, all_of_them: bool) -> str:
-    shown = placements if all_of_them else placements[:_SHOWN]
-    left = len(placements) - len(shown)
-    return " ".join(["/".join(nodes) for nodes in shown] + ([f"and {left} more"] if left else []))
+def _places(
+    steps: Sequence[SizeCount], short: Mapping[str, str], *, all_of_them: bool
+) -> list[str]:
+    """The first places of each size, or all; ``short``: the names to print, if they are others."""
+    found = []
+    for step in steps:
+        shown = step.placements if all_of_them else step.placements[:_SHOWN]
+        left = len(step.placements) - len(shown)
+        places = ["/".join(short.get(name, name) for name in nodes) for nodes in shown]
+        found.append(" ".join([*places, *([f"and {left} more"] if left else [])]))
+    return found
 
 
-def _nodes(cluster: Cluster, runs: Sequence[Run]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    """What is free on each node now and after each run (MiB)."""
+def _nodes(
+    cluster: Cluster, runs: Sequence[Run], options: argparse.Namespace
+) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """What is free on each node now and after each run."""
+    units = units_of(options)
+    short = short_names([node.name for node in cluster.nodes])
     headings = ["Node", "Free memory", "Free disk"]
     for run in runs:
         headings += [f"{run.mode}: memory", "disk", "copies"]
     rows = []
     for at, node in enumerate(cluster.nodes):
         unknown = node.lacks_disk_figures
-        row = [node.name, str(node.free_memory), "?" if unknown else str(node.free_disk)]
+        name = short[node.name] if options.separator is None else node.name
+        disk = "?" if unknown else format_size(node.free_disk, units)
+        row = [name, format_size(node.free_memory, units), disk]
         for run in runs:
             after = run.filling.cluster.nodes[at]
             places = [nodes for step in run.filling.steps for nodes in step.placements]
             copies = sum(node.name in nodes for nodes in places)
-            disk = "?" if unknown else str(after.free_disk)
-            row += [str(after.free_memory), disk, str(copies)]
+            disk = "?" if unknown else format_size(after.free_disk, units)
+            row += [format_size(after.free_memory, units), disk, str(copies)]
         rows.append(row)
     return headings, rows
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import orjson
@@ -15,11 +15,12 @@ from ganeti_steward.allocators.cli.plan_text import gib, group_as_data, totals
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
-from ganeti_steward.core.commands.tables import print_notes, table
+from ganeti_steward.core.commands.tables import print_notes, table, wrapped
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.job_sets import counted, job_sets
-from ganeti_steward.core.model.cluster import Node
+from ganeti_steward.core.model.cluster import Cluster, Node
 from ganeti_steward.core.model.explanation import GroupBalance, GroupHealth
+from ganeti_steward.core.model.names import short_names
 from ganeti_steward.core.model.options import parse_options
 
 #: What the names of all shell variables begin with.
@@ -97,7 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"print shell variables, {PREFIX}...",
     )
     how.add_argument("--json", action="store_true", help="everything as data")
-    parser.add_argument("-v", "--verbose", action="store_true", help="all names, not the first few")
+    parser.add_argument("-v", "--verbose", action="store_true", help="all names, whole")
     add_balance_options(parser)
     add_source_options(parser, positional=False)
 
@@ -146,14 +147,14 @@ def _checked(plan: BalancePlan) -> list[Checked]:
 def as_text(plan: BalancePlan, groups: Sequence[Checked], options: argparse.Namespace) -> str:
     """A verdict, then each group, then all together."""
     parts = [_verdict(groups, simulated=not options.no_simulation) + "\n"]
-    parts += [_group(group, options) for group in groups]
+    parts += [_group(group, plan.cluster, options) for group in groups]
     if len(groups) > 1:
         before, after = (
             Counts.sum([Counts.of(getattr(group, when)) for group in groups])
             for when in ("before", "after")
         )
         rows = _rows(before, after, simulated=not options.no_simulation)
-        parts.append(table(_headings("All groups", options), rows))
+        parts += [table(_headings("All groups", options), rows)] if rows else []
     if not options.no_simulation:
         parts.append(_gain(plan))
     return "\n".join(parts)
@@ -185,33 +186,44 @@ def _headings(title: str, options: argparse.Namespace) -> tuple[str, ...]:
 
 def _rows(before: Counts, after: Counts, *, simulated: bool) -> list[tuple[str, ...]]:
     counts = zip(*([before, after] if simulated else [before]), strict=True)
-    return [(word, *map(str, numbers)) for (word, _), numbers in zip(_WORDS, counts, strict=True)]
+    rows = zip(_WORDS, counts, strict=True)
+    return [(word, *map(str, numbers)) for (word, _), numbers in rows if any(numbers)]
 
 
-def _group(group: Checked, options: argparse.Namespace) -> str:
+def _group(group: Checked, cluster: Cluster, options: argparse.Namespace) -> str:
     balance, simulated = group.balance, not options.no_simulation
     rows = _rows(Counts.of(group.before), Counts.of(group.after), simulated=simulated)
-    if group.before.stuck is None:
-        rows.pop()
     score = (f"score (never below {balance.bound:.8f})", f"{balance.score_before:.8f}")
     rows.append((*score, f"{balance.score_after:.8f}") if simulated else score)
     lines = [table(_headings(f"Group {balance.group}", options), rows)]
-    for title, names in _named(group):
+    short = {} if options.verbose else _short(cluster)
+    for title, names in _named(group, short):
         if names:
-            lines.append(f"{title}: {_listed(names, all_of_them=options.verbose)}\n")
+            line = f"{title}: {_listed(names, all_of_them=options.verbose)}"
+            lines.append(f"{line}\n" if options.verbose else wrapped(line))
     return "".join(lines + [f"Note: {note}\n" for note in balance.notes])
 
 
-def _named(group: Checked) -> Iterator[tuple[str, Sequence[str]]]:
-    """What the counts are of."""
+def _short(cluster: Cluster) -> dict[str, str]:
+    """Short names of all nodes and instances; nodes and instances do not share names."""
+    nodes = short_names([node.name for node in cluster.nodes])
+    return nodes | short_names([instance.name for instance in cluster.instances])
+
+
+def _named(group: Checked, short: Mapping[str, str]) -> Iterator[tuple[str, Sequence[str]]]:
+    """What the counts are of; ``short``: the names to print, where they are others."""
+
+    def shown(name: str) -> str:
+        return short.get(name, name)
+
     health = group.before
-    yield "Unusable", [f"{node.name} ({node.condition})" for node in group.unusable]
-    yield "Disk not reported", [node.name for node in group.without_disk]
-    yield "Fail N+1", health.n1_nodes
-    yield "Tag conflicts", health.clashing
-    yield "Primary unusable", health.primaries
-    yield "Secondary unusable", health.secondaries
-    yield "Cannot move away", [f"{instance} on {node}" for instance, node in health.stuck or ()]
+    yield "Unusable", [f"{shown(node.name)} ({node.condition})" for node in group.unusable]
+    yield "Disk not reported", [shown(node.name) for node in group.without_disk]
+    yield "Fail N+1", [*map(shown, health.n1_nodes)]
+    yield "Tag conflicts", [*map(shown, health.clashing)]
+    yield "Primary unusable", [*map(shown, health.primaries)]
+    yield "Secondary unusable", [*map(shown, health.secondaries)]
+    yield "Cannot move away", [f"{shown(one)} on {shown(node)}" for one, node in health.stuck or ()]
 
 
 def _listed(names: Sequence[str], *, all_of_them: bool) -> str:

@@ -9,6 +9,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from ganeti_steward.core.units import UNITS
+
 #: Columns of a terminal that texts and tables fit.
 WIDTH: Final = 80
 #: Columns that a wrapped cell has at least.
@@ -19,6 +21,22 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
     """Ganeti's two options for lists."""
     parser.add_argument("--no-headers", action="store_true", help="leave out the headings")
     parser.add_argument("--separator", metavar="SEP", help="put SEP between the fields")
+
+
+def add_units_option(parser: argparse.ArgumentParser) -> None:
+    """Ganeti's option for the sizes in a table."""
+    parser.add_argument(
+        "--units",
+        choices=UNITS,
+        help="the unit of memory and disk: h (scaled, with a suffix), m, g or t; default: h, "
+        "with --separator m",
+    )
+
+
+def units_of(options: argparse.Namespace) -> str:
+    """The unit chosen, or that of Ganeti's commands."""
+    default = "h" if options.separator is None else "m"
+    return str(options.units or default)
 
 
 def table(

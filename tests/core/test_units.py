@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.units import parse_size
+from ganeti_steward.core.units import UNITS, format_size, parse_size
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,18 @@ def test_sizes(text: str, size: int) -> None:
 def test_no_sizes(text: str) -> None:
     with pytest.raises(StewardError, match=r"a size such as 512, 4g|out of range"):
         parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("mebibytes", "texts"),
+    [
+        (0, ("0M", "0", "0.0", "0.0")),
+        (1023, ("1023M", "1023", "1.0", "0.0")),
+        (1024, ("1.0G", "1024", "1.0", "0.0")),
+        (31130, ("30.4G", "31130", "30.4", "0.0")),
+        (1024**2, ("1.0T", "1048576", "1024.0", "1.0")),
+    ],
+)
+def test_printed_sizes(mebibytes: int, texts: tuple[str, ...]) -> None:
+    """As Ganeti 3.0.2 prints them with --units=h, m, g and t (`utils.FormatUnit`)."""
+    assert tuple(format_size(mebibytes, units) for units in UNITS) == texts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -139,11 +140,12 @@ def test_no_room(capacity_of: Any) -> None:
 def test_text(front: Front, small: Message) -> None:
     front.configure()
     done = front("capacity", "--file", front.message(small), "--only", "standard")
-    headings, line, empty, used, memory, *_ = done.out.splitlines()
+    assert max(map(len, done.out.splitlines())) <= 80
+    headings, line, places, empty, used, memory, *_ = done.out.splitlines()
     assert headings.split()[:6] == ["Mode", "Template", "Memory", "Disk", "VCPUs", "Fit"]
-    mode, template, size, disk, vcpus, count, *rest = line.split()
-    assert (mode, template, size, disk, vcpus) == ("standard", "drbd", "2048", "20480", "2")
-    assert rest[-3:] == ["and", str(int(count) - 3), "more"]
+    mode, template, size, disk, vcpus, count, *_ = line.split()
+    assert (mode, template, size, disk, vcpus) == ("standard", "drbd", "2.0G", "20.0G", "2")
+    assert re.fullmatch(rf"  (node00\d/node00\d ){{3}}and {int(count) - 3} more", places)
     assert empty == ""
     assert used.split()[:3] == ["In", "use", "now"]
     assert f"after standard ({count})" in used
@@ -151,9 +153,8 @@ def test_text(front: Front, small: Message) -> None:
     done = front(
         "capacity", front.message(small), "--only=standard", "--placements", "--print-nodes"
     )
-    _, line, *rest = done.out.splitlines()
-    assert line.count("/") == int(count)
-    table = rest[rest.index("", 1) + 1 :]
+    assert done.out.split("\n\n")[0].count("/") == int(count)
+    table = done.out.split("\n\n")[2].splitlines()
     assert table[0].startswith("Node ")
     assert len(table) == 7
     copies = [int(row.split()[-1]) for row in table[1:]]
@@ -165,6 +166,19 @@ def test_separator(front: Front, small: Message) -> None:
     options = ("--only=standard", "--separator=;", "--no-headers")
     done = front("capacity", front.message(small), *options)
     assert done.out.startswith("standard;drbd;2048;20480;2;")
+    assert ".example.com/" in done.out
+
+
+@pytest.mark.parametrize(
+    ("units", "memory", "disk"),
+    [("h", "2.0G", "20.0G"), ("m", "2048", "20480"), ("g", "2.0", "20.0"), ("t", "0.0", "0.0")],
+)
+def test_units(front: Front, small: Message, units: str, memory: str, disk: str) -> None:
+    front.configure()
+    options = ("--only=standard", "--no-headers", f"--units={units}")
+    for more in ((), ("--separator= ",)):
+        done = front("capacity", front.message(small), *options, *more)
+        assert done.out.split()[2:4] == [memory, disk]
 
 
 def test_another_allocator(front: Front, small: Message) -> None:

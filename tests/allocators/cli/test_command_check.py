@@ -102,14 +102,14 @@ def test_the_clusters_have_every_fault(front: Front) -> None:
 def test_text(front: Front) -> None:
     message = cluster("--offline=1")
     install(front)
-    done = front("check", "-I", front.message(message))
+    done = front("check", "-v", "-I", front.message(message))
     assert (done.status, done.err) == (1, "")
     first, second = sorted(message["instances"])[:2]
     blocks = [block.splitlines() for block in done.out.split("\n\n")]
     assert blocks[0] == ["Something is wrong; balancing would fix all of it."]
     rows = {line.rsplit(None, 2)[0]: line.split()[-2:] for line in blocks[1]}
     assert rows["Group group00"] == ["now", "balanced"]
-    assert rows["nodes that fail N+1"] == ["0", "0"]
+    assert "nodes that fail N+1" not in rows
     assert rows["instances with an unusable primary"] == ["1", "0"]
     assert rows["nodes that could not be emptied"] == ["1", "0"]
     assert rows["score (never below 0.50000000)"] == ["10.50000000", "3.00000000"]
@@ -124,10 +124,30 @@ def test_text(front: Front) -> None:
     assert blocks[4][0].startswith("Balancing would be 3 moves, ")
 
 
+def test_what_is_wrong_in_eighty_columns(front: Front) -> None:
+    message = clusters.generate(
+        *("--nodes=30", "--groups=2", "--mix=drbd=1", "--seed=5", "--per-node=4"),
+        *("--drained=4", "--offline=2"),
+    )
+    done = front("check", "--no-simulation", "-I", front.message(message))
+    assert done.status == 1
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert ".example.com" not in done.out
+    drained = [name for name, node in message["nodes"].items() if node["drained"]]
+    text = " ".join(done.out.split())
+    assert all(f"{name.partition('.')[0]} (drained)" in text for name in drained)
+    # Nothing is counted of which there is nothing.
+    assert not [line for line in done.out.splitlines() if line.endswith(" 0")]
+    whole = front("check", "-v", "--no-simulation", "-I", front.message(message)).out
+    assert all(f"{name} (drained)" in whole for name in drained)
+
+
 def test_nothing_is_wrong(front: Front) -> None:
     done = front("check", "-I", front.message(cluster()))
     assert (done.status, done.err) == (0, "")
     assert done.out.startswith("Nothing is wrong.\n")
+    assert "instances with an unusable" not in done.out
+    assert "All groups" not in done.out
     # Uneven, however.
     assert "Balancing would be " in done.out
 
