@@ -62,7 +62,7 @@ BUILT_INS: Final = (
     *(
         BuiltIn(
             name,
-            f"ganeti_steward.diagnose.collectors.{name}:Collector",
+            f"ganeti_steward.diagnose.collectors.{name}:plugin",
             section=f"collector.{name}",
             key="diagnose.collectors",
         )

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any
+from types import ModuleType
+from typing import Any, Final
 
 from ganeti_steward.core import PROJECT
 from ganeti_steward.core.builtins import built_in, target
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks import timed_call
 from ganeti_steward.core.safe_files import UnsafeFile, check_trusted
+
+#: What the names of all hooks begin with.
+_HOOK: Final = "steward_"
 
 
 def load_plugin(name: str) -> object:
@@ -32,11 +36,18 @@ def load_plugin(name: str) -> object:
 def _foreign(name: str) -> object:
     _check_files(name)
     try:
-        return importlib.import_module(name)
+        return _plugin_of(importlib.import_module(name))
     except ModuleNotFoundError as err:
         if err.name is None or not (name == err.name or name.startswith(err.name + ".")):
             raise
         return _entry_point(name)
+
+
+def _plugin_of(module: ModuleType) -> object:
+    """The plugin in a module: itself, or its ``plugin`` where it has no hook of its own."""
+    if any(name.startswith(_HOOK) for name in vars(module)):
+        return module
+    return getattr(module, "plugin", module)
 
 
 def _check_files(name: str) -> None:

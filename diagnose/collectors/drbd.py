@@ -109,6 +109,10 @@ class Collector(Configured[Settings]):
             yield Fault(self._settings.quorum_status, "no quorum")
 
 
+#: What is loaded: a class is made into an object.
+plugin: Final = Collector
+
+
 def _devices(machine: Machine, text: str) -> Devices:
     """The devices of whichever version is loaded."""
     version = _VERSION.match(text)

@@ -136,6 +136,10 @@ class Collector(Configured[Settings]):
         return found
 
 
+#: What is loaded: a class is made into an object.
+plugin: Final = Collector
+
+
 def _per_day(average: float, lately: Increase | None) -> float:
     """Errors a day: those of the last day, or of the time since the last run if that is longer.
 

@@ -138,6 +138,10 @@ class Collector(Configured[Settings]):
         return found
 
 
+#: What is loaded: a class is made into an object.
+plugin: Final = Collector
+
+
 def _meant_writable(machine: Machine, mounts: Sequence[Mount]) -> bool:
     """Whether the filesystem is meant to be writable; raises OSError.
 

@@ -84,6 +84,10 @@ class Collector(Configured[Settings]):
         yield from check_results(source, faults, answer.unknowns, settings.repair)
 
 
+#: What is loaded: a class is made into an object.
+plugin: Final = Collector
+
+
 def _sensors(machine: Machine) -> Answer:
     """The sensors, those too that are listed beside one that cannot be read; raises MissingData.
 

@@ -201,6 +201,10 @@ class Collector(Configured[Settings]):
         return found
 
 
+#: What is loaded: a class is made into an object.
+plugin: Final = Collector
+
+
 def _signs(
     records: Sequence[str], since: float, kinds: Sequence[MessageKind]
 ) -> tuple[Counter[Sign], list[str]]:

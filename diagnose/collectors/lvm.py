@@ -138,6 +138,10 @@ class Collector(Configured[Settings]):
             yield Fault(self._settings.partial_status, "logical volume incomplete")
 
 
+#: What is loaded: a class is made into an object.
+plugin: Final = Collector
+
+
 def _groups(answer: Any) -> dict[str, list[Any]]:
     """The reports by the name of their volume group; raises MissingData."""
     found: dict[str, list[Any]] = {}

@@ -161,6 +161,10 @@ class Collector(Configured[Settings]):
         return Fault(status, f"{missing} of {int(members)} members missing")
 
 
+#: What is loaded: a class is made into an object.
+plugin: Final = Collector
+
+
 def _is_container(machine: Machine, directory: str) -> bool:
     """Whether it holds the members of arrays whose metadata the kernel does not know.
 

@@ -196,3 +196,7 @@ class Collector(Configured[Settings]):
         elif least and link.speed is not None and link.speed < least:
             found.faults.append(Fault(settings.speed_status, "too slow"))
         return found
+
+
+#: What is loaded: a class is made into an object.
+plugin: Final = Collector

@@ -242,6 +242,10 @@ class Collector(Configured[Settings]):
         return Fault(settings.fan_status if is_fan else settings.alarm_status, f"{label}: {what}")
 
 
+#: What is loaded: a class is made into an object.
+plugin: Final = Collector
+
+
 @contextmanager
 def _noting(unknowns: list[str]) -> Iterator[None]:
     """Continue after a file that cannot be read, and add the reason to the unknowns."""

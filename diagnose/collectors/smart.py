@@ -149,6 +149,10 @@ class Collector(Configured[Settings]):
         return list(check_results(f"{NAME}:{serial}", faults, unknowns, settings.repair))
 
 
+#: What is loaded: a class is made into an object.
+plugin: Final = Collector
+
+
 def _without_program(machine: Machine) -> CheckResult:
     """The result where there is no smartctl: not even which disks are there is known."""
     reason = "smartctl is not installed"

@@ -11,6 +11,7 @@ from ganeti_steward.core.config.kinds import (
     FLAG,
     PATH,
     TEXT,
+    Kind,
     list_of,
     number,
     one_of,
@@ -25,6 +26,12 @@ from ganeti_steward.diagnose.config.source_names import PLUGINS, source_fault
 EVERY: Final = "*"
 
 _NAGIOS_STATUS: Final = one_of(*STATUSES, "unknown")
+
+
+_NAMED: Final = list_of(COMMAND, EVERY)
+
+#: As in Ganeti's design, the empty name stands for no command.
+_COMMANDS: Final = Kind(lambda value: "" if value == [""] else _NAMED.fault(value), _NAMED.text)
 
 
 class Diagnose(NamedTuple):
@@ -43,9 +50,10 @@ class Diagnose(NamedTuple):
     ] = ()
     commands: Annotated[
         tuple[str, ...],
-        list_of(COMMAND, EVERY),
+        _COMMANDS,
         "Executables of /etc/ganeti/node-diagnose-commands that are called, in this order; "
-        "* stands for all others, by name.",
+        '* stands for all others, by name. Without any, or with the empty name ([""]), only the '
+        "other sources are called.",
     ] = (EVERY,)
     pool_user: Annotated[
         tuple[str, ...],

@@ -10,7 +10,7 @@ from ganeti_steward.core.config.kinds import NAMES, Kind, shown
 from ganeti_steward.core.json_reader import quoted
 
 #: Other sources: the whitelisted commands, the checks of Nagios, and the diagnosis itself.
-_RESERVED: Final = ("command", "nagios", "diagnose")
+RESERVED: Final = ("command", "nagios", "diagnose")
 
 
 def source_fault(name: str) -> str:
@@ -23,7 +23,7 @@ def source_fault(name: str) -> str:
 def _plugins_fault(value: Any) -> str:
     fault = NAMES.fault(value)
     for name in () if fault else value:
-        if name in COLLECTORS or name in _RESERVED:
+        if name in COLLECTORS or name in RESERVED:
             return f"{shown(name)} is the name of another source"
         fault = fault or source_fault(name)
     return fault

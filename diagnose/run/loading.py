@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
+from ganeti_steward.core.builtins import COLLECTORS
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.model.finding import CheckResult
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.config.sections import Diagnose, Nagios
+from ganeti_steward.diagnose.config.source_names import RESERVED
 from ganeti_steward.diagnose.run.memory import Memory
 from ganeti_steward.diagnose.run.plugin_results import plugin_results
 from ganeti_steward.diagnose.sources import isolated, nagios
@@ -57,8 +59,9 @@ def sources(
         machine = partial(this_machine, directory=settings.directory)
     limit = settings.time_limit
     own = Config(plugins=config.plugins, plugin=config.plugin, collector=config.collector)
+    taken = frozenset((*COLLECTORS, *RESERVED, *settings.load))
     for name in (*settings.collectors, *settings.load):
-        yield Source(name, partial(_run_plugin, name, limit, own, machine))
+        yield Source(name, partial(_run_plugin, name, limit, own, machine, taken))
     found, results = find_commands(settings.commands, commands)
     if results:
         yield Source(SOURCE, lambda: results)
@@ -76,5 +79,8 @@ def sources(
         yield Source(nagios.source(name), partial(nagios.run_check, name, check))
 
 
-def _run_plugin(name: str, limit: float, config: Config, machine: MakeMachine) -> list[CheckResult]:
-    return isolated.run(name, limit, partial(plugin_results, name, config, machine(limit)))
+def _run_plugin(
+    name: str, limit: float, config: Config, machine: MakeMachine, taken: frozenset[str]
+) -> list[CheckResult]:
+    run = partial(plugin_results, name, config, machine(limit), taken)
+    return isolated.run(name, limit, run, taken=taken)

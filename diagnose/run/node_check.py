@@ -24,7 +24,7 @@ def steward_check_config(config: Config) -> Iterator[str]:
         ("pool-user", config.section(Diagnose).pool_user),
     ):
         for name in names:
-            fault = _command_fault(name) if name != EVERY else ""
+            fault = _command_fault(name) if name not in (EVERY, "") else ""
             if fault:
                 yield f"diagnose.{key}: {name}: {fault}"
     for name, check in config.named(Nagios).items():

@@ -25,6 +25,7 @@ from ganeti_steward.diagnose.run.report import report, write_report
 from ganeti_steward.diagnose.run.state_file import Kept, read_state, write_state
 from ganeti_steward.diagnose.run.stuck import read_stuck, write_stuck
 from ganeti_steward.diagnose.sources.commands import SOURCE as COMMANDS
+from ganeti_steward.diagnose.sources.nagios import SOURCE as NAGIOS
 
 _log = logging.getLogger(__name__)
 
@@ -64,8 +65,11 @@ def diagnose_node(
             if usable:
                 _keep(partial(write_stuck, settings.directory, left))
         results = [one for run in source_runs for one in within_budget(run.source, run.results)]
-        # What is known about the whitelist as a whole does not cover a command that was removed.
-        names = [run.source for run in source_runs if run.source != COMMANDS]
+        names = {run.source for run in source_runs}
+        # A plugin may have a name of its own.
+        names |= {one.source.partition(":")[0] for one in results}
+        # Other commands or checks do not cover one that was removed.
+        names -= {COMMANDS, NAGIOS}
         outcome, note = _in_effect(settings, kept, results, names, usable=usable)
         notes += [kept.note, note]
         several = Several(settings.several_command, settings.several_status)
@@ -100,7 +104,7 @@ def _in_effect(
     settings: Diagnose,
     kept: Kept,
     results: list[CheckResult],
-    names: list[str],
+    names: set[str],
     *,
     usable: bool,
 ) -> tuple[Update, str]:

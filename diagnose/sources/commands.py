@@ -49,9 +49,10 @@ def find_commands(
 ) -> tuple[list[str], list[CheckResult]]:
     """The commands to run, in order, and the results about the whitelist itself.
 
-    ``*`` in ``wanted`` stands for every command that is not named.  What lies in the
-    whitelist under a name that is none of a command (``raid.dpkg-old``) is left out.
+    ``*`` in ``wanted`` stands for every command that is not named, the empty name for none.  What
+    lies in the whitelist under a name that is none of a command (``raid.dpkg-old``) is left out.
     """
+    wanted = [name for name in wanted if name]
     if EVERY not in wanted:
         return list(dict.fromkeys(wanted)), []
     found, results = _listed(directory)

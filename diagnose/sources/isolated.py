@@ -10,13 +10,19 @@ from __future__ import annotations
 import logging
 import os
 import signal
+from collections.abc import Iterable
 from typing import Final
 
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import CheckResult, Unknown
 from ganeti_steward.core.process import Ended, follow
 from ganeti_steward.core.process_group import Ladder, ending
-from ganeti_steward.diagnose.sources.result_lines import DONE, from_line
+from ganeti_steward.diagnose.sources.result_lines import (
+    DONE,
+    OwnName,
+    from_line,
+    is_own_name,
+)
 from ganeti_steward.diagnose.sources.worker import Source, start_worker
 
 #: Bytes that all results of a source may take.
@@ -44,11 +50,13 @@ def run(
     *,
     output_limit: int = OUTPUT_LIMIT,
     around: float = 0,
+    taken: frozenset[str] | None = None,
 ) -> list[CheckResult]:
     """The results of a source after ``limit`` seconds at most; what fails becomes Unknown.
 
     ``source`` may report about itself (``name``) and its objects (``name:object``).
     ``output_limit``: bytes.  ``around``: extra seconds for a source that keeps the limit itself.
+    ``taken``: names of other sources; with it this one may have a name of its own.
     The process forks, so it should have no other threads.
     """
     try:
@@ -57,9 +65,21 @@ def run(
         return [Unknown(name, f"cannot be run: {err.strerror}")]
     log_errors(name, ended)
     *lines, _ = ended.output.split(b"\n")
-    results = [from_line(name, line) for line in dict.fromkeys(lines) if line != DONE]
+    results = _results(name, (line for line in dict.fromkeys(lines) if line != DONE), taken)
     fault = _fault(ended, done=DONE in lines)
     return [*results, Unknown(name, fault)] if fault else results
+
+
+def _results(name: str, lines: Iterable[bytes], taken: frozenset[str] | None) -> list[CheckResult]:
+    results: list[CheckResult] = []
+    names: tuple[str, ...] = (name,)
+    for line in lines:
+        result = from_line(name, names, line)
+        if not isinstance(result, OwnName):
+            results.append(result)
+        elif taken is not None and is_own_name(result.name, taken):
+            names = (name, result.name)
+    return results
 
 
 def _ended(name: str, source: Source, limit: float, output_limit: int, around: float) -> Ended:

@@ -7,7 +7,8 @@ sides check: the worker to name the fault, the reader because a source can write
 from __future__ import annotations
 
 import json
-from typing import Final
+from collections.abc import Collection
+from typing import Final, NamedTuple
 
 from ganeti_steward.core.hooks.timed_call import sentence, shown
 from ganeti_steward.core.json_reader import quoted
@@ -19,6 +20,7 @@ from ganeti_steward.core.model.finding import (
     Unknown,
     is_name,
 )
+from ganeti_steward.diagnose.config.source_names import source_fault
 from ganeti_steward.diagnose.model.object import BadObject, parse
 
 #: The last line.
@@ -31,17 +33,27 @@ LONGEST_REASON: Final = 500
 _LONGEST_SOURCE: Final = 5000
 _LONGEST_COMMAND: Final = 255
 
+
+class OwnName(NamedTuple):
+    """A line ahead of the results: what the source calls itself."""
+
+    name: str
+
+
 #: The kinds of results, by their names on a line.
-_KINDS: Final = {kind.__name__: kind for kind in (Finding, Unknown, NotApplicable)}
+_KINDS: Final = {kind.__name__: kind for kind in (Finding, Unknown, NotApplicable, OwnName)}
 
 
 class BadResult(Exception):
     """Something a source may not report."""
 
 
-def to_line(name: str, result: object) -> bytes:
-    """A result of the source ``name`` as a line; raises BadResult."""
-    about = check(name, result)
+def to_line(names: Collection[str], result: object) -> bytes:
+    """A result of a source as a line; raises BadResult.
+
+    ``names``: what the names of its sources may begin with.
+    """
+    about = result.name if isinstance(result, OwnName) else check(names, result)
     try:
         line = json.dumps([type(result).__name__, result]).encode()
         parse(line)
@@ -52,31 +64,38 @@ def to_line(name: str, result: object) -> bytes:
     return line
 
 
-def line_or_fault(name: str, result: object) -> bytes:
-    """The same, with an Unknown in the place of what may not be reported."""
+def is_own_name(name: object, taken: Collection[str]) -> bool:
+    """Whether a source may call itself so; ``taken``: names of other sources."""
+    return isinstance(name, str) and not source_fault(name) and name not in taken
+
+
+def line_or_fault(name: str, names: Collection[str], result: object) -> bytes:
+    """The same, with an Unknown of the source ``name`` in the place of what may not be reported."""
     try:
-        return to_line(name, result)
+        return to_line(names, result)
     except BadResult as err:
-        return to_line(name, Unknown(name, str(err)[:LONGEST_REASON]))
+        return to_line(names, Unknown(name, str(err)[:LONGEST_REASON]))
 
 
-def from_line(name: str, line: bytes) -> CheckResult:
+def from_line(name: str, names: Collection[str], line: bytes) -> CheckResult | OwnName:
     """The result in a line of a worker, Unknown where the line is no result of this source."""
     try:
         kind, fields = parse(line)
-        result: CheckResult = _KINDS[kind](*fields)
-        check(name, result)
+        result: CheckResult | OwnName = _KINDS[kind](*fields)
+        if not isinstance(result, OwnName):
+            check(names, result)
     except (BadObject, BadResult, ValueError, KeyError, TypeError):
         # The source found the worker's pipe and wrote into it.
         return Unknown(name, "wrote into the pipe of its own results")
     return result
 
 
-def check(name: str, result: object) -> str:
+def check(names: Collection[str], result: object) -> str:
     """What a result is about, for a sentence; raises BadResult for what may not be reported."""
     if not isinstance(result, Finding | Unknown | NotApplicable):
         raise BadResult(f"returned {shown(result)}, which is no result of a source")
-    if not (isinstance(result.source, str) and f"{result.source}:".startswith(f"{name}:")):
+    begins = tuple(f"{name}:" for name in names)
+    if not (isinstance(result.source, str) and f"{result.source}:".startswith(begins)):
         raise BadResult(f"reports for {shown(result.source)}, not for itself")
     about = quoted(result.source)
     if len(result.source) > _LONGEST_SOURCE:

@@ -22,12 +22,13 @@ from ganeti_steward.core.service.memory_lock import lock_memory_again
 from ganeti_steward.diagnose.sources.result_lines import (
     DONE,
     LONGEST_REASON,
+    OwnName,
     line_or_fault,
     to_line,
 )
 
 #: A source: called without arguments, it returns what it knows.
-Source = Callable[[], Iterable[CheckResult] | None]
+Source = Callable[[], Iterable[CheckResult | OwnName] | None]
 
 _log = logging.getLogger(__name__)
 
@@ -113,13 +114,16 @@ def _write_results(name: str, source: Source, output: BinaryIO) -> None:
 def _lines(name: str, source: Source) -> Iterator[bytes]:
     try:
         results = source()
+        names: tuple[str, ...] = (name,)
         for result in () if results is None else results:
-            yield line_or_fault(name, result)
+            if isinstance(result, OwnName):
+                names = (name, result.name)
+            yield line_or_fault(name, names, result)
     except _TimeIsUp:
         _log.warning("stopped here, its time was over:", exc_info=True)
         return
     except BaseException as err:
         # Also what is no Exception, as SystemExit.
         _log.warning("failed:", exc_info=True)
-        yield to_line(name, Unknown(name, f"failed: {sentence(err)}"[:LONGEST_REASON]))
+        yield to_line((name,), Unknown(name, f"failed: {sentence(err)}"[:LONGEST_REASON]))
     yield DONE

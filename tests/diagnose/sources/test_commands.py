@@ -342,3 +342,9 @@ def test_no_whitelist(commands: Path) -> None:
     os.symlink("nowhere", nosuch := str(commands.parent / "dangling"))
     ((), (found,)) = find_commands(["*"], nosuch)
     assert isinstance(found, Unknown)
+
+
+def test_the_empty_name_means_no_command(commands: Path) -> None:
+    program(commands, "raid", FINE, shell="/bin/sh")
+    for wanted in ((), ("",)):
+        assert find_commands(wanted, str(commands)) == ([], [])
