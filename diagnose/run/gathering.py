@@ -23,7 +23,7 @@ from ganeti_steward.core.supervision.descendants import (
 )
 from ganeti_steward.core.supervision.supervisor import Outcome, Supervisor
 from ganeti_steward.diagnose.run.loading import Source
-from ganeti_steward.diagnose.sources.result_lines import from_line, line_or_fault
+from ganeti_steward.diagnose.sources.result_lines import OwnName, from_line, line_or_fault
 
 _NOTHING: Final[frozenset[Process]] = frozenset()
 
@@ -170,11 +170,13 @@ class _Gathering:
 
 
 def _lines(source: Source) -> bytes:
-    return b"\n".join(line_or_fault(source.name, result) for result in source.run())
+    return b"\n".join(line_or_fault(source.name, None, result) for result in source.run())
 
 
 def _results(name: str, outcome: Outcome, overrun: str) -> tuple[CheckResult, ...]:
     if outcome.result is None:
         return (Unknown(name, f"stopped: {overrun}" if overrun else outcome.fault),)
     lines = filter(None, outcome.result.split(b"\n"))
-    return tuple(from_line(name, line) for line in lines) or (Unknown(name, "reported nothing"),)
+    results = tuple(from_line(name, None, line) for line in lines)
+    found = tuple(one for one in results if not isinstance(one, OwnName))
+    return found or (Unknown(name, "reported nothing"),)

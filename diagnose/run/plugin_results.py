@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final, cast
 
 from ganeti_steward.core.config.values import Config
@@ -18,7 +18,9 @@ from ganeti_steward.diagnose.sources.result_lines import OwnName, is_own_name
 HOOK: Final = "steward_diagnose"
 
 
-def plugin_results(name: str, config: Config, machine: Machine) -> Iterator[CheckResult | OwnName]:
+def plugin_results(
+    name: str, config: Config, machine: Machine, taken: Collection[str]
+) -> Iterator[CheckResult | OwnName]:
     """Load a plugin and call its hook; what it calls itself comes first.
 
     ``taken``: the names of other sources.

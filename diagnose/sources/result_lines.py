@@ -48,10 +48,10 @@ class BadResult(Exception):
     """Something a source may not report."""
 
 
-def to_line(names: Collection[str], result: object) -> bytes:
+def to_line(names: Collection[str] | None, result: object) -> bytes:
     """A result of a source as a line; raises BadResult.
 
-    ``names``: what the names of its sources may begin with.
+    ``names``: what the names of its sources may begin with; None where that was checked before.
     """
     about = result.name if isinstance(result, OwnName) else check(names, result)
     try:
@@ -69,7 +69,7 @@ def is_own_name(name: object, taken: Collection[str]) -> bool:
     return isinstance(name, str) and not source_fault(name) and name not in taken
 
 
-def line_or_fault(name: str, names: Collection[str], result: object) -> bytes:
+def line_or_fault(name: str, names: Collection[str] | None, result: object) -> bytes:
     """The same, with an Unknown of the source ``name`` in the place of what may not be reported."""
     try:
         return to_line(names, result)
@@ -77,7 +77,7 @@ def line_or_fault(name: str, names: Collection[str], result: object) -> bytes:
         return to_line(names, Unknown(name, str(err)[:LONGEST_REASON]))
 
 
-def from_line(name: str, names: Collection[str], line: bytes) -> CheckResult | OwnName:
+def from_line(name: str, names: Collection[str] | None, line: bytes) -> CheckResult | OwnName:
     """The result in a line of a worker, Unknown where the line is no result of this source."""
     try:
         kind, fields = parse(line)
@@ -90,11 +90,11 @@ def from_line(name: str, names: Collection[str], line: bytes) -> CheckResult | O
     return result
 
 
-def check(names: Collection[str], result: object) -> str:
+def check(names: Collection[str] | None, result: object) -> str:
     """What a result is about, for a sentence; raises BadResult for what may not be reported."""
     if not isinstance(result, Finding | Unknown | NotApplicable):
         raise BadResult(f"returned {shown(result)}, which is no result of a source")
-    begins = tuple(f"{name}:" for name in names)
+    begins = "" if names is None else tuple(f"{name}:" for name in names)
     if not (isinstance(result.source, str) and f"{result.source}:".startswith(begins)):
         raise BadResult(f"reports for {shown(result.source)}, not for itself")
     about = quoted(result.source)
