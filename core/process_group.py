@@ -71,8 +71,8 @@ def end_group(pid: int, ladder: Ladder) -> int:
     try:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     except ChildProcessError:
-        # This process ignores SIGCHLD, so the kernel has reaped the child.
-        return 0
+        # Where this process ignores SIGCHLD, the kernel has reaped it; else what ends everything.
+        return 0 if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN else -signal.SIGKILL
 
 
 def reap_abandoned() -> None:

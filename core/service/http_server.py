@@ -30,6 +30,9 @@ _LAST_ANSWERS: Final = 0.2
 #: Seconds between two looks whether the server is to stop.
 _WAKE: Final = 0.5
 
+#: Places that waitress counts in addition to ours: at its own limit it takes no connection at all.
+_SPARE: Final = 16
+
 #: Seconds between two looks at old connections.
 _CLEANUP: Final = 5.0
 
@@ -42,7 +45,7 @@ class Limits(NamedTuple):
     connections: int = 100
     """of all callers"""
     connections_of_one: int = 8
-    """of one caller"""
+    """of one caller; one more takes the place of an older one that waits"""
     life: float = 30.0
     """seconds after which an idle connection is closed, however busy it looks"""
     headers: int = 8192
@@ -96,6 +99,11 @@ class _Channel(HTTPChannel):
         self._begun = time.monotonic()
         self._unread_since = 0.0
         super().__init__(*arguments, **more)
+        self.caller = caller(self.addr[0])
+
+    def rank(self) -> tuple[bool, float]:
+        """Which one is dropped first when there are too many: the oldest without an answer."""
+        return bool(self.total_outbufs_len), self._begun
 
     def is_over(self, now: float, life: float) -> bool:
         """Whether no thread works for it any more, or its answer has not been read in time."""
@@ -152,11 +160,24 @@ class Server(TcpWSGIServer):
     def set_socket_options(self, conn: socket.socket) -> None:
         """What waitress calls for each new connection; with an OSError it is dropped."""
         super().set_socket_options(conn)
-        who = caller(conn.getpeername()[0])
-        others = sum(who == caller(channel.addr[0]) for channel in self._open())
-        if others >= self._limits.connections_of_one:
+        if not self._make_room(caller(conn.getpeername()[0])):
             conn.close()
             raise ConnectionAbortedError
+
+    def _make_room(self, who: str) -> bool:
+        """Whether there is a place for one more connection, if need be that of an older one.
+
+        It is taken from this caller where that one has enough, else from the one with the most.
+        Connections that a thread works for stay.
+        """
+        by_caller: dict[str, list[_Channel]] = {}
+        for channel in self._open():
+            by_caller.setdefault(channel.caller, []).append(channel)
+        if len(by_caller.get(who, ())) >= self._limits.connections_of_one:
+            return _drop_one(by_caller[who])
+        if sum(map(len, by_caller.values())) < self._limits.connections:
+            return True
+        return any(_drop_one(each) for each in sorted(by_caller.values(), key=len, reverse=True))
 
     def maintenance(self, now: float) -> None:
         """What waitress calls for old connections, by a clock that may be set back by years."""
@@ -171,16 +192,24 @@ class Server(TcpWSGIServer):
                 # Not will_close, which waits until the caller takes something.
                 channel.handle_close()
 
-    def _open(self) -> list[Any]:
+    def _open(self) -> list[_Channel]:
         channels: Any = self.active_channels
         return list(channels.values())
+
+
+def _drop_one(channels: list[_Channel]) -> bool:
+    """Close the first one that may be dropped; whether there is one."""
+    waiting = [channel for channel in channels if not channel.requests]
+    if waiting:
+        min(waiting, key=_Channel.rank).handle_close()
+    return bool(waiting)
 
 
 def _adjustments(listener: socket.socket, limits: Limits) -> Adjustments:
     return Adjustments(
         sockets=[listener],
         threads=limits.threads,
-        connection_limit=limits.connections,
+        connection_limit=limits.connections + _SPARE,
         channel_timeout=int(limits.life),
         cleanup_interval=int(_CLEANUP),
         max_request_header_size=limits.headers,

@@ -16,7 +16,7 @@ from ganeti_steward.core.ganeti.signing import is_salt, sign
 from ganeti_steward.core.node_agent.protocol import NONCE_PATH, REPAIR_PATH, REPORT_PATH
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.core.service.wsgi import TEXT, Answer, json_answer, respond
-from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Repairs
+from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Repairs, Unreadable
 from ganeti_steward.diagnose.agent.reports import COLLECTOR, Reports
 
 if TYPE_CHECKING:
@@ -83,6 +83,8 @@ class Application:
             # One byte more than may be is enough to see that there is too much.
             raw = environ["wsgi.input"].read(REQUEST_LIMIT + 1)
             return Answer(self._repairs.repair(address, raw))
+        except Unreadable as err:
+            return Answer(f"{err}\n".encode(), 400, TEXT)
         except Refused:
             return REFUSED
         except NoKey as err:

@@ -13,6 +13,7 @@ from typing import Final
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.signing import BadMessage, open_signed, sign
+from ganeti_steward.core.json_nesting import TooDeep, check_nesting
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.node_agent.protocol import (
     BadRequest,
@@ -40,12 +41,26 @@ class Refused(StewardError):
     """All that a caller learns."""
 
 
+class Unreadable(StewardError):
+    """A request that is refused before any of it is parsed."""
+
+
 class _Fault(StewardError):
     """Why a request is refused.  ``guess``: whether the caller may be guessing."""
 
     def __init__(self, reason: str, *, guess: bool) -> None:
         self.guess = guess
         super().__init__(reason)
+
+
+def _check_size(raw: bytes) -> None:
+    """Refuse what no parser should see; raises Unreadable."""
+    if len(raw) > REQUEST_LIMIT:
+        raise Unreadable(f"the request has more than {REQUEST_LIMIT} bytes")
+    try:
+        check_nesting(raw)
+    except TooDeep as err:
+        raise Unreadable(str(err)) from None
 
 
 class Repairs:
@@ -72,7 +87,8 @@ class Repairs:
         return self._nonces.give(who)
 
     def repair(self, address: str, raw: bytes) -> bytes:
-        """Execute a signed request; the signed answer.  Raises Refused, NoKey."""
+        """Execute a signed request; the signed answer.  Raises Unreadable, Refused, NoKey."""
+        _check_size(raw)
         who = caller(address)
         self._listen_to(who)
         try:
@@ -93,8 +109,6 @@ class Repairs:
 
     def _examine(self, who: str, raw: bytes) -> RepairRequest:
         """The request, its nonce used up; raises _Fault, Refused."""
-        if len(raw) > REQUEST_LIMIT:
-            raise _Fault(f"the request has more than {REQUEST_LIMIT} bytes", guess=True)
         try:
             signed = self._key.with_key(lambda key: open_signed(key, raw))
         except NoKey as err:

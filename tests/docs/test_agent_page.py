@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from agents import Agent, running
+from agents import DISTANT, Agent, running
 from paths import DOCS
 from programs import notes, program
 from whitelists import needs_root, whitelist
@@ -46,7 +46,8 @@ def agent(commands: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """It serves the page's report, however old that is by now."""
     options = ("--repair-directory", str(commands))
     settings = f"repair = true; max-age = {7 * 86400}"
-    with running(tmp_path_factory.mktemp("page"), *options, settings=settings) as agent:
+    path = tmp_path_factory.mktemp("page")
+    with running(path, *options, settings=settings, prefix=DISTANT) as agent:
         yield agent
 
 

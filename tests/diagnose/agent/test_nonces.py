@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from ganeti_steward.core.ganeti.signing import is_nonce, is_salt
-from ganeti_steward.core.service.callers import caller
+from ganeti_steward.core.service.callers import LOCAL, Callers, own_addresses
 from ganeti_steward.diagnose.agent import nonces, penalties
 from ganeti_steward.diagnose.agent.nonces import Nonces
 from ganeti_steward.diagnose.agent.penalties import Penalties
@@ -126,10 +126,39 @@ def test_one_of_many_threads_gets_it(given: Nonces) -> None:
         ("2001:db8:1:2::", "2001:db8:1:2::/64"),
         ("fe80::1%eth0", "fe80::/64"),
         ("strange", "strange"),
+        ("127.0.0.1", LOCAL),
+        ("127.200.3.4", LOCAL),
+        ("::ffff:127.0.0.1", LOCAL),
+        ("::1", LOCAL),
+        ("192.0.2.1", LOCAL),
+        ("::ffff:192.0.2.1", LOCAL),
+        ("2001:db8::1", LOCAL),
+        ("2001:db8::2", "2001:db8::/64"),
     ],
 )
 def test_callers(address: str, expected: str) -> None:
-    assert caller(address) == expected
+    callers = Callers(lambda: frozenset({"192.0.2.1", "2001:db8::1"}), lambda: 0.0)
+    assert callers(address) == expected
+
+
+def test_own_addresses_change() -> None:
+    """They are looked up again; where that fails, the last ones count."""
+    clock, found = Clock(), [{"192.0.2.1"}, {"192.0.2.2"}]
+
+    def addresses() -> frozenset[str]:
+        if not found:
+            raise OSError("no sockets left")
+        return frozenset(found.pop(0))
+
+    callers = Callers(addresses, clock)
+    for own in ("192.0.2.1", "192.0.2.2", "192.0.2.2"):
+        clock.now += 60
+        assert [callers(one) for one in ("192.0.2.1", "192.0.2.2")].count(LOCAL) == 1
+        assert callers(own) == LOCAL
+
+
+def test_the_addresses_of_this_machine() -> None:
+    assert "127.0.0.1" in own_addresses()
 
 
 def test_penalties_double(clock: Clock) -> None:

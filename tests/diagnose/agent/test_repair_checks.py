@@ -24,7 +24,7 @@ from ganeti_steward.core.trusted_program import Forbidden
 from ganeti_steward.diagnose.agent.http import Application
 from ganeti_steward.diagnose.agent.nonces import Nonces
 from ganeti_steward.diagnose.agent.penalties import LONGEST, Penalties
-from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Repairs
+from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Repairs, Unreadable
 
 MASTER: Final = "192.0.2.1"
 FORGER: Final = "192.0.2.66"
@@ -219,8 +219,8 @@ def test_too_large(bench: Bench, log: pytest.LogCaptureFixture) -> None:
         raw = request(bench.nonce())
         return b" " * (size - len(raw)) + raw
 
-    assert bench.ask(padded(REQUEST_LIMIT + 1)) is None
-    assert "more than 1048576 bytes" in reasons(log)[0]
+    with pytest.raises(Unreadable, match="more than 1048576 bytes"):
+        bench.ask(padded(REQUEST_LIMIT + 1))
     bench.wait()
     assert bench.ask(padded(REQUEST_LIMIT)) is not None
 

@@ -27,6 +27,9 @@ from ganeti_steward.core.node_agent.client import AgentClient
 
 PROGRAM: Final = Path(sys.executable).parent / "gnt-steward"
 
+#: What makes them callers from elsewhere, as the beginning of a command line.
+DISTANT: Final = (sys.executable, str(Path(__file__).with_name("distant.py")))
+
 #: Two callers whose addresses are both of this machine.
 MASTER: Final = "127.0.0.1"
 FORGER: Final = "127.0.0.66"
