@@ -105,7 +105,7 @@ def read_requirements(rules: Rules, instance: Instance) -> Requested:
     terms = tuple(term for term, _ in given if isinstance(term, Term))
     faults += _unclaimable(rules, given)
     faults += _not_entitled(rules, instance, own)
-    requirements = _requirements(rules, terms, min(pools, default=""))
+    requirements = requirements_of(rules, terms, min(pools, default=""))
     soft = dict.fromkeys(one for one, _ in given if isinstance(one, Soft))
     return Requested(requirements, tuple(faults), terms, tuple(soft))
 
@@ -141,7 +141,8 @@ def _declared(tag: str, rules: Rules) -> Term | Soft | Declared | None:
     return checked_role(declared) if isinstance(declared, Term) else declared
 
 
-def _requirements(rules: Rules, terms: Sequence[Term], pool: str) -> Requirements:
+def requirements_of(rules: Rules, terms: Sequence[Term], pool: str = "") -> Requirements:
+    """What these values require together; ``pool``: the storage pool, empty: not named."""
     by_role = {
         role: combined(term for term in terms if term.role == role)
         for role in dict.fromkeys(term.role for term in terms)

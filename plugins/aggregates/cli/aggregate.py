@@ -12,6 +12,8 @@ from ganeti_steward.core.commands.fields import Value, add_field_options, add_js
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.run_jobs import Interrupts
+from ganeti_steward.plugins.aggregates.cli.fix import add_fix_options, run_fix
+from ganeti_steward.plugins.aggregates.cli.hosts import add_hosts_options, list_hosts
 from ganeti_steward.plugins.aggregates.cli.members import plan
 from ganeti_steward.plugins.aggregates.cli.reading import (
     TaggedCluster,
@@ -75,6 +77,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json_option(one, "the same as data")
     add_version_option(one)
     one.set_defaults(act=_check)
+    _source(one)
+    one = what.add_parser("hosts", help="the nodes that an expression allows; status 1 if none is")
+    add_hosts_options(one)
+    one.set_defaults(act=list_hosts)
+    _source(one)
+    one = what.add_parser(
+        "fix", help="move instances that would not be placed where they are; status 1 if any stays"
+    )
+    add_fix_options(one)
+    one.set_defaults(act=run_fix)
     _source(one)
     for word, text, removed in (
         ("add", "put members in an aggregate", False),

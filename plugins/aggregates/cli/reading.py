@@ -10,6 +10,7 @@ from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import read_source
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.tables import print_notes
+from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.sources import Source
 from ganeti_steward.core.model.names import named
@@ -31,11 +32,16 @@ class TaggedCluster(NamedTuple):
 
     source: Source
     rules: Rules
+    config: Config
 
     @property
     def cluster(self) -> Cluster:
         """The snapshot."""
         return self.source.cluster
+
+    def with_cluster(self, cluster: Cluster) -> TaggedCluster:
+        """The same rules for another state of the cluster."""
+        return self._replace(source=self.source._replace(cluster=cluster))
 
     @property
     def jobs(self) -> Jobs:
@@ -57,7 +63,7 @@ def read_tagged(options: argparse.Namespace) -> TaggedCluster:
     source = read_source(options)
     rules = read_rules(source.cluster, config.section(Aggregates))
     print_notes((*source.notes, *rules.notes))
-    return TaggedCluster(source, rules)
+    return TaggedCluster(source, rules, config)
 
 
 def requesting_instances(tagged: TaggedCluster) -> dict[str, list[str]]:

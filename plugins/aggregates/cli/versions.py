@@ -32,6 +32,18 @@ def print_versioned(options: argparse.Namespace, key: str, data: Mapping[str, ob
         print_json({"version": VERSION, **data})
 
 
+def print_versioned_rows(
+    options: argparse.Namespace,
+    key: str,
+    fields: Mapping[str, str],
+    usual: Sequence[str],
+    rows: Sequence[Mapping[str, Value]],
+) -> None:
+    """A list that version 1 does not have."""
+    options.json_version = VERSION
+    print_rows(options, key, fields, usual, rows)
+
+
 def print_rows(
     options: argparse.Namespace,
     key: str,

@@ -1,0 +1,130 @@
+"""``prefer`` and ``avoid``: costs, never refusals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from message_tags import DEFAULT, RACK2, ask_for, group_tag, put
+
+if TYPE_CHECKING:
+    from sites import Capture, Site
+
+
+def test_each_way(site: Site, capture: Capture) -> None:
+    message = capture("allocate-diskless")
+    put(message, "ssd", "node6.lab")
+    group_tag(message, "default", "steward:aggregate:old")
+    ask_for(message, "steward:prefer:ssd")
+    assert site.place(message) == ["node6.lab"]
+    ask_for(message, "steward:prefer:in:ssd+nvme", "steward:prefer:in:ssd+nvme")
+    assert site.place(message) == ["node6.lab"]
+    ask_for(message, "steward:avoid:old")
+    assert set(site.place(message)) <= set(RACK2)
+    # The group counts for a plain value only, as elsewhere.
+    ask_for(message, "steward:avoid.primary:ssd", "steward:avoid:in:old+none")
+    assert site.place(message)[0] in ("node4.lab", "node5.lab")
+
+
+def test_the_larger_weight(site: Site, capture: Capture) -> None:
+    message = capture("allocate-diskless")
+    put(message, "ssd", *RACK2)
+    put(message, "near", *DEFAULT)
+    ask_for(message, "steward:prefer:ssd*5", "steward:prefer:near*4")
+    assert set(site.place(message)) <= set(RACK2)
+    ask_for(message, "steward:prefer:ssd*4", "steward:prefer:near*4.5")
+    assert set(site.place(message)) <= set(DEFAULT)
+    site.configure(more="[weigh]\naggregates = 0\n")
+    ask_for(message, "steward:prefer:ssd*5")
+    free = site.place(message)
+    ask_for(message, "steward:avoid:ssd*5")
+    assert site.place(message) == free
+
+
+def test_it_refuses_nothing(site: Site, capture: Capture) -> None:
+    message = capture("allocate-drbd")
+    ask_for(message, "steward:prefer:nothing*100", "steward:avoid.secondary:nothing")
+    assert site.place(message)
+
+
+def test_it_opens_nothing(site: Site, capture: Capture) -> None:
+    message = capture("allocate-diskless")
+    message["cluster_tags"].append("steward:default-forbidden-prefix:license:")
+    put(message, "license:a", "node1.lab")
+    ask_for(message, "steward:prefer:license:a*100")
+    assert site.place(message) != ["node1.lab"]
+
+
+def test_roles(site: Site, capture: Capture) -> None:
+    message = capture("allocate-drbd")
+    put(message, "room1", "node1.lab")
+    put(message, "room2", "node2.lab")
+    ask_for(message, "steward:prefer.primary:room2*50", "steward:prefer.secondary:room1*50")
+    assert site.place(message) == ["node2.lab", "node1.lab"]
+
+
+def test_in_the_configuration(site: Site, capture: Capture) -> None:
+    message = capture("allocate-diskless")
+    put(message, "ssd", "node6.lab")
+    put(message, "old", "node6.lab", "node5.lab", *DEFAULT)
+    message["request"]["name"] = "web1.lab"
+    for value, chosen in (("prefer=ssd", "node6.lab"), ("avoid_primary=old*3", "node4.lab")):
+        site.configure(more=f'[aggregates.instances]\n"web1.lab" = ["{value}"]\n')
+        assert site.place(message) == [chosen]
+        site.configure(more=f'[aggregates.ask]\ntemplate = {{"*" = "{value}"}}\n')
+        assert site.place(message) == [chosen]
+
+
+@pytest.mark.parametrize(
+    ("tag", "fault"),
+    [
+        ("prefer:not:a", '"not:" cannot stand behind prefer (meant: avoid ?)'),
+        ("avoid:a+b", 'a list needs "in:"'),
+        ("prefer:a*0", "the weight '0' is no number above 0, up to 10000"),
+        ("prefer:a*", "the weight '' is no number"),
+        ("prefer:a*1*2", "the weight '1*2' is no number"),
+        ("prefer.storage:a", "prefer is for no role 'storage' (known: primary, secondary)"),
+        ("avoid", "names no aggregate"),
+    ],
+)
+def test_faulty_tags(site: Site, capture: Capture, tag: str, fault: str) -> None:
+    message = capture("allocate-diskless")
+    ask_for(message, f"steward:{tag}")
+    assert f"tag 'steward:{tag}': {fault}" in site.refused(message)
+
+
+# -- the version of the tags
+
+
+def test_tags_of_the_version_before(site: Site, capture: Capture) -> None:
+    """Its faults stay faults; without its tag the present version holds."""
+    message = capture("allocate-diskless")
+    new = {
+        "request": "steward:prefer:ssd",
+        "node": "steward:unit:u1",
+        "cluster": "steward:until:a+2030-01-01",
+    }
+    message["request"]["tags"] = [new["request"]]
+    message["nodes"]["node1.lab"]["tags"].append(new["node"])
+    message["cluster_tags"].append(new["cluster"])
+    assert site.place(message)
+    message["cluster_tags"].append("steward:aggregates-version:2")
+    assert site.place(message)
+    message["cluster_tags"].append("steward:aggregates-version:1")
+    refusal = site.refused(message)
+    for word in ("until", "prefer"):
+        assert f"{word} is of version 2 of the tags; this cluster's are of version 1" in refusal
+    message["cluster_tags"].remove(new["cluster"])
+    message["request"]["tags"] = []
+    assert "'steward:unit:u1': names no aggregate" in site.ask(message).info
+
+
+def test_the_section_of_the_version_before(site: Site, capture: Capture) -> None:
+    message = capture("allocate-diskless")
+    site.configure(more='[aggregates]\nversion = 1\n[aggregates.until]\na = "2030-01-01"\n')
+    assert site.refused(message) == (
+        "configuration aggregates.until: is of version 2 of the tags; version = 1 is set"
+    )
+    site.configure(more="[aggregates]\nversion = 1\n")
+    ask_for(message, "steward:avoid:ssd")
+    assert "avoid is of version 2 of the tags" in site.refused(message)
