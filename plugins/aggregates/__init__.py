@@ -11,5 +11,6 @@ each using those before it:
   faults;
 * `verdict`: allowed, or why not; `known`, `verdicts`, `evaluator`: `Evaluator(rules,
   cluster).node(...)` gives that for a node; `soft_costs`: nodes it should rather not be on;
-* `reservations`: free pool and reservations; `notes`: on an answer; `constraint`: the plugin.
+* `reservations`: free pool and reservations; `choosing`: which nodes of a pool are
+  taken; `notes`: on an answer; `constraint`: the plugin.
 """

@@ -13,7 +13,7 @@ from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.run_jobs import Interrupts
 from ganeti_steward.core.model.cluster import DISK_TEMPLATES, INTERNALLY_MIRRORED
-from ganeti_steward.plugins.aggregates.cli.choosing import lonely
+from ganeti_steward.plugins.aggregates.choosing import lonely
 from ganeti_steward.plugins.aggregates.cli.ends import checked_end, end_changes, write_end
 from ganeti_steward.plugins.aggregates.cli.reading import (
     TaggedCluster,

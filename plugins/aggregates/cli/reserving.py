@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.ganeti.job_sets import counted
-from ganeti_steward.plugins.aggregates.cli.choosing import check_named, choose
+from ganeti_steward.plugins.aggregates.choosing import check_named, choose
 from ganeti_steward.plugins.aggregates.cli.reading import (
     TaggedCluster,
     full_name,

@@ -88,7 +88,7 @@ def test_one_of_several_stays(site: Site, capture: Capture) -> None:
     put(message, ACME, *message["nodes"])
     first, second = message["request"]["instances"]
     first["tags"], second["tags"] = [ACME], [ACME, "owner:acme"]
-    ((name, _),), failed = site.place(message, "--allow-partial")
+    ((name, _),), failed = site.place(message, "--partial-batches")
     assert (name, failed) == (second["name"], [first["name"]])
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from calendar import timegm
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -21,11 +23,12 @@ END: Final = {"reservation:r1": "2026-12-31"}
 
 
 @pytest.fixture(autouse=True)
-def _zone(monkeypatch: pytest.MonkeyPatch) -> None:
+def _zone() -> Iterator[None]:
     """Dates are those of the machine's time zone."""
-    import time
-
-    monkeypatch.setenv("TZ", "UTC")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
     time.tzset()
 
 
