@@ -110,7 +110,10 @@ def as_text(plan: BalancePlan, sets: JobSets, options: argparse.Namespace) -> st
     limit = options.max_length
     nothing = BALANCED
     if limit is not None and moves >= limit:
-        nothing = f"No moves: there are no more than {limit} in all."
+        users = ", ".join(group.group for group in plan.groups if group.moves)
+        nothing = f"No moves left for this group: -l {limit} was used up by group {users}."
+        if not users:
+            nothing = f"No moves: -l {limit} allows none."
     parts = [group_text(group, nothing, no_headers=options.no_headers) for group in plan.groups]
     if len(parts) > 1 or sets:
         parts.append(_total(moves, copied, sets))

@@ -164,12 +164,18 @@ def _verdict(groups: Sequence[Checked], *, simulated: bool) -> str:
     if all(group.before.well for group in groups):
         return "Nothing is wrong."
     if not simulated:
-        return "Something is wrong."
+        return "Problems found."
     if all(group.after.well for group in groups):
-        return "Something is wrong; balancing would fix all of it."
-    if any(Counts.of(group.before) != Counts.of(group.after) for group in groups):
-        return "Something is wrong; balancing would not fix all of it."
-    return "Something is wrong that balancing would not fix."
+        return "Problems found; balancing would fix all of them."
+    before, after = (
+        Counts.sum([Counts.of(getattr(group, when)) for group in groups])
+        for when in ("before", "after")
+    )
+    fixed = "none" if before == after else "some"
+    left = ", ".join(
+        f"{count} {word}" for (word, _), count in zip(_WORDS, after, strict=True) if count
+    )
+    return f"Problems found; balancing would fix {fixed} of them. Left: {left}."
 
 
 def _gain(plan: BalancePlan) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import orjson
@@ -125,8 +126,13 @@ def as_text(outcome: Outcome, view: View = View()) -> str:  # noqa: B008 -- it c
     """The outcome and its explanations for people."""
     word = "successful" if isinstance(outcome, Answer) else "failed"
     parts = [for_terminal(f"Request {word}: {outcome.info}")]
-    parts += [_one(one, view) for one in outcome.explanations]
+    parts += [_one(_without(one, outcome.info), view) for one in outcome.explanations]
     return "\n".join(parts)
+
+
+def _without(one: Explained, printed: str) -> Explained:
+    """An explanation without the notes that were printed already."""
+    return replace(one, notes=tuple(note for note in one.notes if note not in printed))
 
 
 def _one(explanation: Explained, view: View) -> str:

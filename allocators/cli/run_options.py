@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from ganeti_steward.core.commands.cluster_options import add_reason_option
+from ganeti_steward.core.commands.interrupts import interrupt_printer
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.ganeti.job_sets import (
     Step,
@@ -120,7 +121,7 @@ def run_moves(
     if source.jobs is None:
         raise StewardError(f"no jobs can be run on {source.where}")
     over = failing_over(source.cluster)
-    with Interrupts(_interrupted) as interrupts:
+    with Interrupts(interrupt_printer("the running set")) as interrupts:
         result = run_job_sets(
             source.jobs,
             sets,
@@ -130,17 +131,6 @@ def run_moves(
         )
     _print(summary(result, over))
     return result
-
-
-def _interrupted(count: int) -> None:
-    if count == 1:
-        text = (
-            "interrupted: waiting for the running set; press Ctrl-C again to exit immediately, "
-            "submitted jobs continue"
-        )
-    else:
-        text = "interrupted again: exiting; submitted jobs continue"
-    print(text, file=sys.stderr)
 
 
 def _print(text: str) -> None:

@@ -20,7 +20,6 @@ from ganeti_steward.allocators.rules.candidates import policy_check, terms_of
 from ganeti_steward.allocators.rules.groups import network_fault, takes_instances
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.state.load import load
-from ganeti_steward.core.model.cluster import NOT_MIRRORED
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.demand import Demand
@@ -67,8 +66,6 @@ def _task(
     demand = resident.demand
     forced = context.options.ignore_soft_errors
     terms = terms_of(frame, demand.instance, context.site_rules, forced=forced)
-    template = demand.instance.template
-    fault = f"Instances of type {template} cannot be relocated" if template in NOT_MIRRORED else ""
     closed = _closed(frame, demand, groups)
     return MoveTask(
         resident=resident,
@@ -76,7 +73,7 @@ def _task(
         stages=(kinds.TO_TWO_NODES if demand.drbd else (kinds.MOVE,),),
         groups=tuple(group for group in groups if group not in closed),
         targets=np.isin(frame.group, groups),
-        fault=fault or terms.fault,
+        fault=kinds.stays_text(demand.instance) or terms.fault,
         closed=closed,
         extra_checks=(policy_check(frame, demand),),
         test=test,

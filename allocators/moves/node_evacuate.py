@@ -18,7 +18,6 @@ from ganeti_steward.allocators.moves.best_move import MoveTask, Stages
 from ganeti_steward.allocators.rules import move_kinds as kinds
 from ganeti_steward.allocators.rules.candidates import terms_of
 from ganeti_steward.allocators.state.load import load
-from ganeti_steward.core.model.cluster import NOT_MIRRORED
 from ganeti_steward.core.model.requests import PRIMARY_ONLY, SECONDARY_ONLY
 
 if TYPE_CHECKING:
@@ -90,13 +89,12 @@ def evacuation(
 
 
 def _fault(resident: Resident, mode: str) -> str:
-    """Why the instance can never be moved as requested, in hail's words."""
-    template = resident.demand.instance.template
-    if template in NOT_MIRRORED:
-        return f"Instances of type {template} cannot be relocated"
-    if mode == SECONDARY_ONLY and not resident.demand.drbd:
-        return f"Instances with disk template '{template}' can't execute change secondary"
-    return ""
+    """Why the instance can never be moved as requested; empty when it can."""
+    instance = resident.demand.instance
+    stays = kinds.stays_text(instance)
+    if not stays and mode == SECONDARY_ONLY and not resident.demand.drbd:
+        return f"Instances with disk template '{instance.template}' can't execute change secondary"
+    return stays
 
 
 def _stages(resident: Resident, mode: str, left: frozenset[int]) -> Stages:

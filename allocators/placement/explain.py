@@ -11,6 +11,7 @@ from ganeti_steward.allocators.placement.info import disk_note, group_refusal
 from ganeti_steward.allocators.rules.candidates import secondary_verdicts
 from ganeti_steward.allocators.rules.groups import takes_instances
 from ganeti_steward.allocators.score.score import Scorer
+from ganeti_steward.allocators.score.tolerance import TOLERANCE
 from ganeti_steward.core.model.explanation import Explanation, GroupVerdict, NodeVerdict, Place
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def _group(placement: Placement, trial: GroupTrial) -> GroupVerdict:
     if trial is placement.chosen:
         summary = "chosen"
     elif placement.chosen and trial.best and takes_instances(group):
-        summary = "another group is better"
+        summary = _not_chosen(placement.chosen, trial, placement)
     else:
         summary = group_refusal(placement.state, placement.demand, trial, placement.keeps)
     return GroupVerdict(
@@ -63,6 +64,21 @@ def _group(placement: Placement, trial: GroupTrial) -> GroupVerdict:
         nodes=_verdicts(placement, trial),
         places=tuple(_place_shown(placement, place) for place in shown),
     )
+
+
+def _not_chosen(chosen: GroupTrial, trial: GroupTrial, placement: Placement) -> str:
+    """Why a group that has places was not taken."""
+    groups = placement.state.frame.cluster.groups
+    better, group = groups[chosen.group], groups[trial.group]
+    if better.alloc_policy != group.alloc_policy:
+        return f"not chosen, {better.name} is {better.alloc_policy}"
+    assert chosen.best is not None
+    assert trial.best is not None
+    found, own = (one.score + placement.cost_of(one) for one in (chosen.best, trial.best))
+    digits = 2 if f"{found:.2f}" != f"{own:.2f}" else 8
+    if chosen.best.metric or found >= own - TOLERANCE:
+        return f"not chosen, {better.name} is not worse"
+    return f"not chosen, {better.name} scores better ({found:.{digits}f} against {own:.{digits}f})"
 
 
 def _place_shown(placement: Placement, place: RankedPlace) -> Place:

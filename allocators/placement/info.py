@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 _NOT_REPORTED: Final = (SILENT, DISK_REPORTED)
 
 
+#: Rules whose name alone does not say what runs out.
+_SENTENCES: Final = {"capacity": "another node could no longer be emptied"}
+
+
 def success_text(placement: Placement) -> str:
     """What was selected, in hail's wording (allocation 10)."""
     assert placement.chosen is not None
@@ -190,8 +194,7 @@ def _largest(demand: Demand, members: Mask, verdicts: Verdicts) -> dict[str, str
             found[check.rule] = max(most, found.get(check.rule, most))
     need = {"memory": demand.memory, "disk": demand.disk}
     return {
-        rule: f" (largest free {sizes(most, need[rule])}{counted})"
-        for rule, (most, counted) in found.items()
+        rule: f" ({sizes(most, need[rule])}{counted})" for rule, (most, counted) in found.items()
     }
 
 
@@ -220,7 +223,7 @@ def limits(placement: Placement) -> dict[str, int]:
 
 def limits_text(placement: Placement) -> str:
     """The same in a line: ``memory (7 nodes), N+1 (3)``."""
-    parts = [f"{rule} ({number})" for rule, number in limits(placement).items()]
+    parts = [f"{_SENTENCES.get(rule, rule)} ({n})" for rule, n in limits(placement).items()]
     if not parts:
         return "no nodes"
     word = "node)" if parts[0].endswith("(1)") else "nodes)"
@@ -228,11 +231,11 @@ def limits_text(placement: Placement) -> str:
 
 
 def sizes(have: int, need: int) -> str:
-    """Two amounts of MiB in GiB, or exactly where they would look equal in GiB."""
+    """What is needed and the most that is free, in GiB or, where that looks equal, in MiB."""
     first, second = (f"{mib / 1024:.1f}".removesuffix(".0") for mib in (have, need))
     if first != second:
-        return f"{first} of {second} GiB"
-    return f"{have} MiB, {need} MiB and 1 to spare needed"
+        return f"{second} GiB needed, most free {first} GiB"
+    return f"{need + 1} MiB needed, most free {have} MiB"
 
 
 def count_failures(placement: Placement, trial: GroupTrial) -> Counter[str]:

@@ -55,7 +55,9 @@ def answered(request: MultiAllocate, placements: Sequence[Placement], context: C
         name = item.instance.name
         if placement.chosen is None:
             failed.append(name)
-            reasons.append(f"{name}: {refusal_reasons(placement)}")
+            # Some faults begin with the name themselves.
+            reason = refusal_reasons(placement).removeprefix(f"instance {name}: ")
+            reasons.append(f"{name}: {reason}")
         else:
             placed.append([name, list(placement.nodes())])
     text = (

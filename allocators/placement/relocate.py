@@ -13,9 +13,9 @@ from ganeti_steward.allocators.rules.candidates import (
     stay_verdicts,
     terms_of,
 )
+from ganeti_steward.allocators.rules.move_kinds import stays_text
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
-from ganeti_steward.core.model.cluster import NOT_MIRRORED
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Terms
@@ -63,9 +63,9 @@ def place_elsewhere(
 
 def _fault(request: Relocate, state: State, resident: Resident) -> str:
     """Why the request is never possible; empty when it is."""
-    template = resident.demand.instance.template
-    if template in NOT_MIRRORED:
-        return f"Can't relocate non-mirrored instances: {request.name} is {template}"
+    stays = stays_text(resident.demand.instance)
+    if stays:
+        return f"{request.name}: {stays}"
     if request.required_nodes != 1:
         return f"Unsupported request: {request.required_nodes} nodes requested, it must be 1"
     role = "secondary" if resident.demand.drbd else "primary"

@@ -95,7 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILURE
     except KeyboardInterrupt:
-        print(f"gnt-steward {word}: interrupted", file=sys.stderr)
+        text = "interrupted, ended immediately; jobs that were submitted continue"
+        print(f"gnt-steward {word}: {text}", file=sys.stderr)
         return EXIT_USAGE
     return status
 
@@ -109,7 +110,7 @@ def _use_log_file() -> None:
 def _run(given: Sequence[str], word: str) -> int:
     commands, faults = commands_for(word) if word or given[:1] not in _ONLY_VERSION else ({}, [])
     for fault in faults:
-        print(f"gnt-steward: without the commands of a plugin: {fault}", file=sys.stderr)
+        print(f"gnt-steward: {fault} (its commands are left out)", file=sys.stderr)
     options = parser(word, commands).parse_args(given)
     chosen = commands[options.command]
     with named(chosen):

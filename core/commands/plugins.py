@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             found = ",".join(_hooks(name, config))
         except PluginError as err:
-            found, status = f"error: {err}", EXIT_FAILURE
+            found, status = f"error: {err.fault or err}", EXIT_FAILURE
         rows.append((name, source, "yes" if loaded else "no", found))
     for name, hooks in _commands(config).items():
         try:

@@ -190,7 +190,9 @@ class _Outcomes:
             return Refusal(f"no allocator takes this request (called: {', '.join(chain)})")
         if len(self._refusals) == 1:
             return self._refusals[0]
-        return Refusal("; ".join(self._reasons), self._refusals[-1].explanations)
+        # Where the fault is a plugin's that all of them need, it has been found several times.
+        reasons = "; ".join(dict.fromkeys(self._reasons))
+        return Refusal(reasons, self._refusals[-1].explanations)
 
 
 def _not_placed(answer: Answer, request: Request) -> int:

@@ -108,7 +108,7 @@ def test_refusal_reaches_the_user(lab: Lab) -> None:
     assert done.call.status == 0
     assert done.call.answer["success"] is False
     assert done.call.answer["result"] == []
-    assert "0/3 nodes fit: 3 memory (largest free " in done.call.info
+    assert "0/3 nodes fit: 3 memory (" in done.call.info
     assert "error type: insufficient_resources" in done.text
     assert f"Can't compute nodes using iallocator 'steward': {done.call.info}\n" in done.text
     assert "big.lab" not in lab.instances()

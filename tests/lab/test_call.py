@@ -160,6 +160,6 @@ def test_explain_last(lab: Lab) -> None:
     text = lab.ok(shlex.quote(str(BIN / "gnt-steward")) + " explain --last").text
 
     assert "why.lab" in text
-    assert "largest free" in text
+    assert "most free" in text
     for node in ("node5.lab", "node6.lab", "node7.lab"):
         assert node in text

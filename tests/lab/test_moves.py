@@ -49,7 +49,7 @@ def test_evacuate_nothing_when_one_cannot_go(lab: Lab, residents: list[str]) -> 
     try:
         done = lab.fails(f"gnt-node evacuate -f -p -I steward {NODE}")
         assert "Unable to evacuate instances local.lab" in done.text
-        assert "Instances of type file cannot be relocated" in done.text
+        assert "its disks exist only on " in done.text
         assert sorted(name for name, _, _ in done.call.answer["result"][0]) == residents
         assert [lab.nodes_of(name) for name in residents] == [[NODE], [NODE]]
     finally:

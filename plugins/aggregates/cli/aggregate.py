@@ -9,6 +9,7 @@ from typing import Final
 
 from ganeti_steward.core.commands.cluster_options import add_reason_option, add_source_options
 from ganeti_steward.core.commands.fields import Value, add_field_options, add_json_option
+from ganeti_steward.core.commands.interrupts import interrupt_printer
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.run_jobs import Interrupts
@@ -173,7 +174,7 @@ def _change(options: argparse.Namespace, tagged: TaggedCluster) -> int:
     if not changes:
         print("Nothing to do: all of them are in it already.")
     elif not options.dry_run:
-        with Interrupts() as interrupts:
+        with Interrupts(interrupt_printer("the submitted job")) as interrupts:
             write(jobs, changes, _reason(options), interrupts)
     for change in changes:
         print(f"{'would be done' if options.dry_run else 'done'}: {change.sentence}")

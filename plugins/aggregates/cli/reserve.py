@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from ganeti_steward.core.commands.cluster_options import add_reason_option, add_source_options
+from ganeti_steward.core.commands.interrupts import interrupt_printer
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.run_jobs import Interrupts
@@ -113,7 +114,7 @@ def _take(options: argparse.Namespace, tagged: TaggedCluster) -> int:
     live, reason = _live(tagged), f"reserve {options.what} {options.name}"
     changes = end_changes(tagged, full, end) if end or not wanted.more else []
     if not options.dry_run:
-        with Interrupts() as interrupts:
+        with Interrupts(interrupt_printer("the submitted job")) as interrupts:
             if transfer is not None:
                 run_transfer(live, transfer, reason, interrupts)
         if transfer is not None:
@@ -191,7 +192,7 @@ def _release(options: argparse.Namespace, tagged: TaggedCluster) -> int:
     live = _live(tagged)
     for transfer in transfers:
         if not options.dry_run:
-            with Interrupts() as interrupts:
+            with Interrupts(interrupt_printer("the submitted job")) as interrupts:
                 run_transfer(live, transfer, f"reserve release {options.name}", interrupts)
         _print_transfer(options, transfer)
     _, full = resolve(tagged, options.name)

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, NamedTuple
 
 from ganeti_steward.core.commands.cluster_options import source_options
+from ganeti_steward.core.commands.interrupts import interrupt_printer
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.filter_rules import read_rules
 from ganeti_steward.core.ganeti.run_jobs import Interrupts, run_job_sets
@@ -81,7 +82,7 @@ def run_tag_job(
             raise StewardError(taken.error)
         print(*taken.numbers)
         return EXIT_OK
-    with Interrupts() as interrupts:
+    with Interrupts(interrupt_printer("the job")) as interrupts:
         result = run_job_sets(client, [[[operation]]], reason=reason, interrupts=interrupts)
     (run,) = result.runs
     if result.complete:

@@ -129,7 +129,10 @@ def test_limit_reached(front: Front) -> None:
     install(front)
     done = front("balance", "-l", "2", "--file", front.message(cluster()))
     assert "Balanced" not in done.out
-    assert "No moves: there are no more than 2 in all.\n" in done.out
+    text = "No moves left for this group: -l 2 was used up by group group00.\n"
+    assert done.out.count(text) == 1
+    none = front("balance", "-l", "0", "--file", front.message(cluster()))
+    assert none.out.count("No moves: -l 0 allows none.\n") == 2
 
 
 def test_commands(front: Front, tmp_path: Path) -> None:

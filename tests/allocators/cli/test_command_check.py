@@ -106,7 +106,7 @@ def test_text(front: Front) -> None:
     assert (done.status, done.err) == (1, "")
     first, second = sorted(message["instances"])[:2]
     blocks = [block.splitlines() for block in done.out.split("\n\n")]
-    assert blocks[0] == ["Something is wrong; balancing would fix all of it."]
+    assert blocks[0] == ["Problems found; balancing would fix all of them."]
     rows = {line.rsplit(None, 2)[0]: line.split()[-2:] for line in blocks[1]}
     assert rows["Group group00"] == ["now", "balanced"]
     assert "nodes that fail N+1" not in rows
@@ -159,13 +159,13 @@ def test_balancing_cannot_fix_everything(front: Front) -> None:
     )
     done = front("check", "-I", front.message(message))
     assert done.status == 1
-    assert done.out.startswith("Something is wrong; balancing would not fix all of it.\n")
+    assert done.out.startswith("Problems found; balancing would fix some of them. Left: ")
     none = front("check", "-I", front.message(message), "--no-instance-moves", "--no-disk-moves")
-    assert none.out.startswith("Something is wrong that balancing would not fix.\n")
+    assert none.out.startswith("Problems found; balancing would fix none of them. Left: ")
     assert none.out.endswith("\nBalancing would move nothing.\n")
     plain = front("check", "--no-simulation", "-I", front.message(message))
     assert plain.status == 1
-    assert plain.out.startswith("Something is wrong.\n")
+    assert plain.out.startswith("Problems found.\n")
     assert "balanc" not in plain.out
 
 
@@ -242,7 +242,7 @@ def test_variables_are_for_a_shell(front: Front, tmp_path: Path) -> None:
     assert found["INIT_GROUP_0_GN1_FAIL"] == "1"
     assert found["GROUP_0_BOUND"] == "0.50000000"
     off = front("check", "--machine-readable=no", "-I", front.message(cluster()))
-    assert off.out.startswith("Something is wrong")
+    assert off.out.startswith("Problems found")
 
 
 @pytest.mark.parametrize("faults", [{"explains": False}, {"health": False}])

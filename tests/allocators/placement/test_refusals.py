@@ -26,8 +26,8 @@ def filled(state: str) -> Json:
 @pytest.mark.parametrize(
     ("state", "memory"),
     [
-        ("up", "4 memory (largest free 4 of 8 GiB)"),
-        ("down", "4 memory (largest free 4 of 8 GiB with stopped and forthcoming instances "),
+        ("up", "4 memory (8 GiB needed, most free 4 GiB)"),
+        ("down", "4 memory (8 GiB needed, most free 4 GiB with stopped and forthcoming instances "),
     ],
 )
 def test_memory_of_stopped_instances(state: str, memory: str) -> None:
@@ -41,7 +41,7 @@ def test_the_largest_amount_is_of_a_node_that_was_refused_for_it() -> None:
     node.update(total_memory=4608, free_memory=4096)
     sent["instances"].pop("full-n4.test")
     sent["instances"]["full-n1.test"]["memory"] = 10240
-    assert "(largest free 6 of 8 GiB with stopped and" in outcome(sent).info
+    assert "(8 GiB needed, most free 6 GiB with stopped and" in outcome(sent).info
 
 
 def test_the_primary_without_a_secondary_is_named() -> None:
@@ -69,7 +69,7 @@ def test_the_primary_that_stays_is_named() -> None:
 def test_a_relocation_uses_the_disk_space_of_its_request(space: int, fits: bool) -> None:
     found = outcome(put(message("relocate"), "request/disk_space_total", space))
     assert isinstance(found, Answer) is fits
-    assert fits or "0/2 nodes fit: 2 disk (largest free 102400 MiB" in found.info
+    assert fits or "0/2 nodes fit: 2 disk (102401 MiB needed, most free 102400 MiB" in found.info
 
 
 def test_no_allocator_for_a_type_refuses_as_ganeti_does() -> None:

@@ -80,9 +80,9 @@ def test_entry_points(front: Front) -> None:
     front.configure('[plugins]\nload = ["good"]')
     found = {row[0]: row[1:] for row in rows(front)}
     assert found["good"] == ["entry point", "yes", "steward_constrain,steward_weigh"]
-    fault = "error: plugin bad: cannot be loaded: ValueError: no such rack"
+    fault = "error: cannot be loaded: ValueError: no such rack"
     assert found["bad"] == ["entry point", "no", fault]
-    assert found["lost"][2].startswith("error: plugin lost: cannot be loaded: AttributeError: ")
+    assert found["lost"][2].startswith("error: cannot be loaded: AttributeError: ")
     assert list(found)[:4] == ["balanced", "dedicated", "packed", "aggregates"]
     assert list(found)[-3:] == ["good", "bad", "lost"]
     assert front("plugins").status == 1
@@ -101,10 +101,10 @@ def test_faulty_plugins_do_not_hide_the_others(front: Front) -> None:
         """
     )
     found = {row[0]: row[3] for row in rows(front)}
-    assert found["leave"] == "error: plugin leave: failed: SystemExit: 3"
+    assert found["leave"] == "error: failed: SystemExit: 3"
     assert found["endless"].endswith("took longer than its 0.5 s and was stopped")
-    assert found["typo"].startswith("error: plugin typo: cannot be registered: ")
-    assert found["nosuch"].startswith("error: plugin nosuch: is neither a module nor an entry")
+    assert found["typo"].startswith("error: cannot be registered: ")
+    assert found["nosuch"].startswith("error: is neither a module nor an entry")
     assert found["rules"] == "steward_constrain,steward_weigh"
     assert front("plugins").status == 1
 
@@ -148,7 +148,7 @@ def test_collectors(front: Front) -> None:
     assert found["edac"] == ["built-in", "no", "steward_diagnose"]
     assert found["md"][2].startswith("error: collector.md.colour: no such key (known: ")
     assert found["acme"] == ["module", "yes", "steward_diagnose"]
-    assert found["rules"][2] == "error: plugin rules: does not implement steward_diagnose"
+    assert found["rules"][2] == "error: does not implement steward_diagnose"
     assert front("plugins").status == 1
 
 

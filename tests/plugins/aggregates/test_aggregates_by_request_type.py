@@ -44,7 +44,7 @@ def test_multi_allocate(site: Site, capture: Capture) -> None:
     placed, failed = outcome.result
     assert failed == [first["name"]]
     assert [name for name, _ in placed] == [second["name"]]
-    fault = f"instance {first['name']}: tag 'steward:member-of:a+b': a list needs \"in:\""
+    fault = "tag 'steward:member-of:a+b': a list needs \"in:\""
     assert f"{first['name']}: {fault}" in outcome.info
 
 
