@@ -122,7 +122,7 @@ CASES: Final[Sequence[Case]] = (
         sizes=(10, 40, 100, 300),
         hail_up_to=40,
         hail_quick_up_to=10,
-        tool=Tool("hbal", ("-t",), ("balance", "--json", "-t")),
+        tool=Tool("hbal", ("-t",), ("balance", "--json", "--text-data")),
     ),
     Case(
         "capacity-drbd",
@@ -133,7 +133,7 @@ CASES: Final[Sequence[Case]] = (
         tool=Tool(
             "hspace",
             ("--disk-template", "drbd", "--machine-readable", "-t"),
-            ("capacity", "--disk-template", "drbd", "--json", "-t"),
+            ("capacity", "--disk-template", "drbd", "--json", "--text-data"),
         ),
     ),
 )

@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -49,6 +49,24 @@ class _LogFile(logging.Handler):
         root.handle(record)
 
 
+#: Letters that hbal has and a command here may not, for its error; see the table of letters.
+_INSTEAD: Final = {
+    "-t": "-t is the disk template in all commands; --text-data reads htools' text format",
+    "-O": "-O names an offline node in all commands; --option passes an option to the allocators",
+    "-p": "-p is a port in all commands; --print-nodes prints the nodes",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says of a letter that means something else elsewhere which option is meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print usage and message, and exit with status 2."""
+        unknown = message.removeprefix("unrecognized arguments: ").split(None, 1)[0][:2]
+        hint = _INSTEAD.get(unknown, "") if message.startswith("unrecognized") else ""
+        super().error(f"{message} ({hint})" if hint else message)
+
+
 def parser(
     command: str | None = None, commands: Mapping[str, Registered] | None = None
 ) -> argparse.ArgumentParser:
@@ -56,7 +74,7 @@ def parser(
 
     ``commands``: those there are; default: the program's.  Raises PluginError.
     """
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="gnt-steward",
         description="Placement and repair for Ganeti clusters.",
         epilog="gnt-steward COMMAND --help prints the options of a command.",

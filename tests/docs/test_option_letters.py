@@ -6,13 +6,12 @@ import argparse
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from ganeti_steward.core.commands.main import parser
+import pytest
+
+from ganeti_steward.core.commands.main import main, parser
 from ganeti_steward.core.iallocator.main import USAGE
-
-if TYPE_CHECKING:
-    import pytest
 
 INDEX: Final = Path(__file__).parents[2] / "docs" / "reference" / "commands" / "index.md"
 _ROW: Final = re.compile(r"^\| `(-\w)` \| `(--[\w-]+)` \|", re.MULTILINE)
@@ -66,3 +65,20 @@ def test_help_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(found) > 500
     found += [("steward-iallocator", line) for line in USAGE.split("\n")]
     assert [one for one in found if len(one[1]) > WIDTH] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["balance", "-t", "file"], "(-t is the disk template in all commands; --text-data reads"),
+        (["explain", "-O=--mond", "file"], "(-O names an offline node in all commands; --option "),
+        (["balance", "-p"], "(-p is a port in all commands; --print-nodes prints the nodes)"),
+        (["balance", "-Z"], "unrecognized arguments: -Z\n"),
+    ],
+)
+def test_a_letter_of_another_tool(
+    arguments: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert hint in capsys.readouterr().err

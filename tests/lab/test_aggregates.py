@@ -108,7 +108,7 @@ def test_one_of_two_at_the_same_time(lab: Lab, to: Ways) -> None:
     lab.do(closed("reservation"))
     lab.ok(f"{STEWARD} aggregate add reservation:free {' '.join(RACK2)}")
     commands = [
-        f"{STEWARD} reserve create {name} -n 2 {way}"
+        f"{STEWARD} reserve create {name} --count 2 {way}"
         for name, way in (("one", to.luxi), ("two", to.rapi))
     ]
     running = [Running(lab, command) for command in commands]

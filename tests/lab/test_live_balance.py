@@ -20,7 +20,7 @@ PROBE = (
     "-t drbd --disks 1024 probe.lab"
 )
 PLANS = (
-    "place -t drbd -m 512 -c 1 -s 1g --json",
+    "place -t drbd --memory 512 -c 1 -s 1g --json",
     "check --json",
     "check --no-simulation --machine-readable",
     "capacity --disk-template drbd --memory 1g --disk 0:size=2g --vcpus 1 --json",

@@ -94,11 +94,29 @@ def parts(cluster: Cluster) -> list[tuple[Any, ...]]:
     ]
 
 
+def details(cluster: Cluster) -> list[tuple[Any, ...]]:
+    """What site rules see of nodes and instances in addition to the figures."""
+    nodes = [
+        (
+            *(node.name, node.primary_ip, node.secondary_ip),
+            *(node.master_candidate, node.master_capable),
+            *((node.primaries_memory, node.primaries_up_memory) if node.live else ()),
+        )
+        for node in cluster.nodes
+    ]
+    instances = [
+        (one.name, one.os, one.hypervisor, [nic._replace(network="") for nic in one.nics])
+        for one in cluster.instances
+    ]
+    return [*nodes, *instances]
+
+
 @pytest.mark.parametrize("template", ["drbd", "file", "diskless"])
 def test_snapshots(lab: Lab, to: Ways, template: str) -> None:
     sent = read_cluster(message(lab, template))
     luxi, rapi = read(lab, to.luxi, template), read(lab, to.rapi, template, node=2)
     assert parts(luxi) == parts(rapi) == parts(sent)
+    assert details(luxi) == details(rapi) == details(sent)
     # Each template has figures of its own.
     disk = {"drbd": 500001, "file": 1048576, "diskless": 0}[template]
     assert luxi.nodes[0].total_disk == disk
@@ -118,9 +136,9 @@ def test_what_messages_do_not_carry(lab: Lab, to: Ways) -> None:
 @pytest.mark.parametrize(
     ("options", "template"),
     [
-        ("-t drbd -m 1g -c 2 --disk 0:size=2g --disk 1:size=1g", "drbd"),
+        ("-t drbd --memory 1g -c 2 --disk 0:size=2g --disk 1:size=1g", "drbd"),
         ("-t file -B memory=512,vcpus=1 -s 1g --tags web", "file"),
-        ("-t diskless -m 1g -g rack2", "diskless"),
+        ("-t diskless --memory 1g -G rack2", "diskless"),
     ],
     ids=["drbd", "file", "diskless"],
 )
@@ -150,7 +168,7 @@ def test_place_is_where_ganeti_puts_it(lab: Lab, to: Ways) -> None:
 def test_networks_by_name(lab: Lab, to: Ways) -> None:
     """The other group lacks the network, even when all its nodes were free."""
     for options in (to.luxi, to.rapi):
-        command = f"{STEWARD} place -t diskless -m 512 --net 0:network=blue {options}"
+        command = f"{STEWARD} place -t diskless --memory 512 --net 0:network=blue {options}"
         done = lab.ok(command)
         assert "group rack2 is not connected to network " in done.text
         unknown = lab.fails(command.replace("=blue", "=red"))
@@ -161,12 +179,12 @@ def test_a_node_that_does_not_answer(lab: Lab, to: Ways) -> None:
     lab.ok("-n 3 /usr/lib/ganeti/daemon-util stop ganeti-noded")
     try:
         for options in (to.luxi, to.rapi):
-            done = lab.ok(f"{STEWARD} place -t drbd -m 512 -s 1g -g default {options}")
+            done = lab.ok(f"{STEWARD} place -t drbd --memory 512 -s 1g -G default {options}")
             assert "Note: node3.lab does not report its figures and counts as unusable" in done.text
             assert "Chosen: node1.lab/node2.lab\n" in done.text or (
                 "Chosen: node2.lab/node1.lab\n" in done.text
             )
-            (line,) = [one for one in done.text.splitlines() if one.startswith("node3.lab primary")]
+            (line,) = [one for one in done.text.splitlines() if one.startswith("node3 primary")]
             assert line.endswith("the node is silent: it does not report its figures")
     finally:
         lab.ok("-n 3 /usr/lib/ganeti/daemon-util start ganeti-noded")
@@ -194,7 +212,9 @@ def test_text_format(lab: Lab) -> None:
     saved = lab.directory / "saved"
     lab.ok(f"hbal -L -S {saved} -l 0 -G default")
     text = shlex.quote(str(saved) + ".original")
-    done = lab.ok(f"{STEWARD} place -t drbd -m 512 -s 1g -g default --json --text-data {text}")
+    done = lab.ok(
+        f"{STEWARD} place -t drbd --memory 512 -s 1g -G default --json --text-data {text}"
+    )
     assert set(json.loads(done.text)["result"]) < {*DEFAULT_GROUP}
 
 
