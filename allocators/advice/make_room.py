@@ -31,11 +31,12 @@ from ganeti_steward.core.model.requests import Balance
 
 #: How many instances are looked at for so many moves: where rules refuse the request, and where
 #: the capacity test does.
-_LARGEST: Final = {2: (30, 10), 3: (12, 0)}
+_LARGEST: Final = {2: (30, 6), 3: (12, 0)}
 #: How many of the largest instances of a node are among them.
 _OF_A_NODE: Final = 6
-#: For how many sets of instances the moves are looked for.
-_SETS: Final = 30
+#: For how many sets of instances moves are looked for, and how many sequences of them are tried.
+_SETS: Final = 10
+_PLANS: Final = 20
 #: How many of the legal moves of an instance are followed by moves of others.
 _FOLLOWED: Final = 6
 
@@ -56,7 +57,7 @@ class _Step(NamedTuple):
 def make_room(case: Case, trier: Trier) -> Suggestion | None:
     """The fewest moves of other instances, up to three, after which the request succeeds.
 
-    Among as many moves those that copy least; None where none were found.
+    A single move is the one that copies least; None where none were found.
     """
     failed = unplaced(trier.outcome(case), case.request)
     return _Search(case, trier, Screen(case, failed, trier)).found()
@@ -108,12 +109,9 @@ class _Search:
         """So many moves of large instances."""
         most = _LARGEST[number][0 if self._screen.by_rules else 1]
         sets = (c for c in combinations(self._largest[:most], number) if self._helps(c))
-        for chosen in islice(sets, _SETS):
-            for order in permutations(chosen):
-                found = self._first_tried(self._sequences(self._start, order))
-                if found:
-                    return found
-        return None
+        orders = (order for chosen in islice(sets, _SETS) for order in permutations(chosen))
+        plans = (plan for order in orders for plan in self._sequences(self._start, order))
+        return self._first_tried(islice(plans, _PLANS))
 
     @cached_property
     def _largest(self) -> list[Instance]:

@@ -57,11 +57,11 @@ def _message(rng: random.Random, kind: str) -> Message | None:
     features = [option for chance, option in _FEATURES if rng.random() < chance]
     groups = 2 if kind == "change-group" else rng.choice([1, 1, 2])
     arguments = [
-        f"--nodes={rng.choice([4, 5, 6])}",
+        f"--nodes={rng.choice([4, 4, 5])}",
         f"--groups={groups}",
         f"--mix={rng.choice(_MIXES)}",
         f"--seed={rng.randrange(10**6)}",
-        f"--per-node={rng.choice([2, 3, 4])}",
+        f"--per-node={rng.choice([2, 3])}",
         f"--fill={rng.choice([0.5, 0.7, 0.9])}",
         "--choices=1",
         *features,
