@@ -38,6 +38,9 @@ from ganeti_steward.core.model.requests import HOOKS
 
 _HOOK: Final = "steward_check_config"
 
+#: The sections that say which plugins are loaded.
+_LOADING: Final = ("plugins", "diagnose")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
@@ -88,7 +91,7 @@ def _faults(path: str, raw: bytes) -> list[str]:
 def _sample() -> str:
     """The sample with the sections of the plugins that the file in use loads."""
     with suppress(StewardError):
-        config = load_config(config_path())
+        config = load_config(config_path(), _LOADING)
         names = [one.name for one in named_plugins(config) if _is_loaded(one.name, config)]
         return isolated(names, lambda: sample_config(_declared(names, config)))
     return sample_config({})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -31,6 +32,18 @@ def test_disks_on_one_node_only(front: Front, name: str) -> None:
     text = front("explain", front.message(message)).out
     by_hand = f"move it by hand: gnt-instance move -n NODE {instance}"
     assert " ".join(text.split()).count(f"its disks exist only on {node}; {by_hand}") == 1
+
+
+def test_what_runs_out_first(front: Front) -> None:
+    """The instance fits on node6 alone, and could never leave it again."""
+    message = capture("allocate-ext")
+    message["request"] |= {"type": "capacity", "group_name": "rack2"}
+    for name in ("node4.lab", "node5.lab"):
+        message["nodes"][name].update(total_memory=2048, free_memory=512)
+    answer = json.loads(front.allocate(front.message(message)).out)
+    assert answer["result"]["count"] == 0
+    assert "another node could no longer be emptied (1" in answer["result"]["limited_by"]
+    assert "capacity" not in answer["result"]["limited_by"]
 
 
 def test_a_fault_is_reported_once(front: Front) -> None:
