@@ -142,6 +142,8 @@ def read_limited(
     """
     content = bytearray()
     with open(descriptor, "rb", buffering=0) as file:
+        if os.fstat(descriptor).st_size > longest:
+            raise UnsafeFile(path, f"it is longer than {longest} bytes")
         while True:
             if wait is not None:
                 wait()

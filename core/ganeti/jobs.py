@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.job_state import ERROR, JobState
 from ganeti_steward.core.model.opcodes import Job
 
@@ -59,5 +60,5 @@ def job_error(opstatus: object, opresult: object) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text of several lines for a sentence."""
-    return " ".join(text.split())
+    """Text of several lines for a sentence, without what changes a terminal."""
+    return printable(" ".join(text.split()))

@@ -45,6 +45,8 @@ _TAGGED: Final = {"nodegroup": "groups", "node": "nodes", "instance": "instances
 _DENIED: Final = (401, 403)
 #: The daemon got no answer from luxid in time.
 _TIMEOUT: Final = 504
+#: Characters of what an answer says that become part of a message.
+_SHOWN: Final = 500
 #: Bytes of an answer that are read at a time.
 _PART: Final = 2**20
 
@@ -168,7 +170,7 @@ class Rapi:
             return "the user may not do that (no write access)"
         if answer.status == _TIMEOUT:
             return "RAPI answers, but luxid on the master does not (504): check ganeti-luxid there"
-        return f"{one_line(text) or answer.reason} (status {answer.status})"
+        return f"{one_line(text or answer.reason)[:_SHOWN]} (status {answer.status})"
 
     # What a cluster is read through, see `ganeti_steward.core.ganeti.snapshot`.
 
@@ -333,4 +335,4 @@ def _innermost(err: BaseException) -> str:
         causes = (getattr(err, "reason", None), err.__cause__, *err.args)
         inner = next((cause for cause in causes if isinstance(cause, BaseException)), None)
     content = getattr(err, "verify_message", "") or getattr(err, "strerror", "") or str(err)
-    return one_line(str(content))
+    return one_line(str(content))[:_SHOWN]

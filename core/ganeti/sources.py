@@ -15,11 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ganeti_steward.core.errors import BadInput, StewardError, reason_of
 from ganeti_steward.core.ganeti.luxi import SOCKET, Luxi, denied
 from ganeti_steward.core.iallocator.message import parse, read_cluster
+from ganeti_steward.core.json_nesting import LONGEST
+from ganeti_steward.core.safe_files import read_in_time
 
 if TYPE_CHECKING:
     from ganeti_steward.core.ganeti.jobs import Jobs
     from ganeti_steward.core.ganeti.rapi import Rapi
     from ganeti_steward.core.model.cluster import Cluster
+
+#: Seconds in which a FIFO, such as ``<(command)`` of a shell, has to give something.
+_WAIT: Final = 120.0
 
 #: Ganeti's own defaults, for files, which do not contain the cluster's.
 BACKEND: Final[Mapping[str, Any]] = MappingProxyType(
@@ -196,9 +201,11 @@ def _file(path: str) -> str:
 def read_file(path: str) -> bytes:
     """A file named on the command line, ``-`` for standard input; raises StewardError."""
     if path == "-":
-        return sys.stdin.buffer.read()
+        content = sys.stdin.buffer.read(LONGEST + 1)
+        if len(content) > LONGEST:
+            raise StewardError(f"standard input: it is longer than {LONGEST} bytes")
+        return content
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_in_time(path, LONGEST, _WAIT)
     except (OSError, ValueError) as err:
         raise StewardError(f"{path}: {reason_of(err)}") from None

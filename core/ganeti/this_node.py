@@ -16,6 +16,7 @@ import socket
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.safe_files import UnsafeFile, read_regular
 
 #: Ganeti's data directory.
 DATA: Final = "/var/lib/ganeti"
@@ -56,11 +57,14 @@ def this_node(data: str = DATA, host: str = "") -> ThisNode:
 
 
 def lines(data: str, file: str) -> list[str]:
-    """The lines of a file of Ganeti's directory; none where there is no such file."""
+    """The lines of a file of Ganeti's directory; none where there is no such file.
+
+    The directory may belong to a user of Ganeti's daemons, who could put a FIFO there.
+    """
     try:
-        with open(os.path.join(data, file), encoding="utf-8", errors="replace") as opened:
-            return opened.read(2**24).splitlines()
-    except OSError:
+        raw = read_regular(os.path.join(data, file), 2**24)
+        return raw.decode(errors="replace").splitlines()
+    except (OSError, UnsafeFile):
         return []
 
 
@@ -123,10 +127,9 @@ def _uuid(data: str) -> str:
 def _fingerprint(path: str) -> str:
     """The SHA-1 of a certificate as Ganeti writes it, AA:BB:...; empty when there is none."""
     try:
-        with open(path, "rb") as file:
-            found = _CERTIFICATE.search(file.read(2**20))
+        found = _CERTIFICATE.search(read_regular(path, 2**20))
         content = binascii.a2b_base64(found[1]) if found else b""
-    except (OSError, binascii.Error):
+    except (OSError, UnsafeFile, binascii.Error):
         return ""
     digest = hashlib.sha1(content, usedforsecurity=False)
     return digest.digest().hex(":").upper() if content else ""

@@ -33,6 +33,9 @@ _MOST_READ: Final = 2**28
 #: Bytes of all kept calls together.
 MOST_BYTES: Final = 2**30
 
+#: No call is as late, in ns since the epoch: the year 2262.
+_LAST: Final = 2**63
+
 #: Longer than any call, in ns; Ganeti gives up after a quarter of it.
 _LONGEST: Final = 3600 * 10**9
 
@@ -212,10 +215,20 @@ def read_call(config: History, name: str) -> Call:
     try:
         call: dict[str, Any] = orjson.loads(content(config, name, CALL))
         arguments: Sequence[str] = call.pop("arguments")
-        return Call(arguments=tuple(arguments), **call)
+        return _checked(Call(arguments=tuple(arguments), **call))
     except (OSError, UnsafeFile, ValueError, TypeError, KeyError, AttributeError) as err:
         fault = f"history {config.directory}: {name} cannot be read"
         raise StewardError(f"{fault}: {reason_of(err)}") from None
+
+
+def _checked(call: Call) -> Call:
+    """A call whose fields are of their kinds; raises ValueError."""
+    numbers = (call.started, call.pid, call.status)
+    if not (all(type(one) is int for one in numbers) and 0 <= call.started < _LAST):
+        raise ValueError("something in it is of another kind than expected")
+    if not all(isinstance(one, str) for one in call.arguments):
+        raise ValueError("its arguments are no texts")
+    return call
 
 
 def content(config: History, name: str, file: str) -> bytes:

@@ -19,7 +19,7 @@ from typing import Any, Final
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.signing import is_nonce, sign, strict_json
-from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.core.json_reader import printable, quoted
 from ganeti_steward.core.node_agent.answers import (
     FORM,
     SIZE,
@@ -208,7 +208,9 @@ def _unknown(command: str) -> str:
 
 
 def _broken(err: Exception) -> str:
-    return f"the connection broke: {reason_of(err) or type(err).__name__}"
+    # Of an answer that is no HTTP the text is a part.
+    text = reason_of(err)
+    return f"the connection broke: {printable(text)[:200] or type(err).__name__}"
 
 
 def _line(raw: bytes) -> str:

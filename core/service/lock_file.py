@@ -48,7 +48,7 @@ def _lock(descriptor: int, path: str) -> None:
 def is_locked(path: str) -> bool | None:
     """Whether a process holds the lock of a file; None where that cannot be found out."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return False
     except OSError:

@@ -10,8 +10,8 @@ from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest
 from ganeti_steward.core.process import Ended
 from ganeti_steward.core.process_group import LADDER
 from ganeti_steward.core.supervision.run import unpacked_run
+from ganeti_steward.core.trusted_program import Forbidden
 from ganeti_steward.diagnose.agent.launcher import Launcher
-from ganeti_steward.diagnose.sources.whitelist import Forbidden
 
 #: Bytes a command may print before it is stopped.
 OUTPUT_LIMIT: Final = 2**20

@@ -39,6 +39,7 @@ from ganeti_steward.core.supervision.descendants import (
 )
 from ganeti_steward.core.supervision.run import packed_run
 from ganeti_steward.core.supervision.supervising import forked_supervisor
+from ganeti_steward.core.trusted_program import Forbidden
 from ganeti_steward.diagnose.agent.execute import OUTPUT_LIMIT
 from ganeti_steward.diagnose.agent.launcher import READY
 from ganeti_steward.diagnose.config.sections import Diagnose
@@ -219,7 +220,7 @@ def _repair(request: Mapping[str, Any], given: int, known: Known) -> bytes:
     )
     try:
         return b"ran\n" + packed_run(run)
-    except whitelist.Forbidden as err:
+    except Forbidden as err:
         return b"forbidden\n" + str(err).encode()
 
 

@@ -78,16 +78,19 @@ def read_finding(source: str, raw: bytes) -> Finding:
     return Finding(source, given["status"], command, details)
 
 
-def parse(raw: bytes) -> Any:
-    """The JSON value of a text; raises BadObject, whose text does not change with garbage."""
+def parse(raw: bytes, around: int = 0) -> Any:
+    """The JSON value of a text; raises BadObject, whose text does not change with garbage.
+
+    ``around``: levels that were put around an object or its details, to be allowed in addition.
+    """
     faults: list[str] = []
-    value = _decoded(raw, faults, places=False)
+    value = _decoded(raw, faults, places=False, around=around)
     if faults:
         raise BadObject(faults)
     return value
 
 
-def _decoded(raw: bytes, faults: list[str], *, places: bool) -> Any:
+def _decoded(raw: bytes, faults: list[str], *, places: bool, around: int = 0) -> Any:
     """The value of a text; raises BadObject when there is none to be had.
 
     Further faults are added to ``faults``.
@@ -95,7 +98,7 @@ def _decoded(raw: bytes, faults: list[str], *, places: bool) -> Any:
     try:
         value = load_json(
             raw,
-            deepest=MOST_DEEP,
+            deepest=MOST_DEEP + around,
             read_object=lambda members: _members(members, faults),
             read_integer=lambda text: _integer(text, faults),
             read_real=lambda text: _real(text, faults),

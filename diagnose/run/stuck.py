@@ -28,15 +28,21 @@ def read_stuck(directory: str) -> dict[str, frozenset[Process]]:
     try:
         given: Any = load_json(read_own(os.path.join(directory, STUCK), _LONGEST))
         left = {
-            str(source): frozenset(
-                process for process in (Process(*one) for one in each) if is_there(process)
-            )
+            str(source): frozenset(process for process in map(_process, each) if is_there(process))
             for source, each in given.items()
         }
     except (OSError, UnsafeFile, ValueError, TypeError, AttributeError, OverflowError):
         # Nothing depends on it but how many of them there are.
         return {}
     return {source: each for source, each in left.items() if each}
+
+
+def _process(given: Any) -> Process:
+    """A process of the file; raises TypeError, ValueError."""
+    pid, started = given
+    if type(pid) is not int or not isinstance(started, int | float):
+        raise TypeError
+    return Process(pid, started)
 
 
 def write_stuck(directory: str, left: Mapping[str, frozenset[Process]]) -> None:

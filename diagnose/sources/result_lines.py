@@ -26,6 +26,10 @@ from ganeti_steward.diagnose.model.object import BadObject, parse
 #: The last line.
 DONE: Final = b"null"
 
+#: Levels of a line around the details of a finding; of an object they are the inner levels, or
+#: all of them where it has members that are not known.
+_AROUND: Final = 2
+
 #: Characters of a reason; an exception may hold megabytes.
 LONGEST_REASON: Final = 500
 
@@ -56,7 +60,7 @@ def to_line(names: Collection[str] | None, result: object) -> bytes:
     about = result.name if isinstance(result, OwnName) else check(names, result)
     try:
         line = json.dumps([type(result).__name__, result]).encode()
-        parse(line)
+        parse(line, _AROUND)
     except (TypeError, ValueError, RecursionError) as err:
         raise BadResult(f"reports about {about} what is not JSON: {sentence(err)}") from None
     except BadObject as err:
@@ -80,7 +84,7 @@ def line_or_fault(name: str, names: Collection[str] | None, result: object) -> b
 def from_line(name: str, names: Collection[str] | None, line: bytes) -> CheckResult | OwnName:
     """The result in a line of a worker, Unknown where the line is no result of this source."""
     try:
-        kind, fields = parse(line)
+        kind, fields = parse(line, _AROUND)
         result: CheckResult | OwnName = _KINDS[kind](*fields)
         if not isinstance(result, OwnName):
             check(names, result)

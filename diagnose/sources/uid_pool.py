@@ -24,6 +24,7 @@ from ganeti_steward.core import forked
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.process import NO_GROUP
+from ganeti_steward.core.safe_files import UnsafeFile, read_regular
 
 if TYPE_CHECKING:
     import psutil
@@ -36,6 +37,9 @@ _NEVER: Final = (0, 2**32 - 1)
 
 #: The highest id Ganeti allows.
 _HIGHEST: Final = 2**32 - 1
+
+#: Bytes of Ganeti's file.
+_LONGEST: Final = 2**20
 
 #: Ids that are tried at most; pools may have billions.
 _MOST_TRIED: Final = 2**14
@@ -121,9 +125,8 @@ def _fault(bounds: list[int]) -> str:
 def read_pool(pool: Pool) -> list[Range]:
     """This node's ranges, from Ganeti's ssconf; raises UidPoolError."""
     try:
-        with open(pool.definition) as file:
-            return parse_pool(file.read(), "\n")
-    except (OSError, UnicodeDecodeError) as err:
+        return parse_pool(read_regular(pool.definition, _LONGEST).decode(), "\n")
+    except (OSError, UnsafeFile, UnicodeDecodeError) as err:
         raise UidPoolError(f"uid pool: {pool.definition} cannot be read: {err}") from None
 
 

@@ -116,11 +116,11 @@ def test_the_log_line(agent: Agent) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        f"| connections | {LIMITS.connections}, of one address {LIMITS.connections_of_one};",
+        f"| connections | {LIMITS.connections}, of one caller {LIMITS.connections_of_one} |",
         f"| closed after {LIMITS.life:g} s,",
         f"| requests at a time | {LIMITS.threads},",
         f"| a repair request | {repairs.REQUEST_LIMIT // 2**20} MiB |",
-        f"| nonces | {nonces.MOST}, of one address {nonces.MOST_OF_ONE};",
+        f"| nonces | {nonces.MOST}, of one caller {nonces.MOST_OF_ONE};",
         f"TCP port {Settings().port} ",
         f"`agent.nonce-life` seconds ({Settings().nonce_life})",
     ],

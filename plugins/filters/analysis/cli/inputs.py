@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
 from ganeti_steward.core.commands.tables import print_notes
-from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.filter_rules import FilterRule, Rules, read_rules
 from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.ganeti.sources import read_file
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.plugins.filters.cli.cluster import live_client
 from ganeti_steward.plugins.filters.dialect import DIALECTS, LUXID, Dialect
@@ -61,7 +61,7 @@ def rules_of(options: argparse.Namespace, file: str | None) -> Rules:
     """The rules of a file, or of the cluster without one; raises StewardError."""
     if file is None or file == LIVE:
         return evaluable(read_rules(live_client(options)))
-    return evaluable(read_rule_file(_content(file), file))
+    return evaluable(read_rule_file(read_file(file), file))
 
 
 def usable_rules(options: argparse.Namespace, file: str | None) -> tuple[FilterRule, ...]:
@@ -84,7 +84,7 @@ def jobs_of(options: argparse.Namespace, wanted: int | None = None) -> list[Job]
     Jobs of the cluster that cannot be read are left out with a note; raises StewardError.
     """
     if options.jobs is not None:
-        return _jobs(_content(options.jobs), options.jobs)
+        return _jobs(read_file(options.jobs), options.jobs)
     jobs, notes = [], []
     for row in _live_rows(options, wanted):
         try:
@@ -97,7 +97,7 @@ def jobs_of(options: argparse.Namespace, wanted: int | None = None) -> list[Job]
 
 def file_rows(file: str) -> list[dict[str, Any]]:
     """The rows of a file of jobs, all with what a job needs; raises StewardError."""
-    content = _content(file)
+    content = read_file(file)
     _jobs(content, file)
     rows: list[dict[str, Any]] = load_json(content)
     return rows
@@ -135,14 +135,3 @@ def _live_rows(options: argparse.Namespace, wanted: int | None) -> Sequence[dict
         return client.rows("job", FIELDS, ["|", *states, *more])
     # RAPI's list of jobs has no field for the priority: the one at submission is used.
     return client.rows("job", [name for name in FIELDS if name != "priority"])
-
-
-def _content(file: str) -> bytes:
-    """The bytes of a file, or of standard input for ``-``; raises StewardError."""
-    try:
-        if file == "-":
-            return sys.stdin.buffer.read()
-        with open(file, "rb") as opened:
-            return opened.read()
-    except OSError as err:
-        raise StewardError(f"{file}: {reason_of(err)}") from None
