@@ -23,6 +23,9 @@ _GET_CHILD_SUBREAPER: Final = 37
 _GRACE: Final = 1.0
 _WAITING_GRACE: Final = 0.2
 
+#: Seconds after which it is no longer tried.
+_LONGEST_GRACE: Final = 10.0
+
 #: Seconds between two looks.
 _PAUSE: Final = 0.005
 
@@ -109,9 +112,10 @@ def end_descendants(
 ) -> frozenset[Process]:
     """Kill everything below this process, which has to be a subreaper, until nothing is left.
 
-    Gives what cannot be killed within ``grace`` seconds.  ``spare``: children that stay.
+    Gives what does not end within ``grace`` seconds although it was killed.  What is only slow to
+    end, or is forked again and again, has longer.  ``spare``: children that stay.
     """
-    begun = time.monotonic()
+    begun, before = time.monotonic(), set[int]()
     while True:
         left = {pid for pid in descendants(spare) if not _reaped(pid)}
         if not left and (spare or _is_childless()):
@@ -121,9 +125,13 @@ def end_descendants(
                 os.kill(pid, signal.SIGKILL)
         passed = time.monotonic() - begun
         # In that time everything that is not about to end has been killed at least twice.
-        if passed > grace or (passed > _WAITING_GRACE and all(map(_waits, left))):
-            return frozenset(filter(None, map(stuck, left)))
-        time.sleep(_PAUSE)
+        if passed > _WAITING_GRACE and all(map(_waits, left)):
+            return frozenset(filter(None, map(process, left)))
+        if passed > _LONGEST_GRACE or (passed > grace and all(map(stuck, left))):
+            return frozenset(filter(None, map(process, left)))
+        if left & before:
+            time.sleep(_PAUSE)
+        before = left
 
 
 def _reaped(pid: int) -> bool:

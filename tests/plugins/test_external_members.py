@@ -264,6 +264,7 @@ def test_answer_of_one_whose_child_stays(site: Site, capture: Capture) -> None:
     )
     with ended_at_last(path):
         answer = site.run(capture("allocate-drbd"))
+        assert not is_running(int(notes(path)))
     # What counts as true for Ganeti, and its old name of the result.
     info = "Request successful: mine"
     assert answer == {"success": True, "info": info, "result": ["node1.lab", "node2.lab"]}

@@ -19,6 +19,10 @@ def of_status(name):
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith(name))
 
+def of_private():
+    with open("/proc/self/smaps_rollup") as file:
+        return sum(int(line.split()[1]) for line in file if line.startswith("Private_Dirty"))
+
 def drop_rights(hard):
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, hard))
     os.setgroups([])
@@ -70,6 +74,30 @@ print(json.dumps([of_status("VmLck"), *json.loads(os.read(reading, 1000))]))
     assert parent > 1024
     assert child == 0
     assert again > 1024
+
+
+@needs_the_right
+def test_a_forked_child_locks_what_it_touches() -> None:
+    """Only if its parent has; and nothing of what both share is copied for that (kB)."""
+    for locked in (True, False):
+        shared, child, more = run(f"""
+from ganeti_steward.core.service.memory_lock import lock_memory_again
+kept = bytearray(64 * 2**20)
+if {locked}:
+    lock_memory()
+reading, writing = os.pipe()
+if os.fork() == 0:
+    lock_memory_again()
+    first, private = of_status("VmLck"), of_private()
+    more = b"x" * 8 * 2**20
+    os.write(writing, json.dumps([private, first, of_status("VmLck") - first]).encode())
+    os._exit(0)
+os.wait()
+print(os.read(reading, 1000).decode())
+""")
+        assert shared < 32 * 1024
+        assert (child > 1024) == locked
+        assert (more >= 8 * 1024) == locked
 
 
 @needs_the_right

@@ -80,14 +80,9 @@ class Node:
         for name, source in SIGNALS.items():
             left = f"{source}\n{self.path}/sleep 3600\n{self.path}/sleep 3600"
             program(self.path, f"left-{name}", left)
-        checks = {kind.name: self._command(kind) for kind in kinds}
-        good = program(self.path, "good", "echo worn; exit 2")
-        sections = []
-        for number, kind in enumerate(kinds):
-            limit = 300 if kind.exit == "ends" else 1
-            sections += _check(kind.name, checks[kind.name], limit)
-            if number % 5 == 0:
-                sections += _check(f"good{number}", good, 300)
+        for kind in kinds:
+            self._write(kind)
+        program(self.path, "good", "echo worn; exit 2")
         text = f"""
 [log]
 file = ""
@@ -99,9 +94,9 @@ appear-after = 1
 clear-after = 1
 parallel = {parallel}
 """
-        (self.path / "steward.toml").write_text(text + "\n".join(sections))
+        (self.path / "steward.toml").write_text(text + "\n".join(sections(self.path, kinds)))
 
-    def _command(self, kind: Kind) -> str:
+    def _write(self, kind: Kind) -> None:
         left = f"{self.path}/left-{kind.signals}"
         parts = (
             DETACHES[kind.detach].replace("LEFT", left),
@@ -110,7 +105,7 @@ parallel = {parallel}
             EXITS[kind.exit],
         )
         source = "\n".join(parts).replace("DIRECTORY", str(self.path))
-        return program(self.path, kind.name, source)
+        program(self.path, kind.name, source)
 
     def start(self, *options: str) -> subprocess.Popen[bytes]:
         """Begin a run of the real program."""
@@ -142,7 +137,17 @@ parallel = {parallel}
         wait_until(lambda: not self.processes(), f"the end of {self.processes()}")
 
 
-def _check(name: str, command: str, limit: float) -> list[str]:
+def sections(path: Path, kinds: Sequence[Kind]) -> list[str]:
+    """The lines that configure commands of these kinds and, between them, good checks."""
+    lines = []
+    for number, kind in enumerate(kinds):
+        lines += _section(kind.name, f"{path}/{kind.name}", 300 if kind.exit == "ends" else 1)
+        if number % 5 == 0:
+            lines += _section(f"good{number}", f"{path}/good", 300)
+    return lines
+
+
+def _section(name: str, command: str, limit: float) -> list[str]:
     return [f"[nagios.{name}]", f'command = ["{command}"]', "text = true", f"time-limit = {limit}"]
 
 

@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.model.finding import STATUSES, Finding, Unknown
 from ganeti_steward.diagnose.model.hysteresis import RunCounts, SourceState, State, update
-from ganeti_steward.diagnose.run.files import Busy, locked, prepare_directory, write_file
+from ganeti_steward.diagnose.run.files import (
+    Busy,
+    locked,
+    prepare_directory,
+    remove_leftovers,
+    write_file,
+)
 from ganeti_steward.diagnose.run.state_file import parse_state, read_state, state_bytes, write_state
 
 LIVE = Finding("smart:sda", "live-repair", "change-disk", {"failed": [1, None, "ü"]})
@@ -261,3 +267,18 @@ def test_a_state_that_is_not_understood(tmp_path: Path, raw: bytes) -> None:
 def test_a_state_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "state.json").mkdir()
     assert "cannot be read: it is no regular file" in read_state(str(tmp_path)).note
+
+
+def test_leftovers_of_killed_runs(tmp_path: Path) -> None:
+    """Those of the one file, where other processes may be writing; else all of them."""
+    mine = tmp_path / f".report.json.{2**22 + 1}.new"
+    being_written = tmp_path / ".report.json.1.new"
+    others = [tmp_path / ".kept-edac.12.new", tmp_path / ".state.json.4194305.new"]
+    kept = [tmp_path / name for name in (".new", ".report.json.x.new", "report.json.5.new")]
+    for file in (mine, being_written, *others, *kept):
+        file.write_text("half")
+    write_file(str(tmp_path / "report.json"), b"whole")
+    left = {being_written, *others, *kept, tmp_path / "report.json"}
+    assert set(tmp_path.iterdir()) == left
+    remove_leftovers(str(tmp_path))
+    assert set(tmp_path.iterdir()) == {*kept, tmp_path / "report.json"}

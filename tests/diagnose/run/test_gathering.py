@@ -234,3 +234,63 @@ def test_commands_under_a_user_id_of_the_pool(site: Site) -> None:
     site.configure(more='commands = ["raid", "bmc"]\npool-user = ["bmc"]')
     pools = [getattr(source.run, "keywords")["pool"] for source in site.sources()]  # noqa: B009
     assert pools == [None, Pool()]
+
+
+SLEEPS = """
+@hookimpl
+def steward_diagnose(machine):
+    time.sleep({seconds})
+    yield Finding(__name__, "Ok")
+"""
+
+
+def test_slow_sources_run_side_by_side(site: Site) -> None:
+    """Each waits for the other, which it would do for ever one after the other."""
+    for name, other in (("one", "two"), ("two", "one")):
+        site.plugin(
+            name,
+            f"""
+            @hookimpl
+            def steward_diagnose(machine):
+                open("{site.path}/{name}", "w").close()
+                while not os.path.exists("{site.path}/{other}"):
+                    time.sleep(0.01)
+                yield Finding("{name}", "Ok")
+            """,
+        )
+    site.configure("one", "two")
+    found = gather(site.sources(), parallel=2)
+    assert [one.results for one in found] == [(Finding(n, "Ok"),) for n in ("one", "two")]
+
+
+def test_no_more_than_that_at_a_time(site: Site) -> None:
+    running = site.path / "running"
+    running.mkdir()
+    for number in range(6):
+        site.plugin(
+            f"plugin{number}",
+            f"""
+            @hookimpl
+            def steward_diagnose(machine):
+                os.mkdir("{running}/" + __name__)
+                time.sleep(0.05)
+                count = len(os.listdir("{running}"))
+                os.rmdir("{running}/" + __name__)
+                yield Finding(__name__, "Ok", "", count)
+            """,
+        )
+    site.configure(*(f"plugin{number}" for number in range(6)))
+    found = [one.results[0] for one in gather(site.sources(), parallel=2)]
+    assert all(isinstance(one, Finding) and one.details <= 2 for one in found), found
+
+
+def test_the_whole_run_has_a_limit(site: Site) -> None:
+    """What is under way then is stopped, and what did not begin is not run: both are unknown."""
+    for name in ("first", "second"):
+        site.plugin(name, SLEEPS.format(seconds=3600))
+    site.configure("first", "second", limit=3600)
+    found = [one.results[0] for one in gather(site.sources(), parallel=1, limit=2)]
+    assert found == [
+        Unknown("first", "stopped: the whole run has taken 2 s"),
+        Unknown("second", "not run: the whole run has taken 2 s"),
+    ]

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 from commanded import FINE, LIMIT, OK, unknown
-from programs import is_running, program
+from programs import is_running, program, wait_until
+from thorough import often
+from unkillable import frozen_filesystem, needs_freezing
 from whitelists import needs_root
 
-from ganeti_steward.core.model.finding import Finding
+from ganeti_steward.core.model.finding import Finding, Unknown
+from ganeti_steward.core.supervision.descendants import adopting_orphans
+from ganeti_steward.diagnose.sources import uid_pool
 from ganeti_steward.diagnose.sources.commands import run_command
 from ganeti_steward.diagnose.sources.uid_pool import Pool
 
@@ -84,6 +90,58 @@ def test_pool_user_leaves_a_daemon(commands: Path, pool: Pool) -> None:
     assert run_command("raid", LIMIT, 1000, directory=str(commands), pool=pool) == [OK]
     assert not is_running(int(notes_file.read_text()))
     assert os.listdir(pool.locks) == []
+
+
+REBORN = """
+    import os
+    if not os.fork():
+        os.setsid()
+        os.close(os.open("{ready}", os.O_CREAT | os.O_WRONLY))
+        while True:
+            if os.fork():
+                os._exit(0)
+    while not os.path.exists("{ready}"):
+        pass
+    print('{{"status": "Ok"}}')
+"""
+
+
+def test_pool_user_leaves_what_is_forked_again_and_again(commands: Path, pool: Pool) -> None:
+    """Each time another process, so that none is there long enough to be found."""
+    place = commands.parent / "open"
+    place.mkdir()
+    place.chmod(0o777)
+    source = REBORN.format(ready=place / "ready")
+    program(commands, "raid", source, shell="/usr/bin/python3 -IS")
+    for _ in range(often(2, 20)):
+        # As below a supervisor: what has ended is reaped at once.
+        with adopting_orphans():
+            assert run_command("raid", LIMIT, 1000, directory=str(commands), pool=pool) == [OK]
+        assert os.listdir(pool.locks) == []
+        low, _, high = Path(pool.definition).read_text().partition("-")
+        assert not [
+            (one.pid, one.info)
+            for one in psutil.process_iter(["uids", "status"])
+            if int(low) <= one.info["uids"].real <= int(high)
+            and one.info["status"] != psutil.STATUS_ZOMBIE
+        ]
+        (place / "ready").unlink()
+
+
+@needs_freezing
+def test_an_id_whose_process_cannot_be_ended(commands: Path, pool: Pool) -> None:
+    """It keeps its mark, and the report has the reason beside the finding."""
+    with frozen_filesystem(commands.parent) as place:
+        source = f"dd if=/dev/zero of={place}/x count=1 & sleep 0.5; {FINE}"
+        program(commands, "raid", source)
+        subprocess.run(["fsfreeze", "--unfreeze", place], check=True)
+        place.chmod(0o777)
+        subprocess.run(["fsfreeze", "--freeze", place], check=True)
+        found = run_command("raid", LIMIT, 1000, directory=str(commands), pool=pool)
+        (uid,) = os.listdir(pool.locks)
+        fault = f"the user id {uid} is kept out of the pool: its processes cannot be ended"
+        assert found == [OK, Unknown("command:raid:uid-pool", fault)]
+    wait_until(lambda: not uid_pool.is_used(int(uid)), "the end of the process")
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,9 @@ class Agent:
     @property
     def child(self) -> int:
         """The process that diagnoses and repairs for it."""
-        pid = self.process.pid
-        (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return int(child)
+        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        (child,) = [int(pid) for task in tasks for pid in task.read_text().split()]
+        return child
 
     def in_its_view(self, *command: str) -> str:
         """What a command prints that sees the same files as the agent."""
