@@ -124,6 +124,21 @@ def test_a_command_that_hangs(hasty: Agent, commands: Path, source: str) -> None
     assert not is_running(int(notes(path)))
 
 
+@pytest.mark.parametrize("rebels", ["", "; kill -9 $PPID"])
+def test_a_command_that_leaves_its_group(agent: Agent, commands: Path, rebels: str) -> None:
+    """What it has started ends with it; after another one kills its parent, repairs go on."""
+    source = f"""
+        setsid sh -c 'trap "" TERM HUP; echo $$ > NOTES; sleep 3600; sleep 3600' &
+        while ! [ -s NOTES ]; do sleep 0.01; done{rebels}
+    """
+    path = program(commands, COMMAND, source)
+    reported = agent.repaired()
+    assert (reported["status"] == 0) == (not rebels)
+    assert not is_running(int(notes(path)))
+    program(commands, COMMAND, "true")
+    assert agent.repaired()["status"] == 0
+
+
 @pytest.mark.parametrize("start", [b"#!\n", b"\x7fELF broken", b""])
 def test_a_file_that_is_no_program(agent: Agent, commands: Path, start: bytes) -> None:
     Path(program(commands, COMMAND, "")).write_bytes(start)
