@@ -98,7 +98,8 @@ def added(cluster: Message, rest: list[str]) -> Example:
     captured = {"diskless": "allocate-diskless", "drbd": "allocate-drbd", "ext": "allocate-ext"}
     message["request"] = read(captured[template])["request"]
     tags = rest[rest.index("--tags") + 1].split(",") if "--tags" in rest else []
-    message["request"].update(name=rest[-1], tags=tags)
+    system = rest[rest.index("-o") + 1] if "-o" in rest else "noop"
+    message["request"].update(name=rest[-1], tags=tags, os=system)
     return Example(message, rest[-1])
 
 
@@ -135,7 +136,7 @@ def test_example(number: int) -> None:
 
 
 def test_examples_are_there() -> None:
-    assert len(EXAMPLES) == 8
+    assert len(EXAMPLES) == 10
     assert sum(len(list(examples(example))) for example in EXAMPLES) >= 16
 
 

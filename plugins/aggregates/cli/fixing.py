@@ -90,8 +90,7 @@ def _immovable(tagged: TaggedCluster, instance: Instance) -> str:
     if faults:
         return faults[0].sentence
     if instance.template in NOT_MIRRORED:
-        allowed = _allowed(tagged, instance, ROLES[0])
-        node = allowed[0] if allowed else "NODE"
+        node = _nearest(tagged.cluster, instance, _allowed(tagged, instance, ROLES[0]))
         return (
             f"its disks exist only on {instance.nodes[0]}; move it by hand: gnt-instance move -n "
             f"{node} {instance.name}"
@@ -102,6 +101,14 @@ def _immovable(tagged: TaggedCluster, instance: Instance) -> str:
             f"auto_balance=yes {instance.name}"
         )
     return ""
+
+
+def _nearest(cluster: Cluster, instance: Instance, allowed: Sequence[str]) -> str:
+    """One of the nodes, of the group the instance is in if there is one."""
+    nodes = {name: cluster.nodes[cluster.node_index[name]] for name in allowed}
+    home = cluster.nodes[cluster.node_index[instance.nodes[0]]].group
+    same = [name for name, node in nodes.items() if node.group == home]
+    return next(iter((*same, *allowed)), "NODE")
 
 
 def _why(tagged: TaggedCluster, instance: Instance, wrong: Sequence[Misplaced]) -> str:

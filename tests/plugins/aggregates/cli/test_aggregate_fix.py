@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import clusters
 import pytest
 from front import capture
+from paths import ROOT
 from tagged import Tagged, instance
 
 if TYPE_CHECKING:
@@ -166,3 +167,15 @@ def test_a_live_cluster(front: Front, way: str) -> None:
     with Tagged(site()).reached(front.path, way) as options:
         data = json.loads(front("aggregate", "fix", "--json", *options).out)
     assert sorted(move["instance"] for move in data["moves"]) == ["here.lab", "pair.lab"]
+
+
+def test_the_plan_of_the_manual(front: Front) -> None:
+    """The page of the command shows it."""
+    message = site()
+    message["instances"] = {
+        "disks.lab": {**drbd(["node1.lab"]), "disk_template": "plain"},
+        "pair.lab": message["instances"]["pair.lab"],
+    }
+    page = (ROOT / "docs" / "reference" / "commands" / "aggregate.md").read_text()
+    shown = "".join(f"    {line}\n" for line in fix(front, message).out.splitlines())
+    assert shown in page
