@@ -18,6 +18,9 @@ from ganeti_steward.core.iallocator.history import Call, Entry
 #: What a command takes as one kept request.
 WHICH: Final = f"a number (1 is the last one), {history.PREVIOUS!r} (2) or a name"
 
+#: The type of which a part can be done.
+_BATCH: Final = "multi-allocate"
+
 #: The headings of `rows`.
 HEADINGS: Final = ("#", "Time", "Type", "Instance", "Answer", "Name")
 
@@ -46,7 +49,7 @@ def rows(config: History) -> Iterator[tuple[str, ...]]:
             call = history.read_call(config, name)
             # A request can have many MB, and its own description is beside it.
             call = call if call.type else kept_request(config, name).call
-            word = _answer(history.content(config, name, history.ANSWER), call.left_out)
+            word = _answer(history.content(config, name, history.ANSWER), call)
         except (OSError, StewardError):
             # Dropped from the ring meanwhile, or no kept request at all.
             yield number, "-", "-", "-", "unreadable", name
@@ -58,14 +61,15 @@ def _time(call: Call) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(call.started // 10**9))
 
 
-def _answer(raw: bytes, left: int) -> str:
-    """How it ended; ``left``: how many instances had no place while others had one."""
-    answer = _object(raw)
+def _answer(raw: bytes, call: Call) -> str:
+    """How it ended: Ganeti creates a part of a batch, but moves all instances or none."""
+    answer, left = _object(raw), call.left_out
     if not answer:
         return "error"
     if not answer.get("success"):
         return f"failure ({left} left out)" if left else "failure"
-    return f"partial ({left} left out)" if left else "success"
+    word = "partial" if call.type == _BATCH else "none moved"
+    return f"{word} ({left} left out)" if left else "success"
 
 
 def _object(raw: bytes) -> dict[str, Any]:

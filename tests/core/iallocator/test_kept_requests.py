@@ -98,6 +98,14 @@ def test_a_batch_that_fits_in_part(logged: Front) -> None:
     )
 
 
+def test_an_evacuation_that_leaves_some(logged: Front) -> None:
+    """Ganeti moves none of the instances then."""
+    logged.allocate(str(CAPTURES / "change-group-file-refused.in.json"))
+    assert [row[1:] for row in listed(logged)] == [
+        ["change-group", "inst2.lab", "none moved (1 left out)"]
+    ]
+
+
 def test_each_cluster_has_its_own(logged: Front, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last request is that of this cluster, and the others do not push it out."""
     message, other = capture("allocate-drbd"), capture("allocate-ext")
