@@ -86,14 +86,20 @@ class Collector(Configured[Settings]):
             for name, (counts, _) in read.items()
             for one in _by_module(counts)
         }
-        lately = increases(machine, NAME, totals)
+        lately: Mapping[str, Increase] = {}
+        unsure: list[str] = []
+        try:
+            lately = increases(machine, NAME, totals)
+        except (OSError, ValueError) as err:
+            # The average since they are counted may be that of a quiet year.
+            unsure.append(located_reason(err))
         for name, (counts, unknowns) in read.items():
             of_this = {
                 key.partition(" ")[2]: one
                 for key, one in lately.items()
                 if key.partition(" ")[0] == name
             }
-            yield from self._check(machine, name, counts, unknowns, of_this)
+            yield from self._check(machine, name, counts, [*unknowns, *unsure], of_this)
 
     def _check(
         self,

@@ -84,17 +84,20 @@ class Collector(Configured[Settings]):
             yield Unknown(NAME, str(err))
             return
         required = set(self._settings.required)
+        unknowns: list[str] = []
         lost: set[str] = set()
-        try:
+        saved: set[str] = set()
+        with noting_unknowns(unknowns):
             lost = active_groups(machine) - groups.keys()
-        except MissingData as err:
-            yield Unknown(NAME, str(err))
-        saved = saved_groups(machine) - groups.keys() - lost - required
+        with noting_unknowns(unknowns):
+            saved = saved_groups(machine) - groups.keys() - lost - required
+        if unknowns:
+            yield Unknown(NAME, "; ".join(unknowns))
         ignored = {
             name for name in {*groups, *lost, *saved} if matches(name, self._settings.ignore)
         }
         names = sorted((groups.keys() | lost) - ignored | required)
-        if not names and not saved - ignored:
+        if not names and not saved - ignored and not unknowns:
             yield NotApplicable(NAME, "there is no volume group")
         for name in sorted(saved - ignored):
             # It may have been taken away on purpose, with its disks.

@@ -6,7 +6,6 @@ Read from ``/sys/block/md*/md``: ``/proc/mdstat`` is for people.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
@@ -176,9 +175,13 @@ def _is_container(machine: Machine, directory: str) -> bool:
 
 def _is_there(machine: Machine, name: str) -> bool:
     """Whether there is an array of this name, not a name alone."""
-    with suppress(OSError):
+    try:
         return text_of(machine, f"/sys/block/{name}/md/array_state") != "clear"
-    return False
+    except FileNotFoundError:
+        return False
+    except OSError:
+        # It is unknown by itself.
+        return True
 
 
 def _has_bad_blocks(machine: Machine, directory: str) -> bool:

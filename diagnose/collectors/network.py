@@ -9,7 +9,7 @@ from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
-from ganeti_steward.diagnose.collectors.shared.increases import DAY, increases
+from ganeti_steward.diagnose.collectors.shared.increases import DAY, Increase, increases
 from ganeti_steward.diagnose.collectors.shared.interfaces import (
     CARRIER_CHANGES,
     CRC_ERRORS,
@@ -143,7 +143,12 @@ class Collector(Configured[Settings]):
                     continue
                 if number is not None:
                     counts[f"{one.name} {file}"] = number
-        lately = increases(machine, NAME, counts)
+        lately: Mapping[str, Increase] = {}
+        try:
+            lately = increases(machine, NAME, counts)
+        except (OSError, ValueError) as err:
+            for name in {key.partition(" ")[0] for key in counts}:
+                found[name].unknowns.append(located_reason(err))
         for name, known in found.items():
             for file, limit, text in checks:
                 since = lately.get(f"{name} {file}")

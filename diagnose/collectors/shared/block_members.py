@@ -8,7 +8,10 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.model.machine import Machine
-from ganeti_steward.diagnose.collectors.shared.program_output import listed_if_there
+from ganeti_steward.diagnose.collectors.shared.program_output import (
+    leaving_out_what_is_gone,
+    listed_if_there,
+)
 from ganeti_steward.diagnose.collectors.shared.results import text_of
 
 RAID_MEMBER: Final = "linux_raid_member"
@@ -37,7 +40,7 @@ class Member(NamedTuple):
 def read_members(machine: Machine) -> Iterator[Member]:
     """All that udev knows; raises MissingData.  What goes away meanwhile is left out."""
     for name in listed_if_there(machine, _BLOCK):
-        with suppress(OSError):
+        with leaving_out_what_is_gone():
             number = text_of(machine, f"{_BLOCK}/{name}/dev")
             lines = text_of(machine, f"/run/udev/data/b{number}").splitlines()
             found = [one for line in lines if (one := _PROPERTY.fullmatch(line))]

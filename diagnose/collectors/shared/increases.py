@@ -42,14 +42,14 @@ def increases(machine: Machine, name: str, counts: Mapping[str, int]) -> dict[st
     """The increase of each counter, as far as an earlier value is known; keeps the new ones.
 
     ``name``: under which the values are kept.  Counters start again with the node; one that is
-    lower than before was reset.
+    lower than before was reset.  Raises OSError, ValueError where that is not known.
     """
     try:
         boot = text_of(machine, _BOOT)
-        uptime = float(text_of(machine, _UPTIME).split(" ")[0])
-        samples = [one for one in _samples(machine.recalled(name), boot) if one.uptime < uptime]
-    except (OSError, ValueError):
+    except FileNotFoundError:
         return {}
+    uptime = float(text_of(machine, _UPTIME).split(" ")[0])
+    samples = [one for one in _samples(machine.recalled(name), boot) if one.uptime < uptime]
     found = {key: _increase(samples, uptime, key, count) for key, count in counts.items()}
     _remember(machine, name, boot, samples, _Sample(uptime, dict(counts)))
     return {key: one for key, one in found.items() if one}

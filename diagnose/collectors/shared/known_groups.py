@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from typing import Final
 
 from ganeti_steward.core.model.machine import Machine
-from ganeti_steward.diagnose.collectors.shared.program_output import listed_if_there
+from ganeti_steward.diagnose.collectors.shared.program_output import (
+    leaving_out_what_is_gone,
+    listed_if_there,
+)
 from ganeti_steward.diagnose.collectors.shared.results import text_of
 
 #: LVM writes the metadata of each group here, and removes it with the group.
@@ -26,7 +28,7 @@ def active_groups(machine: Machine) -> set[str]:
     for name in listed_if_there(machine, "/sys/block"):
         if not name.startswith("dm-"):
             continue
-        with suppress(OSError):
+        with leaving_out_what_is_gone():
             if text_of(machine, f"/sys/block/{name}/dm/uuid").startswith("LVM-"):
                 found = _NAME.fullmatch(text_of(machine, f"/sys/block/{name}/dm/name"))
                 groups |= {found["group"].replace("--", "-")} if found else set()
@@ -34,7 +36,5 @@ def active_groups(machine: Machine) -> set[str]:
 
 
 def saved_groups(machine: Machine) -> set[str]:
-    """The groups of which LVM keeps a backup."""
-    with suppress(OSError):
-        return {name for name in machine.listing(BACKUPS) if not name.startswith(".")}
-    return set()
+    """The groups of which LVM keeps a backup; raises MissingData."""
+    return {name for name in listed_if_there(machine, BACKUPS) if not name.startswith(".")}

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.core.process import Ended
+from ganeti_steward.diagnose.collectors.shared.results import located_reason
 
 _Kind = TypeVar("_Kind")
+
+#: Of a file or device that is not there (any more).
+_GONE: Final = (errno.ENOENT, errno.ENODEV, errno.ENXIO)
 
 
 class MissingData(Exception):
@@ -23,6 +28,16 @@ def noting_unknowns(unknowns: list[str]) -> Iterator[None]:
         yield
     except MissingData as err:
         unknowns.append(str(err))
+
+
+@contextmanager
+def leaving_out_what_is_gone() -> Iterator[None]:
+    """Continue after something that went away meanwhile; raises MissingData for other failures."""
+    try:
+        yield
+    except OSError as err:
+        if err.errno not in _GONE:
+            raise MissingData(located_reason(err)) from err
 
 
 def ended(machine: Machine, *command: str) -> Ended:

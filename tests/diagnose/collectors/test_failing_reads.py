@@ -1,0 +1,58 @@
+"""Files that cannot be read: what they would have shown is unknown, neither fine nor not there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from collected import collect, faults, fine, recorded, unknown
+
+MEMBER = {
+    "/sys/class/block/sda3/dev": "8:3\n",
+    "/run/udev/data/b8:3": "E:ID_FS_TYPE=LVM2_member\n",
+}
+ACTIVE = {"/sys/block/dm-3/dm/uuid": "LVM-Yx1n\n", "/sys/block/dm-3/dm/name": "xenvg-disk0\n"}
+COUNTED = {
+    "/proc/sys/kernel/random/boot_id": "b1\n",
+    "/proc/uptime": "5000.00 1.00\n",
+    "/sys/class/net/eno3/carrier_changes": "4\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "case", "files", "refused", "expected"),
+    [
+        ("lvm", "none", MEMBER, "/run/udev/data/b8:3", {"lvm"}),
+        ("lvm", "none", ACTIVE, "/sys/block/dm-3/dm/uuid", {"lvm"}),
+        ("lvm", "none", {}, "/etc/lvm/backup", {"lvm"}),
+        ("edac", "healthy", COUNTED, "/proc/uptime", {"edac:mc0", "edac:mc1"}),
+        ("edac", "healthy", COUNTED, "/proc/sys/kernel/random/boot_id", {"edac:mc0", "edac:mc1"}),
+        ("network", "healthy", COUNTED, "/proc/uptime", {"network:eno3"}),
+    ],
+)
+def test_what_cannot_be_read_is_unknown(
+    name: str, case: str, files: dict[str, str], refused: str, expected: set[str]
+) -> None:
+    machine = recorded(name, case, files=files, refused={refused: "EIO"})
+    if name == "lvm" and files is MEMBER:
+        machine.recorded["commands"] = {}
+    results = collect(name, machine)
+    assert set(unknown(results)) == expected
+    assert not faults(results)
+    assert not set(fine(results)) & expected
+    # What is gone meanwhile is no failure.
+    machine.recorded["refused"] = {}
+    if name == "lvm":
+        machine.recorded["files"].pop(refused, None)
+    assert not unknown(collect(name, machine))
+
+
+def test_what_an_earlier_run_kept_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that got worse is not fine because of a quiet year."""
+    machine = recorded("edac", "healthy", files=COUNTED)
+
+    def recalled(name: str) -> Any:
+        raise OSError(5, "Input/output error", name)
+
+    monkeypatch.setattr(machine, "recalled", recalled)
+    assert set(unknown(collect("edac", machine))) == {"edac:mc0", "edac:mc1"}
