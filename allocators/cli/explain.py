@@ -24,7 +24,7 @@ from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.kept_requests import WHICH, described, kept_request
 from ganeti_steward.core.commands.tables import for_terminal
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.errors import EXIT_OK
+from ganeti_steward.core.errors import EXIT_OK, PluginError
 from ganeti_steward.core.ganeti.sources import read_file
 from ganeti_steward.core.iallocator.dispatch import answer_message
 from ganeti_steward.core.iallocator.message import read_message
@@ -106,7 +106,11 @@ def advice_on(
         return FoundAdvice({"why_not": kept}, obstacles_text(kept, limit))
     if is_complete(outcome, case.request):
         return FoundAdvice({}, "")
-    found = proposals(case, config, limit)
+    try:
+        found = proposals(case, config, limit)
+    except PluginError:
+        # No change helps where a plugin fails; the answer names it already.
+        return FoundAdvice({}, "")
     return FoundAdvice({"suggestions": found}, proposals_text(found, limit))
 
 
