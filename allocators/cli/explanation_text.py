@@ -1,6 +1,6 @@
 """An explanation as text: what was chosen, what speaks against each node, the best places.
 
-Unless more is wanted, tables fit `WIDTH` columns, and names of nodes lack their domain where only
+Unless more is wanted, lines fit `WIDTH` columns, and names of nodes lack their domain where only
 one can be meant.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.commands.tables import WIDTH, for_terminal, table, wrapped
+from ganeti_steward.core.commands.tables import WIDTH, table, wrapped
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.explanation import (
@@ -64,14 +64,19 @@ def explanation_text(explanation: Explanation, view: View) -> str:
         *(f"Note: {note}" for note in explanation.notes),
     ]
     groups = (_group(group, view, short) for group in explanation.groups)
-    return "".join([*map(for_terminal, lines), *groups])
+    return "".join([*(_sentence(line, view) for line in lines), *groups])
+
+
+def _sentence(text: str, view: View) -> str:
+    return f"{text}\n" if view.verbose else wrapped(text)
 
 
 def _group(group: GroupVerdict, view: View, short: Mapping[str, str]) -> str:
     verdicts = [one for one in group.nodes if not view.nodes or one.node in view.nodes]
     if view.nodes and not verdicts:
         return ""
-    text = "\n" + for_terminal(f"Group {group.name} ({group.alloc_policy}): {group.summary}")
+    summary = f"Group {group.name} ({group.alloc_policy}): {group.summary}"
+    text = "\n" + _sentence(summary, view)
     width = None if view.verbose else WIDTH
     if verdicts:
         every = view.verbose or bool(view.nodes)

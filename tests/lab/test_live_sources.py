@@ -179,12 +179,12 @@ def test_a_node_that_does_not_answer(lab: Lab, to: Ways) -> None:
     lab.ok("-n 3 /usr/lib/ganeti/daemon-util stop ganeti-noded")
     try:
         for options in (to.luxi, to.rapi):
-            done = lab.ok(f"{STEWARD} place -t drbd --memory 512 -s 1g -G default {options}")
+            done = lab.ok(f"{STEWARD} place -v -t drbd --memory 512 -s 1g -G default {options}")
             assert "Note: node3.lab does not report its figures and counts as unusable" in done.text
             assert "Chosen: node1.lab/node2.lab\n" in done.text or (
                 "Chosen: node2.lab/node1.lab\n" in done.text
             )
-            (line,) = [one for one in done.text.splitlines() if one.startswith("node3 primary")]
+            (line,) = [one for one in done.text.splitlines() if one.startswith("node3.lab primary")]
             assert line.endswith("the node is silent: it does not report its figures")
     finally:
         lab.ok("-n 3 /usr/lib/ganeti/daemon-util start ganeti-noded")
@@ -244,4 +244,4 @@ def test_another_certificate_is_not_taken(lab: Lab) -> None:
 
 def test_not_on_the_master(lab: Lab) -> None:
     done = lab.fails(f"-n 2 {STEWARD} place -t diskless")
-    assert "no cluster is named, and there is no luxid here" in done.text
+    assert "luxid runs on the master only, which is node1.lab: run the command there" in done.text
