@@ -204,6 +204,8 @@ KINDS: Final = (
         [
             ("kernel oops", r"BUG: (?:kernel NULL pointer dereference|unable to handle )"),
             ("kernel oops", r"(?:Internal error: )?Oops: "),
+            # Other processors than those of x86.
+            ("kernel oops", r"Unable to handle kernel "),
             ("kernel oops", r"(?:kernel BUG at |general protection fault)"),
         ],
     ),
@@ -238,7 +240,8 @@ KINDS: Final = (
         [
             (
                 "I/O errors of local disks",
-                r"(?:block|drbd \S+) (?:\S+: )?drbd[0-9]+: local [A-Z ]+ IO error",
+                r"(?:block|drbd \S+) (?:\S+: )?drbd[0-9]+: "
+                r"(?:local [A-Z ]+ IO error|Local IO failed in )",
             )
         ],
     ),

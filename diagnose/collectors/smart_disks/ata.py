@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ganeti_steward.diagnose.collectors.shared.program_output import (
@@ -30,11 +30,16 @@ _COUNTS: Final = {
 
 #: The same of attributes that count other things, with the names by which smartctl calls them:
 #: other makers use the numbers for something else.
-_NAMED_COUNTS: Final = {
-    10: ("failed starts", "spin_retries_above", "spin_retries_status", "Spin_Retry_Count"),
-    184: ("end-to-end errors", "end_to_end_above", "end_to_end_status", "End-to-End_Error"),
-    187: ("reported errors", "reported_above", "reported_status", "Reported_Uncorrect"),
-    188: ("timeouts", "timeouts_above", "timeouts_status", "Command_Timeout"),
+_NAMED_COUNTS: Final[Mapping[int, tuple[str, str, str, tuple[str, ...]]]] = {
+    10: ("failed starts", "spin_retries_above", "spin_retries_status", ("Spin_Retry_Count",)),
+    184: ("end-to-end errors", "end_to_end_above", "end_to_end_status", ("End-to-End_Error",)),
+    187: (
+        "reported errors",
+        "reported_above",
+        "reported_status",
+        ("Reported_Uncorrect", "Uncorrectable_Error_Cnt"),
+    ),
+    188: ("timeouts", "timeouts_above", "timeouts_status", ("Command_Timeout",)),
 }
 
 #: Holds three counts of 16 bits, the lowest that of all timeouts; where smartctl does not know

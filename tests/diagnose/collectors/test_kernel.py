@@ -59,6 +59,20 @@ def test_drivers() -> None:
     assert fine(collect("kernel", recorded("kernel", "drivers"), **quiet)) == ["kernel"]
 
 
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("block drbd3: Local IO failed in drbd_endio_write_sec_final. Detaching...", "drbd"),
+        ("drbd web/0 drbd8: Local IO failed in drbd_request_endio. Detaching...", "drbd"),
+        ("Unable to handle kernel paging request at virtual address ffff8000", "kernel"),
+        ("Oops: general protection fault, probably for non-canonical address 0x6b", "kernel"),
+    ],
+)
+def test_other_words(tmp_path: Path, text: str, source: str) -> None:
+    results = collect("kernel", logging(tmp_path, f"3,1,7,-;{text}\n"))
+    assert list(faults(results)) == [f"kernel:{source}"]
+
+
 def test_rules_of_the_admin(tmp_path: Path) -> None:
     machine = logging(
         tmp_path,

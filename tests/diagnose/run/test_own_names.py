@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from collected import recorded
+from paths import ROOT
 
 from ganeti_steward.core.builtins import COLLECTORS
 from ganeti_steward.core.model.finding import Finding, Unknown
 from ganeti_steward.diagnose import collectors
-from ganeti_steward.diagnose.testing import results_of
+from ganeti_steward.diagnose.testing import RecordedMachine, results_of
 
 if TYPE_CHECKING:
     from diagnosing import Site
@@ -78,3 +79,16 @@ def test_a_copy_of_a_built_in_collector(site: Site, name: str) -> None:
     found = [one for one in results_of(f"copy_of_{name}", machine) if isinstance(one, Finding)]
     assert {one.source.partition(":")[0] for one in found} == {f"acme_{name}"}
     assert any(one.status == "live-repair" for one in found)
+
+
+def test_the_example_package_by_its_module(site: Site) -> None:
+    """Installed, it is the entry point ``acme_raid``."""
+    package = ROOT / "contrib" / "diagnose-example" / "package"
+    site.modules.mkdir(exist_ok=True)
+    (site.modules / "acme_steward.py").write_text((package / "acme_steward.py").read_text())
+    machine = RecordedMachine(package / "tests" / "recorded" / "drive-failed")
+    found = {one.source: one for one in results_of("acme_steward", machine)}
+    assert found["acme_raid:drive0"] == Finding("acme_raid:drive0", "Ok")
+    broken = found["acme_raid:drive1"]
+    assert isinstance(broken, Finding)
+    assert (broken.status, broken.command) == ("live-repair", "replace-drive")

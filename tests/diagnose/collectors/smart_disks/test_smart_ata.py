@@ -82,6 +82,20 @@ def test_end_to_end_errors(tmp_path: Path, name: str, expected: list[str]) -> No
     assert faults(results).get(f"smart:{HDD}", []) == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Reported_Uncorrect", ["more than 10 reported errors"]),
+        ("Uncorrectable_Error_Cnt", ["more than 10 reported errors"]),
+        ("Unknown_Attribute", []),
+    ],
+)
+def test_names_of_reported_errors(tmp_path: Path, name: str, expected: list[str]) -> None:
+    answer = document("healthy", "sda")
+    row(answer, 187).update({"name": name, "raw": {"value": 37, "string": "37"}})
+    assert faults(collect("smart", asking(tmp_path, answer))).get(f"smart:{HDD}", []) == expected
+
+
 def test_the_count_without_what_the_disk_keeps_beside_it(tmp_path: Path) -> None:
     answer = document("healthy", "sda")
     row(answer, 5)["raw"] = {"value": 7 + (3 << 32), "string": "7 (0 3)"}
