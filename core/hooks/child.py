@@ -61,7 +61,10 @@ def run_child(serve: Serve, questions: int, answers: int, errors: int, parent: i
         )
         forked.detach((questions, answers), errors)
         forked.reset_signals()
-        forked.end_with_parent(parent)
+        # Only where there are foreign plugins.
+        from ganeti_steward.core.supervision.overseen import continue_overseen
+
+        continue_overseen(parent, (questions, answers))
         forked.limit_memory(MEMORY_LIMIT)
         sender = _Sender(answers)
         timed_call.report_to(sender)

@@ -2,8 +2,8 @@
 
 The child reports which plugin begins and ends when.  An endless loop, a C library that never
 returns, a crash, an exit or memory without end therefore ends as `PluginError` of that plugin,
-and the child's whole process group is killed.  Where only built-in plugins are configured,
-nothing is forked.
+and the child is killed with everything that it has started.  Where only built-in plugins are
+configured, nothing is forked.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ _T = TypeVar("_T")
 _CHECK: Final = 0.05
 
 #: Seconds a child has to end after it closed its connection.
-_CLOSED: Final = 0.2
+_CLOSED: Final = 0.5
 
 #: Bytes of what plugins print that are passed on to standard error.
 _PRINTED: Final = 2**16
 
-_KILL: Final[Ladder] = ((signal.SIGKILL, 1.0),)
+#: The first signal has the child's supervisor end everything below it.
+_KILL: Final[Ladder] = ((signal.SIGTERM, 2.0), (signal.SIGKILL, 1.0))
 
 #: Signals that end this process, and the child before it.
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
@@ -251,7 +252,8 @@ class _Signals:
             self._before = {number: signal.signal(number, self._end) for number in wanted}
 
     def _end(self, number: int, frame: FrameType | None) -> None:
-        signal_group(self._pid, signal.SIGKILL)
+        # Its supervisor ends whatever else is below it, too.
+        signal_group(self._pid, signal.SIGTERM)
         self.restore()
         os.kill(os.getpid(), number)
 
