@@ -54,7 +54,15 @@ _ROOMS: Final = ("collectors", "config", "model", "run", "sources")
 #: What Python and the libraries import only when it is used first.
 _LATE: Final = (
     *("encodings.ascii", "encodings.idna", "encodings.latin_1", "encodings.utf_8_sig"),
-    *("difflib", "linecache", "tokenize", "traceback", "textwrap", "stringprep"),
+    *(
+        "difflib",
+        "importlib.metadata",
+        "linecache",
+        "tokenize",
+        "traceback",
+        "textwrap",
+        "stringprep",
+    ),
     *("orjson", "psutil", "pluggy", "shutil", "shlex", "subprocess", "tempfile", "multiprocessing"),
     *("ganeti_steward.core.config.parse", "ganeti_steward.core.hooks.manager"),
 )
@@ -109,6 +117,8 @@ def _preload(config: Config) -> None:
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(found.name)
     list(sources(config))
+    # What a worker does first.
+    importlib.invalidate_caches()
 
 
 class _Stop(BaseException):
