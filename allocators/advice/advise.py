@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from time import process_time
 from typing import Final, NamedTuple
 
-from ganeti_steward.allocators.advice.case import Case, Engine, Trier
+from ganeti_steward.allocators.advice.case import (
+    Case,
+    Engine,
+    Trier,
+    alone,
+    instances_of,
+    names_of,
+    unplaced,
+)
 from ganeti_steward.allocators.advice.dropped_rules import (
     without_limits_of_the_request,
     without_site_rules,
@@ -17,10 +26,13 @@ from ganeti_steward.allocators.advice.limits import other_limits
 from ganeti_steward.allocators.advice.make_room import make_room
 from ganeti_steward.allocators.advice.more_nodes import more_nodes
 from ganeti_steward.allocators.advice.smaller import smaller
-from ganeti_steward.allocators.advice.suggestion import TAG, Suggestion
+from ganeti_steward.allocators.advice.suggestion import REQUEST, TAG, Suggestion
 
 #: Seconds of CPU in which suggestions for one refusal are looked for.
 USUAL_LIMIT: Final = 3.0
+#: For how many single instances of a request, and how many suggestions for each.
+_SINGLE: Final = 5
+_OF_EACH: Final = 3
 
 
 class Advice(NamedTuple):
@@ -45,12 +57,32 @@ def advise(
     ``limit``: seconds by ``clock`` after which nothing more is tried.
     """
     trier = Trier(engine, limit, clock)
-    found: list[Suggestion] = []
-    for search in _SEARCHES:
-        if search is without_site_rules and any(one.kind == TAG for one in found):
-            continue
-        found += search(case, trier)
+    found = list(_suggestions(case, trier)) or list(_each_alone(case, trier))
     return Advice(tuple(found), trier.tried, trier.bounded)
+
+
+def _suggestions(case: Case, trier: Trier) -> Iterator[Suggestion]:
+    tags = False
+    for search in _SEARCHES:
+        if search is without_site_rules and tags:
+            continue
+        for suggestion in search(case, trier):
+            tags = tags or suggestion.kind == TAG
+            yield suggestion
+
+
+def _each_alone(case: Case, trier: Trier) -> Iterator[Suggestion]:
+    """What would help single instances, where nothing helps all instances of a request."""
+    if len(names_of(case.request)) < 2:
+        return
+    failed = unplaced(trier.outcome(case), case.request)
+    for instance in [one for one in instances_of(case) if one.name in failed][:_SINGLE]:
+        single, text = alone(case, instance), f"for {instance.name} alone"
+        if trier.succeeds(single):
+            yield Suggestion(REQUEST, text, single)
+            continue
+        for one in islice(_suggestions(single, trier), _OF_EACH):
+            yield one._replace(text=f"{text} {one.text}")
 
 
 def _moves(case: Case, trier: Trier) -> Iterator[Suggestion]:

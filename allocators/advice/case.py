@@ -160,6 +160,18 @@ def instances_of(case: Case) -> list[Instance]:
     return [case.cluster.instance(name) for name in names_of(request)]
 
 
+def alone(case: Case, instance: Instance) -> Case:
+    """The same question about one instance alone."""
+    request, one = case.request, (instance.name,)
+    if isinstance(request, MultiAllocate):
+        item = next(item for item in request.items if item.instance is instance)
+        named = item._replace(group_name=item.group_name or request.group_name)
+        return case._replace(request=named)
+    if isinstance(request, NodeEvacuate | ChangeGroup):
+        return case._replace(request=request._replace(instances=one))
+    return case
+
+
 def with_instance(case: Case, instance: Instance) -> Case:
     """The case with one of its instances changed, whose name stays."""
     request, cluster = case.request, case.cluster

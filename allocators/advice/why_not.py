@@ -12,6 +12,7 @@ from ganeti_steward.allocators.advice.case import (
     Engine,
     Only,
     Trier,
+    alone,
     instances_of,
     is_complete,
 )
@@ -23,8 +24,6 @@ from ganeti_steward.core.model.requests import (
     SECONDARY_ONLY,
     Allocate,
     AllocateSecondary,
-    ChangeGroup,
-    MultiAllocate,
     NodeEvacuate,
     Relocate,
 )
@@ -59,7 +58,7 @@ def why_not(
     """
     trier = Trier(engine, limit, clock)
     for instance in instances_of(case)[:MOST]:
-        single = _single(case, instance)
+        single = alone(case, instance)
         for role in _roles(single, instance):
             if instance.nodes and node == instance.nodes[0 if role == PRIMARY else -1]:
                 reason = f"it is the {role} now, which the request is to change"
@@ -74,18 +73,6 @@ def why_not(
                 rule, reason = _obstacle(forced, outcome)
                 advice = advise(forced, engine, limit, clock)
                 yield NotThere(instance.name, role, rule, reason, advice)
-
-
-def _single(case: Case, instance: Instance) -> Case:
-    """The same question about one instance alone."""
-    request, one = case.request, (instance.name,)
-    if isinstance(request, MultiAllocate):
-        item = next(item for item in request.items if item.instance is instance)
-        named = item._replace(group_name=item.group_name or request.group_name)
-        return case._replace(request=named)
-    if isinstance(request, NodeEvacuate | ChangeGroup):
-        return case._replace(request=request._replace(instances=one))
-    return case
 
 
 def _roles(case: Case, instance: Instance) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ganeti_steward.allocators.moves.tried import TriedMoves, group_trial, try_moves
 from ganeti_steward.allocators.placement.explain import explain
+from ganeti_steward.allocators.placement.info import group_refusal
 from ganeti_steward.allocators.placement.placing import Placement
 from ganeti_steward.allocators.score.ranked_places import RankedPlace
 
@@ -49,13 +50,26 @@ def _explained(tried: TriedMoves) -> Explanation:
     explanation = explain(placement)
     if found is None:
         return explanation
-    return replace(
-        explanation,
-        notes=(
-            f"Steps: {found.kind.text(tried.task.resident.demand.instance)}.",
-            *explanation.notes,
-        ),
+    instance = tried.task.resident.demand.instance
+    notes = (
+        f"Steps: {found.kind.text(instance)}.",
+        f"It leaves {'/'.join(instance.nodes)}.",
+        *_not_possible(tried, found),
     )
+    return replace(explanation, notes=(*notes, *explanation.notes))
+
+
+def _not_possible(tried: TriedMoves, found: MoveChoice) -> Iterator[str]:
+    """The kinds of move that copy less than the one found, and why they are not possible."""
+    demand = tried.task.resident.demand
+    for stage in tried.task.stages:
+        if found.kind in stage:
+            return
+        for trial in tried.trials:
+            if trial.kind in stage and trial.group == found.group:
+                shown = group_trial(tried, trial)
+                reason = trial.verdicts.blocked or group_refusal(tried.left, demand, shown)
+                yield f"Not possible: {trial.kind.text(demand.instance)}: {reason}"
 
 
 def _placement(

@@ -18,6 +18,7 @@ from ganeti_steward.core.iallocator.message import read_cluster
 from ganeti_steward.core.iallocator.trials import Trials
 from ganeti_steward.core.model.cluster import Cluster, Disk, Instance
 from ganeti_steward.core.model.context import Context
+from ganeti_steward.core.model.explanation import Explanation
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.core.model.requests import (
     Allocate,
@@ -402,6 +403,21 @@ def test_a_batch_that_fits_in_part() -> None:
     assert len(found[kinds.NODE]) == 1
 
 
+def test_each_instance_alone_where_nothing_helps_all() -> None:
+    data = message("a")
+    items = tuple(
+        allocate(wanted(memory=size, name=name))
+        for name, size in (("n0", 9000), ("n1", 10000), ("n2", 30000), ("n3", 31000))
+    )
+    found = advised(MultiAllocate(items), data)
+    # One of the first two takes the room of the other.
+    assert texts(found, kinds.REQUEST) in (["for n0 alone"], ["for n1 alone"])
+    assert texts(found, kinds.SIZE) == [
+        f"for {name} alone with 16380 MiB of memory instead of {size} MiB ({size - 16380} MiB less)"
+        for name, size in (("n2", 30000), ("n3", 31000))
+    ]
+
+
 # -- limits of the search
 
 
@@ -472,6 +488,23 @@ def test_why_not_for_moves() -> None:
     (there,) = reasons(NodeEvacuate(("one",), "secondary-only"), data, "b")
     assert there.reason == "it is the secondary now, which the request is to change"
     assert there.advice is None
+
+
+def test_why_an_evacuation_copies_disks() -> None:
+    data = message(b={"free_memory": 1024})
+    put(data, "pair", ["a", "b"])
+    request = NodeEvacuate(("pair",), "primary-only")
+    outcome = Engine().outcome(request, read_cluster(data), Context(explain=True))
+    assert is_complete(outcome, request)
+    (explanation,) = outcome.explanations
+    assert isinstance(explanation, Explanation)
+    steps, leaves, cheaper = explanation.notes
+    assert steps == "Steps: replace the secondary, then migrate to the secondary."
+    assert leaves == "It leaves a/b."
+    assert cheaper == (
+        "Not possible: migrate to the secondary: its secondary b cannot take it over: needs 4096 "
+        "MiB and 1 to spare, 1024 MiB unallocated"
+    )
 
 
 def test_clusters_are_not_changed() -> None:
