@@ -115,21 +115,23 @@ def end_descendants(
     Gives what does not end within ``grace`` seconds although it was killed.  What is only slow to
     end, or is forked again and again, has longer.  ``spare``: children that stay.
     """
-    begun, before = time.monotonic(), set[int]()
+    begun, before, quiet = time.monotonic(), set[int](), 0
     while True:
         left = {pid for pid in descendants(spare) if not _reaped(pid)}
-        if not left and (spare or _is_childless()):
+        quiet = 0 if left else quiet + 1
+        # A list of children may lack one that has just come; only without others is there more.
+        if (spare and quiet > 1) or (quiet and not spare and _is_childless()):
             return frozenset()
         for pid in left:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         passed = time.monotonic() - begun
         # In that time everything that is not about to end has been killed at least twice.
-        if passed > _WAITING_GRACE and all(map(_waits, left)):
+        if left and passed > _WAITING_GRACE and all(map(_waits, left)):
             return frozenset(filter(None, map(process, left)))
         if passed > _LONGEST_GRACE or (passed > grace and all(map(stuck, left))):
             return frozenset(filter(None, map(process, left)))
-        if left & before:
+        if left & before or not left:
             time.sleep(_PAUSE)
         before = left
 
