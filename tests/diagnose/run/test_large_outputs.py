@@ -50,6 +50,5 @@ def test_five_large_outputs(site: Site, commands: Path) -> None:
     assert len(signed) < 2**20
     report = json.loads(verify(b"key", signed, "a-salt-0123"))
     assert isinstance(polled(report, run.report["timestamp"]).observation, Reported)
-    # The next run understands the state, and finds the same.
+    # The next run understands the state.
     assert read_state(str(site.directory)).note == ""
-    assert site.run(commands=str(commands)).diagnosis.object == run.diagnosis.object
