@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from misbehaving import KINDS, Node
 from other_user import let_everybody_reach_python
+from thorough import often
 from whitelists import safe_directory
 
 #: The user without rights, on every Linux.
@@ -55,7 +56,7 @@ def test_as_an_ordinary_user(node: Node, request: pytest.FixtureRequest) -> None
     """The mechanism needs no rights."""
     let_everybody_reach_python(request)
     node.user = ORDINARY
-    check(node, 3)
+    check(node, often(5, 1))
 
 
 def test_one_after_the_other(node: Node) -> None:
@@ -65,7 +66,7 @@ def test_one_after_the_other(node: Node) -> None:
     alone = node.run()
     config = node.path / "steward.toml"
     config.write_text(config.read_text().replace("parallel = 1", "parallel = 16"))
-    for _ in range(2):
+    for _ in range(often(1, 10)):
         beside = node.run()
         assert (beside["data"], beside["unknown"]) == (alone["data"], alone["unknown"])
     node.check_quiet()
