@@ -23,7 +23,11 @@ from ganeti_steward.plugins.aggregates.language.tags import Fault, printable
 from ganeti_steward.plugins.aggregates.language.until import Clock
 from ganeti_steward.plugins.aggregates.membership import Rules
 from ganeti_steward.plugins.aggregates.notes import notes
-from ganeti_steward.plugins.aggregates.requirements import Requirements, read_requirements
+from ganeti_steward.plugins.aggregates.requirements import (
+    Requested,
+    Requirements,
+    read_requirements,
+)
 from ganeti_steward.plugins.aggregates.soft_costs import soft_costs
 
 if TYPE_CHECKING:
@@ -50,6 +54,8 @@ class Constraint:
         self._read: tuple[Cluster, Rules, Evaluator] | None = None
         self._known: dict[tuple[Requirements, str, bool], tuple[Ban, ...]] = {}
         self._costs: dict[tuple[Soft, ...], list[Cost]] = {}
+        self._last: tuple[Instance, Requested] | None = None
+        """bans and costs of an instance are wanted one after the other"""
         self._unknown: list[str] = []
         """what is not known of any instance, though automatic requests depend on it"""
 
@@ -69,8 +75,14 @@ class Constraint:
         if self._read is None or self._read[0] is not cluster:
             rules = read_rules(cluster, self._settings)
             self._read, self._known = (cluster, rules, Evaluator(rules, cluster)), {}
-            self._costs, self._unknown = {}, unknown_everywhere(rules.automatic, cluster)
+            self._costs, self._last = {}, None
+            self._unknown = unknown_everywhere(rules.automatic, cluster)
         return self._read[1:]
+
+    def _requested(self, rules: Rules, instance: Instance) -> Requested:
+        if self._last is None or self._last[0] is not instance:
+            self._last = instance, read_requirements(rules, instance)
+        return self._last[1]
 
     @hookimpl
     def steward_constrain(
@@ -78,7 +90,7 @@ class Constraint:
     ) -> tuple[Ban | NoPlace, ...]:
         """What is forbidden to the instance."""
         rules, evaluator = self._rules(cluster)
-        requested = read_requirements(rules, instance)
+        requested = self._requested(rules, instance)
         everything = bool(self._unknown) and isinstance(request, Balance)
         wrong = (
             _no_place(rules.closing(), everything=True),
@@ -88,7 +100,7 @@ class Constraint:
             return tuple(one for one in wrong if one)
         lenient = self._lenient(request, cluster)
         bans = self._bans(evaluator, requested.requirements, instance.template, lenient=lenient)
-        if isinstance(request, NodeEvacuate):
+        if isinstance(request, NodeEvacuate) or _leaving(request):
             return tuple(ban for ban in bans if ban.node not in instance.nodes)
         return bans
 
@@ -114,9 +126,9 @@ class Constraint:
         instances are to be moved, the nodes they are misplaced on.
         """
         rules, evaluator = self._rules(cluster)
-        requested = read_requirements(rules, instance)
+        requested = self._requested(rules, instance)
         costs = self._soft_costs(rules, cluster, requested.soft) if requested.soft else []
-        leaving = isinstance(request, Balance) and request.fix
+        leaving = _leaving(request)
         if not leaving and not self._lenient(request, cluster):
             return costs
         return [
@@ -148,6 +160,15 @@ class Constraint:
         """What an administrator should know in addition to the answer."""
         rules, evaluator = self._rules(cluster)
         return list(notes(request, cluster, outcome, rules, evaluator, self._clock))
+
+
+def _leaving(request: Request) -> bool:
+    """Whether misplaced instances are to be moved.
+
+    The nodes they are on cost then, instead of being banned: on its way off its primary an
+    instance has it as secondary.
+    """
+    return isinstance(request, Balance) and request.fix
 
 
 def _no_place(faults: Sequence[Fault], *, everything: bool = False) -> NoPlace | None:

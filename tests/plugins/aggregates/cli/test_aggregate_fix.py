@@ -64,6 +64,16 @@ def test_the_plan(front: Front) -> None:
     assert "gnt-instance replace-disks -n node3.lab pair.lab\n" in commands
 
 
+def test_a_primary_is_left_by_way_of_the_secondary(front: Front) -> None:
+    """In between it is the secondary, which it may not stay."""
+    message = site()
+    message["instances"] = {"pair.lab": drbd(["node1.lab", "node2.lab"])}
+    done = fix(front, message, "--json")
+    assert done.status == 0
+    (move,) = json.loads(done.out)["moves"]
+    assert sorted(move["after"]) == ["node2.lab", "node3.lab"]
+
+
 def test_only_those_named(front: Front) -> None:
     data = json.loads(fix(front, site(), "pair", "--json").out)
     assert [move["instance"] for move in data["moves"]] == ["pair.lab"]
