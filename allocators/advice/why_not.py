@@ -110,9 +110,10 @@ def _obstacle(case: Case, outcome: Outcome) -> tuple[str, str]:
         if verdict.reason and (verdict.node, verdict.role) == (only.node, only.role):
             return verdict.rule, verdict.reason
     explained = [one for one in outcome.explanations if isinstance(one, Explanation)]
+    if explained and not any(one.groups for one in explained):
+        return "request", "; ".join(note for one in explained for note in one.notes)
     if explained and not found:
-        notes = "; ".join(note for one in explained for note in one.notes)
-        return "node group", notes or f"group {group} is not among those the request allows"
+        return "node group", f"group {group} is not among those the request allows"
     return "the other node" if _has_two(case) else "capacity", _text(outcome)
 
 
