@@ -51,12 +51,14 @@ class Deltas:
         needed: Floats,
         primaries: int = 0,
         secondaries: int = 0,
+        real: Mask | None = None,
     ) -> Delta:
         """Change of the score terms when nodes get new figures.
 
         ``change``: components but the last x ..., the change of the node's values; ``free`` and
         ``needed``: MiB of unallocated memory and of N+1 reserve then; ``primaries`` and
-        ``secondaries``: change of their numbers.
+        ``secondaries``: change of their numbers; ``real``: whether the instance is more than
+        announced (None: it is), only then the numbers and the N+1 flag change.
         """
         model = self._model
         count = model.counted(
@@ -67,6 +69,8 @@ class Deltas:
             needed,
         )
         count = count - model.own[node]
+        if real is not None:
+            count = count * real
         reserve = (needed - model.needed[node]) * model.inverse[-1, node]
         shape = np.broadcast_shapes(change.shape[1:], count.shape)
         shift = np.empty((len(model.values), *shape))
@@ -95,30 +99,38 @@ class Deltas:
             inverse = inverse.reshape(self._aligned(inverse, change))
         return change * inverse
 
+    def _real(self, g: Ints) -> Mask | None:
+        """Which instances are more than announced; None when all are."""
+        return self._model.figures.real[g] if self._model.announced else None
+
     def primary_at(self, g: Ints, t: Ints) -> Delta:
         """A node as new primary."""
         model = self._model
         free = model.free[t] - model.figures.use[g]
-        return self.delta(t, self.values_of(g, t, primary=True), free, model.needed[t], 1)
+        change = self.values_of(g, t, primary=True)
+        return self.delta(t, change, free, model.needed[t], 1, 0, self._real(g))
 
     def secondary_at(self, g: Ints, t: Ints, primary: Ints) -> Delta:
         """A node as new secondary of a primary."""
         model = self._model
         kept = model.reserved[t, primary] + model.figures.reserve[g]
         needed = np.maximum(model.needed[t], kept)
-        return self.delta(t, self.values_of(g, t, primary=False), model.free[t], needed, 0, 1)
+        change = self.values_of(g, t, primary=False)
+        return self.delta(t, change, model.free[t], needed, 0, 1, self._real(g))
 
     def primary_left(self, g: Ints) -> Delta:
         """An instance's primary without it."""
         model, p = self._model, self._model.primary[g]
         free = model.free[p] + model.figures.use[g]
-        return self.delta(p, -self.values_of(g, p, primary=True), free, model.needed[p], -1)
+        change = -self.values_of(g, p, primary=True)
+        return self.delta(p, change, free, model.needed[p], -1, 0, self._real(g))
 
     def secondary_left(self, g: Ints) -> Delta:
         """An instance's secondary without it."""
         model, s = self._model, self._model.secondary[g]
         needed = model.reserve_without(s, model.primary[g], model.figures.reserve[g])
-        return self.delta(s, -self.values_of(g, s, primary=False), model.free[s], needed, 0, -1)
+        change = -self.values_of(g, s, primary=False)
+        return self.delta(s, change, model.free[s], needed, 0, -1, self._real(g))
 
     def secondary_promoted(self, g: Ints) -> Delta:
         """An instance's secondary as its primary."""
@@ -126,7 +138,7 @@ class Deltas:
         needed = model.reserve_without(s, model.primary[g], model.figures.reserve[g])
         free = model.free[s] - model.figures.use[g]
         change = self.values_of(g, s, primary=True) - self.values_of(g, s, primary=False)
-        return self.delta(s, change, free, needed, 1, -1)
+        return self.delta(s, change, free, needed, 1, -1, self._real(g))
 
     def demoted(self, g: Ints, t: Ints) -> Delta:
         """An instance's primary as its secondary, the target being primary."""
@@ -135,7 +147,7 @@ class Deltas:
         needed = np.maximum(model.needed[p], kept)
         free = model.free[p] + model.figures.use[g]
         change = self.values_of(g, p, primary=False) - self.values_of(g, p, primary=True)
-        return self.delta(p, change, free, needed, -1, 1)
+        return self.delta(p, change, free, needed, -1, 1, self._real(g))
 
     def kept(self, g: Ints, t: Ints) -> Delta:
         """An instance's secondary staying so, the target being primary."""
@@ -143,7 +155,7 @@ class Deltas:
         without = model.reserve_without(s, model.primary[g], reserve)
         needed = np.maximum(without, model.reserved[s, t] + reserve)
         nothing = np.zeros((len(model.values) - 1, *[1] * needed.ndim))
-        return self.delta(s, nothing, model.free[s], needed)
+        return self.delta(s, nothing, model.free[s], needed, real=self._real(g))
 
     def gain(self, delta: Delta) -> Floats:
         """How much lower the score becomes."""

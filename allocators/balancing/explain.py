@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ganeti_steward.allocators.score.health import group_health
+from ganeti_steward.allocators.score.score import Scorer
+from ganeti_steward.allocators.score.tolerance import TOLERANCE
 from ganeti_steward.core.ganeti.job_sets import ways
 from ganeti_steward.core.model.explanation import GroupBalance, Move
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.balancing.schedule import GroupPlan, Planned
+    from collections.abc import Mapping
+
+    from ganeti_steward.allocators.balancing.planning.jobs import GroupPlan, Planned
 
 
 def explain(plan: GroupPlan, *, capacity: bool) -> GroupBalance:
@@ -26,19 +30,36 @@ def explain(plan: GroupPlan, *, capacity: bool) -> GroupBalance:
         score_before=plan.score_before,
         score_after=plan.score_after,
         bound=plan.bound,
-        moves=tuple(_move(plan, job) for job in plan.jobs),
+        moves=_moves(plan),
         health_before=before,
         health_after=after,
     )
 
 
-def _move(plan: GroupPlan, job: Planned) -> Move:
+def _moves(plan: GroupPlan) -> tuple[Move, ...]:
+    before = Scorer(plan.before, plan.members).components()
+    moves = []
+    for job in plan.jobs:
+        now = Scorer(job.after, plan.members).components()
+        moves.append(_move(plan, job, _lowered(before, now)))
+        before = now
+    return tuple(moves)
+
+
+def _lowered(before: Mapping[str, float], now: Mapping[str, float]) -> str:
+    """The component of the score that fell most; empty when none did."""
+    name = min(now, key=lambda one: now[one] - before[one])
+    return name if now[name] < before[name] - TOLERANCE else ""
+
+
+def _move(plan: GroupPlan, job: Planned, lowers: str) -> Move:
     frame, instance = plan.before.frame, job.resident.demand.instance
     return Move(
         instance=instance.name,
         before=frame.node_names(job.resident.nodes),
         after=frame.node_names(job.place),
-        copied=job.copies * instance.disk_space,
+        copied=round(job.copied),
         score=job.score,
         how=ways(job.job, instance),
+        lowers=lowers,
     )

@@ -26,7 +26,7 @@ class Figures(NamedTuple):
     memory: Floats
     """instances: MiB of memory when running"""
     reserve: Floats
-    """instances: MiB kept free on the secondary; 0 without one"""
+    """instances: MiB kept free on the secondary; 0 without one and for announced instances"""
     vcpus: Floats
     """instances: CPUs that count"""
     disk: Floats
@@ -39,6 +39,8 @@ class Figures(NamedTuple):
     """instances: whether the storage is local"""
     drbd: Mask
     """instances: whether there is a secondary"""
+    real: Mask
+    """instances: whether it exists; False: it is only announced (forthcoming)"""
     as_primary: Floats
     """kinds of node (shared, dedicated spindles) x instances x components: what the instance
     adds to its primary; 0 for the N+1 reserve"""
@@ -57,13 +59,14 @@ def figures_of(state: State, residents: Sequence[Resident], rows: Floats) -> Fig
     return Figures(
         use=each([g.use for g in demands]),
         memory=each([g.memory for g in demands]),
-        reserve=each([g.reserve if g.drbd else 0 for g in demands]),
+        reserve=each([g.reserve * (g.drbd and not g.instance.forthcoming) for g in demands]),
         vcpus=each([g.vcpus for g in demands]),
         disk=each([g.disk for g in demands]),
         share=each([g.spindle_use for g in demands]),
         spindles=np.where(spindles < 0, np.inf, spindles),
         local=np.array([g.instance.local for g in demands], np.bool_),
         drbd=np.array([g.drbd for g in demands], np.bool_),
+        real=np.array([not g.instance.forthcoming for g in demands], np.bool_),
         as_primary=_worth_of(state, residents, rows, primary=True),
         as_secondary=_worth_of(state, residents, rows, primary=False),
     )

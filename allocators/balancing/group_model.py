@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
     from ganeti_steward.allocators.state.state import Resident, State
 
+#: Where instances are, one entry each: primaries, secondaries (-1 without one).
+Placement = tuple["Ints", "Ints"]
+
 #: How many of the largest reserves of a node are kept apart: an exchange changes two.
 _TOP: Final = 3
 
@@ -55,6 +58,8 @@ class GroupModel:
         """number of usable nodes, at least 1"""
         self.mixed = bool(self.kind.any())
         """whether any node has dedicated spindles"""
+        self.announced = any(r.demand.instance.forthcoming for r in self.residents)
+        """whether any instance is only announced (forthcoming)"""
         self.values, self.weights, self.inverse, self.figures = components_of(
             state, nodes, self.residents
         )
@@ -174,6 +179,17 @@ class GroupModel:
 
     # -- moving
 
+    @property
+    def placement(self) -> Placement:
+        """Where all instances are."""
+        return self.primary.copy(), self.secondary.copy()
+
+    def go(self, placement: Placement) -> None:
+        """Put all instances where they were in another moment."""
+        primary, secondary = placement
+        for at in np.flatnonzero((self.primary != primary) | (self.secondary != secondary)):
+            self.move(int(at), int(primary[at]), int(secondary[at]))
+
     def place(self, instance: int) -> tuple[int, int]:
         """Where an instance is: primary, and secondary or -1."""
         return int(self.primary[instance]), int(self.secondary[instance])
@@ -187,6 +203,8 @@ class GroupModel:
         nodes = {node for node in (old, kept, primary, secondary) if node >= 0}
         now = self._now
         for node in nodes:
+            if not self.figures.real[instance]:
+                continue  # its nodes need not keep anything for it yet
             now[quantity.RESERVED, node] = max(float(self.reserved[node].max()), 0.0)
             now[quantity.FAILS, node] = (
                 now[quantity.UNALLOCATED, node] <= now[quantity.RESERVED, node]
@@ -197,15 +215,15 @@ class GroupModel:
 
     def _change(self, instance: int, primary: int, secondary: int, sign: int) -> None:
         figures, now = self.figures, self._now
-        kind = self.kind[primary]
+        kind, real = self.kind[primary], int(figures.real[instance])
         self.values[:, primary] += (
             sign * figures.as_primary[kind, instance] * self.inverse[:, primary]
         )
         now[quantity.UNALLOCATED, primary] -= sign * figures.use[instance]
         now[quantity.MEMORY_F, primary] -= sign * figures.memory[instance]
-        now[quantity.VCPUS, primary] += sign * figures.vcpus[instance]
+        now[quantity.VCPUS, primary] += sign * real * figures.vcpus[instance]
         now[quantity.VCPUS_F, primary] += sign * figures.vcpus[instance]
-        now[quantity.PRIMARIES, primary] += sign
+        now[quantity.PRIMARIES, primary] += sign * real
         self._store(instance, primary, sign)
         clashes, location = self.tags.change(instance, primary, secondary, sign)
         self.clashes[primary] += clashes
@@ -215,16 +233,17 @@ class GroupModel:
             self.values[:, secondary] += (
                 sign * figures.as_secondary[kind, instance] * self.inverse[:, secondary]
             )
-            now[quantity.SECONDARIES, secondary] += sign
+            now[quantity.SECONDARIES, secondary] += sign * real
             self.reserved[secondary, primary] += sign * figures.reserve[instance]
             self._store(instance, secondary, sign)
 
     def _store(self, instance: int, node: int, sign: int) -> None:
         figures, now = self.figures, self._now
-        now[[quantity.DISK, quantity.DISK_F], node] -= sign * figures.disk[instance]
+        books = slice(0, 2) if figures.real[instance] else slice(1, 2)
+        now[[quantity.DISK, quantity.DISK_F][books], node] -= sign * figures.disk[instance]
         if self.kind[node]:
-            now[[quantity.SPINDLES, quantity.SPINDLES_F], node] -= sign * figures.spindles[instance]
+            rows = [quantity.SPINDLES, quantity.SPINDLES_F][books]
+            now[rows, node] -= sign * figures.spindles[instance]
         else:
-            now[[quantity.SPINDLE_USE, quantity.SPINDLE_USE_F], node] += (
-                sign * figures.share[instance]
-            )
+            rows = [quantity.SPINDLE_USE, quantity.SPINDLE_USE_F][books]
+            now[rows, node] += sign * figures.share[instance]

@@ -24,15 +24,31 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.balancing.group_model import GroupModel
     from ganeti_steward.allocators.balancing.preferences import Preferences
     from ganeti_steward.allocators.rules.move_kinds import MoveKind
-    from ganeti_steward.allocators.state.arrays import Ints, Mask
+    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
     from ganeti_steward.core.model.requests import Balance
 
 
 class Legality:
     """The rules on a group model in its present state."""
 
-    def __init__(self, model: GroupModel, request: Balance, preferences: Preferences) -> None:
+    def __init__(
+        self,
+        model: GroupModel,
+        request: Balance,
+        preferences: Preferences,
+        *,
+        forced: bool = False,
+    ) -> None:
+        """``forced``: drop the soft rules everywhere (--ignore-soft-errors)."""
         self._model, self._request, self._preferences = model, request, preferences
+        self._forced = forced
+        self.as_hbal = False
+        """whether moves of several steps are allowed as hbal allows them; their steps, one by one,
+        may then be illegal (allocation 4.4)"""
+        self.keep_memory: Floats = np.zeros(model.size)
+        """nodes: MiB that must stay unallocated on a node that takes an instance"""
+        self.keep_disk: Floats = np.zeros(model.size)
+        """nodes: MiB that must stay free on a node that takes a copy"""
 
     def legal_to(self, instance: int, primary: int, secondary: int) -> bool:
         """Whether one certain move can be made in one go."""
@@ -49,7 +65,7 @@ class Legality:
         """Whether an instance on external storage may go to a node."""
         model = self._model
         p = model.primary[g]
-        legal: Mask = self._primary_fits(g, t, ~model.usable[p]) & model.usable[t] & (t != p)
+        legal: Mask = self._primary_fits(g, t, self._leaves(p)) & model.usable[t] & (t != p)
         legal &= self._accepted(p, t)
         if not self._request.instance_moves:
             legal &= False
@@ -61,24 +77,34 @@ class Legality:
         """Whether every step of a kind of move keeps to the rules."""
         model, request = self._model, self._request
         p, s = model.primary[g], model.secondary[g]
-        dead_p, dead_s = ~model.usable[p], ~model.usable[s]
+        dead_p, dead_s = self._leaves(p), self._leaves(s)
+        migrates = self._migrates(~model.usable[p])
         if kind is FAILOVER:
-            over: Mask = self._failover_fits(g) & self._migrates(dead_p)
+            over: Mask = self._failover_fits(g) & migrates
             return over
         legal: Mask = model.usable[t] & (t != p) & (t != s) & request.disk_moves
         if kind is REPLACE_SECONDARY:
             legal &= model.live[p] & self._secondary_fits(g, t, p, dead_s)
             return legal
-        legal = legal & self._migrates(dead_p)
+        legal = legal & migrates
         if kind is REPLACE_AND_FAILOVER:
-            legal &= ~dead_p & self._secondary_fits(g, t, p, dead_s) & self._stays_beside(g, t)
-            legal &= self._primary_fits(g, t, False) & self._accepted(p, t)
+            # The copy comes from the primary, so that has to be alive, but it may be drained.
+            legal &= model.live[p] & self._secondary_fits(g, t, p, dead_s)
+            beside, first = (dead_s, self._forced) if self.as_hbal else (dead_p, dead_p)
+            legal &= self._stays_beside(g, t, beside)
+            legal &= self._primary_fits(g, t, first) & self._accepted(p, t)
             return legal
         legal &= self._failover_fits(g) & self._secondary_fits(g, t, s, dead_p)
         if kind is REPLACE_PRIMARY:
-            legal &= self._primary_fits(g, t, False) & self._accepted(s, t)
-            legal &= self._keeps_beside(g, t) & (not request.restricted_migration)
+            forced = dead_p if self.as_hbal else self._forced
+            legal &= self._primary_fits(g, t, forced) & self._accepted(s, t)
+            legal &= self._keeps_beside(g, t, forced) & (not request.restricted_migration)
         return legal
+
+    def _leaves(self, node: Ints) -> Mask:
+        """Whether soft rules are dropped for a step that leaves a node."""
+        leaves: Mask = ~self._model.usable[node] | self._forced
+        return leaves
 
     def _migrates(self, dead: Mask) -> Mask | bool:
         if not self._request.instance_moves:
@@ -95,6 +121,7 @@ class Legality:
         fits = (disk < model.disk_slack[t]) & (figures.share[g] <= model.share_slack[t])
         if np.any(forced):
             fits |= forced & (disk < model.disk_hard[t])
+        fits &= disk < model.disk_hard[t] - self.keep_disk[t]
         if model.mixed:
             fits &= figures.spindles[g] <= model.spindle_slack[t]
         fits |= ~figures.local[g]
@@ -104,13 +131,14 @@ class Legality:
         """Whether a node may become primary (allocation 4.1)."""
         model, figures = self._model, self._model.figures
         free = model.free[t] - figures.use[g]
-        soft = (
-            (model.fails[t] | (free > model.needed[t]))
-            & (figures.vcpus[g] <= model.vcpu_slack[t])
-            & (figures.memory[g] < model.free_all[t])
-        )
-        soft &= np.logical_not(self._preferences.clashes(g, t))
-        fits: Mask = self._storage_fits(g, t, forced) & (free > 0) & (soft | forced)
+        n1, room = model.fails[t] | (free > model.needed[t]), free > self.keep_memory[t]
+        clash_free = np.logical_not(self._preferences.clashes(g, t))
+        if model.announced:
+            announced = ~figures.real[g]
+            n1, room, clash_free = n1 | announced, room | announced, clash_free | announced
+        soft = n1 & clash_free & (figures.vcpus[g] <= model.vcpu_slack[t])
+        soft &= figures.memory[g] < model.free_all[t]
+        fits: Mask = self._storage_fits(g, t, forced) & room & (soft | forced)
         fits &= self._preferences.allowed(g, t, 0)
         return fits
 
@@ -119,7 +147,12 @@ class Legality:
         model, figures = self._model, self._model.figures
         reserve, free = figures.reserve[g], model.free[t]
         needed = np.maximum(model.needed[t], model.reserved[t, primary] + reserve)
-        soft = (model.fails[t] | (free > needed)) & (reserve < free) & (reserve < model.free_all[t])
+        n1 = (model.fails[t] | (free > needed)) & (reserve < free)
+        if model.announced:
+            announced = ~figures.real[g]
+            n1 |= announced
+            reserve = np.where(announced, figures.memory[g], reserve)
+        soft = n1 & (reserve < model.free_all[t])
         fits: Mask = self._storage_fits(g, t, forced) & (soft | forced)
         fits &= self._preferences.allowed(g, t, 1)
         return fits
@@ -128,22 +161,22 @@ class Legality:
         """Whether an instance may go to its own secondary."""
         model, figures = self._model, self._model.figures
         p, s = model.primary[g], model.secondary[g]
-        forced, use, reserve = ~model.usable[p], figures.use[g], figures.reserve[g]
+        forced, use, reserve = self._leaves(p), figures.use[g], figures.reserve[g]
         needed, free = model.reserve_without(s, p, reserve), model.free[s]
-        hard = model.usable[s] & (free > use) & (model.disk_hard[s] > 0)
-        hard &= ((model.disk_hard[p] > 0) | forced) & self._accepted(p, s)
+        hard = model.usable[s] & (free - use > self.keep_memory[s]) & (model.disk_hard[s] > 0)
+        hard &= ((model.disk_hard[p] > 0) | ~model.usable[p]) & self._accepted(p, s)
         soft = (free <= needed) | (free - use > needed)
         soft &= (model.disk_slack[s] > 0) & (model.disk_slack[p] > 0)
         soft &= (model.share_slack[s] >= 0) & (model.share_slack[p] >= 0)
         soft &= figures.vcpus[g] <= model.vcpu_slack[s]
         soft &= figures.memory[g] < model.free_all[s]
-        soft &= self._stays_beside(g, s)
+        soft &= self._stays_beside(g, s, False)
         soft &= np.logical_not(self._preferences.clashes(g, s))
         fits: Mask = hard & (soft | forced)
         fits &= self._preferences.allowed(g, s, 0) & self._preferences.allowed(g, p, 1)
         return fits
 
-    def _stays_beside(self, g: Ints, t: Ints) -> Mask:
+    def _stays_beside(self, g: Ints, t: Ints, forced: Mask | bool) -> Mask:
         """Whether an instance's primary may become secondary of a target."""
         model, figures = self._model, self._model.figures
         p, reserve = model.primary[g], figures.reserve[g]
@@ -152,10 +185,11 @@ class Legality:
         fits: Mask = ((room <= needed) | (room > kept)) & (reserve < room)
         fits &= reserve < model.free_all[p] + figures.memory[g]
         fits &= (model.disk_slack[p] > 0) & (model.share_slack[p] >= 0)
+        fits |= forced & (~model.usable[p] | (model.disk_hard[p] > 0))
         fits &= self._preferences.allowed(g, p, 1)
         return fits
 
-    def _keeps_beside(self, g: Ints, t: Ints) -> Mask:
+    def _keeps_beside(self, g: Ints, t: Ints, forced: Mask | bool) -> Mask:
         """Whether an instance's secondary may be secondary of a target."""
         model, figures = self._model, self._model.figures
         s, reserve = model.secondary[g], figures.reserve[g]
@@ -163,4 +197,5 @@ class Legality:
         kept = np.maximum(needed, model.reserved[s, t] + reserve)
         fits: Mask = ((free <= needed) | (free > kept)) & (reserve < free)
         fits &= reserve < model.free_all[s]
+        fits |= forced
         return fits

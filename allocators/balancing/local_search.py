@@ -16,6 +16,7 @@ from ganeti_steward.allocators.balancing.swaps import Swaps
 from ganeti_steward.allocators.score.tolerance import TOLERANCE
 
 if TYPE_CHECKING:
+    from ganeti_steward.allocators.balancing.group_model import Placement
     from ganeti_steward.allocators.balancing.single_moves import Best, SingleMoves
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
 
@@ -26,14 +27,24 @@ _SMALLER: Final = 0.01
 _ESTIMATED: Final = 1_000_000
 #: ... and how many of them are evaluated exactly.
 _JUDGED: Final = 256
+#: After so many that no order makes legal, others of the same look are not tried.
+_MISSES: Final = 16
 
 
 class LocalSearch:
     """One search on one model, which it changes."""
 
-    def __init__(self, moves: SingleMoves, limit: int | None, least: float) -> None:
-        """``limit``: how many instances may live elsewhere in the end; ``least``: what a change
-        must gain.
+    def __init__(
+        self,
+        moves: SingleMoves,
+        home: Placement,
+        least: float,
+        limit: int | None = None,
+        locked: Mask | None = None,
+    ) -> None:
+        """``home``: where the instances are before any move; ``least``: what a change must gain;
+        ``limit``: how many instances may live elsewhere than at home in the end; ``locked``:
+        instances that stay where they are now.
 
         With a limit no more is copied for exchanges than for the moves before them: who
         limits a plan wants it cheap.
@@ -42,13 +53,13 @@ class LocalSearch:
         self._moves, self._model = moves, model
         self._limit, self._least = limit, max(least, TOLERANCE)
         self._swaps, self._finder = Swaps(moves), PairFinder(model)
-        self._home = (model.primary.copy(), model.secondary.copy())
-        self._everyone = np.arange(len(model.residents))
+        self._home = home
+        everyone = np.arange(len(model.residents))
+        self._everyone = everyone
+        self._free = np.ones(len(everyone), np.bool_) if locked is None else ~locked
         disk = model.figures.disk
         self._ease = 1.0 - _SMALLER * disk / max(float(disk.max(initial=0)), 1.0)
         self._budget = np.inf
-        self.order: dict[int, None] = {}
-        """the instances that were moved at some time, in the order in which they first were"""
 
     @property
     def moved(self) -> Mask:
@@ -59,7 +70,8 @@ class LocalSearch:
 
     def run(self) -> None:
         """Descend until neither a move nor an exchange lowers the score."""
-        while self._descend_all():
+        while True:
+            self.descend()
             if self._limit is not None:
                 self._budget = self.copied()
             if not self._exchange_all():
@@ -83,17 +95,19 @@ class LocalSearch:
         """Which instances may be moved under the limit."""
         moved = self.moved
         if self._limit is None or moved.sum() < self._limit:
-            return np.ones(len(moved), np.bool_)
-        return moved
+            return self._free
+        return moved & self._free
 
     # -- single moves
 
-    def _descend_all(self) -> int:
+    def descend(self) -> int:
         """Move single instances while that lowers the score; how many moves were made."""
         made = 0
         while True:
             known = np.full(len(self._everyone), -np.inf)
             which = self._everyone[self._movable()]
+            if not len(which):
+                return made
             known[which] = self._ranked(which, self._moves.best(which))
             found = self._descend(known)
             made += found
@@ -117,7 +131,6 @@ class LocalSearch:
                 continue
             instance = int(top[at])
             self._model.move(instance, int(found.primary[at]), int(found.secondary[at]))
-            self.order[instance] = None
             made += 1
 
     def _ranked(self, instances: Ints, best: Best) -> Floats:
@@ -156,8 +169,8 @@ class LocalSearch:
         """Who may take part; two more must still be allowed to move, else only the moved."""
         moved = self.moved
         if self._limit is None or moved.sum() + 2 <= self._limit:
-            return self._everyone
-        return np.flatnonzero(moved)
+            return np.flatnonzero(self._free)
+        return np.flatnonzero(moved & self._free)
 
     def _exchange(self, kind: int, instances: Ints, partners: Ints) -> int:
         """Make the exchanges of one kind that look best now; how many were made."""
@@ -174,9 +187,9 @@ class LocalSearch:
 
     def _make(self, pairs: Pairs, gains: Floats) -> int:
         """Make the best of these exchanges, on each node at most one."""
-        made, touched = 0, set[int]()
+        made, missed, touched = 0, 0, set[int]()
         for at in np.argsort(-gains).tolist():
-            if gains[at] <= self._least:
+            if gains[at] <= self._least or missed >= _MISSES:
                 break
             instance, other = int(pairs.instances[at]), int(pairs.others[at])
             nodes = self._nodes_of(instance) | self._nodes_of(other)
@@ -184,9 +197,10 @@ class LocalSearch:
             if nodes & touched:
                 continue
             if self._try(pairs.kind, instance, other):
-                self.order.update(dict.fromkeys((instance, other)))
                 made += 1
                 touched |= nodes
+            else:
+                missed += 1
         return made
 
     def _nodes_of(self, instance: int) -> set[int]:

@@ -27,6 +27,24 @@ class SitePreferences(NamedTuple):
     """nodes each: the cost of having it there, weighted"""
 
 
+class CopyPrice(NamedTuple):
+    """What copying costs, in units of the score, by where each instance started."""
+
+    per_mib: float
+    """score per MiB of disk copied"""
+    home: tuple[Ints, Ints]
+    """instances each: (primary, secondary) at the start, by node of the group"""
+    free: Ints
+    """instances: copies that cost nothing"""
+
+    def copies(self, g: Ints, primary: Ints, secondary: Ints) -> Ints:
+        """How often the disks are copied when instances go from their start to these nodes."""
+        first, second = self.home[0][g], self.home[1][g]
+        new_primary = ((primary != first) & (primary != second)).astype(np.int64)
+        copies: Ints = new_primary + ((secondary != first) & (secondary != second))
+        return copies
+
+
 class Preferences:
     """Costs and bans beside the figures, for the group model in its present state."""
 
@@ -34,18 +52,34 @@ class Preferences:
         """``site_preferences``: of the instances that site rules concern, by index."""
         self._model, self._site_preferences = model, site_preferences
         self._tagged = bool(model.tags.carried or model.tags.missed or site_preferences)
+        self.price: CopyPrice | None = None
+        """what copying costs; None: nothing"""
 
     @property
     def is_empty(self) -> bool:
-        """Whether neither tags nor site rules concern any instance."""
-        return not self._tagged and self._model.tags.shared is None
+        """Whether neither tags, site rules nor the price of copies concern any instance."""
+        return not self._tagged and self._model.tags.shared is None and self.price is None
 
     def costs(self, g: Ints, primary: Ints, secondary: Ints) -> Floats | float:
         """How much more these nodes cost than the present ones."""
         if self.is_empty:
             return 0.0
         cost = self._tag_costs(g, primary) + self._second_costs(g, secondary)
+        cost = cost + self._copy_costs(g, primary, secondary)
         return cost + self._pair_tags(g, primary, secondary)
+
+    def _copy_costs(self, g: Ints, primary: Ints, secondary: Ints) -> Floats | float:
+        """The price of the copies that more are needed for these nodes than for the present."""
+        price, model = self.price, self._model
+        if price is None:
+            return 0.0
+        free = price.free[g]
+        now = price.copies(g, model.primary[g], model.secondary[g])
+        then = price.copies(g, primary, secondary)
+        more = np.maximum(then, free) - np.maximum(now, free)
+        disk = model.figures.disk[g] * model.figures.drbd[g] * model.figures.real[g]
+        costs: Floats = price.per_mib * disk * more
+        return costs
 
     def clashes(self, g: Ints, t: Ints) -> Mask | bool:
         """Whether an exclusion tag of an instance is on a node already."""
@@ -112,11 +146,13 @@ class Preferences:
         )
 
     def site_cost(self, instance: int, primary: int, secondary: int) -> float:
-        """The site rules' cost of these nodes, less that of the present ones."""
+        """The cost of these nodes by site rules and copies, less that of the present ones."""
+        one = (np.array([at]) for at in (instance, primary, secondary))
+        copied = float(np.sum(self._copy_costs(*one)))
         if instance not in self._site_preferences:
-            return 0.0
+            return copied
         model, costs = self._model, self._site_preferences[instance].costs
-        more = costs[0][primary] - costs[0][model.primary[instance]]
+        more = copied + costs[0][primary] - costs[0][model.primary[instance]]
         if secondary >= 0:
             more += costs[1][secondary] - costs[1][model.secondary[instance]]
         return float(more)
@@ -129,8 +165,8 @@ class Preferences:
         p, s = model.primary[g], model.secondary[g]
         # Counted on the primary, when that is usable.
         then = shared[primary, secondary] * model.usable[primary] * (secondary >= 0)
-        more: Floats = (then - shared[p, s] * model.usable[p] * (s >= 0)).astype(np.float64)
-        return more
+        more = (then - shared[p, s] * model.usable[p] * (s >= 0)).astype(np.float64)
+        return more * model.figures.real[g]
 
     def _everywhere(self, g: Ints, t: Ints, row_of: Callable[[int], Any]) -> Floats:
         """``row_of`` each instance at its target (0 for None), broadcast."""

@@ -11,6 +11,7 @@ evaluates every target of each instance, two arrays of one length evaluate pairs
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -18,11 +19,20 @@ import numpy as np
 from ganeti_steward.allocators.balancing.deltas import Deltas
 from ganeti_steward.allocators.balancing.legality import Legality
 from ganeti_steward.allocators.balancing.preferences import Preferences
-from ganeti_steward.allocators.rules.move_kinds import DRBD_MOVES, FAILOVER
+from ganeti_steward.allocators.rules.move_kinds import (
+    DRBD_MOVES,
+    FAILOVER,
+    FAILOVER_AND_REPLACE,
+    REPLACE_AND_FAILOVER,
+    REPLACE_PRIMARY,
+    REPLACE_SECONDARY,
+)
 
 if TYPE_CHECKING:
+    from ganeti_steward.allocators.balancing.deltas import Delta
     from ganeti_steward.allocators.balancing.group_model import GroupModel
     from ganeti_steward.allocators.balancing.preferences import SitePreferences
+    from ganeti_steward.allocators.rules.move_kinds import MoveKind
     from ganeti_steward.allocators.state.arrays import Floats, Ints
     from ganeti_steward.core.model.requests import Balance
 
@@ -51,10 +61,13 @@ class SingleMoves:
         model: GroupModel,
         request: Balance,
         site_preferences: Mapping[int, SitePreferences],
+        *,
+        forced: bool = False,
     ) -> None:
+        """``forced``: drop the soft rules (--ignore-soft-errors)."""
         self.model, self.request = model, request
         self.preferences, self.deltas = Preferences(model, site_preferences), Deltas(model)
-        self.legality = Legality(model, request, self.preferences)
+        self.legality = Legality(model, request, self.preferences, forced=forced)
         self.block = max(1, _CHUNK // model.size)
         self._nodes = np.arange(model.size)
 
@@ -73,10 +86,7 @@ class SingleMoves:
     # -- instances on external storage
 
     def _single(self, instances: Ints) -> Best:
-        g, t, deltas = instances[:, None], self._nodes, self.deltas
-        delta = deltas.primary_left(g).plus(deltas.primary_at(g, t))
-        costs = self.preferences.costs(g, t, self.model.secondary[g])
-        gains = np.where(self.legality.single(g, t), deltas.gain(delta) - costs, -np.inf)
+        gains = self.single_gains(instances)
         target = gains.argmax(axis=1)
         gain = gains[np.arange(len(instances)), target]
         return Best(gain, gain, target, np.full(len(instances), -1))
@@ -86,7 +96,7 @@ class SingleMoves:
     def _drbd(self, instances: Ints) -> Best:
         model, rows = self.model, np.arange(len(instances))
         p, s = model.primary[instances], model.secondary[instances]
-        gains = self._drbd_gains(instances)
+        gains = self.drbd_gains(instances)
         ranks = gains.copy()
         for row, kind in enumerate(DRBD_MOVES):
             if kind.copies:
@@ -99,24 +109,94 @@ class SingleMoves:
         secondary = np.stack([second for _, second in places])[best, rows]
         return Best(gains[best, rows, target], flat[rows, chosen], primary, secondary)
 
-    def _drbd_gains(self, instances: Ints) -> Floats:
+    def drbd_gains(self, instances: Ints) -> Floats:
         """kind x instance x target; failing over is shown at the place of the secondary."""
         model, deltas, g, t = self.model, self.deltas, instances[:, None], self._nodes
         p, s = model.primary[g], model.secondary[g]
         gains = np.full((len(DRBD_MOVES), len(instances), model.size), -np.inf)
-        t_secondary = deltas.secondary_at(g, t, p)
-        t_primary, left_p = deltas.primary_at(g, t), deltas.primary_left(g)
-        left_s, promoted = deltas.secondary_left(g), deltas.secondary_promoted(g)
-        changes = (
-            left_s.plus(t_secondary),
-            left_s.plus(t_primary).plus(deltas.demoted(g, t)),
-            left_p.plus(promoted).plus(deltas.secondary_at(g, t, s)),
-            left_p.plus(t_primary).plus(deltas.kept(g, t)),
-            promoted.plus(deltas.demoted(g, s)),
-        )
-        for row, (kind, delta) in enumerate(zip(DRBD_MOVES, changes, strict=True)):
-            gain = deltas.gain(delta) - self.preferences.costs(g, *kind.place(p, s, t))
+        parts = _Parts(deltas, g, t, p, s)
+        for row, kind in enumerate(DRBD_MOVES):
+            gain = deltas.gain(parts.of(kind)) - self.preferences.costs(g, *kind.place(p, s, t))
             where = t if kind is not FAILOVER else s
             gains[row] = np.where(self.legality.drbd(kind, g, where), gain, -np.inf)
         gains[DRBD_MOVES.index(FAILOVER)][model.secondary[instances][:, None] != t] = -np.inf
         return gains
+
+    @staticmethod
+    def place_of(row: int, p: int, s: int, target: int) -> tuple[int, int]:
+        """The place that a row and a target of `drbd_gains` stand for, from (``p``, ``s``)."""
+        place: tuple[int, int] = DRBD_MOVES[row].place(p, s, target)
+        return place
+
+    def single_gains(self, instances: Ints) -> Floats:
+        """instance x target, of instances on external storage."""
+        g, t, deltas = instances[:, None], self._nodes, self.deltas
+        delta = deltas.primary_left(g).plus(deltas.primary_at(g, t))
+        costs = self.preferences.costs(g, t, self.model.secondary[g])
+        return np.where(self.legality.single(g, t), deltas.gain(delta) - costs, -np.inf)
+
+    # -- certain places
+
+    def gains_to(self, instances: Ints, primary: Ints, secondary: Ints) -> Floats:
+        """instances: the gain of one move to these nodes; minus infinite where none is legal."""
+        model, gains = self.model, np.full(len(instances), -np.inf)
+        p, s = model.primary[instances], model.secondary[instances]
+        single = np.flatnonzero((secondary < 0) & (primary != p))
+        if len(single):
+            g, t, deltas = instances[single], primary[single], self.deltas
+            delta = deltas.primary_left(g).plus(deltas.primary_at(g, t))
+            gain = deltas.gain(delta) - self.preferences.costs(g, t, secondary[single])
+            gains[single] = np.where(self.legality.single(g, t), gain, -np.inf)
+        for kind in DRBD_MOVES:
+            target = secondary if kind.secondary_is_new else primary
+            first, second = kind.place(p, s, target)
+            fits = (s >= 0) & (first == primary) & (second == secondary)
+            if kind is not FAILOVER:
+                fits &= (target != p) & (target != s)
+            at = np.flatnonzero(fits)
+            if len(at):
+                gains[at] = self._certain(kind, instances[at], target[at])
+        return gains
+
+    def _certain(self, kind: MoveKind, g: Ints, t: Ints) -> Floats:
+        p, s = self.model.primary[g], self.model.secondary[g]
+        change = _Parts(self.deltas, g, t, p, s).of(kind)
+        gain = self.deltas.gain(change) - self.preferences.costs(g, *kind.place(p, s, t))
+        return np.where(self.legality.drbd(kind, g, t), gain, -np.inf)
+
+
+class _Parts:
+    """The changes that the kinds of move are made of; each is computed once."""
+
+    def __init__(self, deltas: Deltas, g: Ints, t: Ints, p: Ints, s: Ints) -> None:
+        self._deltas, self._g, self._t, self._p, self._s = deltas, g, t, p, s
+
+    def of(self, kind: MoveKind) -> Delta:
+        """The change of one kind of move."""
+        deltas, g, t = self._deltas, self._g, self._t
+        if kind is REPLACE_SECONDARY:
+            return self._left_s.plus(deltas.secondary_at(g, t, self._p))
+        if kind is REPLACE_AND_FAILOVER:
+            return self._left_s.plus(self._t_primary).plus(deltas.demoted(g, t))
+        if kind is FAILOVER_AND_REPLACE:
+            promoted = self._left_p.plus(self._promoted)
+            return promoted.plus(deltas.secondary_at(g, t, self._s))
+        if kind is REPLACE_PRIMARY:
+            return self._left_p.plus(self._t_primary).plus(deltas.kept(g, t))
+        return self._promoted.plus(deltas.demoted(g, self._s))
+
+    @cached_property
+    def _t_primary(self) -> Delta:
+        return self._deltas.primary_at(self._g, self._t)
+
+    @cached_property
+    def _left_p(self) -> Delta:
+        return self._deltas.primary_left(self._g)
+
+    @cached_property
+    def _left_s(self) -> Delta:
+        return self._deltas.secondary_left(self._g)
+
+    @cached_property
+    def _promoted(self) -> Delta:
+        return self._deltas.secondary_promoted(self._g)

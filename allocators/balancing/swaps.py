@@ -33,8 +33,12 @@ class Swaps:
 
         An estimate where both carry exclusion tags: these are checked one by one.
         """
-        gains = (self._secondaries, self._primaries, self._crosswise)[kind]
-        return gains(instances, others)
+        gains = (self._secondaries, self._primaries, self._crosswise)[kind](instances, others)
+        if self._model.announced:
+            # Announced instances are moved one by one only: their figures count elsewhere.
+            real = self._model.figures.real
+            gains = np.where(real[instances] & real[others], gains, -np.inf)
+        return gains
 
     def kinds(self) -> list[int]:
         """The kinds that are allowed at all."""

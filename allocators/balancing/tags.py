@@ -38,7 +38,7 @@ class Tags:
         self.missed = {
             at: frame.missing_locations(demand)[nodes]
             for at, demand in enumerate(demands)
-            if demand.desired_locations
+            if demand.desired_locations and not demand.instance.forthcoming
         }
         names = sorted({tag for demand in demands for tag in demand.exclusion})
         index = {name: at for at, name in enumerate(names)}
@@ -52,6 +52,8 @@ class Tags:
         """tags x nodes: number of primaries that carry it, forthcoming ones included"""
         self.real = np.zeros_like(self.taken)
         """the same without forthcoming ones"""
+        self.exists = [not demand.instance.forthcoming for demand in demands]
+        """instances: whether it is more than announced"""
         for counts, tag_counts in (
             (self.taken, state.tag_counts.all),
             (self.real, state.tag_counts.real),
@@ -87,7 +89,7 @@ class Tags:
     def met(self, instance: int, primary: int) -> Floats | None:
         """What component 19 gains when the instance is put on each node."""
         rows = self.carried.get(instance)
-        if rows is None or self.locations is None:
+        if rows is None or self.locations is None or not self.exists[instance]:
             return None
         there = self.real[rows].copy()
         there[:, primary] -= 1
@@ -105,10 +107,10 @@ class Tags:
         for row in self.carried.get(instance, ()):
             before = self.taken[row, primary]
             self.taken[row, primary] += sign
-            self.real[row, primary] += sign
+            self.real[row, primary] += sign * self.exists[instance]
             clashes += max(self.taken[row, primary] - 1, 0) - max(before - 1, 0)
         if instance in self.missed:
             location += sign * self.missed[instance][primary]
-        if self.shared is not None and secondary >= 0:
+        if self.shared is not None and secondary >= 0 and self.exists[instance]:
             location += sign * self.shared[primary, secondary]
         return clashes, location

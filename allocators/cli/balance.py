@@ -13,6 +13,7 @@ from ganeti_steward.allocators.cli.balance_options import add_balance_options, b
 from ganeti_steward.allocators.cli.plan_text import (
     BALANCED,
     HEADINGS,
+    SCORED,
     gib,
     group_as_data,
     group_text,
@@ -125,8 +126,8 @@ def _unexplained(plan: BalancePlan, sets: JobSets, options: argparse.Namespace) 
     found = steps(plan.cluster, plan.jobs)
     if not found:
         return f"No moves: {plan.info}\n"
-    rows = [row[1:-1] for row in move_rows(found, "")]
-    moves = table(HEADINGS[:-1], rows, no_headers=options.no_headers)
+    rows = [row[1:-SCORED] for row in move_rows(found, "")]
+    moves = table(HEADINGS[:-SCORED], rows, no_headers=options.no_headers)
     return f"{moves}\n{_total(len(found), sum(one.copied for one in found), sets)}"
 
 

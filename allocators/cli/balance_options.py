@@ -9,7 +9,7 @@ from typing import Final
 
 from ganeti_steward.allocators.balancing.plan_balance import BalanceOptions
 from ganeti_steward.allocators.cli.allocator_options import add_passed_options
-from ganeti_steward.core.model.requests import Balance
+from ganeti_steward.core.model.requests import MIN_GAIN_PER_GIB, Balance
 
 _DEFAULT: Final = Balance()
 
@@ -34,6 +34,9 @@ def balance_options(options: argparse.Namespace) -> BalanceOptions:
             instance_moves=not options.no_instance_moves,
             restricted_migration=options.restricted_migration,
             min_gain=options.min_gain,
+            min_gain_limit=options.min_gain_limit,
+            min_gain_per_gib=options.min_gain_per_gib,
+            max_copy=options.max_copy,
             disk_factor=options.avoid_disk_moves,
         ),
         offline=tuple(options.offline),
@@ -101,7 +104,28 @@ def _add_gains(parser: argparse.ArgumentParser) -> None:
         type=_number(0),
         default=_DEFAULT.min_gain,
         metavar="DELTA",
-        help="what a step must lower the score by; default: %(default)s",
+        help="what a move must lower the score by where that is at or below --min-gain-limit, and "
+        "always where it goes beyond hbal's moves; default: %(default)s",
+    )
+    parser.add_argument(
+        "--min-gain-limit",
+        type=_number(0),
+        default=_DEFAULT.min_gain_limit,
+        metavar="SCORE",
+        help="above this score any gain will do for hbal's moves; default: %(default)s",
+    )
+    parser.add_argument(
+        "--min-gain-per-gib",
+        type=_number(0),
+        metavar="DELTA",
+        help="what copying must lower the score by for each GiB; "
+        f"default: {MIN_GAIN_PER_GIB:g} for what goes beyond hbal's moves",
+    )
+    parser.add_argument(
+        "--max-copy",
+        type=_number(0),
+        metavar="GIB",
+        help="copy at most so much in all; default: no limit",
     )
     parser.add_argument(
         "--avoid-disk-moves",

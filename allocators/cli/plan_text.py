@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from ganeti_steward.allocators.score.tolerance import TOLERANCE
@@ -13,24 +13,23 @@ from ganeti_steward.core.model.explanation import GroupBalance, Move
 #: Why a plan has no moves.
 BALANCED: Final = "Balanced: no allowed move lowers the score."
 
-HEADINGS: Final = ("#", "Instance", "From", "To", "How", "GiB", "Score")
+HEADINGS: Final = ("#", "Instance", "From", "To", "How", "GiB", "Total", "Score", "Lowers")
+#: The last headings, which need scores.
+SCORED: Final = 2
 
 
 def move_rows(moves: Iterable[Move | Step], group: str) -> list[tuple[str, ...]]:
     """The moves below `HEADINGS`, each behind its group; steps have no score."""
-    return [
-        (
-            group,
-            str(number),
-            move.instance,
-            "/".join(move.before),
-            "/".join(move.after),
-            move.how,
-            gib(move.copied),
-            f"{move.score:.8f}" if isinstance(move, Move) else "",
-        )
-        for number, move in enumerate(moves, 1)
-    ]
+    rows, total = list[tuple[str, ...]](), 0
+    for number, move in enumerate(moves, 1):
+        total += move.copied
+        score = lowers = ""
+        if isinstance(move, Move):
+            score, lowers = f"{move.score:.8f}", move.lowers or "-"
+        nodes = ("/".join(move.before), "/".join(move.after))
+        amounts = (gib(move.copied), gib(total))
+        rows.append((group, str(number), move.instance, *nodes, move.how, *amounts, score, lowers))
+    return rows
 
 
 def group_text(group: GroupBalance, nothing: str = BALANCED, *, no_headers: bool = False) -> str:
@@ -43,7 +42,17 @@ def group_text(group: GroupBalance, nothing: str = BALANCED, *, no_headers: bool
         lines.append(f"{_outcome(group)}\n")
     else:
         lines.append(f"{nothing}\n")
-    return "".join(lines + [f"Note: {note}\n" for note in group.notes])
+    notes = [*group.notes, *_not_emptied(group)]
+    return "".join(lines + [f"Note: {note}\n" for note in notes])
+
+
+def _not_emptied(group: GroupBalance) -> Iterator[str]:
+    """The nodes that cannot be emptied when the plan is done, with what has no place then."""
+    by_node: dict[str, list[str]] = {}
+    for instance, node in (group.health_after.stuck if group.health_after else None) or ():
+        by_node.setdefault(node, []).append(instance)
+    for node, instances in by_node.items():
+        yield f"node {node} cannot be emptied: no place for {', '.join(instances)}"
 
 
 def _outcome(group: GroupBalance) -> str:

@@ -63,18 +63,48 @@ class CapacityTest:
         self._nodes = nodes
         self._stuck: dict[int, frozenset[Stuck]] = {}
         self._rests: dict[int, tuple[tuple[Resident, ...], _Rest | None]] = {}
+        self._judged: tuple[State, tuple[int, ...], dict[int, frozenset[Stuck]]] | None = None
+        """the state tested last, the nodes changed for it, and what was stuck on each node tried"""
 
-    def newly_stuck(self, state: State, changed: tuple[int, ...]) -> list[Stuck]:
+    def following(self, state: State) -> CapacityTest:
+        """The same test from another state on, best from the one tested last."""
+        following = CapacityTest(state, self._nodes)
+        following._rests = self._rests
+        if self._judged is not None and self._judged[0] is state:
+            _, changed, found = self._judged
+            following._stuck = {
+                node: stuck
+                for node, stuck in self._stuck.items()
+                if not self._concerns(state, node, changed)
+            }
+            following._stuck.update(found)
+        return following
+
+    @staticmethod
+    def _concerns(state: State, node: int, changed: tuple[int, ...]) -> bool:
+        """Whether changes of other nodes may change what is stuck on one."""
+        residents = state.residents.get(node, ())
+        return node in changed or not all(
+            one.demand.drbd and one.secondary not in changed for one in residents
+        )
+
+    def newly_stuck(
+        self, state: State, changed: tuple[int, ...], exempt: frozenset[str] = frozenset()
+    ) -> list[Stuck]:
         """The instances of the first node that gets worse; empty when none does.
 
-        ``changed``: the nodes whose figures differ from a state that is no worse.
+        ``changed``: the nodes whose figures differ from a state that is no worse; ``exempt``:
+        instances that do not count.
         """
+        found: dict[int, frozenset[Stuck]] = {}
+        self._judged = (state, changed, found)
         for node in np.flatnonzero(self._uncertain(state, changed) & self._nodes).tolist():
-            stuck = evacuate(state, node)
+            stuck = found[node] = evacuate(state, node)
             if stuck:
                 worse = stuck - self._stuck_before(node)
-                if worse:
-                    return sorted(worse)
+                counted = sorted(one for one in worse if one.instance not in exempt)
+                if counted:
+                    return counted
         return []
 
     def stuck(self) -> list[Stuck]:
@@ -82,6 +112,10 @@ class CapacityTest:
         every = tuple(range(self._before.frame.size))
         uncertain = np.flatnonzero(self._uncertain(self._before, every) & self._nodes)
         return sorted(one for node in uncertain.tolist() for one in self._stuck_before(node))
+
+    def is_stuck(self, instance: str, node: int) -> bool:
+        """Whether an instance could not leave this node as it is now."""
+        return any(one.instance == instance for one in self._stuck_before(node))
 
     def _stuck_before(self, node: int) -> frozenset[Stuck]:
         if node not in self._stuck:
@@ -138,6 +172,14 @@ def _against_policy(state: State, demand: Demand, node: int) -> bool:
 
 def _certain_failovers(state: State) -> Mask:
     """Nodes whose drbd instances can certainly all fail over."""
+    _, primary, good = _certain_pairs(state)
+    certain = np.ones(state.frame.size, np.bool_)
+    certain[primary[~good]] = False
+    return certain
+
+
+def _certain_pairs(state: State) -> tuple[Ints, Ints, Mask]:
+    """Pairs of nodes by secondary and primary; whether all of a pair can certainly fail over."""
     frame, now, peers = state.frame, state.now, state.peers
     secondary, primary = np.divmod(peers.key, frame.size)
     good = now[quantity.UNALLOCATED, secondary] > peers.running
@@ -147,9 +189,7 @@ def _certain_failovers(state: State) -> Mask:
         for pair in np.flatnonzero(good).tolist():
             source, target = frame.migration[primary[pair]], frame.accepted[secondary[pair]]
             good[pair] = source <= target
-    certain = np.ones(frame.size, np.bool_)
-    certain[primary[~good]] = False
-    return certain
+    return secondary, primary, good
 
 
 def _certain_moves(state: State, source: Ints, rests: list[_Rest]) -> Mask:
@@ -195,11 +235,16 @@ def evacuate(state: State, node: int) -> frozenset[Stuck]:
     stuck: list[Resident] = []
     residents = state.residents.get(node, ())
     work = state
-    # Where no rule can refuse a failover, the rules are not checked.
-    over = _swapped if _certain_failovers(state)[node] else _failed_over
+    # Where no rule can refuse a failover, the rules are not checked; it takes no room from those to
+    # other nodes, only from what has no secondary.
+    secondary, primary, good = _certain_pairs(state)
+    certain = frozenset(secondary[good & (primary == node)].tolist())
+    alone = all(resident.demand.drbd for resident in residents)
     for resident in residents:
-        if resident.demand.drbd:
-            work = _try(over(work, resident), resident, work, stuck)
+        if resident.demand.drbd and resident.secondary in certain:
+            work = work if alone else _swapped(work, resident)
+        elif resident.demand.drbd:
+            work = _try(_failed_over(work, resident), resident, work, stuck)
     for resident in residents:
         if resident.demand.instance.template in MOVABLE:
             work = _try(_moved(work, resident), resident, work, stuck)

@@ -72,6 +72,8 @@ class Move:
     """the group's score when it is done"""
     how: str = ""
     """what Ganeti does, in the words of its commands: ``replace+failover``"""
+    lowers: str = ""
+    """hail's name of the score component that it lowers most; empty where it lowers none"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,11 @@ class ChangeGroup(NamedTuple):
     """uuids; empty: any group but those the instances are in"""
 
 
+#: What copying must gain beyond the best single moves unless a request says otherwise, score per
+#: GiB: an exchange that copies 100 GiB must lower the score by 0.05.
+MIN_GAIN_PER_GIB: Final = 0.0005
+
+
 class Balance(NamedTuple):
     """Plan moves that lower the score of each group (the 2.1 design's ``balance``).
 
@@ -90,8 +95,15 @@ class Balance(NamedTuple):
     """only these instances"""
     exclude: frozenset[str] = frozenset()
     """not these instances"""
-    min_gain: float = 1e-4
-    """score: what a move, or an exchange of two instances, must lower a group's score by"""
+    min_gain: float = 0.01
+    """score: what a move must gain where the score is at or below ``min_gain_limit``, and always
+    where it goes beyond the best single moves, which hbal makes (--min-gain)"""
+    min_gain_limit: float = 0.1
+    """score: above it a best single move may gain less than ``min_gain`` (--min-gain-limit)"""
+    min_gain_per_gib: float | None = None
+    """score per GiB copied; None: 0 for the best single moves, `MIN_GAIN_PER_GIB` beyond them"""
+    max_copy: float | None = None
+    """GiB to be copied by all moves together; None: no limit"""
     disk_factor: float = 1.0
     """factor: how many times more a move that copies disks must gain (--avoid-disk-moves)"""
     fix: bool = False

@@ -106,24 +106,6 @@ def test_plan_is_legal(seed: int) -> None:
     assert f"to {score_of(done):.8f}" in answer["info"]
 
 
-def test_beside_hbal(tmp_path: Path) -> None:
-    """A quarter lower at least; with hbal's number of moves no worse and no more copied."""
-    limited_score = limited_copied = their_score = their_copied = 0.0
-    for seed in range(often(6, 8)):
-        size = f"--nodes={8 + seed % 4}"
-        made = message(seed, size)
-        theirs, moves, copied = hbal(made, tmp_path)
-        assert score_of(Replay(made).run(steward(made))) <= 0.75 * theirs
-        limited = steward(message(seed, size, max_moves=moves))
-        assert len(limited["result"][2]) <= moves
-        limited_score += score_of(Replay(made).run(limited))
-        limited_copied += copied_by(limited, made)
-        their_score += theirs
-        their_copied += copied
-    assert limited_score <= their_score
-    assert limited_copied <= their_copied
-
-
 @pytest.mark.parametrize("seed", range(20, 20 + often(5, 10)))
 def test_never_behind_hbal_on_odd_clusters(seed: int, tmp_path: Path) -> None:
     made = message(
@@ -187,8 +169,8 @@ def test_options() -> None:
 
 def test_least_gain() -> None:
     made = message(6, "--nodes=10")
-    few, _ = ask(made, min_gain=0.05)
-    many, _ = ask(made, min_gain=1e-9)
+    few, _ = ask(made, min_gain=0.5, min_gain_limit=100.0)
+    many, _ = ask(made)
     assert 0 < len(few.result[2]) < len(many.result[2])  # type: ignore[index]
 
 

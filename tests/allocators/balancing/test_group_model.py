@@ -11,8 +11,8 @@ import pytest
 from clusters import generate
 from thorough import often
 
-from ganeti_steward.allocators.balancing.balance import movable
 from ganeti_steward.allocators.balancing.group_model import GroupModel
+from ganeti_steward.allocators.balancing.planning.group import movable
 from ganeti_steward.allocators.balancing.single_moves import SingleMoves
 from ganeti_steward.allocators.balancing.swap_pairs import PairFinder
 from ganeti_steward.allocators.balancing.swaps import Swaps

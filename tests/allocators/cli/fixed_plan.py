@@ -46,8 +46,8 @@ def steward_balance(request, cluster, context):
         jobs.append([operation])
         score -= 2.5
         copied = instance.disk_space if at else 0
-        how = "replace" if at else "migrate"
-        moves.append(Move(instance.name, before, after, copied, score, how))
+        how, lowers = ("replace", "cpu_load_cv") if at else ("migrate", "")
+        moves.append(Move(instance.name, before, after, copied, score, how, lowers))
         nodes[instance.name] = moved[instance.name] = after
     (name, *others) = [group.name for group in cluster.groups]
     wrong = health(primaries=(drbd[0].name,), stuck=((drbd[1].name, drbd[1].nodes[0]),))

@@ -45,13 +45,15 @@ def test_plan(front: Front) -> None:
     sizes = [message["instances"][name]["disk_space_total"] / 1024 for name in (first, second)]
     lines = done.out.splitlines()
     assert lines[0] == "Group group00: score 10.50000000, no plan gets below 0.50000000"
-    assert lines[1].split() == ["#", "Instance", "From", "To", "How", "GiB", "Score"]
-    assert lines[2].split() == ["1", first, f"{a}/{b}", f"{b}/{a}", "migrate", "0.0", "8.00000000"]
+    headings = ["#", "Instance", "From", "To", "How", "GiB", "Total", "Score", "Lowers"]
+    assert lines[1].split() == headings
+    last = ["8.00000000", "-"]
+    assert lines[2].split() == ["1", first, f"{a}/{b}", f"{b}/{a}", "migrate", "0.0", "0.0", *last]
     rows = [line.split() for line in lines[3:5]]
     assert [row[:2] for row in rows] == [["2", first], ["3", second]]
     assert [row[4:] for row in rows] == [
-        ["replace", f"{sizes[0]:.1f}", "5.50000000"],
-        ["replace", f"{sizes[1]:.1f}", "3.00000000"],
+        ["replace", f"{sizes[0]:.1f}", f"{sizes[0]:.1f}", "5.50000000", "cpu_load_cv"],
+        ["replace", f"{sizes[1]:.1f}", f"{sum(sizes):.1f}", "3.00000000", "cpu_load_cv"],
     ]
     assert rows[0][2] == f"{b}/{a}"
     copied = f"{sum(sizes):.1f} GiB"
@@ -87,7 +89,7 @@ def test_json(front: Front) -> None:
     assert [move["instance"] for move in data["groups"][0]["moves"]] == [first, first, second]
     assert [group["way"] for group in data["groups"]] == [0.75, None]
     moves = [
-        {key: value for key, value in move.items() if key != "score"}
+        {key: value for key, value in move.items() if key not in ("score", "lowers")}
         for move in data["groups"][0]["moves"]
     ]
     # The steps are derived from the jobs, and are those of the allocator.
@@ -104,7 +106,7 @@ def test_an_allocator_that_explains_nothing(front: Front) -> None:
     done = front("balance", "--file", front.message(message))
     assert done.status == 0
     lines = done.out.splitlines()
-    assert lines[0].split() == ["#", "Instance", "From", "To", "How", "GiB"]
+    assert lines[0].split() == ["#", "Instance", "From", "To", "How", "GiB", "Total"]
     assert [line.split()[1] for line in lines[1:4]] == [first_two(message)[at] for at in (0, 0, 1)]
     assert lines[-1].startswith("3 moves, ")
     assert plan(front, message)["groups"] == []
@@ -120,9 +122,9 @@ def test_table_for_scripts(front: Front, *, explains: bool) -> None:
     rows = [line.split("|") for line in done.out.splitlines()]
     assert [row[1] for row in rows] == ["1", "2", "3"]
     assert {row[0] for row in rows} == ({"group00"} if explains else {""})
-    assert [bool(row[7]) for row in rows] == [explains] * 3
+    assert [bool(row[8]) for row in rows] == [explains] * 3
     headed = front("balance", "--separator=|", "--file", front.message(message))
-    assert headed.out == f"Group|#|Instance|From|To|How|GiB|Score\n{done.out}"
+    assert headed.out == f"Group|#|Instance|From|To|How|GiB|Total|Score|Lowers\n{done.out}"
 
 
 def test_limit_reached(front: Front) -> None:
@@ -174,7 +176,8 @@ def test_options_become_a_request(front: Front) -> None:
         *("-l", "2", "-G", "group01", "--group", uuids["group00"], "-E", "-g", "0.5", "-O", node),
         *("--no-disk-moves", "--no-instance-moves", "--restricted-migration"),
         *(f"--select-instances={first},{second}", f"--exclude-instances={second}"),
-        *("--avoid-disk-moves=3", "--option=--ignore-soft-errors"),
+        *("--avoid-disk-moves=3", "--option=--ignore-soft-errors", "--min-gain-limit=0.3"),
+        *("--min-gain-per-gib=0.001", "--max-copy=12.5"),
     )
     assert front("balance", *options, "--file", file).status == 0
     (usual, plain, _), (request, changed, arguments) = calls(front)
@@ -189,6 +192,9 @@ def test_options_become_a_request(front: Front) -> None:
         select=frozenset({first, second}),
         exclude=frozenset({second}),
         min_gain=0.5,
+        min_gain_limit=0.3,
+        min_gain_per_gib=0.001,
+        max_copy=12.5,
         disk_factor=3.0,
     )
     assert arguments.ignore_soft_errors is True
@@ -354,7 +360,7 @@ def test_the_real_allocator(front: Front, option: tuple[str, ...]) -> None:
     before = {name: one["nodes"] for name, one in message["instances"].items()}
     moves = [move for group in data["groups"] for move in group["moves"]]
     for move, step in zip(moves, data["steps"], strict=True):
-        assert step == {key: value for key, value in move.items() if key != "score"}
+        assert step == {key: value for key, value in move.items() if key not in ("score", "lowers")}
         assert before[move["instance"]] == move["before"]
         before[move["instance"]] = move["after"]
     for group in data["groups"]:

@@ -17,6 +17,7 @@ from ganeti_steward.allocators.score.final_score import FinalScore
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.allocators.state.state import Resident, State
 from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.model.cluster import Cluster
 
 Message = dict[str, Any]
 
@@ -30,8 +31,12 @@ class IllegalStepError(Exception):
 class Replay:
     """A cluster on which operations are carried out in order."""
 
-    def __init__(self, message: Message, *, forced: bool = False) -> None:
-        cluster, self.request = read_message(orjson.dumps(message))
+    def __init__(self, message: Message | Cluster, *, forced: bool = False) -> None:
+        """``message``: also a cluster read from htools' text format."""
+        if isinstance(message, Cluster):
+            cluster = message
+        else:
+            cluster, self.request = read_message(orjson.dumps(message))
         self.start = self.state = load(cluster, None, KVM)
         self.copies = 0
         self._forced = forced
@@ -41,9 +46,13 @@ class Replay:
     def run(self, answer: Message) -> Replay:
         """All jobs of an answer; raises IllegalStepError."""
         for job in answer["result"][2]:
-            for operation in job:
-                self._run(operation)
+            self.run_job(job)
         return self
+
+    def run_job(self, job: list[Message]) -> None:
+        """The operations of one job; raises IllegalStepError."""
+        for operation in job:
+            self._run(operation)
 
     def nodes_of(self, name: str) -> list[str]:
         """Where an instance is by now, primary first."""

@@ -1,0 +1,171 @@
+"""The best single move, again and again: the path that hbal takes (allocation 12)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from ganeti_steward.allocators.balancing.planning.progress import Progress
+from ganeti_steward.allocators.rules.move_kinds import (
+    DRBD_MOVES,
+    FAILOVER,
+    FAILOVER_AND_REPLACE,
+    REPLACE_AND_FAILOVER,
+    REPLACE_PRIMARY,
+    REPLACE_SECONDARY,
+    kind_between,
+)
+from ganeti_steward.allocators.score.tolerance import TOLERANCE
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.balancing.group_model import Placement
+    from ganeti_steward.allocators.balancing.planning.group import Group
+    from ganeti_steward.allocators.state.arrays import Floats, Ints
+
+#: Gains that differ by less are the same number, computed in another order.
+_SAME: Final = 1e-11
+
+#: hbal's order: failing over is tried first, then these for each node.
+_KINDS: Final = (
+    REPLACE_SECONDARY,
+    REPLACE_AND_FAILOVER,
+    REPLACE_PRIMARY,
+    FAILOVER_AND_REPLACE,
+)
+
+
+class BestMoves(NamedTuple):
+    """Where the best single moves lead."""
+
+    placement: Placement
+    there: Placement
+    """where hbal would stop"""
+    order: tuple[int, ...]
+    """the instance of each move, in order"""
+    score: float
+    """the group's score where hbal would stop"""
+    copied: float
+    """MiB that hbal would copy until there"""
+
+
+def best_moves(
+    group: Group, limit: int | None, bound: float, *, capacity: bool = True
+) -> BestMoves:
+    """Follow the path from home; the model is left at its end.
+
+    ``capacity``: whether to leave out moves after which more instances are stuck; hbal makes them.
+
+    ``limit``: hbal's number of moves, and of instances that may move here; several moves of one
+    instance become one job, so that more may be left.  ``bound``: no placement has a lower score.
+    """
+    return _Path(group, limit, bound, capacity=capacity).run()
+
+
+class _Path:
+    def __init__(self, group: Group, limit: int | None, bound: float, *, capacity: bool) -> None:
+        self._group, self._limit, self._bound = group, limit, bound
+        self._model, self._moves = group.model, group.moves
+        self._progress = Progress(group) if capacity and group.test else None
+        self._banned: dict[int, set[tuple[int, int]]] = {}
+        self._everyone = np.arange(len(group.residents))
+
+    def run(self) -> BestMoves:
+        """Move until nothing gains enough."""
+        model, group = self._model, self._group
+        model.go(group.home)
+        moves, copied = list[int](), 0.0
+        stop: tuple[Placement, float, float] | None = None
+        while (found := self._next()) is not None:
+            instance, primary, secondary = found
+            if len(moves) == self._limit:
+                stop = (model.placement, model.score, copied)
+            kind = kind_between(model.place(instance), (primary, secondary))
+            copied += (kind.copies if kind else 0) * float(group.mib[instance])
+            model.move(instance, primary, secondary)
+            moves.append(instance)
+        there, score, mib = stop or (model.placement, model.score, copied)
+        return BestMoves(model.placement, there, tuple(moves), score, mib)
+
+    def _next(self) -> tuple[int, int, int] | None:
+        """The best move that is worth it and leaves nothing stuck."""
+        if self._model.score <= self._bound + TOLERANCE:
+            return None
+        which = self._everyone
+        if self._limit is not None:
+            moved = self._group.moved(self._model.placement)
+            which = which if moved.sum() < self._limit else np.flatnonzero(moved)
+        while len(which):
+            gain, instance, place = self._best(which)
+            request = self._group.request
+            small = self._model.score <= request.min_gain_limit and gain < request.min_gain
+            if gain <= TOLERANCE or small:
+                return None
+            if self._passes(instance, place):
+                return instance, *place
+            self._banned.setdefault(instance, set()).add(place)
+        return None
+
+    def _passes(self, instance: int, place: tuple[int, int]) -> bool:
+        if self._progress is None:
+            return True
+        resident = self._progress.resident(instance)
+        there = self._group.on_cluster(*place)
+        after = self._progress.state.removed(resident).placed(resident.demand, *there)
+        if self._progress.stuck_by(instance, after, there):
+            return False
+        self._progress.take(instance, after, there)
+        return True
+
+    def _best(self, which: Ints) -> tuple[float, int, tuple[int, int]]:
+        """Gain, instance and place of the first of the best moves, in hbal's order."""
+        best, instance, column = -np.inf, int(which[0]), 0
+        for start in range(0, len(which), self._moves.block):
+            some = which[start : start + self._moves.block]
+            ranks = self._ranks(some)
+            most = float(ranks.max())
+            if most > best + _SAME:
+                best = most
+                row, column = divmod(int(np.argmax(ranks >= most - _SAME)), ranks.shape[1])
+                instance = int(some[row])
+        copies = column > 0 and self._model.secondary[instance] >= 0
+        gain = best * self._group.request.disk_factor if copies else best
+        return gain, instance, self._place(instance, column)
+
+    def _place(self, instance: int, column: int) -> tuple[int, int]:
+        p, s = self._model.place(instance)
+        if column == 0:
+            return s, p
+        target, kind = divmod(column - 1, len(_KINDS))
+        return (target, -1) if s < 0 else _KINDS[kind].place(p, s, target)
+
+    def _ranks(self, instances: Ints) -> Floats:
+        """instance x (failing over, then each node with each kind of move): gains.
+
+        Without a secondary the first kind stands for moving to the node.
+        """
+        size, kinds = self._model.size, len(_KINDS)
+        ranks = np.full((len(instances), 1 + size * kinds), -np.inf)
+        drbd = self._model.figures.drbd[instances]
+        paired, single = np.flatnonzero(drbd), np.flatnonzero(~drbd)
+        if len(paired):
+            gains = self._moves.drbd_gains(instances[paired])
+            ranks[paired, 0] = gains[DRBD_MOVES.index(FAILOVER)].max(axis=1)
+            others = gains[[DRBD_MOVES.index(kind) for kind in _KINDS]]
+            others = others / self._group.request.disk_factor
+            ranks[paired, 1:] = others.transpose(1, 2, 0).reshape(len(paired), -1)
+        if len(single):
+            ranks[single[:, None], 1 + kinds * np.arange(size)] = self._moves.single_gains(
+                instances[single]
+            )
+        self._forbid(instances, ranks)
+        return ranks
+
+    def _forbid(self, instances: Ints, ranks: Floats) -> None:
+        """Leave out what the capacity test has refused."""
+        for row, instance in enumerate(instances.tolist()):
+            banned = self._banned.get(instance)
+            if banned:
+                for column in range(ranks.shape[1]):
+                    if self._place(instance, column) in banned:
+                        ranks[row, column] = -np.inf

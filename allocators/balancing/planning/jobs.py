@@ -1,0 +1,222 @@
+"""From a placement that a search has found to jobs that can be run one after the other.
+
+Each instance goes from where it is to its final place in one job.  Of the jobs that are legal
+now the one that gains most for what it copies is next, so that the first jobs of a plan are worth
+most.  Every step is checked by the same rules as new placements, and after each job by the
+capacity test.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from ganeti_steward.allocators.balancing.planning.paths import paths
+from ganeti_steward.allocators.balancing.planning.progress import Progress
+from ganeti_steward.allocators.rules.move_kinds import job, kind_between
+from ganeti_steward.allocators.rules.move_rules import MoveRules
+from ganeti_steward.allocators.score.score import Scorer
+from ganeti_steward.core.model.opcodes import Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ganeti_steward.allocators.balancing.group_model import Placement
+    from ganeti_steward.allocators.balancing.planning.group import Group
+    from ganeti_steward.allocators.score.global_n1 import Stuck
+    from ganeti_steward.allocators.state.arrays import Mask, NodePair
+    from ganeti_steward.allocators.state.state import Resident, State
+    from ganeti_steward.core.model.opcodes import Job
+
+#: GiB added to what a job copies when gains are compared: copying nothing is not for nothing.
+_EFFORT: Final = 1.0
+
+
+class Planned(NamedTuple):
+    """One job, and what is then."""
+
+    instance: int
+    """index in the group"""
+    resident: Resident
+    """before the job"""
+    place: NodePair
+    """after the job"""
+    job: Job
+    copied: float
+    """MiB copied by the job"""
+    score: float
+    """the group's score after the job"""
+    after: State
+
+
+class GroupPlan(NamedTuple):
+    """What balancing does for one group."""
+
+    group: int
+    """index of the node group"""
+    members: Mask
+    """nodes: whether the node is in the group"""
+    before: State
+    jobs: tuple[Planned, ...]
+    score_before: float
+    """the group's score now"""
+    bound: float
+    """no placement of its instances has a lower score"""
+
+    @property
+    def after(self) -> State:
+        """The state when all jobs are done."""
+        return self.jobs[-1].after if self.jobs else self.before
+
+    @property
+    def score_after(self) -> float:
+        """The group's score when all jobs are done."""
+        return self.jobs[-1].score if self.jobs else self.score_before
+
+
+class Limits(NamedTuple):
+    """What a plan may take."""
+
+    jobs: float = np.inf
+    """number of jobs"""
+    mib: float = np.inf
+    """MiB to be copied"""
+
+
+class Carried(NamedTuple):
+    """The jobs towards a placement."""
+
+    jobs: tuple[Planned, ...]
+    left: tuple[int, ...]
+    """instances that cannot get to their place; those that a limit leaves out are not listed"""
+
+
+def carry_out(
+    group: Group, placement: Placement, limits: Limits, first: Sequence[int] = ()
+) -> Carried:
+    """Jobs for as many instances as can get to their place, each legal after those before.
+
+    ``first``: the instances to begin with, in this order.  The model is left where the jobs lead.
+    """
+    return _Course(group, placement, limits).run(first)
+
+
+class _Course:
+    def __init__(self, group: Group, placement: Placement, limits: Limits) -> None:
+        self._group, self._model, self._limits = group, group.model, limits
+        self._primary, self._secondary = placement
+        self._progress, self._jobs = Progress(group), list[Planned]()
+        self._copied = 0.0
+        self._touched = np.zeros(len(group.nodes), np.int64)
+        """nodes: number of the last job that changed the node"""
+        self._tried: dict[int, int] = {}
+        """instance -> number of jobs when no path was found"""
+        group.model.go(group.home)
+        self._pending = dict.fromkeys(np.flatnonzero(group.moved(placement)).tolist())
+        self._mib = group.copies(placement) * group.mib
+
+    def run(self, first: Sequence[int]) -> Carried:
+        """Do the first, then whatever is best, until nothing more can be done."""
+        self._any(one for one in first if one in self._pending and self._job(one))
+        while self._pending and len(self._jobs) < self._limits.jobs and self._next():
+            pass
+        return Carried(tuple(self._jobs), tuple(self._pending))
+
+    @staticmethod
+    def _any(done: Iterable[int]) -> None:
+        for _ in done:
+            pass
+
+    def _next(self) -> bool:
+        """Do the best job there is; False when none can be done."""
+        room = self._limits.mib - self._copied
+        self._pending = {one: None for one in self._pending if self._mib[one] <= room}
+        which = np.array(list(self._pending), np.int64)
+        gains = self._group.moves.gains_to(which, self._primary[which], self._secondary[which])
+        worth = np.where(gains > 0, gains / (self._mib[which] / 1024 + _EFFORT), gains)
+        order = [at for at in np.argsort(-worth, kind="stable").tolist() if gains[at] > -np.inf]
+        good = [int(which[at]) for at in order if gains[at] > 0]
+        others = [int(which[at]) for at in order if gains[at] <= 0]
+        roundabout = [one for one in self._pending if one not in {*good, *others}]
+        return any(self._job(one) for one in (*good, *roundabout, *others))
+
+    def _job(self, instance: int) -> bool:
+        """Do the job of an instance on the first path that is legal."""
+        nodes = {*self._model.place(instance), self._primary[instance], self._secondary[instance]}
+        nodes -= {-1}
+        if self._tried.get(instance, -1) >= max(self._touched[list(nodes)]):
+            return False
+        for path in paths(self._model.place(instance), self._target(instance)):
+            if self._try(instance, path):
+                self._touched[list(nodes)] = len(self._jobs)
+                return True
+        self._tried[instance] = len(self._jobs)
+        return False
+
+    def _target(self, instance: int) -> tuple[int, int]:
+        return int(self._primary[instance]), int(self._secondary[instance])
+
+    def _try(self, instance: int, path: tuple[tuple[int, int], ...]) -> bool:
+        """Do a job on one path if it is legal, affordable and leaves nothing newly stuck."""
+        group, before = self._group, self._progress.resident(instance)
+        after: State | None = self._progress.state
+        resident, operations, copies = before, list[Operation](), 0
+        for place in path:
+            there = group.on_cluster(*place)
+            kind = kind_between(resident.nodes, there)
+            assert after is not None
+            assert kind is not None
+            copies += kind.copies
+            if self._copied + copies * group.mib[instance] > self._limits.mib:
+                return False
+            after = self._moved(after, resident, instance, there)
+            if after is None:
+                return False
+            primary, *secondary = group.state.frame.node_names(there)
+            operations += job(resident.demand.instance, kind, primary, "".join(secondary))
+            resident = resident._replace(primary=there[0], secondary=there[1])
+        assert after is not None
+        stuck = self._progress.stuck_by(instance, after, resident.nodes)
+        if stuck:
+            self._learn(instance, path[-1], stuck)
+            return False
+        self._progress.take(instance, after, resident.nodes)
+        score = Scorer(after, group.members).score
+        mib = copies * float(group.mib[instance])
+        self._jobs.append(Planned(instance, before, resident.nodes, operations, mib, score, after))
+        self._copied += mib
+        self._model.move(instance, *path[-1])
+        del self._pending[instance]
+        return True
+
+    def _moved(
+        self, state: State, resident: Resident, instance: int, place: NodePair
+    ) -> State | None:
+        """The state after one move, None when a rule forbids it."""
+        group = self._group
+        kind = kind_between(resident.nodes, place)
+        assert kind is not None
+        left = state.removed(state.find(resident.demand, resident.primary) or resident)
+        rules = MoveRules(left, resident, group.terms[instance], group.members & state.frame.usable)
+        verdicts = rules.check(kind)
+        if verdicts.blocked:
+            return None
+        if not all(role.fits[node] for role, node in zip(verdicts.roles, place, strict=False)):
+            return None
+        return left.placed(resident.demand, *place)
+
+    def _learn(self, instance: int, place: tuple[int, int], stuck: list[Stuck]) -> None:
+        """Let later searches keep the room free without which others were stuck."""
+        model, legality = self._model, self._group.moves.legality
+        figures, home = model.figures, model.place(instance)
+        primary, secondary = place
+        if primary != home[0]:
+            room = model.free[primary] - figures.use[instance]
+            legality.keep_memory[primary] = max(legality.keep_memory[primary], room)
+        instances = self._group.state.frame.cluster
+        local = any(instances.instances[instances.instance_index[s.instance]].local for s in stuck)
+        for node in (primary, secondary):
+            if local and node >= 0 and node not in home:
+                room = model.disk_hard[node] - figures.disk[instance]
+                legality.keep_disk[node] = max(legality.keep_disk[node], room)

@@ -1,0 +1,233 @@
+"""A plan for one node group: several searches, and the best of their plans that keeps the rules.
+
+The path of the best single moves, which hbal takes, is the floor: a plan ends no worse, and the
+jobs that lead to hbal's final score copy no more than hbal does, as far as any plan found can.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from ganeti_steward.allocators.balancing.local_search import LocalSearch
+from ganeti_steward.allocators.balancing.planning.best_moves import BestMoves, best_moves
+from ganeti_steward.allocators.balancing.planning.iterated import iterate
+from ganeti_steward.allocators.balancing.planning.jobs import Limits, Planned, carry_out
+from ganeti_steward.allocators.score.tolerance import TOLERANCE
+from ganeti_steward.core.model.requests import MIN_GAIN_PER_GIB
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from random import Random
+
+    from ganeti_steward.allocators.balancing.group_model import Placement
+    from ganeti_steward.allocators.balancing.planning.group import Group
+    from ganeti_steward.allocators.state.arrays import Mask
+
+Jobs = tuple[Planned, ...]
+
+#: Instances x nodes up to which hbal's path is followed exactly and search has no end of its own.
+_SMALL: Final = 4000
+#: Disturbances of a search without limits: the least, the most, and instances x nodes for each
+#: one more.
+_KICKS: Final = (6, 100, 10)
+#: On large groups: what a single move must gain.
+_LEAST: Final = 1e-4
+#: The price of copies while searching without limits, as a share of hbal's final score for all
+#: that hbal copies: of placements about as good the cheap ones are found.
+_SHARE: Final = 0.1
+#: How often a search is repeated without the instances that cannot get to their place.
+_ROUNDS: Final = 3
+
+
+class _Value(NamedTuple):
+    """What makes one plan better than another, the most important first; smaller is better."""
+
+    worse_than_hbal: float
+    copies_more: bool
+    cost: float
+
+
+class Planner:
+    """The searches for one group under the limits of a request."""
+
+    def __init__(self, group: Group, start: float, bound: float, limits: Limits) -> None:
+        """``start``: the group's score now; ``bound``: no placement has a lower one."""
+        request = group.request
+        self._group, self._start, self._bound, self._limits = group, start, bound, limits
+        self._default = request.min_gain_per_gib is None
+        self._per_gib = MIN_GAIN_PER_GIB if self._default else request.min_gain_per_gib or 0.0
+        self._endless = (
+            request.min_gain == 0
+            and self._per_gib == 0
+            and limits == Limits()
+            and group.size <= _SMALL
+        )
+        self._jobs_limit = None if limits.jobs == np.inf else int(limits.jobs)
+
+    def plan(self, rng: Random) -> Jobs:
+        """The jobs of the best plan found."""
+        if not self._group.residents or self._jobs_limit == 0:
+            return ()
+        self._group.moves.legality.as_hbal = True
+        self._path = self._best_moves(capacity=False)
+        self._group.moves.legality.as_hbal = False
+        self._best: Jobs = ()
+        if not self._path.order and self._default:
+            self._without_copies()
+            return self._best
+        self._offer_path(self._path)
+        if not self._reaches_hbal:
+            self._offer_path(self._best_moves(capacity=True))
+        if self._endless:
+            self._search_on(rng)
+        else:
+            self._improve()
+        return self._best
+
+    # -- searches
+
+    def _best_moves(self, *, capacity: bool) -> BestMoves:
+        group = self._group
+        if not self._default:
+            group.set_price(self._per_gib)
+        if group.size <= _SMALL:
+            return best_moves(group, self._jobs_limit, self._bound, capacity=capacity)
+        LocalSearch(group.moves, group.home, _LEAST, self._jobs_limit).descend()
+        there = group.model.placement
+        moved = tuple(np.flatnonzero(group.moved(there)).tolist())
+        return BestMoves(there, there, moved, group.model.score, group.copied(there))
+
+    def _without_copies(self) -> None:
+        """hbal would do nothing: nothing is copied either."""
+        group = self._group
+        group.model.go(group.home)
+        moves = group.moves_of(group.request._replace(disk_moves=False))
+        LocalSearch(moves, group.home, self._least, self._jobs_limit).run()
+        self._offer(group.model.placement)
+
+    @property
+    def _least(self) -> float:
+        return max(self._group.request.min_gain, TOLERANCE)
+
+    def _improve(self) -> None:
+        """Go on from the best single moves with exchanges, as far as these are worth it."""
+        group = self._group
+        self._go_to_end()
+        group.set_price(self._per_gib, group.model.placement if self._default else None)
+        self._descend(None)
+        self._offer(group.model.placement)
+        first = self._first()
+        self._go_to_end()
+        self._descend(self._locked(first))
+        self._offer(group.model.placement, first)
+
+    def _descend(self, locked: Mask | None) -> None:
+        moves, home = self._group.moves, self._group.home
+        LocalSearch(moves, home, self._least, self._jobs_limit, locked).run()
+
+    def _search_on(self, rng: Random) -> None:
+        """Search on and on; first for a cheap way, then for the best end of that way."""
+        group = self._group
+        gib = max(self._path.copied / 1024, 1.0)
+        group.set_price(_SHARE * self._path.score / gib)
+        self._go_to_end()
+        kicks = min(_KICKS[0] + group.size // _KICKS[2], _KICKS[1])
+        iterate(group, rng, kicks)
+        self._offer(group.model.placement)
+        first = self._first()
+        self._go_to_end()
+        group.set_price(0.0)
+        iterate(group, rng, kicks, self._locked(first))
+        self._offer(group.model.placement, first)
+
+    # -- plans
+
+    def _offer_path(self, path: BestMoves) -> None:
+        """The best single moves, in the order of their gains by what they copy and in their own."""
+        order = path.order
+        for first in ((), tuple(dict.fromkeys(order)), tuple(dict.fromkeys(order[::-1]))[::-1]):
+            self._offer(path.there, first, rounds=1)
+            if self._reaches_hbal:
+                break
+        if path.there is not path.placement:
+            self._offer(path.placement, self._first(), rounds=1)
+
+    @property
+    def _reaches_hbal(self) -> bool:
+        return bool(self._best) and self._best[-1].score <= self._path.score + TOLERANCE
+
+    def _offer(
+        self, placement: Placement, first: Sequence[int] = (), rounds: int = _ROUNDS
+    ) -> None:
+        """Make jobs for a placement and keep them if they are the best so far."""
+        group = self._group
+        price, group.moves.preferences.price = group.moves.preferences.price, None
+        for _ in range(rounds):
+            carried = carry_out(group, placement, self._limits, first)
+            jobs = self._cut(carried.jobs)
+            if self._value(jobs) < self._value(self._best):
+                self._best = jobs
+            if not carried.left or len(carried.jobs) >= self._limits.jobs:
+                break
+            locked = np.zeros(len(group.residents), np.bool_)
+            locked[list(carried.left)] = True
+            locked |= self._locked(first)
+            group.moves.preferences.price = price
+            self._descend(locked)
+            group.moves.preferences.price = None
+            placement = group.model.placement
+        group.moves.preferences.price = price
+
+    def _first(self) -> list[int]:
+        """The instances of the best plan's jobs that lead to hbal's final score."""
+        first = []
+        for one in self._best:
+            first.append(one.instance)
+            if one.score <= self._path.score + TOLERANCE:
+                return first
+        return first
+
+    def _locked(self, first: Sequence[int]) -> Mask:
+        locked = np.zeros(len(self._group.residents), np.bool_)
+        locked[list(first)] = True
+        return locked
+
+    def _go_to_end(self) -> None:
+        """Put the model where the best plan ends."""
+        model, group = self._group.model, self._group
+        model.go(group.home)
+        place = {int(node): at for at, node in enumerate(group.nodes)}
+        place[-1] = -1
+        for one in self._best:
+            model.move(one.instance, *(place[node] for node in one.place))
+
+    def _costs(self, jobs: Jobs) -> list[float]:
+        """The score after each number of jobs, with what must be gained for them."""
+        request = self._group.request
+        free = self._path.copied if self._default else 0.0
+        costs, score, copied, least = [self._start], self._start, 0.0, 0.0
+        for one in jobs:
+            least += request.min_gain if score <= request.min_gain_limit else 0.0
+            score, copied = one.score, copied + one.copied
+            paid = max(copied - free, 0.0) / 1024
+            costs.append(score + least + self._per_gib * paid)
+        return costs
+
+    def _cut(self, jobs: Jobs) -> Jobs:
+        """The jobs up to where the rest is not worth it."""
+        costs = self._costs(jobs)
+        least = min(costs) + TOLERANCE
+        return jobs[: next(at for at, cost in enumerate(costs) if cost <= least)]
+
+    def _value(self, jobs: Jobs) -> _Value:
+        there, copied = self._path.score + TOLERANCE, 0.0
+        score, cost = jobs[-1].score if jobs else self._start, self._costs(jobs)[-1]
+        before = self._start
+        for one in jobs:
+            if before <= there:
+                break
+            copied, before = copied + one.copied, one.score
+        worse = max(score - there, 0.0)
+        return _Value(worse, copied > self._path.copied + TOLERANCE, cost)
