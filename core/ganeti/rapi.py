@@ -7,6 +7,7 @@ its own.  Operations that belong to one job are tied together by dependencies.
 from __future__ import annotations
 
 import html
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -47,6 +48,8 @@ _DENIED: Final = (401, 403)
 _TIMEOUT: Final = 504
 #: Characters of what an answer says that become part of a message.
 _SHOWN: Final = 500
+#: What urllib3 1.26 puts before the error of the system.
+_OBJECT: Final = re.compile(r"^<[^>]* at 0x[0-9a-f]+>: (?:.*\[Errno -?\d+\] )?")
 #: Bytes of an answer that are read at a time.
 _PART: Final = 2**20
 
@@ -335,4 +338,4 @@ def _innermost(err: BaseException) -> str:
         causes = (getattr(err, "reason", None), err.__cause__, *err.args)
         inner = next((cause for cause in causes if isinstance(cause, BaseException)), None)
     content = getattr(err, "verify_message", "") or getattr(err, "strerror", "") or str(err)
-    return one_line(str(content))[:_SHOWN]
+    return _OBJECT.sub("", one_line(str(content)))[:_SHOWN]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.process import ENVIRONMENT, OUTPUT_LIMIT, Ended, run_program
 from ganeti_steward.core.process_group import LADDER, Ladder
 from ganeti_steward.core.supervision.supervisor import AROUND, Outcome, Start, Supervisor
@@ -58,5 +59,5 @@ def unpacked_run(outcome: Outcome) -> Ended:
     if outcome.result is None:
         return Ended(-9, b"", b"", outcome.fault)
     head, _, body = outcome.result.partition(b"\n")
-    status, fault, length = json.loads(head)
+    status, fault, length = load_json(head)
     return Ended(status, body[:length], body[length:], fault)

@@ -5,7 +5,6 @@ What that process does is in `ganeti_steward.core.supervision.supervising`.
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
@@ -14,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.process_group import end_group, ending, ends_within
 from ganeti_steward.core.supervision.descendants import Process, is_there, process
 from ganeti_steward.core.supervision.supervising import STOPPING, Work, forked_supervisor
@@ -134,7 +134,7 @@ def _outcome(raw: bytes, end: str) -> Outcome:
     """What a supervisor has sent: its own line, the worker's line, and the result."""
     first, _, rest = raw.partition(b"\n")
     try:
-        about: dict[str, Any] = json.loads(first)
+        about: dict[str, Any] = load_json(first)
         found = frozenset(Process(*one) for one in about["stuck"])
     except (ValueError, TypeError, KeyError):
         fault = f"the process that supervises it {end}"
@@ -143,7 +143,7 @@ def _outcome(raw: bytes, end: str) -> Outcome:
         return Outcome(None, about["fault"], stuck=found)
     second, _, result = rest.partition(b"\n")
     try:
-        done: dict[str, Any] = json.loads(second)
+        done: dict[str, Any] = load_json(second)
     except ValueError:
         return Outcome(None, "it has left no result", stuck=found)
     fault = done["fault"] or ("" if done["length"] == len(result) else "its result is not complete")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import json
 import logging
 import os
 import pkgutil
@@ -29,6 +28,7 @@ from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.this_node import ThisNode, this_node
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.process_group import LADDER
 from ganeti_steward.core.service.memory_lock import keep_small, lock_memory
 from ganeti_steward.core.supervision.children import end_children
@@ -163,7 +163,7 @@ class _Server:
             return False
         writing, given = descriptors
         try:
-            request = dict(json.loads(raw))
+            request = dict(load_json(raw))
             work = partial(WORK[request["work"]], request, given, self._known)
             self._supervisors.add(forked_supervisor(work, writing, (given,), request["limit"]))
         except OSError as err:
