@@ -40,6 +40,8 @@ FAILOVER: Final[Mapping[str, Any]] = {"status": "evacuate-failover", "details": 
 _AGENT: Final = """
 [diagnose]
 collectors = []
+appear-after = 1
+clear-after = 1
 directory = "{directory}"
 [agent]
 interval = 0
