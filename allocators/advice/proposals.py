@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from time import process_time
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ganeti_steward.allocators.advice.advise import Advice, advise
 from ganeti_steward.allocators.advice.case import Case, Trier
-from ganeti_steward.allocators.advice.make_room import make_room
 from ganeti_steward.allocators.advice.suggestion import Suggestion
-from ganeti_steward.allocators.advice.why_not import NotThere, why_not
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.job_sets import commands
@@ -27,6 +24,12 @@ from ganeti_steward.core.model.explanation import (
 from ganeti_steward.core.model.names import Names
 from ganeti_steward.core.model.requests import Allocate, Balance, Capacity
 
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.advice.advise import Advice
+    from ganeti_steward.allocators.advice.why_not import NotThere
+
+# The searches are imported where they begin: the help of a command does without the engine.
+
 _T = TypeVar("_T")
 
 
@@ -37,6 +40,8 @@ def proposals(case: Case, config: Config, limit: float) -> Proposals | None:
     """
     if limit <= 0 or isinstance(case.request, Balance | Capacity):
         return None
+    from ganeti_steward.allocators.advice.advise import advise
+
     return _tried(
         case, config, lambda trials: _proposals(case, advise(case, trials, limit), trials)
     )
@@ -44,6 +49,9 @@ def proposals(case: Case, config: Config, limit: float) -> Proposals | None:
 
 def room_made(case: Case, config: Config, limit: float) -> Proposals | None:
     """The moves of other instances that make room; None where nothing can be tried."""
+
+    from ganeti_steward.allocators.advice.advise import Advice
+    from ganeti_steward.allocators.advice.make_room import make_room
 
     def search(trials: Trials) -> Proposals:
         trier = Trier(trials, limit, process_time)
@@ -56,6 +64,8 @@ def room_made(case: Case, config: Config, limit: float) -> Proposals | None:
 
 def obstacles(case: Case, node: str, config: Config, limit: float) -> list[Obstacle] | None:
     """What keeps the instances of a request from one node; raises StewardError."""
+    from ganeti_steward.allocators.advice.why_not import why_not
+
     names = Names(case.cluster)
     found = names.nodes([node])
     names.check()

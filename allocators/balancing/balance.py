@@ -45,7 +45,7 @@ def balance(request: Balance, cluster: Cluster, context: Context) -> Outcome:
     )
     plans = dict[int, GroupPlan]()
     for at in sorted(chosen, key=lambda at: -scores[at]):
-        plans[at] = _plan(Group(state, at, request, context), scores[at], left)
+        plans[at] = _plan(state, at, request, context, (scores[at], left))
         left = _left(left, plans[at])
     shown = [plans[at] for at in chosen]
     result = moves_result(
@@ -56,8 +56,16 @@ def balance(request: Balance, cluster: Cluster, context: Context) -> Outcome:
     )
 
 
-def _plan(group: Group, score: float, limits: Limits) -> GroupPlan:
-    least = bound(group.state, group.members)
+def _plan(
+    state: State, at: int, request: Balance, context: Context, start: tuple[float, Limits]
+) -> GroupPlan:
+    """``start``: the score of the group, and what may be done."""
+    score, limits = start
+    members = state.frame.group == at
+    least = bound(state, members)
+    if not members.any():
+        return GroupPlan(at, members, state, (), score, least)
+    group = Group(state, at, request, context)
     # The same question has the same answer: random moves are always the same ones.
     jobs = Planner(group, score, least, limits).plan(Random(group.number))
     return GroupPlan(group.number, group.members, group.state, jobs, score, least)

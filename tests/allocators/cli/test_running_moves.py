@@ -173,7 +173,7 @@ def test_a_terminal_can_refuse(front: Front, tmp_path: Path, answer: str) -> Non
     assert printed.endswith("Nothing was run.\n")
     assert stand_in.submissions == []
     assert re.search(
-        r"\n\d+ moves: .*\d+ failovers? \(inst\S*.*\); [\d.]+ GiB to be copied\.\n", printed
+        r"\n\d+ moves: .*\d+ failovers? \(inst\S*\b.*\).*; [\d.]+ GiB to be copied\.\n", printed
     )
 
 

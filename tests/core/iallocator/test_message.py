@@ -324,7 +324,11 @@ def test_fraction_is_rounded_halves_to_the_even_number() -> None:
         ("request/relocate_from", [], "no node instead of n2.test"),
         ("request/relocate_from", ["n1.test"], "n1.test instead of n2.test"),
         ("request/relocate_from", ["n2.test", "n3.test"], "instead of n2.test"),
-        ("request/name", "p1.test", "Can't relocate non-mirrored instances"),
+        (
+            "request/name",
+            "p1.test",
+            "its disks exist only on n3.test; move it by hand: gnt-instance",
+        ),
     ],
 )
 def test_refused_relocation(path: str, value: object, info: str) -> None:
