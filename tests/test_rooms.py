@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -77,12 +78,17 @@ def imported(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
 
 
-def rooms_imported(room: str, file: Path) -> set[tuple[int, str]]:
+@cache
+def imports_of(file: Path) -> tuple[tuple[int, str], ...]:
+    """What a module of the project imports, with the lines; each file is parsed once."""
     parts = [PACKAGE, *file.relative_to(ROOT).parent.parts]
-    found = imported(ast.parse(file.read_text()), ".".join(parts))
+    return tuple(imported(ast.parse(file.read_text()), ".".join(parts)))
+
+
+def rooms_imported(room: str, file: Path) -> set[tuple[int, str]]:
     return {
         (line, name.split(".")[1])
-        for line, name in found
+        for line, name in imports_of(file)
         if name.startswith(f"{PACKAGE}.") and name.split(".")[1] != room
     }
 
@@ -124,14 +130,13 @@ def sub_room(module: str) -> str:
     return parts[1] if (ROOT / parts[0] / parts[1]).is_dir() else ""
 
 
+@cache
 def within(room: str) -> dict[str, set[str]]:
     """Module -> the modules of the same room it imports, lazily or for types only, too."""
     known = {name_of(file): file for file in modules(room)}
     found: dict[str, set[str]] = {}
     for module, file in known.items():
-        package = [PACKAGE, *file.relative_to(ROOT).parent.parts]
-        names = {name for _, name in imported(ast.parse(file.read_text()), ".".join(package))}
-        own = {name.removeprefix(f"{PACKAGE}.") for name in names}
+        own = {name.removeprefix(f"{PACKAGE}.") for _, name in imports_of(file)}
         targets = {name if name in known else name.rpartition(".")[0] for name in own}
         found[module] = {t for t in targets if t in known and t != module and "." in t}
     return found
@@ -218,7 +223,7 @@ def test_only_commands_read_arguments(room: str) -> None:
         "value"
         for file in modules(room)
         if file.parent.name not in ("commands", "cli")
-        for line, name in imported(ast.parse(file.read_text()), "")
+        for line, name in imports_of(file)
         if name == "argparse"
     ]
     assert faults == []
@@ -230,7 +235,7 @@ def test_rooms_by_their_package_name_only(room: str) -> None:
     faults = [
         f"{file.relative_to(ROOT)}:{line} imports {name}"
         for file in modules(room)
-        for line, name in imported(ast.parse(file.read_text()), "")
+        for line, name in imports_of(file)
         if name.split(".")[0] in ARROWS
     ]
     assert faults == []
