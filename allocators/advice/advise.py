@@ -26,10 +26,13 @@ from ganeti_steward.allocators.advice.limits import other_limits
 from ganeti_steward.allocators.advice.make_room import make_room
 from ganeti_steward.allocators.advice.more_nodes import more_nodes
 from ganeti_steward.allocators.advice.smaller import smaller
-from ganeti_steward.allocators.advice.suggestion import REQUEST, TAG, Suggestion
+from ganeti_steward.allocators.advice.suggestion import (
+    REQUEST,
+    TAG,
+    USUAL_LIMIT,
+    Suggestion,
+)
 
-#: Seconds of CPU in which suggestions for one refusal are looked for.
-USUAL_LIMIT: Final = 3.0
 #: For how many single instances of a request, and how many suggestions for each.
 _SINGLE: Final = 5
 _OF_EACH: Final = 3

@@ -7,6 +7,9 @@ from typing import Final, NamedTuple
 from ganeti_steward.allocators.advice.case import Case
 from ganeti_steward.core.model.opcodes import Job
 
+#: Seconds of CPU in which suggestions for one refusal are looked for.
+USUAL_LIMIT: Final = 3.0
+
 #: Kinds of suggestions, in the order in which they are shown.
 SIZE: Final = "size"
 MOVES: Final = "moves"

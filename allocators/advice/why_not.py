@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from time import process_time
 from typing import Final, NamedTuple
 
-from ganeti_steward.allocators.advice.advise import USUAL_LIMIT, Advice, advise
+from ganeti_steward.allocators.advice.advise import Advice, advise
 from ganeti_steward.allocators.advice.case import (
     Case,
     Engine,
@@ -16,6 +16,7 @@ from ganeti_steward.allocators.advice.case import (
     instances_of,
     is_complete,
 )
+from ganeti_steward.allocators.advice.suggestion import USUAL_LIMIT
 from ganeti_steward.core.model.answer import Answer, Outcome
 from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.explanation import Explanation

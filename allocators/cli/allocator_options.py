@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 
-from ganeti_steward.allocators.advice.advise import USUAL_LIMIT
+from ganeti_steward.allocators.advice.suggestion import USUAL_LIMIT
 from ganeti_steward.core.json_reader import quoted
 
 
