@@ -13,7 +13,7 @@ from thorough import often
 
 #: Seeds that one test compares; how many of them hail refuses is counted.
 BLOCK: Final = 20
-SEEDS: Final = often(40, 60)
+SEEDS: Final = often(20, 60)
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
@@ -65,7 +65,7 @@ def test_relocate_and_allocate_secondary_succeed_where_hail_does(
     assert compared >= BLOCK // 2
 
 
-@pytest.mark.parametrize("seed", range(often(20, 40)))
+@pytest.mark.parametrize("seed", range(often(10, 40)))
 def test_refusals_are_hails_where_the_cluster_is_sound(seed: int, tmp_path: Path) -> None:
     message = cluster(seed, "allocate-pair", "--offline=0", "--fill=.9", "--per-node=14")
     theirs, ours = hail(message, tmp_path), steward(message)
@@ -77,7 +77,7 @@ def test_refusals_are_hails_where_the_cluster_is_sound(seed: int, tmp_path: Path
         assert hail(message, tmp_path, "--no-capacity-checks")["success"]
 
 
-@pytest.mark.parametrize("seed", range(often(20, 40)))
+@pytest.mark.parametrize("seed", range(often(10, 40)))
 def test_a_batch_never_places_fewer(seed: int, tmp_path: Path) -> None:
     message = cluster(seed, "multi-allocate")
     theirs, ours = hail(message, tmp_path), steward(message)
@@ -91,7 +91,8 @@ def test_a_batch_never_places_fewer(seed: int, tmp_path: Path) -> None:
 
 def test_one_offline_node_does_not_stop_drbd(tmp_path: Path) -> None:
     placed = refused_by_hail = 0
-    for seed in range(48):
+    number = often(16, 48)
+    for seed in range(number):
         mix = "drbd=1" if seed % 2 else "drbd=7,plain=2,ext=1"
         message = generate(
             "--nodes=10", f"--mix={mix}", "--offline=1", f"--seed={seed}", "--request=allocate"
@@ -99,5 +100,5 @@ def test_one_offline_node_does_not_stop_drbd(tmp_path: Path) -> None:
         placed += steward(message)["success"]
         if seed < 6:
             refused_by_hail += not hail(message, tmp_path)["success"]
-    assert placed >= 45
+    assert placed >= number * 45 / 48
     assert refused_by_hail == 6

@@ -88,7 +88,10 @@ def copied_by(answer: Message, made: Message) -> float:
 @pytest.mark.parametrize("seed", range(often(10, 40)))
 def test_plan_is_legal(seed: int) -> None:
     made = message(
-        seed, "--nodes=9", *FEATURES[seed % len(FEATURES)], f"--mix={MIXES[seed % len(MIXES)]}"
+        seed,
+        f"--nodes={often(7, 9)}",
+        *FEATURES[seed % len(FEATURES)],
+        f"--mix={MIXES[seed % len(MIXES)]}",
     )
     answer = steward(made)
     assert answer["success"], answer["info"]
@@ -106,7 +109,7 @@ def test_plan_is_legal(seed: int) -> None:
     assert f"to {score_of(done):.8f}" in answer["info"]
 
 
-@pytest.mark.parametrize("seed", range(20, 20 + often(5, 10)))
+@pytest.mark.parametrize("seed", range(20, 20 + often(3, 10)))
 def test_never_behind_hbal_on_odd_clusters(seed: int, tmp_path: Path) -> None:
     made = message(
         seed, "--nodes=8", "--per-node=6", *FEATURES[seed % 10], f"--mix={MIXES[seed % 4]}"
@@ -144,7 +147,7 @@ def changes(made: Message, run: Replay) -> dict[str, tuple[list[str], list[str]]
 
 
 def test_options() -> None:
-    made = message(5, "--nodes=10", "--drained=1")
+    made = message(5, "--nodes=7", "--drained=1")
     _, run = ask(made, disk_moves=False)
     assert changes(made, run)
     assert all(set(old) == set(new) for old, new in changes(made, run).values())
@@ -176,7 +179,7 @@ def test_least_gain() -> None:
 
 def test_cheap_moves_are_preferred() -> None:
     failovers = {1.0: 0, 50.0: 0}
-    for seed in range(6):
+    for seed in range(often(3, 6)):
         made = message(seed, "--nodes=9", "--drained=1")
         for factor in failovers:
             _, run = ask(made, disk_factor=factor, max_moves=8)
@@ -200,7 +203,7 @@ def test_explanations() -> None:
 
 
 def test_groups_are_balanced_each_by_itself() -> None:
-    made = message(8, "--nodes=12", "--groups=2")
+    made = message(8, "--nodes=8", "--groups=2")
     both, run = ask(made)
     for old, new in changes(made, run).values():
         homes = {made["nodes"][node]["group"] for node in (*old, *new)}
@@ -214,7 +217,7 @@ def test_groups_are_balanced_each_by_itself() -> None:
 
 
 def test_instances_that_are_not_to_be_balanced_stay() -> None:
-    made = message(9, "--nodes=8")
+    made = message(9, "--nodes=6")
     text = make_cluster.to_text(made)
     lines = text.split("\n")
     firm = sorted(made["instances"])[:20]
@@ -230,7 +233,7 @@ def test_instances_that_are_not_to_be_balanced_stay() -> None:
 
 
 def test_same_question_same_answer() -> None:
-    made = message(10, "--nodes=9")
+    made = message(10, "--nodes=6")
     other = {**made, "nodes": dict(reversed(made["nodes"].items()))}
     other["instances"] = dict(reversed(made["instances"].items()))
     assert steward(made) == steward(other)

@@ -41,7 +41,7 @@ def test_a_killed_diagnosis(node: Node) -> None:
     """No process, no lock, no half file; and the next run reports what there is."""
     whole = node.run()
     shuffled = random.Random(13)
-    for number in range(often(4, 34)):
+    for number in range(often(2, 34)):
         for how in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
             with node.start() as process:
                 with suppress(TimeoutError):
@@ -88,7 +88,7 @@ def is_reported(agent: Agent, since: int) -> bool:
 def test_a_killed_agent(node: Node) -> None:
     """All that it has started ends, and the next one serves a report."""
     shuffled = random.Random(13)
-    for number in range(often(3, 100)):
+    for number in range(often(2, 100)):
         before = time.time_ns()
         with agent_of(node) as agent:
             if number:
@@ -103,7 +103,7 @@ def test_a_killed_agent(node: Node) -> None:
 def test_the_diagnosing_process_is_killed(node: Node) -> None:
     """Another one takes its place, and nothing of the first one stays."""
     with agent_of(node) as agent:
-        for number in range(often(2, 20)):
+        for number in range(often(1, 20)):
             before = agent.get(REPORT)["timestamp"]
             wait_until(lambda: agent.get(REPORT)["timestamp"] > before, "a report")  # noqa: B023
             first = agent.child

@@ -18,7 +18,8 @@ from ganeti_steward.core.ganeti.job_search import jobs_with_reason
 from ganeti_steward.core.maintenance.incident import JOB_SOURCE
 from ganeti_steward.plugins.maintenance.edges.store import Store
 
-INCIDENTS: Final = 2000
+LIVES: Final = often(12, 300)
+INCIDENTS: Final = often(1200, 2000)
 
 #: One life: finds out what an earlier one has submitted, then goes on, three incidents in a call.
 LIFE: Final = """\
@@ -75,7 +76,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
     sent = clusters.generate("--nodes=2", "--groups=1", "--mix=drbd=1")
     with process(tmp_path, sent) as luxi:
         socket = luxi.where.removeprefix("luxid at ")
-        lives = [live(socket, rng.uniform(0, 0.1)) for _ in range(often(30, 300))]
+        lives = [live(socket, rng.uniform(0, 0.1)) for _ in range(LIVES)]
         assert not any(lives[:20]), "it ends too soon to be killed"
         until = time.monotonic() + 120
         assert live(socket, until - time.monotonic())

@@ -121,19 +121,22 @@ def test_every_evacuation_ends(start: World, action: str, most: int) -> None:
         assert now.cluster.nodes[0].offline
 
 
-def test_a_thousand_nodes() -> None:
+def test_many_nodes() -> None:
     """The figures of the cluster are computed once for each plan, not once for each instance."""
-    names = [f"n{i}" for i in range(1, 1001)]
+    number = often(400, 1000)
+    names = [f"n{i}" for i in range(1, number + 1)]
     on_them = [
-        instance(f"i{k}", names[k % 1000], names[(k * 7 + 1 + k // 1000) % 1000])
-        for k in range(10_000)
+        instance(f"i{k}", names[k % number], names[(k * 7 + 1 + k // number) % number])
+        for k in range(10 * number)
     ]
     now = world(
         [node(name, memory=2**15, disk=2**20, drained=name == "n1") for name in names], on_them
     )
+    # What is imported for the first plan only does not count.
+    assert Evacuate().steward_plan(incident("n1"), world([node("n1"), node("n2")]), Context())
     started = time.process_time()
     (found,) = Evacuate().steward_plan(incident("n1"), now, Context()) or ()
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 2 * number / 1000
     assert isinstance(found, Task)
     assert len(found.jobs) == 4
     check_move(found, now, 4)
