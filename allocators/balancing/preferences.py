@@ -7,6 +7,7 @@ of the score.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -156,6 +157,25 @@ class Preferences:
         if secondary >= 0:
             more += costs[1][secondary] - costs[1][model.secondary[instance]]
         return float(more)
+
+    def site_total(self) -> float:
+        """What the present nodes of all instances cost by site rules, above the least possible."""
+        which, primary, secondary = self._above_least
+        if not len(which):
+            return 0.0
+        model, rows = self._model, np.arange(len(which))
+        p, s = model.primary[which], model.secondary[which]
+        return float(primary[rows, p].sum() + (secondary[rows, s] * (s >= 0)).sum())
+
+    @cached_property
+    def _above_least(self) -> tuple[Ints, Floats, Floats]:
+        """Instances with costs; for each, nodes as primary and as secondary: cost above least."""
+        sites = self._site_preferences
+        which = [at for at, one in sites.items() if any(costs.any() for costs in one.costs)]
+        costs = np.array([sites[at].costs for at in which], np.float64)
+        costs = costs.reshape(len(which), 2, self._model.size)
+        costs -= costs.min(axis=2, keepdims=True)
+        return np.array(which, np.int64), costs[:, 0], costs[:, 1]
 
     def _pair_tags(self, g: Ints, primary: Ints, secondary: Ints) -> Floats | float:
         """Location tags the two nodes share less those shared now."""

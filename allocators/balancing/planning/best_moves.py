@@ -45,6 +45,8 @@ class BestMoves(NamedTuple):
     """the instance of each move, in order"""
     score: float
     """the group's score where hbal would stop"""
+    value: float
+    """that score with what site rules charge there"""
     copied: float
     """MiB that hbal would copy until there"""
 
@@ -75,21 +77,22 @@ class _Path:
         model, group = self._model, self._group
         model.go(group.home)
         moves, copied = list[int](), 0.0
-        stop: tuple[Placement, float, float] | None = None
+        stop: tuple[Placement, float, float, float] | None = None
         while (found := self._next()) is not None:
             instance, primary, secondary = found
             if len(moves) == self._limit:
-                stop = (model.placement, model.score, copied)
+                stop = (model.placement, model.score, group.valued(), copied)
             kind = kind_between(model.place(instance), (primary, secondary))
             copied += (kind.copies if kind else 0) * float(group.mib[instance])
             model.move(instance, primary, secondary)
             moves.append(instance)
-        there, score, mib = stop or (model.placement, model.score, copied)
-        return BestMoves(model.placement, there, tuple(moves), score, mib)
+        end = (model.placement, model.score, group.valued(), copied)
+        there, score, value, mib = stop or end
+        return BestMoves(model.placement, there, tuple(moves), score, value, mib)
 
     def _next(self) -> tuple[int, int, int] | None:
         """The best move that is worth it and leaves nothing stuck."""
-        if self._model.score <= self._bound + TOLERANCE:
+        if self._group.valued() <= self._bound + TOLERANCE:
             return None
         which = self._everyone
         if self._limit is not None:

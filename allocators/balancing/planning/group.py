@@ -110,13 +110,17 @@ class Group:
         price = CopyPrice(per_gib / 1024, self.home, paid) if per_gib > 0 else None
         self.moves.preferences.price = price
 
+    def valued(self) -> float:
+        """The score of the model with what site rules charge: what searches lower."""
+        return self.model.score + self.moves.preferences.site_total()
+
     def priced(self) -> float:
-        """The score of the model with the price of its copies."""
+        """The value of the model with the price of its copies."""
         price = self.moves.preferences.price
         if price is None:
-            return self.model.score
+            return self.valued()
         charged = np.maximum(self.copies(self.model.placement), price.free)
-        return self.model.score + price.per_mib * float(charged @ self.mib)
+        return self.valued() + price.per_mib * float(charged @ self.mib)
 
     def moved(self, placement: Placement) -> Mask:
         """Which instances live elsewhere than at home."""

@@ -47,6 +47,8 @@ class Planned(NamedTuple):
     """MiB copied by the job"""
     score: float
     """the group's score after the job"""
+    value: float
+    """that score with what site rules charge then"""
     after: State
 
 
@@ -184,9 +186,12 @@ class _Course:
         self._progress.take(instance, after, resident.nodes)
         score = Scorer(after, group.members).score
         mib = copies * float(group.mib[instance])
-        self._jobs.append(Planned(instance, before, resident.nodes, operations, mib, score, after))
-        self._copied += mib
         self._model.move(instance, *path[-1])
+        value = score + group.moves.preferences.site_total()
+        self._jobs.append(
+            Planned(instance, before, resident.nodes, operations, mib, score, value, after)
+        )
+        self._copied += mib
         del self._pending[instance]
         return True
 

@@ -55,7 +55,8 @@ class Planner:
     def __init__(self, group: Group, start: float, bound: float, limits: Limits) -> None:
         """``start``: the group's score now; ``bound``: no placement has a lower one."""
         request = group.request
-        self._group, self._start, self._bound, self._limits = group, start, bound, limits
+        self._group, self._bound, self._limits = group, bound, limits
+        self._start, self._site = start, group.moves.preferences.site_total()
         self._default = request.min_gain_per_gib is None
         self._per_gib = MIN_GAIN_PER_GIB if self._default else request.min_gain_per_gib or 0.0
         self._endless = (
@@ -97,7 +98,8 @@ class Planner:
         LocalSearch(group.moves, group.home, _LEAST, self._jobs_limit).descend()
         there = group.model.placement
         moved = tuple(np.flatnonzero(group.moved(there)).tolist())
-        return BestMoves(there, there, moved, group.model.score, group.copied(there))
+        score, value = group.model.score, group.valued()
+        return BestMoves(there, there, moved, score, value, group.copied(there))
 
     def _without_copies(self) -> None:
         """hbal would do nothing: nothing is copied either."""
@@ -156,7 +158,7 @@ class Planner:
 
     @property
     def _reaches_hbal(self) -> bool:
-        return bool(self._best) and self._best[-1].score <= self._path.score + TOLERANCE
+        return bool(self._best) and self._best[-1].value <= self._path.value + TOLERANCE
 
     def _offer(
         self, placement: Placement, first: Sequence[int] = (), rounds: int = _ROUNDS
@@ -185,7 +187,7 @@ class Planner:
         first = []
         for one in self._best:
             first.append(one.instance)
-            if one.score <= self._path.score + TOLERANCE:
+            if one.value <= self._path.value + TOLERANCE:
                 return first
         return first
 
@@ -204,15 +206,15 @@ class Planner:
             model.move(one.instance, *(place[node] for node in one.place))
 
     def _costs(self, jobs: Jobs) -> list[float]:
-        """The score after each number of jobs, with what must be gained for them."""
+        """The value after each number of jobs, with what must be gained for them."""
         request = self._group.request
         free = self._path.copied if self._default else 0.0
-        costs, score, copied, least = [self._start], self._start, 0.0, 0.0
+        costs, score, copied, least = [self._start + self._site], self._start, 0.0, 0.0
         for one in jobs:
             least += request.min_gain if score <= request.min_gain_limit else 0.0
             score, copied = one.score, copied + one.copied
             paid = max(copied - free, 0.0) / 1024
-            costs.append(score + least + self._per_gib * paid)
+            costs.append(one.value + least + self._per_gib * paid)
         return costs
 
     def _cut(self, jobs: Jobs) -> Jobs:
@@ -222,12 +224,12 @@ class Planner:
         return jobs[: next(at for at, cost in enumerate(costs) if cost <= least)]
 
     def _value(self, jobs: Jobs) -> _Value:
-        there, copied = self._path.score + TOLERANCE, 0.0
-        score, cost = jobs[-1].score if jobs else self._start, self._costs(jobs)[-1]
-        before = self._start
+        there, copied = self._path.value + TOLERANCE, 0.0
+        before = self._start + self._site
+        value, cost = jobs[-1].value if jobs else before, self._costs(jobs)[-1]
         for one in jobs:
             if before <= there:
                 break
-            copied, before = copied + one.copied, one.score
-        worse = max(score - there, 0.0)
+            copied, before = copied + one.copied, one.value
+        worse = max(value - there, 0.0)
         return _Value(worse, copied > self._path.copied + TOLERANCE, cost)

@@ -373,3 +373,28 @@ def test_the_real_allocator(front: Front, option: tuple[str, ...]) -> None:
         assert data["moves"] <= 3
     if option == ("-G", "group01"):
         assert [group["group"] for group in data["groups"]] == ["group01"]
+
+
+def test_costs_of_plugins_count_as_gain(front: Front) -> None:
+    """A move that lowers only what site rules charge is made, though the score rises."""
+    front.plugin(
+        "costs",
+        """
+        from ganeti_steward.core import hookimpl
+        from ganeti_steward.core.model.site_rules import ROLES, Cost
+        @hookimpl
+        def steward_weigh(cluster, instance):
+            return [Cost(instance.nodes[0], role, 5.0) for role in ROLES]
+        """,
+    )
+    front.configure('[plugins]\nload = ["costs"]')
+    message = clusters.generate(
+        "--nodes=4", "--mix=drbd=1", "--seed=1", "--per-node=1", "--fill=.1", "--request=none"
+    )
+    name = min(message["instances"])
+    primary = message["instances"][name]["nodes"][0]
+    options = (f"--select-instances={name}", "--json", "--file", front.message(message))
+    (group,) = json.loads(front("balance", *options).out)["groups"]
+    (move,) = group["moves"]
+    assert primary not in move["after"]
+    assert group["score_after"] > group["score_before"]
