@@ -12,6 +12,9 @@ import pytest
 
 from .cluster import NOT_VM_CAPABLE, Lab, op
 
+#: Takes minutes.
+collect_ignore = [] if os.environ.get("STEWARD_THOROUGH") else ["test_aggregates_more.py"]
+
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """``-m "not lab"`` leaves these tests out."""

@@ -12,6 +12,7 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 _LABS: Final = (
     {
         "test_aggregates",
+        "test_aggregates_more",
         "test_live_balance",
         "test_live_jobs",
         "test_mond",
