@@ -12,8 +12,9 @@ import pytest
 
 from .cluster import NOT_VM_CAPABLE, Lab, op
 
-#: Takes minutes.
-collect_ignore = [] if os.environ.get("STEWARD_THOROUGH") else ["test_aggregates_more.py"]
+#: Take minutes.
+_LONG = ["test_aggregates_more.py", "test_chains.py"]
+collect_ignore = [] if os.environ.get("STEWARD_THOROUGH") else _LONG
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from thorough import often
 
 from ganeti_steward.core.iallocator.message import read_cluster
 from ganeti_steward.core.model.cluster import Cluster
@@ -111,7 +112,7 @@ def details(cluster: Cluster) -> list[tuple[Any, ...]]:
     return [*nodes, *instances]
 
 
-@pytest.mark.parametrize("template", ["drbd", "file", "diskless"])
+@pytest.mark.parametrize("template", ["drbd", "file", "diskless"][: often(1, 3)])
 def test_snapshots(lab: Lab, to: Ways, template: str) -> None:
     sent = read_cluster(message(lab, template))
     luxi, rapi = read(lab, to.luxi, template), read(lab, to.rapi, template, node=2)
@@ -139,7 +140,7 @@ def test_what_messages_do_not_carry(lab: Lab, to: Ways) -> None:
         ("-t drbd --memory 1g -c 2 --disk 0:size=2g --disk 1:size=1g", "drbd"),
         ("-t file -B memory=512,vcpus=1 -s 1g --tags web", "file"),
         ("-t diskless --memory 1g -G rack2", "diskless"),
-    ],
+    ][: often(1, 3)],
     ids=["drbd", "file", "diskless"],
 )
 def test_place(lab: Lab, to: Ways, options: str, template: str) -> None:
