@@ -13,7 +13,7 @@ import pytest
 from .cluster import NOT_VM_CAPABLE, Lab, op
 
 #: Take minutes.
-_LONG = ["test_aggregates_more.py", "test_chains.py"]
+_LONG = ["aggregates/test_aggregates_more.py", "test_chains.py"]
 collect_ignore = [] if os.environ.get("STEWARD_THOROUGH") else _LONG
 
 

@@ -11,8 +11,7 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 #: about as much to do; what is not named here runs in the last lab.
 _LABS: Final = (
     {
-        "test_aggregates",
-        "test_aggregates_more",
+        "aggregates",
         "test_live_balance",
         "test_live_jobs",
         "test_mond",

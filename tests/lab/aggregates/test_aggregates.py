@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from .cluster import ADD, DEFAULT_GROUP, RACK2, Lab, tagged
-from .live import STEWARD, Running, Ways, ways
+from ..cluster import ADD, DEFAULT_GROUP, RACK2, Lab, tagged
+from ..live import STEWARD, Running, Ways, ways
 
 OTHERS = {*DEFAULT_GROUP, *RACK2}
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from .cluster import ADD, RACK2, Lab
-from .live import STEWARD, Ways, ways
+from ..cluster import ADD, RACK2, Lab
+from ..live import STEWARD, Ways, ways
 from .test_aggregates import add, listed, refused, reserved
 
 
