@@ -133,7 +133,7 @@ def _interpreter(program: int) -> str:
 
 
 def lead(held: ExitStack, place: int, path: str) -> Found:
-    """What a path leads to from a directory; raises Forbidden.
+    """The file that a path names, seen from a directory; raises Forbidden.
 
     Links are followed, and every directory in which something is looked up is checked.  The
     descriptors are closed with ``held``.

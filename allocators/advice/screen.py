@@ -18,13 +18,9 @@ from ganeti_steward.allocators.placement.allocate import place
 from ganeti_steward.allocators.placement.allocate_secondary import place_secondary
 from ganeti_steward.allocators.placement.placing import GroupTrial, Placement, PlaceSearch
 from ganeti_steward.allocators.placement.relocate import place_elsewhere
-from ganeti_steward.allocators.rules.candidates import Terms, Verdicts
 from ganeti_steward.allocators.rules.move_rules import MoveRules
 from ganeti_steward.allocators.score.final_score import FinalScore
-from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.score.ranked_places import RankedPlace
-from ganeti_steward.allocators.state.arrays import Mask
-from ganeti_steward.allocators.state.demand import Demand
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.allocators.state.state import State
 from ganeti_steward.core.errors import PluginError
@@ -134,22 +130,6 @@ def _moves(left: State, task: MoveTask, search: BestMoveSearch, check: int) -> b
 
 class _NodesOnly(PlaceSearch):
     """Any nodes that the rules of single nodes allow, without scores."""
-
-    def __init__(
-        self,
-        state: State,
-        demand: Demand,
-        verdicts: tuple[Verdicts, ...],
-        scope: Mask,
-        terms: Terms,
-        test: CapacityTest | None,
-        *,
-        dedicated: bool = False,
-        keeps: int = -1,
-    ) -> None:
-        self._state, self._demand, self._verdicts = state, demand, verdicts
-        self._scope, self._terms, self._test = scope, terms, test
-        self._dedicated, self._keeps = dedicated, keeps
 
     def group(self, group: int, excluded: tuple[int, ...] = ()) -> GroupTrial:
         """Any place in one group."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -211,7 +212,10 @@ class PlaceSearch:
         self._state, self._demand, self._verdicts = state, demand, verdicts
         self._scope, self._terms, self._test = scope, terms, test
         self._dedicated, self._keeps = dedicated, keeps
-        self._scorer = Scorer(state, scope)
+
+    @cached_property
+    def _scorer(self) -> Scorer:
+        return Scorer(self._state, self._scope)
 
     def placement(self, trials: tuple[GroupTrial, ...], chosen: GroupTrial | None) -> Placement:
         """The result of all trials together."""

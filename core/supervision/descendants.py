@@ -1,8 +1,8 @@
 """Ending everything below this process, in whatever group, session or generation it is.
 
 A subreaper (prctl 2) becomes the parent of every process below it that loses its own.  So what
-leaves its process group, forks twice or kills its parent is a child of the subreaper at last, and
-when the kernel says that there is no child any more, nothing is left.
+leaves its process group, forks twice or kills its parent becomes a child of the subreaper in the
+end.  When the kernel reports no child any more, nothing is left.
 """
 
 from __future__ import annotations
