@@ -44,6 +44,20 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(file), f"{target or page.name} has no #{anchor}"
 
 
+def test_links_of_the_manual_stay_in_it() -> None:
+    """The site of the manual has its pages only; files of the source are named as code."""
+    for page in DOCS.rglob("*.md"):
+        for target, _ in links(page):
+            assert DOCS in (page.parent / target).resolve().parents, f"{page.name}: {target}"
+
+
+def test_files_of_the_source_exist() -> None:
+    pattern = r"`((?:core|allocators|plugins|diagnose|contrib|tests)/[\w./-]+)`"
+    named = {path for page in PAGES for path in re.findall(pattern, page.read_text())}
+    assert len(named) > 10
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
 def test_every_command_has_a_page() -> None:
     pages = {page.stem for page in (DOCS / "reference" / "commands").glob("*.md")}
     assert pages == {"index", *COMMANDS}
