@@ -84,12 +84,11 @@ class Legality:
             return over
         legal: Mask = model.usable[t] & (t != p) & (t != s) & request.disk_moves
         if kind is REPLACE_SECONDARY:
-            legal &= model.live[p] & self._secondary_fits(g, t, p, dead_s)
+            legal &= self._has_source(g, p) & self._secondary_fits(g, t, p, dead_s)
             return legal
         legal = legal & migrates
         if kind is REPLACE_AND_FAILOVER:
-            # The copy comes from the primary, so that has to be alive, but it may be drained.
-            legal &= model.live[p] & self._secondary_fits(g, t, p, dead_s)
+            legal &= self._has_source(g, p) & self._secondary_fits(g, t, p, dead_s)
             beside, first = (dead_s, self._forced) if self.as_hbal else (dead_p, dead_p)
             legal &= self._stays_beside(g, t, beside)
             legal &= self._primary_fits(g, t, first) & self._accepted(p, t)
@@ -100,6 +99,14 @@ class Legality:
             legal &= self._primary_fits(g, t, forced) & self._accepted(s, t)
             legal &= self._keeps_beside(g, t, forced) & (not request.restricted_migration)
         return legal
+
+    def _has_source(self, g: Ints, p: Ints) -> Mask:
+        """Whether there is something to copy from: the primary is alive; it may be drained.
+
+        Nothing is copied of an announced instance.
+        """
+        has: Mask = self._model.live[p] | ~self._model.figures.real[g]
+        return has
 
     def _leaves(self, node: Ints) -> Mask:
         """Whether soft rules are dropped for a step that leaves a node."""

@@ -17,9 +17,10 @@ from ganeti_steward.core.model.sent import Sent
 if TYPE_CHECKING:
     from ganeti_steward.core.model.instance_details import DiskDetails, Nic
 
+DISKLESS = "diskless"
 #: Templates in the words of Ganeti, by what matters for placement (allocation 2.5).
 INTERNALLY_MIRRORED = frozenset({"drbd"})
-EXTERNALLY_MIRRORED = frozenset({"diskless", "sharedfile", "blockdev", "rbd", "ext", "gluster"})
+EXTERNALLY_MIRRORED = frozenset({DISKLESS, "sharedfile", "blockdev", "rbd", "ext", "gluster"})
 NOT_MIRRORED = frozenset({"plain", "file"})
 #: The only templates that take disk space and spindles of a node.
 LOCAL_STORAGE = frozenset({"drbd", "plain"})

@@ -52,25 +52,26 @@ class BestMoves(NamedTuple):
 
 
 def best_moves(
-    group: Group, limit: int | None, bound: float, *, capacity: bool = True
+    group: Group, limit: int | None, bound: float, *, as_hbal: bool = False
 ) -> BestMoves:
     """Follow the path from home; the model is left at its end.
 
-    ``capacity``: whether to leave out moves after which more instances are stuck; hbal makes them.
+    ``as_hbal``: leave instances without disks where they are, and make moves after which more
+    instances are stuck.
 
     ``limit``: hbal's number of moves, and of instances that may move here; several moves of one
     instance become one job, so that more may be left.  ``bound``: no placement has a lower score.
     """
-    return _Path(group, limit, bound, capacity=capacity).run()
+    return _Path(group, limit, bound, as_hbal=as_hbal).run()
 
 
 class _Path:
-    def __init__(self, group: Group, limit: int | None, bound: float, *, capacity: bool) -> None:
+    def __init__(self, group: Group, limit: int | None, bound: float, *, as_hbal: bool) -> None:
         self._group, self._limit, self._bound = group, limit, bound
         self._model, self._moves = group.model, group.moves
-        self._progress = Progress(group) if capacity and group.test else None
+        self._progress = Progress(group) if group.test and not as_hbal else None
         self._banned: dict[int, set[tuple[int, int]]] = {}
-        self._everyone = np.arange(len(group.residents))
+        self._candidates = np.flatnonzero(~(as_hbal & group.diskless))
 
     def run(self) -> BestMoves:
         """Move until nothing gains enough."""
@@ -94,7 +95,7 @@ class _Path:
         """The best move that is worth it and leaves nothing stuck."""
         if self._group.valued() <= self._bound + TOLERANCE:
             return None
-        which = self._everyone
+        which = self._candidates
         if self._limit is not None:
             moved = self._group.moved(self._model.placement)
             which = which if moved.sum() < self._limit else np.flatnonzero(moved)

@@ -11,7 +11,7 @@ from ganeti_steward.allocators.balancing.preferences import CopyPrice, SitePrefe
 from ganeti_steward.allocators.balancing.single_moves import SingleMoves
 from ganeti_steward.allocators.rules.candidates import terms_of
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
-from ganeti_steward.core.model.cluster import NOT_MIRRORED
+from ganeti_steward.core.model.cluster import DISKLESS, NOT_MIRRORED
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
 if TYPE_CHECKING:
@@ -81,6 +81,10 @@ class Group:
         figures = self.model.figures
         self.mib: Floats = figures.disk * figures.drbd * figures.real
         """instances: MiB that one copy of the disks moves"""
+        self.diskless: Mask = np.array(
+            [one.demand.instance.template == DISKLESS for one in self.residents], np.bool_
+        )
+        """instances: whether it has no disks; hbal leaves these where they are"""
         self.test: CapacityTest | None = None
         """of the state before any move; None where capacity is not checked"""
         if context.options.capacity_checks:

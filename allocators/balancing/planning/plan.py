@@ -59,11 +59,9 @@ class Planner:
         self._start, self._site = start, group.moves.preferences.site_total()
         self._default = request.min_gain_per_gib is None
         self._per_gib = MIN_GAIN_PER_GIB if self._default else request.min_gain_per_gib or 0.0
+        self._is_small = group.size <= _SMALL
         self._endless = (
-            request.min_gain == 0
-            and self._per_gib == 0
-            and limits == Limits()
-            and group.size <= _SMALL
+            request.min_gain == 0 and self._per_gib == 0 and limits == Limits() and self._is_small
         )
         self._jobs_limit = None if limits.jobs == np.inf else int(limits.jobs)
 
@@ -71,16 +69,14 @@ class Planner:
         """The jobs of the best plan found."""
         if not self._group.residents or self._jobs_limit == 0:
             return ()
-        self._group.moves.legality.as_hbal = True
-        self._path = self._best_moves(capacity=False)
-        self._group.moves.legality.as_hbal = False
+        self._path = self._best_moves(as_hbal=True)
         self._best: Jobs = ()
         if not self._path.order and self._default:
             self._without_copies()
             return self._best
         self._offer_path(self._path)
-        if not self._reaches_hbal:
-            self._offer_path(self._best_moves(capacity=True))
+        if not self._reaches_hbal or (self._group.diskless.any() and self._is_small):
+            self._offer_path(self._best_moves(as_hbal=False))
         if self._endless:
             self._search_on(rng)
         else:
@@ -89,12 +85,15 @@ class Planner:
 
     # -- searches
 
-    def _best_moves(self, *, capacity: bool) -> BestMoves:
+    def _best_moves(self, *, as_hbal: bool) -> BestMoves:
         group = self._group
         if not self._default:
             group.set_price(self._per_gib)
-        if group.size <= _SMALL:
-            return best_moves(group, self._jobs_limit, self._bound, capacity=capacity)
+        if self._is_small:
+            group.moves.legality.as_hbal = as_hbal
+            path = best_moves(group, self._jobs_limit, self._bound, as_hbal=as_hbal)
+            group.moves.legality.as_hbal = False
+            return path
         LocalSearch(group.moves, group.home, _LEAST, self._jobs_limit).descend()
         there = group.model.placement
         moved = tuple(np.flatnonzero(group.moved(there)).tolist())

@@ -9,7 +9,7 @@ import make_cluster
 import orjson
 import pytest
 from balanced_jobs import course
-from beside_hbal import compared
+from beside_hbal import compared, made, small
 from clusters import generate
 from hbal_plan import run_hbal
 from installed import need
@@ -51,6 +51,20 @@ def test_never_behind_hbal(seed: int) -> None:
     text = make_cluster.to_text(generate(f"--seed={seed}", *size, *FEATURES[seed % 8]))
     request, options = WANTED[seed % 3]
     assert compared(f"seed {seed}", text, request, options).faults == []
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(2062, id="announced instances of an offline node"),
+        pytest.param(2127, id="instances without disks, which hbal leaves where they are"),
+    ],
+)
+def test_never_copies_more(seed: int) -> None:
+    """Clusters on which a plan once copied more than hbal's to get where that ends."""
+    need("hbal")
+    request, options = WANTED[0]
+    assert compared(f"seed {seed}", made(small(seed)), request, options).faults == []
 
 
 def recount(made: Any) -> None:
