@@ -5,28 +5,20 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
+from command_parsers import parsers
+from paths import DOCS
 
-from ganeti_steward.core.commands.main import main, parser
+from ganeti_steward.core.commands.main import main
 from ganeti_steward.core.iallocator.main import USAGE
 
-INDEX: Final = Path(__file__).parents[2] / "docs" / "reference" / "commands" / "index.md"
+INDEX: Final = DOCS / "reference" / "commands" / "index.md"
 _ROW: Final = re.compile(r"^\| `(-\w)` \| `(--[\w-]+)` \|", re.MULTILINE)
 
 #: Columns of a terminal.
 WIDTH: Final = 80
-
-
-def parsers(one: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """A parser and those of all its sub-commands."""
-    yield one
-    for action in one._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for sub in action.choices.values():
-                yield from parsers(sub)
 
 
 def letters(one: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
@@ -38,7 +30,7 @@ def letters(one: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 
 def test_each_letter_means_what_the_table_says() -> None:
     table = _ROW.findall(INDEX.read_text())
-    used = {pair for one in parsers(parser()) for pair in letters(one)}
+    used = {pair for _, one in parsers() for pair in letters(one)}
     assert len(dict(table)) == len(table)
     assert used == set(table)
 
@@ -48,9 +40,7 @@ _SUBMITTING: Final = ("--exec", "--submit", "--dry-run")
 
 
 def test_every_command_that_submits_jobs_takes_a_reason() -> None:
-    found = {
-        one.prog: {a for b in one._actions for a in b.option_strings} for one in parsers(parser())
-    }
+    found = {one.prog: {a for b in one._actions for a in b.option_strings} for _, one in parsers()}
     submitting = [name for name, options in found.items() if options & {*_SUBMITTING}]
     assert len(submitting) >= 10
     positional = ["gnt-steward maintd pause"]
@@ -59,9 +49,7 @@ def test_every_command_that_submits_jobs_takes_a_reason() -> None:
 
 def test_help_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(WIDTH))
-    found = [
-        (one.prog, line) for one in parsers(parser()) for line in one.format_help().split("\n")
-    ]
+    found = [(one.prog, line) for _, one in parsers() for line in one.format_help().split("\n")]
     assert len(found) > 500
     found += [("steward-iallocator", line) for line in USAGE.split("\n")]
     assert [one for one in found if len(one[1]) > WIDTH] == []
