@@ -29,6 +29,8 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
     "core": (
         "",
         "model",
+        "drawing",
+        "terminal",
         "maintenance",
         "config",
         "service",
@@ -47,6 +49,7 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
         "capacity",
         "moves",
         "balancing",
+        "overview",
         "advice",
         "",
         "cli",

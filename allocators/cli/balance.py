@@ -31,12 +31,15 @@ from ganeti_steward.allocators.cli.run_options import (
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
+from ganeti_steward.core.commands.plot import add_plot_option, write_plot
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.job_sets import counted, failing_over, job_sets, script, steps
+from ganeti_steward.core.iallocator.placed import Placed
 from ganeti_steward.core.model.opcodes import Job
-from ganeti_steward.core.model.options import parse_options
+from ganeti_steward.core.model.options import Options, parse_options
+from ganeti_steward.core.terminal.progress import progress
 
 JobSets = Sequence[Sequence[Job]]
 
@@ -46,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_balance_options(parser)
     add_running_options(parser, to_file=True)
     parser.add_argument("--json", action="store_true", help="the plan as data, with its jobs")
+    add_plot_option(parser, "after the plan")
     add_table_options(parser)
     add_source_options(parser, positional=False)
 
@@ -60,8 +64,11 @@ def run(options: argparse.Namespace) -> int:
     print_notes(source.notes)
     passed = parse_options(options.option)
     request, cluster = resolve(balance_options(options), source.cluster)
-    plan = plan_balance(request, cluster, config, passed)
+    with progress("planning moves"):
+        plan = plan_balance(request, cluster, config, passed)
     sets, over = job_sets(plan.cluster, plan.jobs), failing_over(plan.cluster)
+    if options.plot is not None:
+        _plot(plan, options.plot, passed)
     if options.print_commands == PRINTED:
         sys.stdout.write(script(sets, over))
     elif options.json:
@@ -79,6 +86,23 @@ def run(options: argparse.Namespace) -> int:
             sys.stdout.write(_reached(plan, options, config))
         return EXIT_OK if result.complete else EXIT_FAILURE
     return EXIT_OK
+
+
+def _plot(plan: BalancePlan, path: str, options: Options) -> None:
+    """Draw the nodes now and when the plan is done; raises StewardError."""
+    from ganeti_steward.allocators.overview.filled import (
+        overview,
+        with_placed,
+    )  # imports the engine
+    from ganeti_steward.allocators.state.load import load
+
+    # They import the engine, which --help does not need.
+
+    now = load(plan.cluster, None, options.kvm_memory)
+    found = steps(plan.cluster, plan.jobs)
+    moved = [Placed(plan.cluster.instance(one.instance), one.after) for one in found]
+    note = f"now, and after {counted(len(found), 'move')}" if found else "now; no move is planned"
+    write_plot(path, overview(now, with_placed(now, moved)), "Balancing", note)
 
 
 def _reached(plan: BalancePlan, options: argparse.Namespace, config: Config) -> str:

@@ -29,6 +29,7 @@ from ganeti_steward.allocators.rules.groups import takes_instances
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
+from ganeti_steward.core.commands.plot import add_plot_option, write_plot
 from ganeti_steward.core.commands.tables import (
     add_table_options,
     add_units_option,
@@ -39,6 +40,7 @@ from ganeti_steward.core.commands.tables import (
 )
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK, StewardError
+from ganeti_steward.core.ganeti.job_sets import counted
 from ganeti_steward.core.ganeti.sources import Source
 from ganeti_steward.core.iallocator.dispatch import dispatch
 from ganeti_steward.core.json_reader import quoted
@@ -47,6 +49,7 @@ from ganeti_steward.core.model.cluster import Cluster, Disk, Group, Instance, Mi
 from ganeti_steward.core.model.names import group_named, short_names
 from ganeti_steward.core.model.options import Options, parse_options
 from ganeti_steward.core.model.requests import Allocate, Capacity
+from ganeti_steward.core.terminal.progress import progress
 from ganeti_steward.core.units import format_size, parse_size
 
 STANDARD: Final = "standard"
@@ -89,6 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--no-capacity-checks", action="store_true", help="nodes need not stay evacuable")
     add("--json", action="store_true", help="the same as data, with all places")
     add_passed_options(parser, example="--ignore-soft-errors")
+    add_plot_option(parser, "filled by the first count")
     add_table_options(parser)
     add_units_option(parser)
     add_instance_options(parser)
@@ -112,12 +116,15 @@ def run(options: argparse.Namespace) -> int:
     template = template or _usual_template(groups)
     counter = _Counter(config, arguments)
     instance = instance_options(options)
-    if instance.sized:
-        request = instance_request(instance, template, source)
-        runs = [Run("requested", fill(counter.count, cluster, request))]
-    else:
-        where = _Where(instance, template, source)
-        runs = _policy_runs(_sizes(options), cluster, groups, where, counter)
+    with progress(counter.words):
+        if instance.sized:
+            request = instance_request(instance, template, source)
+            runs = [Run("requested", fill(counter.count, cluster, request))]
+        else:
+            where = _Where(instance, template, source)
+            runs = _policy_runs(_sizes(options), cluster, groups, where, counter)
+    if options.plot is not None:
+        _plot(cluster, runs, options.plot, arguments)
     if options.json:
         sys.stdout.buffer.write(as_json(cluster, runs))
     else:
@@ -125,11 +132,32 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
+def _plot(cluster: Cluster, runs: Sequence[Run], path: str, options: Options) -> None:
+    """Draw the nodes now and filled by the first count; raises StewardError."""
+    # They import the engine, which --help does not need.
+    from ganeti_steward.allocators.overview.filled import overview
+    from ganeti_steward.allocators.state.load import load
+
+    now = load(cluster, None, options.kvm_memory)
+    if not runs:
+        write_plot(path, overview(now), "Capacity", "now; nothing was counted")
+        return
+    mode, filling = runs[0]
+    note = f"now, and after {mode}: {counted(filling.total, 'instance')} more"
+    after = load(filling.cluster, None, options.kvm_memory)
+    write_plot(path, overview(now, after), "Capacity", note)
+
+
 class _Counter:
     """Sends ``capacity`` requests to the configured allocators."""
 
     def __init__(self, config: Config, options: Options) -> None:
         self._config, self._options = config, options
+        self._counted = 0
+
+    def words(self) -> str:
+        """How far it is, for a user who waits."""
+        return f"counting, {counted(self._counted, 'size')} done"
 
     def count(self, item: Allocate, cluster: Cluster) -> Mapping[str, object]:
         """The result; raises StewardError where there is none."""
@@ -137,6 +165,7 @@ class _Counter:
         outcome = dispatch(request, cluster, self._config, self._options, explain=True)
         if isinstance(outcome, Refusal):
             raise StewardError(outcome.info)
+        self._counted += 1
         result: Any = outcome.result
         return dict(result)
 

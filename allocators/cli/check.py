@@ -22,6 +22,8 @@ from ganeti_steward.core.model.cluster import Cluster, Node
 from ganeti_steward.core.model.explanation import GroupBalance, GroupHealth
 from ganeti_steward.core.model.names import short_names
 from ganeti_steward.core.model.options import parse_options
+from ganeti_steward.core.terminal.colours import BAD, GOOD, painted
+from ganeti_steward.core.terminal.progress import progress
 
 #: What the names of all shell variables begin with.
 PREFIX: Final = "GNT_STEWARD_CHECK_"
@@ -113,7 +115,8 @@ def run(options: argparse.Namespace) -> int:
     request, cluster = resolve(balance_options(options), source.cluster)
     if options.no_simulation:
         request = request._replace(max_moves=0)
-    plan = plan_balance(request, cluster, config, passed)
+    with progress("simulating a balance"):
+        plan = plan_balance(request, cluster, config, passed)
     groups = _checked(plan)
     if options.json:
         sys.stdout.buffer.write(as_json(plan, groups))
@@ -146,7 +149,9 @@ def _checked(plan: BalancePlan) -> list[Checked]:
 
 def as_text(plan: BalancePlan, groups: Sequence[Checked], options: argparse.Namespace) -> str:
     """A verdict, then each group, then all together."""
-    parts = [_verdict(groups, simulated=not options.no_simulation) + "\n"]
+    well = all(group.before.well for group in groups)
+    verdict = _verdict(groups, simulated=not options.no_simulation)
+    parts = [painted(f"{verdict}\n", GOOD if well else BAD)]
     parts += [_group(group, plan.cluster, options) for group in groups]
     if len(groups) > 1:
         before, after = (

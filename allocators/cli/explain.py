@@ -22,6 +22,7 @@ from ganeti_steward.allocators.cli.plan_text import group_text
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.kept_requests import WHICH, described, kept_request
+from ganeti_steward.core.commands.plot import add_plot_option, write_plot
 from ganeti_steward.core.commands.tables import for_terminal
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK, PluginError
@@ -31,6 +32,9 @@ from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.answer import Answer, Outcome
 from ganeti_steward.core.model.explanation import Explained, Explanation
 from ganeti_steward.core.model.options import parse_options
+from ganeti_steward.core.model.requests import TYPE_NAMES
+from ganeti_steward.core.terminal.colours import BAD, GOOD, painted
+from ganeti_steward.core.terminal.progress import progress
 
 VERBOSE: Final = "a row for each node, with full names and without limit of width"
 
@@ -58,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-v", "--verbose", action="store_true", help=VERBOSE)
     parser.add_argument("--json", action="store_true", help="the same as data")
+    add_plot_option(parser, "after what the answer does")
     add_advice_options(parser)
     add_passed_options(parser)
 
@@ -74,15 +79,36 @@ def run(options: argparse.Namespace) -> int:
         raw, arguments = entry.request, [*entry.call.arguments, *arguments]
         heading = f"Kept request: {described(entry)}\n"
     passed = parse_options(arguments)
-    outcome = answer_message(raw, passed, config, explain=True)
+    with progress("answering the request"):
+        outcome = answer_message(raw, passed, config, explain=True)
     cluster, request = read_message(raw)
-    advice = advice_on(Case(request, cluster, passed), outcome, config, options)
+    case = Case(request, cluster, passed)
+    advice = advice_on(case, outcome, config, options)
+    plot(case, outcome, options)
     if options.json:
         sys.stdout.buffer.write(as_json(outcome, advice))
     else:
         nodes = seen_nodes(options.node, outcome.explanations)
         sys.stdout.write(heading + as_text(outcome, View(options.verbose, nodes)) + advice.text)
     return EXIT_OK
+
+
+def plot(case: Case, outcome: Outcome, options: argparse.Namespace) -> None:
+    """Draw the nodes now and when the answer is carried out, if that is wanted.
+
+    Raises StewardError.
+    """
+    if options.plot is None:
+        return
+    # They import the engine, which --help does not need.
+    from ganeti_steward.allocators.overview.filled import answered, overview
+    from ganeti_steward.allocators.state.load import load
+
+    now = load(case.cluster, None, case.options.kvm_memory)
+    after = answered(now, case.request, outcome)
+    title = f"Request {TYPE_NAMES[type(case.request)]}"
+    note = "now; the answer changes nothing" if after is None else "now, and after the answer"
+    write_plot(options.plot, overview(now, after), title, note)
 
 
 class FoundAdvice(NamedTuple):
@@ -102,12 +128,14 @@ def advice_on(
     """
     limit = options.effort
     if options.why_not is not None:
-        kept = obstacles(case, options.why_not, config, limit)
+        with progress("looking for what is in the way"):
+            kept = obstacles(case, options.why_not, config, limit)
         return FoundAdvice({"why_not": kept}, obstacles_text(kept, limit))
     if is_complete(outcome, case.request):
         return FoundAdvice({}, "")
     try:
-        found = proposals(case, config, limit)
+        with progress("looking for changes that would help"):
+            found = proposals(case, config, limit)
     except PluginError:
         # No change helps where a plugin fails; the answer names it already.
         return FoundAdvice({}, "")
@@ -129,7 +157,8 @@ def as_json(outcome: Outcome, advice: FoundAdvice) -> bytes:
 def as_text(outcome: Outcome, view: View = View()) -> str:  # noqa: B008 -- it cannot be changed
     """The outcome and its explanations for people."""
     word = "successful" if isinstance(outcome, Answer) else "failed"
-    parts = [for_terminal(f"Request {word}: {outcome.info}")]
+    colour = GOOD if isinstance(outcome, Answer) else BAD
+    parts = [painted(for_terminal(f"Request {word}: {outcome.info}"), colour)]
     parts += [_one(_without(one, outcome.info), view) for one in outcome.explanations]
     return "\n".join(parts)
 

@@ -33,6 +33,7 @@ from ganeti_steward.core.model.names import group_named
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.model.options import parse_options
 from ganeti_steward.core.model.requests import ChangeGroup
+from ganeti_steward.core.terminal.progress import progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +71,8 @@ def run(options: argparse.Namespace) -> int:
         print(f"Group {group.name} has no instances.")
         return EXIT_OK
     request = ChangeGroup(tuple(names), tuple(target.uuid for target in targets))
-    outcome = dispatch(request, cluster, config, arguments, explain=False)
+    with progress("planning moves"):
+        outcome = dispatch(request, cluster, config, arguments, explain=False)
     if isinstance(outcome, Refusal):
         raise StewardError(outcome.info)
     result: Any = outcome.result

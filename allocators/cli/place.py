@@ -13,7 +13,7 @@ from ganeti_steward.allocators.cli.allocator_options import (
     add_advice_options,
     add_passed_options,
 )
-from ganeti_steward.allocators.cli.explain import VERBOSE, advice_on, as_json, as_text
+from ganeti_steward.allocators.cli.explain import VERBOSE, advice_on, as_json, as_text, plot
 from ganeti_steward.allocators.cli.explanation_text import View
 from ganeti_steward.allocators.cli.instance_options import (
     NAME,
@@ -25,6 +25,7 @@ from ganeti_steward.allocators.cli.instance_options import (
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
+from ganeti_steward.core.commands.plot import add_plot_option
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK
@@ -32,6 +33,7 @@ from ganeti_steward.core.iallocator.dispatch import dispatch
 from ganeti_steward.core.model.answer import Answer, Outcome
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.options import parse_options
+from ganeti_steward.core.terminal.progress import progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_instance_options(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help=VERBOSE)
     parser.add_argument("--json", action="store_true", help="the same as data")
+    add_plot_option(parser, "with the instance in its place")
     parser.add_argument(
         "--make-room",
         action="store_true",
@@ -64,8 +67,10 @@ def run(options: argparse.Namespace) -> int:
     print_notes(source.notes)
     request = instance_request(instance_options(options, options.name), template, source)
     cluster = _as_sent_by_ganeti(source.cluster)
-    outcome = dispatch(request, cluster, config, arguments, explain=True)
+    with progress("looking for a place"):
+        outcome = dispatch(request, cluster, config, arguments, explain=True)
     case = Case(request, cluster, arguments)
+    plot(case, outcome, options)
     if options.make_room:
         return _make_room(case, outcome, config, options)
     advice = advice_on(case, outcome, config, options)
@@ -83,7 +88,8 @@ def _make_room(case: Case, outcome: Outcome, config: Config, options: argparse.N
         result: Any = outcome.result
         print(f"# {options.name} fits on {'/'.join(result)} without moves")
         return EXIT_OK
-    found = room_made(case, config, options.effort)
+    with progress("looking for moves that make room"):
+        found = room_made(case, config, options.effort)
     if found is not None and found.found:
         sys.stdout.write(moves_script(found.found[0], options.name))
         return EXIT_OK

@@ -11,7 +11,8 @@ from typing import Final
 
 from ganeti_steward.core.commands.cluster_options import add_reason_option
 from ganeti_steward.core.commands.interrupts import interrupt_printer
-from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.commands.plot import write_text
+from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.job_sets import (
     Step,
     counted,
@@ -101,11 +102,7 @@ def write_script(path: str, sets: Sequence[Sequence[Job]], over: Collection[str]
 
     ``over``: the instances that Ganeti fails over.
     """
-    try:
-        with open(path, "w") as file:
-            file.write("#!/bin/sh\nset -e\n" + script(sets, over))
-    except (OSError, ValueError) as err:
-        raise StewardError(f"{path}: {reason_of(err)}") from None
+    write_text(path, "#!/bin/sh\nset -e\n" + script(sets, over))
 
 
 def run_moves(

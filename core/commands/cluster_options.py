@@ -7,6 +7,7 @@ import argparse
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import SOCKET
 from ganeti_steward.core.ganeti.sources import Source, SourceOptions, open_source
+from ganeti_steward.core.terminal.progress import progress
 
 
 def add_source_options(parser: argparse.ArgumentParser, *, positional: bool = True) -> None:
@@ -95,4 +96,6 @@ def source_options(options: argparse.Namespace) -> SourceOptions:
 
 def read_source(options: argparse.Namespace, template: str | None = None) -> Source:
     """The cluster that parsed options name; see `open_source`.  Raises StewardError."""
-    return open_source(source_options(options), template)
+    given = source_options(options)
+    with progress("reading the cluster"):
+        return open_source(given, template)

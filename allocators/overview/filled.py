@@ -1,0 +1,80 @@
+"""From a cluster, and what an answer changes of it, to the bars of a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from ganeti_steward.allocators.state import quantity
+from ganeti_steward.core.drawing.amounts import Amount, Filled, FilledGroup, Overview, total
+from ganeti_steward.core.iallocator.request_type import type_of
+from ganeti_steward.core.model.answer import Answer
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.state.state import State
+    from ganeti_steward.core.iallocator.placed import Placed
+    from ganeti_steward.core.model.answer import Outcome
+    from ganeti_steward.core.model.requests import Request
+
+_FAILS: Final = "fails N+1"
+
+
+def overview(now: State, after: State | None = None) -> Overview:
+    """Every group with its nodes; ``after``: of the same nodes, when what is planned is done."""
+    nodes = [_node(now, after, at) for at in range(now.frame.size)]
+    return tuple(
+        _group(group.name, [one for one, at in zip(nodes, now.frame.group, strict=True) if at == n])
+        for n, group in enumerate(now.frame.cluster.groups)
+    )
+
+
+def answered(now: State, request: Request, outcome: Outcome) -> State | None:
+    """The state when an answer is carried out; None where it places nothing."""
+    placed = type_of(request).placed
+    if not isinstance(outcome, Answer) or placed is None:
+        return None
+    return with_placed(now, placed(outcome.result, request, now.frame.cluster))
+
+
+def with_placed(now: State, placed: Iterable[Placed]) -> State | None:
+    """The state when these instances, new or not, are on these nodes; None where there are none."""
+    cluster, state = now.frame.cluster, now
+    final: Mapping[str, Placed] = {one.instance.name: one for one in placed}
+    for name, one in final.items():
+        if name in cluster.instance_index:
+            state = state.removed(state.resident(name))
+        primary, secondary = (*(cluster.node_index[node] for node in one.nodes), -1)[:2]
+        demand = state.frame.tag_rules.demand(one.instance)
+        state = state.placed(demand, primary, secondary)
+    return state if final else None
+
+
+def _group(name: str, nodes: list[Filled]) -> FilledGroup:
+    now = tuple(map(total, zip(*(one.now for one in nodes), strict=True)))
+    after = tuple(map(total, zip(*(one.after for one in nodes), strict=True)))
+    failing = sum(_FAILS in one.notes for one in nodes)
+    notes = (f"{failing} of {len(nodes)} nodes fail N+1",) if failing else ()
+    return FilledGroup(Filled(name, now, after, notes), tuple(nodes))
+
+
+def _node(now: State, after: State | None, at: int) -> Filled:
+    node = now.frame.cluster.nodes[at]
+    notes = [node.condition] if node.condition else []
+    if node.usable and now.now[quantity.FAILS, at]:
+        notes.append(_FAILS)
+    later = () if after is None else _amounts(after, at)
+    return Filled(node.name, _amounts(now, at), later, tuple(notes))
+
+
+def _amounts(state: State, at: int) -> tuple[Amount, ...]:
+    frame, column = state.frame, state.now[:, at].tolist()
+    node = frame.cluster.nodes[at]
+    free, reserved = column[quantity.UNALLOCATED], column[quantity.RESERVED]
+    memory = Amount(node.total_memory - free, node.total_memory, reserved)
+    disk = Amount(node.total_disk - column[quantity.DISK], node.total_disk)
+    cpus = float(frame.vcpu_limit[at])
+    return (
+        memory if node.total_memory else Amount(0, None),
+        Amount(0, None) if frame.no_disk[at] or frame.lacks_disk[at] else disk,
+        Amount(column[quantity.VCPUS], cpus if 0 < cpus < float("inf") else None),
+    )

@@ -1,0 +1,95 @@
+"""How full nodes and groups are: the values of a picture, and the same in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from ganeti_steward.core.units import format_size
+
+#: What each bar of a node or group is about, in the order of the bars.
+KINDS: Final = ("memory", "disk", "CPU")
+MEMORY, DISK, CPU = KINDS
+
+
+class Amount(NamedTuple):
+    """How much of one resource is used; MiB for memory and disk, virtual CPUs for CPU."""
+
+    used: float
+    total: float | None
+    """None: unknown, or without limit"""
+    reserved: float = 0.0
+    """what has to stay free, so that instances of a failing node can start here (N+1)"""
+
+    @property
+    def fails(self) -> bool:
+        """Whether less is free than has to be."""
+        return self.total is not None and self.used + self.reserved > self.total
+
+
+class Filled(NamedTuple):
+    """A node, or a group as the sum of its nodes."""
+
+    name: str
+    now: tuple[Amount, ...]
+    """one for each of `KINDS`"""
+    after: tuple[Amount, ...] = ()
+    """the same when the planned moves are done; empty where none are planned"""
+    notes: tuple[str, ...] = ()
+    """what is not as it should be, in a few words each"""
+
+
+class FilledGroup(NamedTuple):
+    """A node group and its nodes."""
+
+    whole: Filled
+    nodes: tuple[Filled, ...]
+
+
+Overview = tuple[FilledGroup, ...]
+
+
+def total(amounts: Iterable[Amount]) -> Amount:
+    """The sum; what is of unknown size counts in no part of it."""
+    known = [(one.used, one.total, one.reserved) for one in amounts if one.total is not None]
+    if not known:
+        return Amount(0, None)
+    used, size, reserved = map(sum, zip(*known, strict=True))
+    return Amount(used, size, reserved)
+
+
+def percent(amount: Amount) -> str:
+    """The share in use: ``61 %``; ``unknown`` where the whole is."""
+    if not amount.total:
+        return "unknown"
+    return f"{100 * amount.used / amount.total:.0f} %"
+
+
+def change(now: Amount, after: Amount | None) -> str:
+    """The share in use now and later: ``61 → 48 %``; once where both are the same."""
+    if after is None or percent(now) == percent(after):
+        return percent(now)
+    return f"{percent(now).removesuffix(' %')} → {percent(after)}"
+
+
+def in_words(kind: str, now: Amount, after: Amount | None = None) -> str:
+    """A pair of bars as a sentence, for those who cannot see it."""
+    text = f"{kind}: {_in_use(kind, now)}"
+    return text if after is None or after == now else f"{text}; planned: {_in_use(kind, after)}"
+
+
+def _in_use(kind: str, amount: Amount) -> str:
+    if not amount.total:
+        unlimited = f"{_size(kind, amount.used)} in use, without a known limit"
+        return unlimited if amount.used else "unknown"
+    text = f"{_size(kind, amount.used)} of {_size(kind, amount.total)} in use"
+    if amount.reserved:
+        text += f", {_size(kind, amount.reserved)} reserved for N+1"
+    if amount.fails:
+        lacking = amount.used + amount.reserved - amount.total
+        text += f", {_size(kind, lacking)} too much"
+    return text
+
+
+def _size(kind: str, value: float) -> str:
+    return f"{value:.0f} vcpus" if kind == CPU else f"{format_size(value, 'h')}iB"

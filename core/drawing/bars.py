@@ -1,0 +1,55 @@
+"""A bar for now, and a second one for later below it, as SVG; positions are shares of the width."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ganeti_steward.core.drawing.amounts import Amount
+
+#: Pixels: the height of each of the two bars, the gap between them, and both together.
+BAR: Final = 7
+GAP: Final = 2
+PAIR: Final = 2 * BAR + GAP
+
+#: The id of the stripes; each document has them once (`STRIPES`).
+_STRIPES_ID: Final = "stripes"
+
+#: What draws the reserve; belongs into a ``<defs>`` of the document.
+STRIPES: Final = (
+    f'<pattern id="{_STRIPES_ID}" width="4" height="4" patternUnits="userSpaceOnUse" '
+    'patternTransform="rotate(45)"><rect class="stripe" width="2" height="4"/></pattern>'
+)
+
+#: How the classes of the shapes look; the colours are variables (`palette.variables`).
+STYLE: Final = (
+    ".track{fill:var(--track)}.used{fill:var(--used)}.planned{fill:var(--planned)}"
+    ".stripe{fill:var(--reserved)}.over{fill:var(--bad)}"
+    f".reserved{{fill:url(#{_STRIPES_ID})}}.unknown{{fill:none;stroke:var(--muted);"
+    "stroke-dasharray:3 3}"
+)
+
+
+def pair(now: Amount, after: Amount | None = None) -> str:
+    """The shapes of both bars, `PAIR` high; ``after`` None: one bar that has the whole height."""
+    if after is None or not (now.total or after.total):
+        return _bar(now, "used", 0, PAIR)
+    return _bar(now, "used", 0, BAR) + _bar(after, "planned", BAR + GAP, BAR)
+
+
+def _bar(amount: Amount, kind: str, top: int, height: int) -> str:
+    if not amount.total:
+        return _rect("unknown", 0, 100, top, height)
+    used = min(100 * max(amount.used, 0) / amount.total, 100)
+    reserved = min(100 * amount.reserved / amount.total, 100 - used)
+    parts = [_rect("track", 0, 100, top, height), _rect(kind, 0, used, top, height)]
+    if reserved:
+        parts.append(_rect("reserved", used, reserved, top, height))
+    if amount.fails:
+        parts.append(_rect("over", 97, 3, top, height))
+    return "".join(parts)
+
+
+def _rect(kind: str, left: float, width: float, top: int, height: int) -> str:
+    return (
+        f'<rect class="{kind}" x="{left:.4g}%" y="{top}" width="{width:.4g}%" height="{height}"/>'
+    )

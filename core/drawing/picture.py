@@ -1,0 +1,123 @@
+"""A whole picture of a cluster as one SVG document: a row for each group and node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Final
+from xml.sax.saxutils import escape
+
+from ganeti_steward.core.drawing.amounts import (
+    KINDS,
+    Amount,
+    Filled,
+    Overview,
+    change,
+    in_words,
+)
+from ganeti_steward.core.drawing.bars import PAIR, STRIPES, STYLE, pair
+from ganeti_steward.core.drawing.palette import LIGHT, variables
+from ganeti_steward.core.model.names import short_names
+
+#: Pixels: the picture, the column of names, a bar, and a bar with its number.
+_WIDTH: Final = 960
+_NAMES: Final = 220
+_BAR: Final = 150
+_COLUMN: Final = (_WIDTH - _NAMES) // len(KINDS)
+#: Pixels of a row, and of what is above the first one.
+_ROW: Final = 24
+_HEAD: Final = 92
+
+#: Characters of a name that fit its column.
+_NAME: Final = 28
+
+#: What stands before the name of a group, and in no name of a node.
+_GROUP: Final = "group "
+
+#: What XML cannot hold, not even escaped.
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+_STYLE: Final = (
+    f"svg{{{variables(LIGHT)}}}text{{font:13px sans-serif;fill:var(--text)}}"
+    ".title{font-size:18px;font-weight:bold}.group{font-weight:bold}.small{fill:var(--muted)}"
+    ".bad{fill:var(--bad)}" + STYLE
+)
+
+
+def svg(overview: Overview, title: str, note: str = "") -> str:
+    """The picture as a document of its own; ``note``: a line below the title."""
+    rows = [*_rows(overview)]
+    height = _HEAD + _ROW * len(rows) + 12
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{_text(title)}" '
+        f'width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}">',
+        f"<style>{_STYLE}</style><defs>{STRIPES}</defs>",
+        f'<rect width="{_WIDTH}" height="{height}" fill="{LIGHT.ground}"/>',
+        f'<text class="title" x="12" y="28">{_text(title)}</text>',
+        f'<text class="small" x="12" y="48">{_text(note)}</text>',
+        _legend(planned=any(one.after for one, _ in rows)),
+        *(_heading(at, kind) for at, kind in enumerate(KINDS)),
+        *(_row(_HEAD + _ROW * at, one, name) for at, (one, name) in enumerate(rows)),
+        "</svg>\n",
+    ]
+    return "\n".join(parts)
+
+
+def _rows(overview: Overview) -> Iterator[tuple[Filled, str]]:
+    """Each row with the name it has in the picture."""
+    short = short_names([node.name for group in overview for node in group.nodes])
+    for group in overview:
+        yield group.whole, f"{_GROUP}{group.whole.name}"
+        yield from ((node, short[node.name]) for node in group.nodes)
+
+
+def _legend(*, planned: bool) -> str:
+    entries = [("used", "in use"), ("planned", "when the plan is done")][: 2 if planned else 1]
+    entries += [("reserved", "reserved for N+1"), ("over", "more than there is")]
+    parts, left = [], _NAMES
+    for kind, text in entries:
+        parts.append(f'<rect class="{kind}" x="{left}" y="55" width="20" height="10"/>')
+        parts.append(f'<text class="small" x="{left + 26}" y="64">{text}</text>')
+        left += 60 + 7 * len(text)
+    return "".join(parts)
+
+
+def _heading(at: int, kind: str) -> str:
+    return f'<text class="group" x="{_NAMES + at * _COLUMN}" y="{_HEAD - 8}">{kind}</text>'
+
+
+def _row(top: int, row: Filled, name: str) -> str:
+    shown, notes = _shortened(name, _NAME), ", ".join(row.notes)
+    beside = _shortened(notes, _NAME - len(shown))
+    kind = "group" if name.startswith(_GROUP) else "bad" if notes and not beside else "node"
+    parts = [
+        f'<text class="{kind}" x="12" y="{top + 13}">{_text(shown)}'
+        f'<tspan class="bad" dx="8">{_text(beside)}</tspan>'
+        f"<title>{_text(': '.join(filter(None, (row.name, notes))))}</title></text>"
+    ]
+    for at, (resource, now, after) in enumerate(zip_longest(KINDS, row.now, row.after)):
+        parts.append(_bars(_NAMES + at * _COLUMN, top, resource, (now, after)))
+    return "".join(parts)
+
+
+def _shortened(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 1]}…" if most > 3 else ""
+
+
+def _bars(left: int, top: int, kind: str, amounts: tuple[Amount, Amount | None]) -> str:
+    now, after = amounts
+    number = change(now, after)
+    failing = any(one is not None and one.fails for one in amounts)
+    return (
+        f'<svg x="{left}" y="{top}" width="{_BAR}" height="{PAIR}">'
+        f"<title>{_text(in_words(kind, now, after))}</title>{pair(now, after)}</svg>"
+        f'<text class="{"bad" if failing else "small"}" x="{left + _BAR + 6}" y="{top + 13}">'
+        f"{number}</text>"
+    )
+
+
+def _text(text: str) -> str:
+    return escape(_NOT_XML.sub("�", text), {'"': "&quot;"})

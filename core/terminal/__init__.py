@@ -1,0 +1,1 @@
+"""What only a terminal gets: colours, and a line that shows that a command still works."""
