@@ -116,7 +116,11 @@ BUILT_INS: Final = (
 )
 
 #: Keys of the configuration that name plugins to be loaded -> the hook each must implement.
-PLUGIN_KEYS: Final[Mapping[str, str]] = {"plugins.load": "", "diagnose.load": "steward_diagnose"}
+PLUGIN_KEYS: Final[Mapping[str, str]] = {
+    "plugins.load": "",
+    "diagnose.load": "steward_diagnose",
+    "maintd.routine": "steward_routine",
+}
 
 _BY_NAME: Final = {one.name: one for one in BUILT_INS}
 

@@ -226,6 +226,12 @@ class Luxi:
                 found[number] = JobState(number, status, job_error(opstatus, opresult), opresult)
         return [found.get(number, JobState.lost(number)) for number in numbers]
 
+    def ends(self, numbers: Sequence[int]) -> dict[int, int]:
+        """Number -> when the job ended (ns since 1970), of those that have and are known."""
+        rows = self.call("QueryJobs", list(numbers), ["id", "end_ts"]) if numbers else []
+        found = {row[0]: row[1] for row in rows if row and row[1]}
+        return {one: (seconds * 10**6 + micro) * 1000 for one, (seconds, micro) in found.items()}
+
     def cancel(self, number: int) -> str:
         """Cancel a job that has not started; luxid's answer."""
         text: str = self.call("CancelJob", number, False)[1]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ganeti_steward.core.config.values import Config
     from ganeti_steward.core.maintenance.filter_action import Facts, QueuedJob, Verdict
     from ganeti_steward.core.maintenance.incident import Incident
-    from ganeti_steward.core.maintenance.task import Plan
+    from ganeti_steward.core.maintenance.task import Plan, RoutinePlan
     from ganeti_steward.core.maintenance.world import World
     from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster, Instance
@@ -124,6 +124,20 @@ def steward_plan(incident: Incident, world: World, context: Context) -> Iterable
     :return: one or more tasks, or one of Done, Failed and Wait; None ("not handled").  Two tasks
         of one list may not share a node other than the incident's, nor an instance.  A failure of
         the plugin is logged and the incident waits
+    """
+
+
+@hookspec
+def steward_routine(world: World, context: Context) -> Iterable[RoutinePlan] | None:
+    """Return what is to be done in the cluster without any incident, and what is left out.
+
+    Called in each round for each plugin that ``[maintd] routine`` names, after the repairs.
+
+    :param world: the cluster, its nodes and instances, all incidents, and the jobs of routine
+        work, as they are now; what the repairs and the plugins before use is reserved
+    :param context: the site rules, for the engines that find new nodes for instances
+    :return: any number of tasks, without commands, and of waits for what is not done; None is the
+        same as none.  A failure of the plugin is logged, and nothing of it is done in this round
     """
 
 

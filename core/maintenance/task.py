@@ -36,6 +36,8 @@ class Task(NamedTuple):
     """each a list of operations; empty when ``command`` is set"""
     command: str = ""
     """a repair command (base name) that the agent of the incident's node runs"""
+    subject: str = ""
+    """what a task of routine work is about: an instance, a node group, ...; empty: the cluster"""
 
 
 class Done(NamedTuple):
@@ -59,17 +61,23 @@ class Wait(NamedTuple):
 
     reason: str
     """one sentence, with numbers where there are any"""
+    subject: str = ""
+    """what routine work leaves out: an instance, a node group, ...; empty: the cluster"""
 
 
 #: The answer of a plugin for one incident.
 Plan = Task | Done | Failed | Wait
+
+#: What a plugin of routine work returns.
+RoutinePlan = Task | Wait
 
 
 class Held(NamedTuple):
     """Something that was not done, and what held it."""
 
     subject: str
-    """the incident's or filter rule's uuid, the name of a node or plugin, or ``cluster``"""
+    """the incident's or filter rule's uuid, the name of a node or plugin, or ``cluster``; of
+    routine work its plugin and what it is about, with a blank between"""
     brake: str
     """one word, the same for the same cause: ``observe``, ``hold``, ``pause``, ..."""
     sentence: str

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.finding import OK
+from ganeti_steward.core.model.job_state import JobState
 
 
 class Reported(NamedTuple):
@@ -87,6 +89,9 @@ class InstanceFacts(NamedTuple):
     up: bool = True
     """whether it is meant to run (admin_state)"""
     tags: frozenset[str] = frozenset()
+    status: str = ""
+    """Ganeti's word for it, such as running, ADMIN_down, ERROR_down or ERROR_nodedown; empty: not
+    known"""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -120,6 +125,14 @@ class World(NamedTuple):
     """names of instances that tasks of this round, or tasks still running, use"""
     avoided_nodes: Mapping[str, str] = MappingProxyType({})
     """name of a node nothing may be moved to -> why: ill, under repair, failed"""
+    routine: tuple[RoutineJob, ...] = ()
+    """the jobs of routine work: those that have not ended, and those that ended within the last
+    hour"""
+    tagged_jobs: Mapping[int, JobState] = MappingProxyType({})
+    """number -> state of each job that a tag of an instance names as a repair in progress"""
+    since: Mapping[str, int] = MappingProxyType({})
+    """subject -> since when (ns since the epoch) each round had a task or a wait about it from the
+    plugin of routine work that is called; the daemon forgets it in a restart"""
 
     def instances_on(self, name: str) -> Iterator[InstanceFacts]:
         """The instances with that node as primary or secondary, by name."""

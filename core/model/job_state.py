@@ -12,6 +12,8 @@ CANCELED: Final = "canceled"
 LOST: Final = "lost"
 #: States a job does not leave any more.
 FINAL: Final = frozenset({SUCCESS, ERROR, CANCELED, LOST})
+#: States in which a job can still be canceled.
+NOT_STARTED: Final = frozenset({"queued", "waiting"})
 
 
 class JobState(NamedTuple):

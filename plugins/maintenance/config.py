@@ -6,6 +6,7 @@ import re
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core.config.kinds import (
+    NAMES,
     PATH,
     TEXT,
     list_of,
@@ -72,6 +73,12 @@ class Maintd(NamedTuple):
         "The most moves of the daemon that run at the same time in the whole cluster: the rest "
         "waits in the job queue (Ganeti's ad-hoc rate limit); 0: no limit.",
     ] = 0
+    routine: Annotated[
+        tuple[str, ...],
+        NAMES,
+        "Plugins whose routine work is done where no repair is in the way, in the order in which "
+        "they get nodes and instances; empty: none.",
+    ] = ()
     final_role: Annotated[
         str, one_of(OFFLINE, DRAINED), "The role of a node after its evacuation."
     ] = OFFLINE

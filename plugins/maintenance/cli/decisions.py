@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import Held
-from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision, Started
+from ganeti_steward.core.maintenance.task import Held, Task
+from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN, state_of
 
 
@@ -21,7 +21,12 @@ def decision_lines(
     done = [
         *map(_change, decision.changes),
         *(f"cancel job {number}, if it has not started" for number in decision.cancels),
-        *(line for one in decision.started for line in _started(one, known)),
+        *(
+            line
+            for one in decision.started
+            for line in _started(_subject(one.incident, known), one.task)
+        ),
+        *(line for one in decision.routine for line in _started(one.name, one.task)),
         *(f"filter rule {one.holding}: {one.sentence}" for one in decision.releases.changes),
     ]
     yield from done or ["nothing is done"]
@@ -37,14 +42,14 @@ def _change(change: Change) -> str:
     return f"{before} -> {after} {name}: {change.reason}"
 
 
-def _started(one: Started, known: Mapping[str, Incident]) -> Iterator[str]:
-    task = one.task
-    yield f"start {task.step} {_subject(one.incident, known)}: {task.reason}"
+def _started(subject: str, task: Task) -> Iterator[str]:
+    yield f"start {task.step} {subject}: {task.reason}"
     if task.command:
         yield f"  command {task.command}"
     for job in task.jobs:
         yield f"  job {', '.join(operation['OP_ID'] for operation in job)}"
-    yield f"  uses {', '.join([*sorted(task.nodes), *sorted(task.instances)])}"
+    used = [*sorted(task.nodes), *sorted(task.instances)]
+    yield from [f"  uses {', '.join(used)}"] if used else []
 
 
 def _subject(subject: str, known: Mapping[str, Incident]) -> str:

@@ -10,6 +10,7 @@ from ganeti_steward.core.builtins import MAINTENANCE
 from ganeti_steward.core.commands.cluster_options import add_reason_option, add_source_options
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.fields import add_json_option, print_json
+from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.luxi import SOCKET
 from ganeti_steward.core.ganeti.sources import read_file
@@ -121,14 +122,22 @@ def _replay(file: str) -> int:
     from ganeti_steward.plugins.maintenance.daemon.recording import read_moments
     from ganeti_steward.plugins.maintenance.daemon.replay import replay
     from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
+    from ganeti_steward.plugins.maintenance.routine.planner import PluginRoutine
 
     config = configuration(MAINTENANCE)
 
+    def used(settings: Maintd) -> Config:
+        return config._replace(sections={**config.sections, "maintd": settings})
+
     def planner_for(settings: Maintd) -> PluginPlanner:
-        return PluginPlanner(config._replace(sections={**config.sections, "maintd": settings}))
+        return PluginPlanner(used(settings))
+
+    def routine_for(settings: Maintd) -> PluginRoutine:
+        return PluginRoutine(used(settings))
 
     lines = read_file(file).decode(errors="backslashreplace").splitlines()
-    for number, one in enumerate(replay(read_moments(lines), planner_for), 1):
+    moments = replay(read_moments(lines), planner_for, routine_for)
+    for number, one in enumerate(moments, 1):
         world = one.moment.inputs.world
         print(f"moment {number}: {moment(world.now)}, mode {one.moment.settings.mode}")
         for line in decision_lines(one.decision, world.incidents, one.decision.held):

@@ -15,13 +15,19 @@ from ganeti_steward.core.ganeti.confd.choice import Mastership
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
+from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ganeti_steward.core.maintenance.world import World
     from ganeti_steward.plugins.maintenance.daemon.parts import Agents, Queue, Store, Voter
-    from ganeti_steward.plugins.maintenance.engine.decision import Decision, Started
+    from ganeti_steward.plugins.maintenance.edges.submit import Outcome
+    from ganeti_steward.plugins.maintenance.engine.decision import (
+        Decision,
+        RoutineStarted,
+        Started,
+    )
 
 _log: Final = logging.getLogger(__name__)
 
@@ -42,7 +48,11 @@ class CarryOut:
         self._voting, self._stopping = voting, stopping
         self.held: list[Held] = []
         self.started: list[Started] = []
-        """the tasks that were handed over"""
+        """the tasks of repairs that were handed over"""
+        self.routine: list[RoutineStarted] = []
+        """the tasks of routine work that were handed over"""
+        self.routine_jobs: list[int] = []
+        """numbers of their jobs"""
         self.incidents: dict[str, Incident] = {}
         """as they are recorded by now"""
         self.unrecorded: set[str] = set()
@@ -60,7 +70,8 @@ class CarryOut:
             self._remove(uuid)
         for number, answer in self._queue.cancel(decision.cancels).items():
             _log.info("cancel job=%d %s", number, answer)
-        self._start([one for one in decision.started if one.incident not in self.unrecorded], world)
+        started = [one for one in decision.started if one.incident not in self.unrecorded]
+        self._start(started, decision.routine, world)
 
     def _write(self, incident: Incident) -> bool:
         if self._stopping():
@@ -80,16 +91,21 @@ class CarryOut:
         if part.failed:
             self.unrecorded.add(uuid)
 
-    def _start(self, started: Sequence[Started], world: World) -> None:
-        """Hand tasks over; their records hold the intents already."""
-        reason = self._not_now() if started else ""
+    def _start(
+        self, started: Sequence[Started], routine: Sequence[RoutineStarted], world: World
+    ) -> None:
+        """Hand tasks over; the records of repairs hold the intents already."""
+        reason = self._not_now() if started or routine else ""
         if reason:
             for one in started:
                 self._withdraw(one, reason)
+            self.held += [
+                Held(each.name, "master", f"{reason}; held: {each.task.reason}") for each in routine
+            ]
             return
         jobs = [one for one in started if not one.task.command]
-        if jobs:
-            self._submit(jobs)
+        if jobs or routine:
+            self._submit(jobs, routine)
         for one in started:
             if one.task.command:
                 with self._part(one.incident, "submit", f"step {one.task.step}"):
@@ -104,8 +120,8 @@ class CarryOut:
             return ""
         return f"whether this node is the master is undecided: {result.reason}"
 
-    def _submit(self, started: Sequence[Started]) -> None:
-        done = self._queue.submit(started, self.incidents)
+    def _submit(self, started: Sequence[Started], routine: Sequence[RoutineStarted]) -> None:
+        done = self._queue.submit(started, self.incidents, routine)
         self.incidents |= done.incidents
         for one in started:
             fault = done.unknown.get(one.submission)
@@ -117,6 +133,21 @@ class CarryOut:
             jobs = next(each.jobs for each in known if each.id == one.submission)
             numbers = ",".join(map(str, jobs)) or "-"
             _log.info("incident=%s task=%s jobs=%s", one.incident, one.task.step, numbers)
+        for each in routine:
+            self._routine_submitted(each, done.routine[each.submission])
+
+    def _routine_submitted(self, one: RoutineStarted, outcome: Outcome) -> None:
+        fault = outcome.unknown or outcome.refused
+        if fault:
+            self.held.append(Held(one.name, "submit", f"{one.task.reason}: {fault}"))
+        if outcome.numbers:
+            self.routine.append(one)
+            self.routine_jobs += outcome.numbers
+            numbers = ",".join(map(str, outcome.numbers))
+            subject = one.task.subject or CLUSTER
+            _log.info(
+                "routine=%s subject=%s task=%s jobs=%s", one.plugin, subject, one.task.step, numbers
+            )
 
     def _run(self, one: Started, world: World) -> None:
         incident, command = self.incidents[one.incident], one.task.command

@@ -9,7 +9,7 @@ from typing import Final
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import Held
+from ganeti_steward.core.maintenance.task import Held, RoutinePlan
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.agents import NodeAgents
@@ -17,6 +17,7 @@ from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.edges.notify import Notifier
 from ganeti_steward.plugins.maintenance.engine.decision import Planned
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
+from ganeti_steward.plugins.maintenance.routine.planner import PluginRoutine
 
 #: Settings that are used at the start only.
 _FIXED: Final = ("address", "port", "audit_file", "lock_file")
@@ -32,6 +33,7 @@ class Configured:
         self.config = config
         self.agents = NodeAgents(self.settings, wake)
         self._planner, self._notifier = PluginPlanner(config), Notifier(config)
+        self._routine = PluginRoutine(config)
         self._fault = ""
 
     @property
@@ -42,6 +44,10 @@ class Configured:
     def plan(self, incident: Incident, world: World) -> Sequence[Planned]:
         """What the plugins plan for one incident."""
         return self._planner(incident, world)
+
+    def plan_routine(self, plugin: str, world: World) -> Sequence[RoutinePlan]:
+        """What a plugin of routine work plans."""
+        return self._routine(plugin, world)
 
     def notify(self, outcome: Round) -> None:
         """Have the plugins notified of the changes of a round."""
@@ -62,6 +68,7 @@ class Configured:
             return False
         before = self.settings
         self.config, self._planner, self._notifier, self._fault = config, planner, notifier, ""
+        self._routine = PluginRoutine(config)
         self.agents.configure(self.settings)
         _log.info("the configuration was read again")
         for name in _FIXED:

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from ganeti_steward.core.ganeti.confd.choice import Vote
 from ganeti_steward.core.maintenance.filter_action import Facts
 from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.core.maintenance.task import Held
+from ganeti_steward.core.maintenance.task import Held, RoutinePlan
 from ganeti_steward.core.maintenance.world import NodeFacts, Observation, World
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.filters.actions.changes import JobChange, Releases
@@ -19,8 +19,10 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     CommandResult,
     Decision,
     Planned,
+    RoutineStarted,
     Started,
 )
+from ganeti_steward.plugins.maintenance.routine.jobs import Seen
 
 
 class Store(Protocol):
@@ -39,11 +41,28 @@ class Store(Protocol):
 class Queue(Protocol):
     """The job queue."""
 
-    def submit(self, started: Sequence[Started], incidents: Mapping[str, Incident]) -> HandedOver:
+    def submit(
+        self,
+        started: Sequence[Started],
+        incidents: Mapping[str, Incident],
+        routine: Sequence[RoutineStarted],
+    ) -> HandedOver:
         """Hand over the jobs of all tasks at once and record their numbers; raises nothing.
 
         ``incidents``: uuid -> incident as it is recorded.
         """
+
+    def routine(self, now: int, *, wanted: bool) -> Seen:
+        """The jobs of routine work, if ``wanted`` or while some have not ended.
+
+        ``now``: ns since the epoch.  Raises StewardError.
+        """
+
+    def tagged_jobs(self) -> Mapping[int, JobState]:
+        """Number -> state of each job that a tag of an instance names; raises StewardError."""
+
+    def ended(self, numbers: Iterable[int]) -> bool:
+        """Whether one of these jobs has ended; raises StewardError."""
 
     def look_up(self, submissions: Iterable[Submission], now: int) -> Mapping[str, tuple[int, ...]]:
         """Submission id -> numbers of its jobs; those that are too young are missing.
@@ -107,6 +126,13 @@ class Planner(Protocol):
         """What they plan for one incident."""
 
 
+class RoutinePlanner(Protocol):
+    """Calls a plugin of routine work."""
+
+    def __call__(self, plugin: str, world: World, /) -> Sequence[RoutinePlan]:
+        """What it plans."""
+
+
 class Voter(Protocol):
     """Counts the votes of the master candidates."""
 
@@ -130,13 +156,15 @@ class Round(NamedTuple):
     changes: tuple[Change, ...] = ()
     """the decided changes that were recorded"""
     started: tuple[Started, ...] = ()
-    """the tasks that were handed over"""
+    """the tasks of repairs that were handed over"""
+    routine: tuple[RoutineStarted, ...] = ()
+    """the tasks of routine work that were handed over"""
     released: tuple[JobChange, ...] = ()
     """the changes that were made for jobs that filter rules hold"""
     held: tuple[Held, ...] = ()
     """everything that was not done, also for faults while it was done"""
     waiting: tuple[int, ...] = ()
-    """numbers of the jobs of open submissions"""
+    """numbers of the jobs of repairs and routine work that have not ended"""
     fault: str = ""
     """why the round could not do its work, one sentence; empty when it could"""
 

@@ -131,7 +131,7 @@ class Daemon:
         agents = NodeAgents(settings, self._bell.ring, runs_commands=False)
         agents.watch(read_world(self._luxi, time.time_ns(), storage=False).nodes)
         agents.poll_once()
-        return self._rounds(self._deciding()._replace(agents=agents)).decide()
+        return self._rounds(self._deciding(settle=False)._replace(agents=agents)).decide()
 
     def _rounds(self, parts: Parts) -> Rounds:
         return Rounds(parts, self._configured.settings, self._bell, self._signals)
@@ -165,8 +165,11 @@ class Daemon:
             reload=self._reload,
         )
 
-    def _deciding(self) -> Parts:
-        """What reads the cluster and decides; without a vote nothing is done about it."""
+    def _deciding(self, *, settle: bool = True) -> Parts:
+        """What reads the cluster and decides; without a vote nothing is done about it.
+
+        ``settle``: see `LuxiQueue`.
+        """
         store = Store(self._luxi, holds_creations=lambda: self._configured.settings.hold_creations)
 
         def read(now: int, *, storage: bool) -> World:
@@ -175,10 +178,11 @@ class Daemon:
         return Parts(
             voting=_no_vote,
             store=store,
-            queue=LuxiQueue(self._luxi, store),
+            queue=LuxiQueue(self._luxi, store, settle=settle),
             read_world=read,
             agents=self._configured.agents,
             planner=self._configured.plan,
+            routine_planner=self._configured.plan_routine,
             step=step,
             releasing=JobReleases(self._luxi, lambda: self._configured.config),
         )

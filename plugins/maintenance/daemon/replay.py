@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.parts import Planner
+from ganeti_steward.plugins.maintenance.daemon.parts import Planner, RoutinePlanner
 from ganeti_steward.plugins.maintenance.daemon.recording import Moment, continued
 from ganeti_steward.plugins.maintenance.engine.decision import Decision
+from ganeti_steward.plugins.maintenance.engine.routine import no_routine
 from ganeti_steward.plugins.maintenance.engine.step import step
 
 
@@ -21,13 +22,16 @@ class Replayed(NamedTuple):
 
 
 def replay(
-    moments: Iterable[Moment], planner_for: Callable[[Maintd], Planner]
+    moments: Iterable[Moment],
+    planner_for: Callable[[Maintd], Planner],
+    routine_for: Callable[[Maintd], RoutinePlanner] = lambda settings: no_routine,
 ) -> Iterator[Replayed]:
     """Decide in each moment; one without incidents goes on with those of the one before."""
     incidents: Mapping[str, Incident] = {}
     for given in moments:
         moment = continued(given, incidents)
-        decision = step(moment.inputs, moment.settings, planner_for(moment.settings))
+        settings = moment.settings
+        decision = step(moment.inputs, settings, planner_for(settings), routine_for(settings))
         incidents = incidents_after(moment.inputs.world.incidents, decision)
         yield Replayed(moment, decision)
 

@@ -39,6 +39,7 @@ class StatusReport:
     def __call__(self, outcome: Round) -> None:
         """Publish the status after a round."""
         self._steps.update(one.task.step for one in outcome.started)
+        self._steps.update(one.task.step for one in outcome.routine)
         status = self._status._replace(
             mode=self._mode(),
             poll=self._poll(),
@@ -53,6 +54,8 @@ class StatusReport:
                 pause=pause_reason(outcome.world.cluster_tags),
                 incidents=tuple(sorted(outcome.incidents.values(), key=_age)),
                 held=(*outcome.held, *self._problems()),
+                routine=outcome.world.routine,
+                waiting=outcome.waiting,
                 nodes={uuid: node.name for uuid, node in outcome.world.nodes.items()},
             )
         self._status = status
@@ -76,6 +79,7 @@ class AuditReport:
         done = outcome.decision._replace(
             changes=outcome.changes,
             started=outcome.started,
+            routine=outcome.routine,
             releases=Releases(outcome.released),
             held=outcome.held,
         )

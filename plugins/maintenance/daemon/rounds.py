@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
 from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.core.maintenance.task import Held, Wait
+from ganeti_steward.core.maintenance.task import Held, RoutinePlan, Wait
 from ganeti_steward.core.maintenance.world import Reported
 from ganeti_steward.plugins.filters.actions.changes import Releases
 from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals, Stopped
@@ -21,6 +21,7 @@ from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.waiting import Waiting
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs, Planned
+from ganeti_steward.plugins.maintenance.engine.routine import no_routine
 
 if TYPE_CHECKING:
     from ganeti_steward.core.maintenance.world import Observation, World
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         Queue,
         ReadWorld,
         Releasing,
+        RoutinePlanner,
         Store,
         Voter,
     )
@@ -51,7 +53,8 @@ class Parts(NamedTuple):
     read_world: ReadWorld
     agents: Agents
     planner: Planner
-    step: Callable[[Inputs, Maintd, Planner], Decision]
+    step: Callable[[Inputs, Maintd, Planner, RoutinePlanner], Decision]
+    routine_planner: RoutinePlanner = no_routine
     releasing: Releasing | None = None
     """None: no job is released"""
     observers: Sequence[Observer] = ()
@@ -71,6 +74,8 @@ class Rounds:
     def __init__(self, parts: Parts, settings: Maintd, bell: Bell, signals: Signals) -> None:
         self._parts, self._settings = parts, settings
         self._signals = signals
+        self._since: Mapping[str, int] = {}
+        """of the last decision; what it forgets in a restart only makes routine work wait longer"""
         self._waiting = Waiting(bell, signals, parts.alive)
 
     def run(self) -> None:
@@ -111,7 +116,10 @@ class Rounds:
         """
         inputs, faults = self._inputs(may_query)
         self._parts.record(inputs, self._settings)
-        decision = self._parts.step(inputs, self._settings, partial(self._plan, faults))
+        decision = self._parts.step(
+            inputs, self._settings, partial(self._plan, faults), self._plan_routine
+        )
+        self._since = decision.since
         facts = facts_of(inputs.world, self._parts.clock(), inputs.utc_offset, faults)
         tags = inputs.world.cluster_tags
         releases = planned(self._parts.releasing, facts, self._settings.mode, tags)
@@ -145,9 +153,11 @@ class Rounds:
         )
         return _with_waiting(
             outcome._replace(
+                waiting=tuple(carried.routine_jobs),
                 incidents=carried.incidents,
                 changes=changes,
                 started=tuple(carried.started),
+                routine=tuple(carried.routine),
                 released=released,
                 held=(*outcome.held, *carried.held, *unreleased),
             )
@@ -177,7 +187,7 @@ class Rounds:
 
     def _inputs(self, may_query: bool) -> tuple[Inputs, Sequence[RecordFault]]:
         """Everything the step depends on, and what is wrong with the records."""
-        parts = self._parts
+        parts, settings = self._parts, self._settings
         incidents, faults = parts.store.read_all()
         submissions = list(_submissions(incidents))
         # Before the world: what a job that has succeeded did is seen there.
@@ -189,12 +199,29 @@ class Rounds:
             for uuid, seen in parts.agents.observations().items()
             if not _unreadable(faults, uuid)
         }
-        storage = may_query and _has_work(incidents, observations)
+        # Also before the world.
+        routine = parts.queue.routine(parts.clock(), wanted=bool(settings.routine))
+        tagged = parts.queue.tagged_jobs() if settings.routine else {}
+        storage = may_query and (bool(settings.routine) or _has_work(incidents, observations))
         world = parts.read_world(parts.clock(), storage=storage)
         parts.agents.watch(world.nodes)
-        world = world._replace(incidents=incidents, observations=observations)
-        offset = time.localtime(world.now / 10**9).tm_gmtoff
-        return Inputs(world, jobs, results, found, utc_offset=offset), faults
+        world = world._replace(
+            incidents=incidents,
+            observations=observations,
+            routine=routine.jobs,
+            tagged_jobs=tagged,
+        )
+        inputs = Inputs(
+            world,
+            jobs,
+            results,
+            found,
+            utc_offset=time.localtime(world.now / 10**9).tm_gmtoff,
+            unreadable={fault.node: fault.text for fault in faults},
+            routine_known=routine.known,
+            since=self._since,
+        )
+        return inputs, faults
 
     def _plan(
         self, faults: Sequence[RecordFault], incident: Incident, world: World
@@ -209,6 +236,14 @@ class Rounds:
             _log.exception("incident %s cannot be planned", incident.uuid)
             return [Planned("", Wait(f"it cannot be planned: {describe_fault(err)}"))]
 
+    def _plan_routine(self, plugin: str, world: World) -> Sequence[RoutinePlan]:
+        """What a plugin of routine work plans; its fault is no fault of the others."""
+        try:
+            return self._parts.routine_planner(plugin, world)
+        except Exception as err:
+            _log.exception("the routine work of %s cannot be planned", plugin)
+            return [Wait(f"it cannot be planned: {describe_fault(err)}")]
+
     # Between rounds
 
     def _report(self, outcome: Round) -> None:
@@ -221,18 +256,16 @@ class Rounds:
     def _wait(self, outcome: Round) -> None:
         # After a change the next round may have more to do at once.
         seconds = 0 if outcome.changes else self._settings.round_interval
-        incidents = outcome.incidents
-        ended = partial(self._any_ended, incidents) if outcome.waiting else None
+        ended = partial(self._any_ended, outcome.waiting) if outcome.waiting else None
         self._waiting.wait(seconds, ended)
 
-    def _any_ended(self, incidents: Mapping[str, Incident]) -> bool:
+    def _any_ended(self, numbers: Iterable[int]) -> bool:
         try:
             with self._signals.interruptible():
-                states = self._parts.queue.states(incidents.values())
+                return self._parts.queue.ended(numbers)
         except StewardError:
             # The next round reports it, after the interval.
             return False
-        return any(state.ended for state in states.values())
 
 
 def _held_back(releases: Releases, why: str) -> tuple[Held, ...]:
@@ -251,7 +284,10 @@ def _submissions(incidents: Mapping[str, Incident]) -> Iterator[Submission]:
 
 
 def _with_waiting(outcome: Round) -> Round:
-    return outcome._replace(waiting=tuple(sorted(open_jobs(outcome.incidents))))
+    """With the jobs of repairs, and those of routine work that the round has seen."""
+    seen = outcome.world.routine if outcome.world else ()
+    routine = {*outcome.waiting, *(one.number for one in seen if one.open)}
+    return outcome._replace(waiting=tuple(sorted(open_jobs(outcome.incidents) | routine)))
 
 
 def _has_work(incidents: Mapping[str, Incident], observations: Mapping[str, Observation]) -> bool:

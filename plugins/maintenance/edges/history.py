@@ -37,7 +37,7 @@ class Entry(NamedTuple):
     kind: str
     """``change`` of an incident, ``task`` that was started, or ``held``: it was not done"""
     incident: str
-    """its uuid; otherwise what it is about: a node, a filter rule, ``cluster``, ..."""
+    """its uuid; otherwise what it is about, as `Held.subject`: a node, ``cluster``, ..."""
     node: str
     """uuid of the incident's node; empty where there is none"""
     node_name: str
@@ -92,6 +92,10 @@ class Trail:
             *(
                 _entry(now, TASK, one.incident, known, one.task.step, one.task.reason)
                 for one in decision.started
+            ),
+            *(
+                _entry(now, TASK, one.name, known, one.task.step, one.task.reason)
+                for one in decision.routine
             ),
             *(
                 _entry(now, TASK, one.holding, known, f"{one.kind}-job", one.sentence)

@@ -83,7 +83,7 @@ def _incidents(status: Status) -> Answer:
 
 
 def _jobs(status: Status) -> Answer:
-    return _NOT_READ if status.incidents is None else json_answer(list(status.open_jobs))
+    return _NOT_READ if status.incidents is None else json_answer(list(status.waiting))
 
 
 class StatusServer:

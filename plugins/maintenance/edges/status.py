@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ganeti_steward.core.maintenance.incident import Incident, Submission
+from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import Observation, Reported, diagnose_object
 from ganeti_steward.plugins.maintenance.config import OBSERVE
@@ -28,6 +29,10 @@ class Status(NamedTuple):
     """all that are recorded; None as long as they have not been read"""
     held: tuple[Held, ...] = ()
     """what the last round did not do, and why"""
+    routine: tuple[RoutineJob, ...] = ()
+    """the jobs of routine work that the last round has seen"""
+    waiting: tuple[int, ...] = ()
+    """numbers of the jobs that are waited for, sorted"""
     nodes: Mapping[str, str] = MappingProxyType({})
     """uuid -> name of each node of the cluster"""
     poll: Poll = NOTHING
@@ -42,13 +47,6 @@ class Status(NamedTuple):
     """why the last round failed; empty when it did not"""
     started_tasks: Mapping[str, int] = MappingProxyType({})
     """step -> tasks started since the start"""
-
-    @property
-    def open_jobs(self) -> tuple[int, ...]:
-        """Numbers of the jobs that are waited for, sorted."""
-        incidents = self.incidents or ()
-        found = (number for one in incidents for task in one.open for number in task.jobs)
-        return tuple(sorted(set(found)))
 
     def held_for(self, subject: str) -> list[Held]:
         """What was not done for an incident (its uuid), a node, a plugin or the cluster."""
@@ -146,7 +144,24 @@ def daemon_json(status: Status) -> dict[str, Any]:
             {"node": uuid, "node-name": name, **_observed(status.poll.observations.get(uuid))}
             for uuid, name in sorted(status.nodes.items(), key=lambda one: one[1])
         ],
+        "routine": [_routine_json(one) for one in status.routine],
         "held": [held_json(one) for one in status.held],
+    }
+
+
+def _routine_json(one: RoutineJob) -> dict[str, Any]:
+    return {
+        "job": one.number,
+        "plugin": one.plugin,
+        "step": one.step,
+        "subject": one.subject,
+        "nodes": list(one.nodes),
+        "instances": list(one.instances),
+        "copied-mib": one.copied,
+        "job-status": one.status,
+        "error": one.error,
+        "submitted": one.submitted,
+        "ended": one.ended,
     }
 
 

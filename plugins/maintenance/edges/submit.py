@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
@@ -20,7 +21,8 @@ from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.edges.store import Store
-from ganeti_steward.plugins.maintenance.engine.decision import Started
+from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
+from ganeti_steward.plugins.maintenance.routine.trail import trail
 
 #: A source in the reason trail of each operation; the text is the submission's id.
 SUBMISSION_SOURCE: Final = "gnt:daemon:maintd:submission"
@@ -28,16 +30,21 @@ SUBMISSION_SOURCE: Final = "gnt:daemon:maintd:submission"
 #: ns after which luxid has stored all jobs of a submission, or will not.
 SETTLE_TIME: Final = 10 * 10**9
 
+_AnyStarted = Started | RoutineStarted
+
 #: luxid's words for a call in which one operation is wrong; it takes none of the others either.
 _UNREADABLE: Final = "Failed to parse request"
 
 
-class _Result(NamedTuple):
+class Outcome(NamedTuple):
     """What became of one task."""
 
     numbers: tuple[int, ...] = ()
+    """of its jobs"""
     refused: str = ""
+    """why luxid did not take all of its jobs; empty when it did"""
     unknown: str = ""
+    """why it is not known whether luxid has its jobs; empty when it is"""
 
 
 class HandedOver(NamedTuple):
@@ -48,19 +55,27 @@ class HandedOver(NamedTuple):
     unknown: Mapping[str, str]
     """submission id -> why it is not known, or not recorded, whether its jobs are in the queue;
     `look_up` will find out"""
+    routine: Mapping[str, Outcome] = MappingProxyType({})
+    """submission id -> what became of a task of routine work"""
 
 
 def submit(
-    started: Sequence[Started], incidents: Mapping[str, Incident], store: Store, luxi: Luxi
+    started: Sequence[Started],
+    incidents: Mapping[str, Incident],
+    store: Store,
+    luxi: Luxi,
+    routine: Sequence[RoutineStarted] = (),
 ) -> HandedOver:
     """Hand all jobs over in one call, then record their numbers; never raises StewardError.
 
     ``incidents`` (by uuid) hold the submissions of ``started`` and are recorded.  Repair commands
     are not handed over here.  Only if luxid cannot read the jobs, each task is handed over by
-    itself, so that the wrong one is found: a refusal is recorded as `Submission.refused`.
+    itself, so that the wrong one is found: a refusal is recorded as `Submission.refused`.  Nothing
+    is recorded of ``routine``: the reason trails of its jobs say what they are.
     """
-    results = _hand_over([one for one in started if not one.task.command], luxi)
+    results = _hand_over([*(one for one in started if not one.task.command), *routine], luxi)
     changed: dict[str, Incident] = {}
+    own = {one.submission: results.pop(one.submission) for one in routine}
     unknown = {key: result.unknown for key, result in results.items() if result.unknown}
     for one in started:
         result = results.get(one.submission)
@@ -73,7 +88,7 @@ def submit(
         except StewardError as err:
             numbers = ", ".join(map(str, result.numbers)) or "none"
             unknown[one.submission] = f"the job numbers ({numbers}) are not recorded: {err}"
-    return HandedOver(changed, unknown)
+    return HandedOver(changed, unknown, own)
 
 
 def noted(
@@ -89,36 +104,40 @@ def noted(
     )
 
 
-def _hand_over(started: Sequence[Started], luxi: Luxi) -> dict[str, _Result]:
+def _hand_over(started: Sequence[_AnyStarted], luxi: Luxi) -> dict[str, Outcome]:
     faults = {one.submission: _fault(one.task) for one in started}
-    results = {key: _Result(refused=fault) for key, fault in faults.items() if fault}
+    results = {key: Outcome(refused=fault) for key, fault in faults.items() if fault}
     good = [one for one in started if not faults[one.submission]]
     return results | (_submit(good, luxi) if good else {})
 
 
-def _submit(started: Sequence[Started], luxi: Luxi) -> dict[str, _Result]:
+def _submit(started: Sequence[_AnyStarted], luxi: Luxi) -> dict[str, Outcome]:
     jobs = [job for one in started for job in one.task.jobs]
-    trails = [_trail(one) for one in started for _ in one.task.jobs]
+    trails = [each for one in started for each in _trails(one)]
     try:
         answers = luxi.submit_with_trails(jobs, trails)
     except StewardError as err:
-        return {one.submission: _Result(unknown=str(err)) for one in started}
+        return {one.submission: Outcome(unknown=str(err)) for one in started}
     whole = _refusal_of_all(answers, luxi)
     if not whole:
         return _divided(started, answers)
     if _UNREADABLE not in whole:
         # A drained or full queue is no fault of the task: it is planned again.
-        return {one.submission: _Result(unknown=whole) for one in started}
+        return {one.submission: Outcome(unknown=whole) for one in started}
     if len(started) == 1:
-        return {started[0].submission: _Result(refused=whole)}
-    results: dict[str, _Result] = {}
+        return {started[0].submission: Outcome(refused=whole)}
+    results: dict[str, Outcome] = {}
     for one in started:
         results |= _submit([one], luxi)
     return results
 
 
-def _trail(one: Started) -> list[tuple[str, str]]:
-    return [(JOB_SOURCE, one.incident), (SUBMISSION_SOURCE, one.submission)]
+def _trails(one: _AnyStarted) -> list[list[tuple[str, str]]]:
+    """Of each job of a task."""
+    if isinstance(one, RoutineStarted):
+        return [trail(one, copied) for copied in one.copied]
+    own = [(JOB_SOURCE, one.incident), (SUBMISSION_SOURCE, one.submission)]
+    return [own] * len(one.task.jobs)
 
 
 def _refusal_of_all(answers: Sequence[Submitted], luxi: Luxi) -> str:
@@ -128,7 +147,7 @@ def _refusal_of_all(answers: Sequence[Submitted], luxi: Luxi) -> str:
     return error if error.startswith(luxi.where) else ""
 
 
-def _divided(started: Sequence[Started], answers: Sequence[Submitted]) -> dict[str, _Result]:
+def _divided(started: Sequence[_AnyStarted], answers: Sequence[Submitted]) -> dict[str, Outcome]:
     """The answers by submission."""
     rest = iter(answers)
     results = {}
@@ -136,7 +155,7 @@ def _divided(started: Sequence[Started], answers: Sequence[Submitted]) -> dict[s
         own = [next(rest) for _ in one.task.jobs]
         numbers = tuple(number for answer in own for number in answer.numbers)
         refused = "; ".join(answer.error for answer in own if answer.error)
-        results[one.submission] = _Result(numbers, refused)
+        results[one.submission] = Outcome(numbers, refused)
     return results
 
 

@@ -17,6 +17,7 @@ _Row = dict[str, Any]
 #: What the daemon needs in addition to what an allocator does, by kind of object.
 _MORE: Final[Mapping[str, Sequence[str]]] = {
     "node": ("uuid", "master", "master_candidate", "pip"),
+    "instance": ("status",),
 }
 #: Seconds for a job that queries the nodes' storage: a running job may hold it up for hours.
 _STORAGE_LIMIT: Final = 20.0
@@ -131,4 +132,5 @@ def _instance(row: _Row) -> InstanceFacts:
         template=row["disk_template"],
         up=row["admin_state"] == "up",
         tags=frozenset(row["tags"]),
+        status=row["status"] or "",
     )

@@ -5,9 +5,9 @@ All that hold are reported, not only the first.  A cancel passes none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from ganeti_steward.core.maintenance.incident import (
     NOTED,
@@ -33,6 +33,8 @@ from ganeti_steward.plugins.maintenance.pause import pause_reason
 
 _SECOND: Final = 10**9
 
+_Case = TypeVar("_Case")
+
 
 class Case(NamedTuple):
     """What the brakes judge: an incident, and once it is planned, what would be done."""
@@ -46,12 +48,42 @@ class Case(NamedTuple):
     """s"""
     next: Task | Done | Failed | None = None
 
+    @property
+    def subject(self) -> str:
+        """What is held back."""
+        return self.incident.uuid
+
+
+class Common(Protocol):
+    """What the brakes judge that hold back repairs and routine work alike."""
+
+    @property
+    def subject(self) -> str:
+        """What is held back."""
+
+    @property
+    def world(self) -> World:
+        """With the incidents as they are now."""
+
+    @property
+    def config(self) -> Maintd:
+        """The settings."""
+
+    @property
+    def utc_offset(self) -> int:
+        """s"""
+
+    @property
+    def next(self) -> Task | Done | Failed | None:
+        """What would be done, once it is planned."""
+
 
 Brake = Callable[[Case], Held | None]
 
 
-def _held(case: Case, brake: str, sentence: str, **values: object) -> Held:
-    return Held(case.incident.uuid, brake, sentence, tuple(values.items()))
+def braked(case: Common, brake: str, sentence: str, **values: object) -> Held:
+    """Something that a brake holds back."""
+    return Held(case.subject, brake, sentence, tuple(values.items()))
 
 
 def _opt_out(case: Case) -> Held | None:
@@ -60,7 +92,7 @@ def _opt_out(case: Case) -> Held | None:
     where += [f"node group {group.name}"] if group and OPT_OUT_TAG in group.tags else []
     if not where:
         return None
-    return _held(case, "opt-out", f"{' and '.join(where)} has the tag {OPT_OUT_TAG}")
+    return braked(case, "opt-out", f"{' and '.join(where)} has the tag {OPT_OUT_TAG}")
 
 
 def _not_observed(case: Case) -> Held | None:
@@ -71,16 +103,16 @@ def _not_observed(case: Case) -> Held | None:
     if isinstance(found, Reported):
         if found.original == case.incident.original:
             return None
-        return _held(case, "not-reported", f"node {case.node.name} reports {found.status} now")
+        return braked(case, "not-reported", f"node {case.node.name} reports {found.status} now")
     why = found.why if found else "no report since the start"
-    return _held(case, "silent", f"node {case.node.name} gives no valid report: {why}")
+    return braked(case, "silent", f"node {case.node.name} gives no valid report: {why}")
 
 
 def _hold(case: Case) -> Held | None:
     elapsed = (case.world.now - case.incident.observed_since) / _SECOND
     if case.incident.status != NOTED or elapsed >= case.config.hold_time:
         return None
-    return _held(
+    return braked(
         case,
         "hold",
         f"reported for {elapsed:.0f} s of the hold time of {case.config.hold_time:g} s",
@@ -92,7 +124,7 @@ def _hold(case: Case) -> Held | None:
 def _master(case: Case) -> Held | None:
     if not case.node.master or case.incident.action == LIVE_REPAIR:
         return None
-    return _held(
+    return braked(
         case,
         "master",
         f"node {case.node.name} is the master: it cannot be drained before another node is the "
@@ -112,7 +144,7 @@ def _most_nodes(case: Case) -> Held | None:
     )
     if own or len(others) < case.config.most_nodes:
         return None
-    return _held(
+    return braked(
         case,
         "most-nodes",
         f"{len(others)} of at most {case.config.most_nodes} nodes are under repair: "
@@ -127,12 +159,13 @@ def is_under_repair(incident: Incident) -> bool:
     return incident.status == PENDING or any(one.step not in (TAG, UNTAG) for one in incident.open)
 
 
-def _storm(case: Case) -> Held | None:
+def storm(case: Common) -> Held | None:
+    """Too many nodes report a fault at the same time."""
     found = [case.world.observations.get(uuid) for uuid in case.world.nodes]
     ill, nodes = sum(isinstance(one, Reported) and one.ill for one in found), len(found)
     if ill <= 1 or ill <= case.config.storm_share * nodes:
         return None
-    return _held(
+    return braked(
         case,
         "storm",
         f"{ill} of {nodes} nodes report a fault, more than the share of "
@@ -143,18 +176,20 @@ def _storm(case: Case) -> Held | None:
     )
 
 
-def _pause(case: Case) -> Held | None:
+def pause(case: Common) -> Held | None:
+    """An admin has paused the daemon."""
     reason = pause_reason(case.world.cluster_tags)
-    return None if reason is None else _held(case, "pause", f"maintenance is paused: {reason}")
+    return None if reason is None else braked(case, "pause", f"maintenance is paused: {reason}")
 
 
-def _window(case: Case) -> Held | None:
+def window(case: Common) -> Held | None:
+    """It is outside the maintenance windows."""
     local = datetime.fromtimestamp(case.world.now // _SECOND, UTC) + timedelta(
         seconds=case.utc_offset
     )
     if is_open(case.config.windows, local.replace(tzinfo=None)):
         return None
-    return _held(
+    return braked(
         case,
         "window",
         f"{local:%a %H:%M} is in none of the maintenance windows: {', '.join(case.config.windows)}",
@@ -174,7 +209,7 @@ def _candidate_pool(case: Case) -> Held | None:
     after = min(wanted, now + sum(not one.master_candidate for one in others))
     if wanted - after <= 1:
         return None
-    return _held(
+    return braked(
         case,
         "candidate-pool",
         f"{after} master candidates would be left of {wanted}",
@@ -190,18 +225,19 @@ def _command_not_reported(case: Case) -> Held | None:
     found = case.world.observations.get(case.incident.node)
     if isinstance(found, Reported) and found.original == case.incident.original:
         return None
-    return _held(
+    return braked(
         case,
         "not-reported",
         f"node {case.node.name} does not report now what requests the command {case.next.command}",
     )
 
 
-def _observe(case: Case) -> Held | None:
+def observe(case: Common) -> Held | None:
+    """The daemon only says what it would do."""
     if case.config.mode != OBSERVE:
         return None
     would = f", it would: {case.next.reason}" if case.next else ""
-    return _held(case, "observe", f"the mode is observe{would}")
+    return braked(case, "observe", f"the mode is observe{would}")
 
 
 #: Judged before an incident is planned; where one holds it is not planned, which takes time.
@@ -211,20 +247,20 @@ BEFORE_PLAN: Final[tuple[Brake, ...]] = (
     _hold,
     _master,
     _most_nodes,
-    _storm,
+    storm,
 )
 #: Judged for what was planned.
 AFTER_PLAN: Final[tuple[Brake, ...]] = (
-    _pause,
-    _window,
+    pause,
+    window,
     _candidate_pool,
     _command_not_reported,
-    _observe,
+    observe,
 )
 #: Those of them that hold back the tags of results as well.
-FOR_TAGS: Final[tuple[Brake, ...]] = (_pause, _observe)
+FOR_TAGS: Final[tuple[Brake, ...]] = (pause, observe)
 
 
-def holding(brakes: tuple[Brake, ...], case: Case) -> list[Held]:
+def holding(brakes: Iterable[Callable[[_Case], Held | None]], case: _Case) -> list[Held]:
     """What holds this case back."""
     return [held for brake in brakes if (held := brake(case))]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held, Plan, Task
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.filters.actions.changes import Releases
+
+#: The subject of what is about the cluster as a whole.
+CLUSTER: Final = "cluster"
 
 
 class CommandResult(NamedTuple):
@@ -37,6 +40,13 @@ class Inputs(NamedTuple):
     is missing here has not been looked up"""
     utc_offset: int = 0
     """s; what local time, in which windows are configured, is ahead of UTC"""
+    unreadable: Mapping[str, str] = MappingProxyType({})
+    """uuid of a node with a record that cannot be read -> why; "": it may be of any node"""
+    routine_known: bool = True
+    """whether ``world.routine`` has all jobs of routine work: a call whose answer was lost, and a
+    daemon that was killed, may have left some that the queue does not show yet"""
+    since: Mapping[str, int] = MappingProxyType({})
+    """`Decision.since` of the step before"""
 
 
 class Started(NamedTuple):
@@ -47,6 +57,28 @@ class Started(NamedTuple):
     submission: str
     """id of its submission, recorded in the incident already"""
     task: Task
+
+
+class RoutineStarted(NamedTuple):
+    """A task of routine work that is to be handed over now."""
+
+    plugin: str
+    """name of the plugin that planned it"""
+    submission: str
+    """an id of its own, for the call that hands it over"""
+    task: Task
+    copied: tuple[int, ...] = ()
+    """MiB of disks that each of its jobs copies"""
+
+    @property
+    def name(self) -> str:
+        """What `Held.subject` has for it."""
+        return routine_name(self.plugin, self.task.subject)
+
+
+def routine_name(plugin: str, subject: str) -> str:
+    """What `Held.subject` has for something of routine work."""
+    return f"{plugin} {subject or CLUSTER}"
 
 
 class Change(NamedTuple):
@@ -77,6 +109,11 @@ class Decision(NamedTuple):
     """what was not done, and why"""
     changes: tuple[Change, ...] = ()
     """what happened to incidents"""
+    routine: tuple[RoutineStarted, ...] = ()
+    """tasks of routine work, handed over in the same call as those of ``started``"""
+    since: Mapping[str, int] = MappingProxyType({})
+    """plugin and subject of routine work -> since when each round had something about it, ns since
+    the epoch; the next step gets it"""
     releases: Releases = Releases()
     """jobs that filter rules hold: what is done about them, last of all"""
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ganeti_steward.core.maintenance.incident import COMPLETED, Incident, Submission
 from ganeti_steward.core.maintenance.task import COMMAND, TAG, UNTAG
 from ganeti_steward.core.model.finding import severity
-from ganeti_steward.core.model.job_state import CANCELED, SUCCESS, JobState
+from ganeti_steward.core.model.job_state import CANCELED, NOT_STARTED, SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 
@@ -136,5 +136,4 @@ def queued_jobs(ledger: Ledger, incident: Incident) -> list[int]:
         number for one in incident.open if one.step not in (TAG, UNTAG) for number in one.jobs
     ]
     states = ledger.inputs.jobs
-    waiting = ("queued", "waiting")
-    return [one for one in numbers if one in states and states[one].status in waiting]
+    return [one for one in numbers if one in states and states[one].status in NOT_STARTED]

@@ -6,6 +6,7 @@ from typing import Final
 
 from ganeti_steward.core.maintenance.incident import PENDING
 from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.engine.book import Book
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs
 from ganeti_steward.plugins.maintenance.engine.ends import apply_ends
 from ganeti_steward.plugins.maintenance.engine.freshness import without_old_reports
@@ -15,16 +16,27 @@ from ganeti_steward.plugins.maintenance.engine.observed import (
     apply_reports,
     apply_tags,
 )
+from ganeti_steward.plugins.maintenance.engine.routine import (
+    Routine,
+    RoutinePlanner,
+    no_routine,
+)
 from ganeti_steward.plugins.maintenance.engine.tasks import Planner, Tasks
 
 _SECOND: Final = 10**9
 
 
-def step(inputs: Inputs, config: Maintd, planner: Planner) -> Decision:
+def step(
+    inputs: Inputs,
+    config: Maintd,
+    planner: Planner,
+    routine_planner: RoutinePlanner = no_routine,
+) -> Decision:
     """Decide what is done now.
 
-    ``planner`` returns what the plugins plan for one incident; it must depend on its arguments
-    only.  An incident whose record is missing from ``records`` has not changed.
+    ``planner`` returns what the plugins plan for one incident, ``routine_planner`` what one plugin
+    of routine work plans; both must depend on their arguments only.  An incident whose record is
+    missing from ``records`` has not changed.
     """
     fresh = without_old_reports(inputs.world, config)
     ledger = Ledger(inputs._replace(world=fresh), config)
@@ -32,11 +44,15 @@ def step(inputs: Inputs, config: Maintd, planner: Planner) -> Decision:
     apply_left(ledger)
     apply_tags(ledger)
     apply_reports(ledger)
-    tasks = Tasks(ledger, planner)
+    book = Book(ledger.all(), ledger.world)
+    tasks = Tasks(ledger, planner, book)
     tasks.tag()
     tasks.plan()
+    routine = Routine(ledger, routine_planner, book)
+    routine.cancel()
+    routine.plan()
     _alarm(ledger)
-    return _decision(ledger, tasks)
+    return _decision(ledger, tasks, routine)
 
 
 def _alarm(ledger: Ledger) -> None:
@@ -54,7 +70,7 @@ def _alarm(ledger: Ledger) -> None:
             )
 
 
-def _decision(ledger: Ledger, tasks: Tasks) -> Decision:
+def _decision(ledger: Ledger, tasks: Tasks, routine: Routine) -> Decision:
     before = ledger.inputs.world.incidents
     return Decision(
         records=tuple(
@@ -67,4 +83,6 @@ def _decision(ledger: Ledger, tasks: Tasks) -> Decision:
         started=tuple(tasks.started),
         held=tuple(ledger.held),
         changes=tuple(ledger.changes),
+        routine=tuple(routine.started),
+        since=routine.since,
     )

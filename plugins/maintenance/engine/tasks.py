@@ -9,15 +9,14 @@ from uuid import NAMESPACE_URL, uuid5
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.maintenance.incident import (
     CANCELED,
-    FAILED,
-    OPT_OUT_TAG,
     Incident,
     Submission,
 )
 from ganeti_steward.core.maintenance.task import TAG, UNTAG, Done, Failed, Plan, Task, Wait
-from ganeti_steward.core.maintenance.world import NodeFacts, Reported, World
+from ganeti_steward.core.maintenance.world import NodeFacts, World
 from ganeti_steward.core.model.opcodes import remove_tags, set_tags
 from ganeti_steward.plugins.maintenance.config import OBSERVE
+from ganeti_steward.plugins.maintenance.engine.book import Book
 from ganeti_steward.plugins.maintenance.engine.brakes import (
     AFTER_PLAN,
     BEFORE_PLAN,
@@ -39,14 +38,11 @@ Planner = Callable[[Incident, World], Sequence[Planned]]
 
 
 class Tasks:
-    """The tasks of one round; each reserves its nodes and instances, all or nothing."""
+    """The tasks of the repairs in one round; each reserves what it uses, all or nothing."""
 
-    def __init__(self, ledger: Ledger, planner: Planner) -> None:
-        self._ledger, self._planner = ledger, planner
+    def __init__(self, ledger: Ledger, planner: Planner, book: Book) -> None:
+        self._ledger, self._planner, self._book = ledger, planner, book
         self.started: list[Started] = []
-        running = [one for each in ledger.all() for one in each.open]
-        self._nodes = {name for one in running for name in one.nodes}
-        self._instances = {name for one in running for name in one.instances}
 
     # Tags of results
 
@@ -90,12 +86,7 @@ class Tasks:
         if held:
             self._ledger.held += [*held, *holding(AFTER_PLAN, case)]
             return
-        world = case.world._replace(
-            reserved_nodes=frozenset(self._nodes),
-            reserved_instances=frozenset(self._instances),
-            avoided_nodes=avoided_nodes(case.world),
-        )
-        for planned in self._planner(incident, world):
+        for planned in self._planner(incident, self._book.world(case.world)):
             self._take(case, planned.plan)
 
     def _take(self, case: Case, plan: Plan) -> None:
@@ -110,7 +101,7 @@ class Tasks:
         if held:
             if {one.brake for one in held} == {OBSERVE} and isinstance(plan, Task):
                 # What it would do is shown as it would be done: nothing shown collides.
-                self._book(plan)
+                self._book.reserve(plan)
         elif isinstance(plan, Task):
             self._start(case.incident, plan)
         elif isinstance(plan, Done):
@@ -132,22 +123,17 @@ class Tasks:
 
     def _is_free(self, uuid: str, task: Task) -> bool:
         """Whether nothing the task uses is reserved; reported."""
-        nodes, instances = task.nodes & self._nodes, task.instances & self._instances
-        if nodes or instances:
-            names = ", ".join([*sorted(nodes), *sorted(instances)])
+        names = self._book.conflict(task)
+        if names:
             self._ledger.hold(uuid, "reserved", f"another task uses {names}; held: {task.reason}")
-        return not (nodes or instances)
-
-    def _book(self, task: Task) -> None:
-        self._nodes |= task.nodes
-        self._instances |= task.instances
+        return not names
 
     def _reserve(self, incident: Incident, task: Task) -> None:
         """Start a task unless something it uses is reserved."""
         if not self._is_free(incident.uuid, task):
             return
         ledger, uuid = self._ledger, incident.uuid
-        self._book(task)
+        self._book.reserve(task)
         ledger.happen(uuid, Event.STARTED, task.reason)
         current = ledger.incidents[uuid]._replace(
             last_task=incident.last_task, repeated=incident.repeated
@@ -172,25 +158,6 @@ def _hash(task: Task) -> str:
 
 def _submission_id(uuid: str, step: str, now: int) -> str:
     return str(uuid5(NAMESPACE_URL, f"{uuid} {step} {now}"))
-
-
-def avoided_nodes(world: World) -> dict[str, str]:
-    """Nodes nothing is moved to -> why: ill, under repair, their repair failed, or excluded."""
-    found = {
-        node.name: f"is excluded by the tag {OPT_OUT_TAG}"
-        for node in world.nodes.values()
-        if OPT_OUT_TAG in node.tags
-        or (node.group in world.groups and OPT_OUT_TAG in world.groups[node.group].tags)
-    }
-    for incident in sorted(world.incidents.values(), key=lambda one: one.uuid):
-        if incident.node in world.nodes and (incident.active or incident.status == FAILED):
-            word = "has a failed" if incident.status == FAILED else "has an active"
-            name = world.nodes[incident.node].name
-            found[name] = f"{word} incident {incident.uuid} ({incident.action})"
-    for uuid, report in sorted(world.observations.items()):
-        if isinstance(report, Reported) and report.ill and uuid in world.nodes:
-            found.setdefault(world.nodes[uuid].name, f"reports {report.status}")
-    return found
 
 
 def _tag_task(incident: Incident, node: NodeFacts) -> Task | None:

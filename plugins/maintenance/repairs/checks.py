@@ -28,7 +28,7 @@ def check_plans(given: object, incident: Incident, world: World) -> None:
     for plan in given:
         if not isinstance(plan, Task | Done | Failed | Wait):
             raise BadPlan(f"gave {shown(plan)}, which is none of Task, Done, Failed and Wait")
-        _check_text("a reason", plan.reason)
+        check_text("a reason", plan.reason)
         if isinstance(plan, Task):
             _check_task(plan, incident, world)
         elif len(given) > 1:
@@ -39,7 +39,8 @@ def check_plans(given: object, incident: Incident, world: World) -> None:
         _check_shared([plan for plan in given if isinstance(plan, Task)], world, incident)
 
 
-def _check_text(what: str, text: object) -> None:
+def check_text(what: str, text: object) -> None:
+    """Raise BadPlan unless this is a text with something in it; ``what``: what it is."""
     if not isinstance(text, str) or not text:
         raise BadPlan(f"gave {shown(text)} as {what}, not a text")
 
@@ -50,15 +51,15 @@ def _check_unmovable(unmovable: object) -> None:
     for one in unmovable:
         if not isinstance(one, list | tuple) or len(one) != 2:
             raise BadPlan(f"gave {shown(one)} as an unmovable instance, not its name and a reason")
-        _check_text("the name of an unmovable instance", one[0])
-        _check_text("the reason of an unmovable instance", one[1])
+        check_text("the name of an unmovable instance", one[0])
+        check_text("the reason of an unmovable instance", one[1])
 
 
 def _check_task(task: Task, incident: Incident, world: World) -> None:
-    _check_text("a step", task.step)
+    check_text("a step", task.step)
     own = _own(incident, world)
-    _check_names("node", task.nodes, {node.name for node in world.nodes.values()})
-    _check_names("instance", task.instances, world.instances)
+    check_names("node", task.nodes, {node.name for node in world.nodes.values()})
+    check_names("instance", task.instances, world.instances)
     if own not in task.nodes:
         raise BadPlan(f"its task leaves out {own}, the node of the incident")
     used = (task.nodes - {own}) & world.reserved_nodes | task.instances & world.reserved_instances
@@ -68,7 +69,7 @@ def _check_task(task: Task, incident: Incident, world: World) -> None:
         raise BadPlan("its task needs either jobs or a command")
     if task.command and not (isinstance(task.command, str) and is_name(task.command)):
         raise BadPlan(f"its command {shown(task.command)} is no name of a command")
-    _check_jobs(task.jobs)
+    check_jobs(task.jobs)
 
 
 def _own(incident: Incident, world: World) -> str:
@@ -76,7 +77,8 @@ def _own(incident: Incident, world: World) -> str:
     return node.name if node else incident.node_name
 
 
-def _check_names(what: str, names: object, known: Iterable[str]) -> None:
+def check_names(what: str, names: object, known: Iterable[str]) -> None:
+    """Raise BadPlan unless this is a set of known names; ``what``: what they name."""
     if not isinstance(names, frozenset | set):
         raise BadPlan(f"gave {shown(names)} as the {what}s of a task, not a frozenset")
     unknown = sorted(map(shown, names - set(known)))
@@ -84,7 +86,8 @@ def _check_names(what: str, names: object, known: Iterable[str]) -> None:
         raise BadPlan(f"its task names {what}s that do not exist: {', '.join(unknown)}")
 
 
-def _check_jobs(jobs: object) -> None:
+def check_jobs(jobs: object) -> None:
+    """Raise BadPlan unless these are jobs that can be handed over."""
     if not isinstance(jobs, list | tuple):
         raise BadPlan(f"gave {shown(jobs)} as jobs, not a list")
     for job in jobs:

@@ -22,6 +22,7 @@ from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import CheckResult, Finding, NotApplicable, Unknown
 from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.testing import RecordedMachine
+from ganeti_steward.plugins.maintenance.config import Maintd
 
 if TYPE_CHECKING:
     import pytest
@@ -93,6 +94,33 @@ def test_steward_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert steps(worlds.incident("n1", "evacuate-failover"), now)[1] == "move"
     finally:
         del sys.modules["drain_only"]
+
+
+def test_steward_routine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is down for long enough is started; what has no tag is not."""
+    hook = "steward_routine"
+    (settings,), (source,) = (fences(hook, kind) for kind in ("toml", "python"))
+    (tmp_path / "start_again.py").write_text(source)
+    (tmp_path / "steward.toml").write_text(settings)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = load_config(str(tmp_path / "steward.toml"))
+    plugins = Plugins(config, config.section(Maintd).routine)
+    assert plugins.hooks("start_again") == [hook]
+    made = [worlds.instance(name, "n1", "n2", tags=["start-again"]) for name in "abc"]
+    made += [worlds.instance("d", "n1", "n2")]
+    now = worlds.world([worlds.node("n1"), worlds.node("n2")], made)
+    status = dict(zip("abcd", ("ERROR_down", "running", "ERROR_down", "ERROR_down"), strict=True))
+    down = {name: one._replace(status=status[name]) for name, one in now.instances.items()}
+    since = {"a": now.now - 300 * 10**9}
+    seen = now._replace(instances=down, since=since)
+    try:
+        given = call(plugins.implementation("start_again", hook), 10, world=seen)
+    finally:
+        del sys.modules["start_again"]
+    assert [(one.reason, one.subject) for one in given] == [
+        ("start a", "a"),
+        ("c is down for 0 s", "c"),
+    ]
 
 
 def test_steward_incident_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from paths import ROOT
 ROOMS: Final = ("core", "allocators", "plugins", "diagnose")
 _LEVELS: Final = ("debug", "info", "warning", "error", "exception", "critical")
 #: Functions that report what is held back -> which argument is its word.
-_HOLDING: Final = {"_held": 1, "Held": 1, "hold": 1, "_part": 1, "held_back": 0}
+_HOLDING: Final = {"braked": 1, "Held": 1, "hold": 1, "_part": 1, "held_back": 0}
 _TAG: Final = re.compile(r"(?:maintd|steward|htools|ganeti:watcher|gnt:daemon|gnt:client):\S*")
 
 

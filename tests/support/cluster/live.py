@@ -178,6 +178,7 @@ def _instance(name: str, instance: Message) -> Row:
         "pnode": instance["nodes"][0],
         "snodes": instance["nodes"][1:],
         "admin_state": state,
+        "status": "running" if state == "up" else f"ADMIN_{state}",
         "disk_template": instance["disk_template"],
         "disk.sizes": [disk["size"] for disk in instance["disks"]],
         "disk.spindles": [disk.get("spindles") for disk in instance["disks"]],

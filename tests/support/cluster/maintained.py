@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import (
     COMMAND,
     DRAIN,
@@ -41,6 +42,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     Planned,
     Started,
 )
+from ganeti_steward.plugins.maintenance.engine.routine import RoutinePlanner, no_routine
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.engine.tasks import Planner
 
@@ -58,8 +60,12 @@ def diagnose(status: str, **more: object) -> bytes:
 class QueuedJob:
     """A job of the simulated queue."""
 
-    def __init__(self, incident: str, submission: str, task: Task, job: list[Any]) -> None:
+    def __init__(
+        self, incident: str, submission: str, task: Task, job: list[Any], plugin: str = ""
+    ) -> None:
+        """``incident``: empty for routine work, which has a ``plugin``."""
         self.incident, self.submission, self.task, self.job = incident, submission, task, job
+        self.plugin = plugin
         self.status = "queued"
         self.error = ""
 
@@ -91,6 +97,9 @@ class Maintained:
         self.found: dict[str, tuple[int, ...]] = {}
         self.decisions: list[Decision] = []
         self.polling = True
+        self.routine: RoutinePlanner = no_routine
+        self.since: Mapping[str, int] = {}
+        self.routine_known = True
 
     # What happens outside
 
@@ -131,7 +140,23 @@ class Maintained:
             cluster_tags=frozenset(self.cluster_tags),
             incidents=dict(self.records),
             observations={uuid: self._polled(one) for uuid, one in self.observations.items()},
+            routine=tuple(self._routine_jobs()),
         )
+
+    def _routine_jobs(self) -> Iterable[RoutineJob]:
+        """What the queue shows of routine work; here a job is kept for ever."""
+        for number, job in self.queue.items():
+            if not job.incident:
+                yield RoutineJob(
+                    number,
+                    job.plugin,
+                    job.task.step,
+                    job.task.subject,
+                    tuple(sorted(job.task.nodes)),
+                    tuple(sorted(job.task.instances)),
+                    status=job.status,
+                    error=job.error,
+                )
 
     def _polled(self, found: Observation) -> Observation:
         """What the last poll has shown: agents that answer report the present."""
@@ -143,16 +168,24 @@ class Maintained:
         jobs = {
             number: JobState(number, job.status, job.error) for number, job in self.queue.items()
         }
-        return Inputs(self.world(), jobs, dict(self.results), dict(self.found))
+        return Inputs(
+            self.world(),
+            jobs,
+            dict(self.results),
+            dict(self.found),
+            routine_known=self.routine_known,
+            since=self.since,
+        )
 
     def decide(self) -> Decision:
-        return step(self.inputs(), self.config, self.planner)
+        return step(self.inputs(), self.config, self.planner, self.routine)
 
     def round(self, *, crash: str = "") -> Decision:
         """One round; ``crash``: where the daemon dies: "records", "submitted" or "" for nowhere."""
         self.wait(1)
         decision = self.decide()
         self.decisions.append(decision)
+        self.since = decision.since
         self.found = {}
         for incident in decision.records:
             self.records[incident.uuid] = incident
@@ -162,6 +195,8 @@ class Maintained:
             self._restart()
             return decision
         numbers = {one.submission: self._submit(one) for one in decision.started}
+        for each in decision.routine:
+            self._queued("", each.submission, each.task, each.plugin)
         if crash == "submitted":
             self._restart()
             return decision
@@ -177,10 +212,15 @@ class Maintained:
         if task.command:
             incident = self.records[started.incident]
             self.commands[started.submission] = (incident.node_name, task.command)
+        return self._queued(started.incident, started.submission, task)
+
+    def _queued(
+        self, incident: str, submission: str, task: Task, plugin: str = ""
+    ) -> tuple[int, ...]:
         numbers = []
         for job in task.jobs:
             number = len(self.queue) + 1
-            self.queue[number] = QueuedJob(started.incident, started.submission, task, list(job))
+            self.queue[number] = QueuedJob(incident, submission, task, list(job), plugin)
             numbers.append(number)
         return tuple(numbers)
 

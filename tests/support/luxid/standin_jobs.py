@@ -50,6 +50,7 @@ class Jobs:
             "archived": False,
             "received": self.clock(),
             "started": None,
+            "end_ts": None,
         }
         return number
 
@@ -130,6 +131,8 @@ class Jobs:
 
     def _set(self, job: Row, status: str, results: Sequence[Any]) -> None:
         job["status"] = status
+        if status in FINAL:
+            job["end_ts"] = list(divmod(self.clock() // 1000, 10**6))
         job["opstatus"] = [status] * len(job["ops"])
         job["opresult"] = list(results)
 

@@ -20,19 +20,24 @@ from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
 from ganeti_steward.plugins.maintenance.edges.store import RecordFault, Records
-from ganeti_steward.plugins.maintenance.edges.submit import HandedOver, noted
+from ganeti_steward.plugins.maintenance.edges.submit import HandedOver, Outcome, noted
 from ganeti_steward.plugins.maintenance.engine.decision import (
     Change,
     CommandResult,
     Decision,
     Inputs,
     Planned,
+    RoutineStarted,
     Started,
 )
+from ganeti_steward.plugins.maintenance.routine.jobs import Seen
 
 MASTER = Vote(Mastership.MASTER, "2 of 3 master candidates name n1", "n1")
 UNDECIDED = Vote(Mastership.UNDECIDED, "none of 3 master candidates answered")
 LOST = Vote(Mastership.NOT_MASTER, "3 of 3 master candidates name n2", "n2")
+
+#: What became of a task of routine work.
+DONE = Outcome((901,))
 
 
 class Call(NamedTuple):
@@ -65,6 +70,10 @@ class Fakes:
         self.bell = Bell()
         self.signals = Signals(self.bell)
         self.storage = False
+        self.routine = Seen()
+        self.tagged: dict[int, JobState] = {}
+        self.outcomes: dict[str, Outcome] = {}
+        """name of a task of routine work -> what becomes of it; `DONE` unless it is here"""
 
     def rounds(self, settings: Maintd | None = None, **more: Any) -> Rounds:
         parts = Parts(
@@ -108,7 +117,7 @@ class Fakes:
     def plan(self, incident: Incident, world: World) -> Sequence[Planned]:
         raise ValueError("the planner is broken")
 
-    def step(self, inputs: Inputs, settings: Maintd, planner: Any) -> Decision:
+    def step(self, inputs: Inputs, settings: Maintd, planner: Any, routine: Any) -> Decision:
         self.note("step")
         self.inputs.append(inputs)
         return next(self.decisions, Decision())
@@ -135,8 +144,14 @@ class _Queue:
     def __init__(self, fakes: Fakes) -> None:
         self._fakes = fakes
 
-    def submit(self, started: Sequence[Started], incidents: Mapping[str, Incident]) -> HandedOver:
-        self._fakes.note("submit", tuple(one.incident for one in started))
+    def submit(
+        self,
+        started: Sequence[Started],
+        incidents: Mapping[str, Incident],
+        routine: Sequence[RoutineStarted],
+    ) -> HandedOver:
+        names = [*(one.incident for one in started), *(one.name for one in routine)]
+        self._fakes.note("submit", tuple(names))
         changed, unknown = {}, {}
         for number, one in enumerate(started, 101):
             assert one.submission in {known.id for known in self._fakes.stored[one.incident].open}
@@ -146,7 +161,18 @@ class _Queue:
             self._fakes.jobs[number] = JobState(number, "running")
             changed[one.incident] = noted(incidents[one.incident], one.submission, (number,))
         self._fakes.stored |= changed
-        return HandedOver(changed, unknown)
+        outcomes = {one.submission: self._fakes.outcomes.get(one.name, DONE) for one in routine}
+        return HandedOver(changed, unknown, outcomes)
+
+    def routine(self, now: int, *, wanted: bool) -> Seen:
+        return self._fakes.routine if wanted else Seen()
+
+    def tagged_jobs(self) -> Mapping[int, JobState]:
+        return self._fakes.tagged
+
+    def ended(self, numbers: Iterable[int]) -> bool:
+        self._fakes.note("ended", tuple(numbers))
+        return any(self._fakes.jobs[number].ended for number in numbers)
 
     def look_up(self, submissions: Iterable[Submission], now: int) -> Mapping[str, tuple[int, ...]]:
         ids = [one.id for one in submissions if not (one.jobs or one.command or one.refused)]

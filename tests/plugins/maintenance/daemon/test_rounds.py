@@ -19,7 +19,7 @@ from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.bell import Stopped
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
-from ganeti_steward.plugins.maintenance.daemon.parts import Planner, Round
+from ganeti_steward.plugins.maintenance.daemon.parts import Planner, Round, RoutinePlanner
 from ganeti_steward.plugins.maintenance.edges.store import RecordFault
 from ganeti_steward.plugins.maintenance.engine.decision import (
     CommandResult,
@@ -179,9 +179,11 @@ def planned_by(fakes: Fakes) -> Sequence[Planned]:
     """What the step gets for incident A."""
     plans: list[Sequence[Planned]] = []
 
-    def step(inputs: Inputs, settings: Maintd, planner: Planner) -> Decision:
+    def step(
+        inputs: Inputs, settings: Maintd, planner: Planner, routine: RoutinePlanner
+    ) -> Decision:
         plans.append(planner(A, inputs.world))
-        return fakes.step(inputs, settings, planner)
+        return fakes.step(inputs, settings, planner, routine)
 
     fakes.rounds_reported.append(fakes.rounds(step=step).round())
     return plans[0]
@@ -283,7 +285,7 @@ def test_the_end_of_a_job_begins_a_round(fakes: Fakes) -> None:
 
 
 def test_a_queue_that_does_not_answer_ends_no_wait(fakes: Fakes) -> None:
-    fakes.faults["states", (5,)] = fault()
+    fakes.faults["ended", (5,)] = fault()
     began = time.monotonic()
     fakes.rounds(Maintd(round_interval=2))._wait(WAITING)
     assert time.monotonic() - began >= 1.9

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ganeti_steward.core.maintenance.incident import Incident, Submission
+from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import Refused, Reported, Silent
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
@@ -49,6 +50,8 @@ STATUS: Final = Status(
     pause="new switch",
     incidents=(INCIDENT, DONE),
     held=HELD,
+    routine=(RoutineJob(3, "rebalance", "move", "", ("node4.lab",), ("web3",), 2048, 7, "error"),),
+    waiting=(6, 7),
     nodes={f"uuid-{n}": f"node{n}.lab" for n in (2, 1, 3, 4, 5)},
     poll=Poll(
         {

@@ -126,6 +126,11 @@ def test_the_daemon() -> None:
             | {"since": NOW - 6, "why": "901 s old"},
             {"node": "uuid-5", "node-name": "node5.lab", "observation": "unknown"},
         ],
+        "routine": [
+            {"job": 3, "plugin": "rebalance", "step": "move", "subject": "", "copied-mib": 2048}
+            | {"nodes": ["node4.lab"], "instances": ["web3"], "submitted": 7, "ended": 0}
+            | {"job-status": "error", "error": ""}
+        ],
     }
 
 

@@ -205,7 +205,7 @@ def test_two_submissions_of_one_incident(luxi: Luxi) -> None:
 
 
 def test_commands_are_not_handed_over(stand_in: StandIn, luxi: Luxi) -> None:
-    assert run(luxi, started(1, command="fix")) == ({}, {})
+    assert run(luxi, started(1, command="fix")) == HandedOver({}, {})
     assert stand_in.submissions == []
 
 

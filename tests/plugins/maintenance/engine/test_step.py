@@ -18,8 +18,8 @@ from ganeti_steward.core.maintenance.task import DRAIN, MOVE, TAG, UNTAG, Task
 from ganeti_steward.core.maintenance.world import GroupFacts, Reported, World
 from ganeti_steward.core.model.opcodes import set_role
 from ganeti_steward.plugins.maintenance.config import OBSERVE
+from ganeti_steward.plugins.maintenance.engine.book import avoided_nodes
 from ganeti_steward.plugins.maintenance.engine.decision import CommandResult, Planned
-from ganeti_steward.plugins.maintenance.engine.tasks import avoided_nodes
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 
 

@@ -1,0 +1,62 @@
+"""What the tasks of a round, and those still running, use: reserved all or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+
+from ganeti_steward.core.maintenance.incident import FAILED, OPT_OUT_TAG, Incident, Submission
+from ganeti_steward.core.maintenance.routine import RoutineJob
+from ganeti_steward.core.maintenance.task import Task
+from ganeti_steward.core.maintenance.world import Reported, World
+
+
+class Book:
+    """The nodes and instances that are reserved, by name."""
+
+    def __init__(self, incidents: Iterable[Incident], world: World) -> None:
+        """What runs already is reserved: of ``incidents`` and of routine work."""
+        self._nodes: set[str] = set()
+        self._instances: set[str] = set()
+        submissions = (one for each in incidents for one in each.open)
+        jobs = (one for one in world.routine if one.open)
+        for one in chain[Submission | RoutineJob](submissions, jobs):
+            self._nodes |= set(one.nodes)
+            self._instances |= set(one.instances)
+
+    def conflict(self, task: Task) -> str:
+        """The names of what the task uses that is reserved; empty when it is free."""
+        nodes, instances = task.nodes & self._nodes, task.instances & self._instances
+        return ", ".join([*sorted(nodes), *sorted(instances)])
+
+    def reserve(self, task: Task) -> None:
+        """Reserve everything the task uses."""
+        self._nodes |= task.nodes
+        self._instances |= task.instances
+
+    def world(self, world: World) -> World:
+        """The world for a plugin: with what is reserved and what is to be avoided."""
+        return world._replace(
+            reserved_nodes=frozenset(self._nodes),
+            reserved_instances=frozenset(self._instances),
+            avoided_nodes=avoided_nodes(world),
+        )
+
+
+def avoided_nodes(world: World) -> dict[str, str]:
+    """Nodes nothing is moved to -> why: ill, under repair, their repair failed, or excluded."""
+    found = {
+        node.name: f"is excluded by the tag {OPT_OUT_TAG}"
+        for node in world.nodes.values()
+        if OPT_OUT_TAG in node.tags
+        or (node.group in world.groups and OPT_OUT_TAG in world.groups[node.group].tags)
+    }
+    for incident in sorted(world.incidents.values(), key=lambda one: one.uuid):
+        if incident.node in world.nodes and (incident.active or incident.status == FAILED):
+            word = "has a failed" if incident.status == FAILED else "has an active"
+            name = world.nodes[incident.node].name
+            found[name] = f"{word} incident {incident.uuid} ({incident.action})"
+    for uuid, report in sorted(world.observations.items()):
+        if isinstance(report, Reported) and report.ill and uuid in world.nodes:
+            found.setdefault(world.nodes[uuid].name, f"reports {report.status}")
+    return found

@@ -1,0 +1,215 @@
+"""Routine work in one step: after the repairs, with what they leave free."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+from uuid import NAMESPACE_URL, uuid5
+
+from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG
+from ganeti_steward.core.maintenance.routine import ROUTINE_TEXT
+from ganeti_steward.core.maintenance.task import Held, RoutinePlan, Task, Wait
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.model.job_state import NOT_STARTED
+from ganeti_steward.core.model.opcodes import REPLACE_DISKS, Job
+from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
+from ganeti_steward.plugins.maintenance.engine.book import Book
+from ganeti_steward.plugins.maintenance.engine.brakes import (
+    braked,
+    holding,
+    observe,
+    pause,
+    storm,
+    window,
+)
+from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, routine_name
+from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
+
+#: What a plugin of this name plans; it must depend on its arguments only.
+RoutinePlanner = Callable[[str, World], Sequence[RoutinePlan]]
+
+
+def no_routine(plugin: str, world: World) -> Sequence[RoutinePlan]:
+    """Plan nothing."""
+    return ()
+
+
+class RoutineCase(NamedTuple):
+    """What the brakes judge: a plugin, and once it is planned, what it would do."""
+
+    plugin: str
+    world: World
+    """with the incidents as they are now"""
+    config: Maintd
+    utc_offset: int
+    """s"""
+    unreadable: Mapping[str, str]
+    """see `Inputs.unreadable`"""
+    next: Task | None = None
+
+    @property
+    def subject(self) -> str:
+        """What is held back."""
+        return routine_name(self.plugin, self.next.subject if self.next else "")
+
+
+Brake = Callable[[RoutineCase], Held | None]
+
+
+def _opt_out(case: RoutineCase) -> Held | None:
+    task, world = case.next or _NOTHING, case.world
+    nodes = [one for one in world.nodes.values() if one.name in task.nodes]
+    groups = {one.group: world.groups[one.group] for one in nodes if one.group in world.groups}
+    tagged = [
+        *(f"node {one.name}" for one in nodes if OPT_OUT_TAG in one.tags),
+        *(f"node group {one.name}" for one in groups.values() if OPT_OUT_TAG in one.tags),
+        *(
+            f"instance {name}"
+            for name in task.instances
+            if name in world.instances and OPT_OUT_TAG in world.instances[name].tags
+        ),
+    ]
+    if not tagged:
+        return None
+    where = " and ".join(sorted(tagged))
+    return braked(case, "opt-out", f"{where} has the tag {OPT_OUT_TAG}; {_held_task(task)}")
+
+
+def _under_repair(case: RoutineCase) -> Held | None:
+    """A node with an active incident is left to its repair."""
+    task = case.next or _NOTHING
+    busy = sorted(
+        f"{one.node_name} ({one.uuid})"
+        for one in case.world.incidents.values()
+        if one.active and one.node_name in task.nodes
+    )
+    if not busy:
+        return None
+    sentence = f"an incident is active on {', '.join(busy)}; {_held_task(task)}"
+    return braked(case, "under-repair", sentence)
+
+
+def _record(case: RoutineCase) -> Held | None:
+    """Whether an incident is active cannot be known of a node whose record is unreadable."""
+    task, nodes = case.next or _NOTHING, case.world.nodes
+    faults = sorted(
+        why
+        for uuid, why in case.unreadable.items()
+        if not uuid or (uuid in nodes and nodes[uuid].name in task.nodes)
+    )
+    if not faults:
+        return None
+    return braked(case, "record", f"{'; '.join(faults)}; {_held_task(task)}")
+
+
+#: No task: it uses nothing.
+_NOTHING: Final = Task("", frozenset(), frozenset(), "")
+
+
+def _held_task(task: Task) -> str:
+    return f"held: {task.reason}"
+
+
+#: Judged before a plugin is called.
+BEFORE_PLAN: Final[tuple[Brake, ...]] = (storm,)
+#: Judged for each task.
+AFTER_PLAN: Final[tuple[Brake, ...]] = (
+    _opt_out,
+    _under_repair,
+    _record,
+    pause,
+    window,
+    observe,
+)
+
+
+class Routine:
+    """The routine work of one round."""
+
+    def __init__(self, ledger: Ledger, planner: RoutinePlanner, book: Book) -> None:
+        self._ledger, self._planner, self._book = ledger, planner, book
+        self.started: list[RoutineStarted] = []
+        self.since: dict[str, int] = {}
+        """see `Decision.since`"""
+
+    def cancel(self) -> None:
+        """Cancel jobs that have not started where an incident is active: its repair goes first."""
+        ledger = self._ledger
+        if ledger.config.mode == OBSERVE:
+            return
+        names = {one.node_name for one in ledger.all(lambda one: one.active)}
+        ledger.cancels += [
+            one.number
+            for one in ledger.world.routine
+            if one.status in NOT_STARTED and not names.isdisjoint(one.nodes)
+        ]
+
+    def plan(self) -> None:
+        """Have each plugin plan in its turn."""
+        ledger = self._ledger
+        world = ledger.world._replace(incidents=ledger.incidents)
+        for plugin in ledger.config.routine:
+            inputs = ledger.inputs
+            case = RoutineCase(plugin, world, ledger.config, inputs.utc_offset, inputs.unreadable)
+            if ledger.inputs.routine_known:
+                self._plan(case)
+            else:
+                before = _of_plugin(plugin, ledger.inputs.since)
+                self.since |= {_key(plugin, subject): at for subject, at in before.items()}
+                sentence = "whether jobs of it were submitted a moment ago is not known yet"
+                ledger.held.append(braked(case, "lookup", sentence))
+
+    def _plan(self, case: RoutineCase) -> None:
+        held = holding(BEFORE_PLAN, case)
+        self._ledger.held += held
+        if held:
+            return
+        before = _of_plugin(case.plugin, self._ledger.inputs.since)
+        world = self._book.world(case.world)._replace(since=before)
+        plans = self._planner(case.plugin, world)
+        for subject in sorted({plan.subject for plan in plans}):
+            self.since[_key(case.plugin, subject)] = before.get(subject, self._ledger.now)
+        for plan in plans:
+            if isinstance(plan, Wait):
+                name = routine_name(case.plugin, plan.subject)
+                self._ledger.hold(name, "wait", plan.reason)
+            else:
+                self._take(case._replace(next=plan), plan)
+
+    def _take(self, case: RoutineCase, task: Task) -> None:
+        conflict = self._book.conflict(task)
+        held = holding(AFTER_PLAN, case)
+        if conflict:
+            sentence = f"another task uses {conflict}; held: {task.reason}"
+            held = [braked(case, "reserved", sentence)]
+        self._ledger.held += held
+        # What it would do is shown as it would be done: nothing shown collides.
+        if not held or {one.brake for one in held} == {OBSERVE}:
+            self._book.reserve(task)
+        if not held:
+            self._start(case.plugin, task)
+
+    def _start(self, plugin: str, task: Task) -> None:
+        place = len(self.started)
+        text = f"{ROUTINE_TEXT}{plugin} {task.step} {task.subject} {self._ledger.now} {place}"
+        copied = tuple(copied_mib(job, self._ledger.world.cluster) for job in task.jobs)
+        started = RoutineStarted(plugin, str(uuid5(NAMESPACE_URL, text)), task, copied)
+        self.started.append(started)
+
+
+def _key(plugin: str, subject: str) -> str:
+    return f"{plugin} {subject}"
+
+
+def _of_plugin(plugin: str, since: Mapping[str, int]) -> dict[str, int]:
+    """What one plugin has of `Decision.since`, by subject."""
+    start = _key(plugin, "")
+    return {key.removeprefix(start): at for key, at in since.items() if key.startswith(start)}
+
+
+def copied_mib(job: Job, cluster: Cluster) -> int:
+    """MiB of disks that a job copies."""
+    names = [one["instance_name"] for one in job if one["OP_ID"] == REPLACE_DISKS]
+    known = [name for name in names if name in cluster.instance_index]
+    return sum(cluster.instance(name).disk_space for name in known)

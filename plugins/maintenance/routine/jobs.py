@@ -1,0 +1,101 @@
+"""The jobs of routine work that the queue has, and the jobs that tags of instances name."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from ganeti_steward.core.ganeti.job_search import jobs_with_reason
+from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.maintenance.routine import ROUTINE_SOURCE, RoutineJob
+from ganeti_steward.core.model.job_state import LOST, JobState
+from ganeti_steward.plugins.maintenance.edges.submit import SETTLE_TIME
+from ganeti_steward.plugins.maintenance.routine.trail import read_trail
+
+#: ns for which a job is kept after its end.
+RECENT: Final = 3600 * 10**9
+
+#: A tag of an instance: a repair of harep is in progress; the job numbers follow the last colon.
+PENDING_TAG: Final = "ganeti:watcher:autorepair:pending:"
+
+#: A job number; a longer one is none of Ganeti's.
+_NUMBER: Final = re.compile(r"[0-9]{1,15}")
+
+
+class Seen(NamedTuple):
+    """What the queue shows of routine work."""
+
+    jobs: tuple[RoutineJob, ...] = ()
+    """see `World.routine`"""
+    known: bool = True
+    """see `Inputs.routine_known`"""
+
+
+class RoutineJobs:
+    """What is known of the jobs of routine work; each job of the queue is read once for it."""
+
+    def __init__(self, luxi: Luxi, *, settle: bool = True) -> None:
+        """``settle``: whether jobs that a daemon before has submitted may still appear."""
+        self._luxi, self._settle = luxi, settle
+        self._jobs: dict[int, RoutineJob] = {}
+        self._after = 0
+        """jobs up to this number have been read, and none of them can appear any more"""
+        self._read: list[tuple[int, int]] = []
+        """when (ns) jobs up to which number had been read, of the last seconds"""
+        self._unsettled: int | None = None
+        """until when (ns) luxid may be storing jobs of an unknown number"""
+
+    def look(self, now: int) -> Seen:
+        """The jobs now; ``now``: ns since the epoch.  Raises StewardError."""
+        if self._unsettled is None:
+            self._unsettled = now + SETTLE_TIME if self._settle else now
+        self._find(now)
+        self._follow(now)
+        jobs = tuple(one for _, one in sorted(self._jobs.items()))
+        return Seen(jobs, now >= self._unsettled)
+
+    def await_jobs(self, now: int) -> None:
+        """Whether luxid has taken jobs of routine work at ``now`` (ns) is not known."""
+        self._unsettled = now + SETTLE_TIME
+
+    @property
+    def running(self) -> bool:
+        """Whether a job that was seen has not ended."""
+        return any(one.open for one in self._jobs.values())
+
+    def _find(self, now: int) -> None:
+        """Read the jobs that are new; a number can appear later than a higher one."""
+        rows = self._luxi.rows("job", ("id",), [">", "id", self._after])
+        for job in jobs_with_reason(self._luxi, ROUTINE_SOURCE, after=self._after) if rows else ():
+            found = read_trail(job) if job.number not in self._jobs else None
+            if found:
+                self._jobs[job.number] = found
+        self._read.append((now, max((row["id"] for row in rows), default=self._after)))
+        while self._read and now - self._read[0][0] >= SETTLE_TIME:
+            self._after = max(self._after, self._read.pop(0)[1])
+
+    def _follow(self, now: int) -> None:
+        """Read the states of what has not ended; forget what ended long ago."""
+        states = self._luxi.states([one.number for one in self._jobs.values() if one.open])
+        ends = self._luxi.ends([state.number for state in states if state.ended])
+        for state in states:
+            job = self._jobs[state.number]
+            # One without a time has ended at the latest now.
+            ended = ends.get(state.number, now) if state.ended else 0
+            self._jobs[state.number] = job._replace(
+                status=state.status, error=state.error, ended=ended
+            )
+        self._jobs = {
+            number: one
+            for number, one in self._jobs.items()
+            if one.status != LOST and (one.open or now - one.ended < RECENT)
+        }
+
+
+def tagged_jobs(luxi: Luxi) -> dict[int, JobState]:
+    """Number -> state of each job that a tag of an instance names; raises StewardError."""
+    rows = luxi.rows("instance", ("tags",))
+    tags = [tag for row in rows for tag in row["tags"] if tag.startswith(PENDING_TAG)]
+    texts = {text for tag in tags for text in tag.rpartition(":")[2].split("+")}
+    numbers = sorted({int(text) for text in texts if _NUMBER.fullmatch(text)})
+    return {state.number: state for state in luxi.states(numbers)}

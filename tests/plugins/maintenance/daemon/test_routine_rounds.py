@@ -1,0 +1,120 @@
+"""Routine work in a round: handed over with the repairs, waited for, remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+from fake_parts import LOST, MASTER, UNDECIDED, Fakes, starting
+from worlds import NOW, incident
+
+from ganeti_steward.core.maintenance.routine import RoutineJob
+from ganeti_steward.core.maintenance.task import RoutinePlan, Task, Wait
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.job_state import JobState
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
+from ganeti_steward.plugins.maintenance.edges.store import RecordFault
+from ganeti_steward.plugins.maintenance.edges.submit import Outcome
+from ganeti_steward.plugins.maintenance.engine.decision import Decision, RoutineStarted
+from ganeti_steward.plugins.maintenance.engine.step import step
+from ganeti_steward.plugins.maintenance.routine.jobs import Seen
+
+A = incident("n1")
+TASK = Task("move", frozenset({"n2"}), frozenset(), "balance n2", [[{"OP_ID": "OP_X"}]])
+WORK = RoutineStarted("rebalance", "r1", TASK, (0,))
+SETTINGS = Maintd(mode="act", routine=("rebalance",))
+RUNNING = RoutineJob(7, "rebalance", "move", "", ("n2",), (), status="running")
+
+
+@pytest.fixture
+def fakes() -> Iterator[Fakes]:
+    fakes = Fakes()
+    with fakes.signals.handled():
+        yield fakes
+    fakes.bell.close()
+
+
+def test_repairs_and_routine_work_are_handed_over_together(fakes: Fakes) -> None:
+    fakes.stored = {A.uuid: A}
+    fakes.decisions = iter([starting(A)._replace(routine=(WORK,))])
+    outcome = fakes.rounds(SETTINGS).round()
+    assert fakes.done("submit") == [("submit", (A.uuid, "rebalance cluster"))]
+    assert (outcome.routine, outcome.waiting) == ((WORK,), (101, 901))
+
+
+def test_jobs_of_before_are_waited_for(fakes: Fakes) -> None:
+    fakes.routine = Seen((RUNNING, RUNNING._replace(number=8, status="success")))
+    rounds = fakes.rounds(SETTINGS)
+    outcome = rounds.round()
+    assert outcome.waiting == (7,)
+    fakes.jobs = {7: JobState(7, "success")}
+    rounds._wait(outcome)
+    assert fakes.done("ended") == [("ended", (7,))]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "started"),
+    [
+        (Outcome(refused="no such instance"), 0),
+        (Outcome(unknown="no answer"), 0),
+        (Outcome((5,), "a job was refused"), 1),
+    ],
+)
+def test_a_refusal_is_reported(outcome: Outcome, started: int, fakes: Fakes) -> None:
+    fakes.outcomes["rebalance cluster"] = outcome
+    fakes.decisions = iter([Decision(routine=(WORK,))])
+    found = fakes.rounds(SETTINGS).round()
+    assert len(found.routine) == started
+    assert [tuple(one[:3]) for one in found.held] == [
+        ("rebalance cluster", "submit", f"balance n2: {outcome.refused or outcome.unknown}")
+    ]
+
+
+@pytest.mark.parametrize("vote", [UNDECIDED, LOST])
+def test_nothing_is_handed_over_without_a_vote(vote: object, fakes: Fakes) -> None:
+    fakes.votes = [MASTER, vote]  # type: ignore[list-item]
+    fakes.decisions = iter([Decision(routine=(WORK,))])
+    rounds = fakes.rounds(SETTINGS)
+    if vote is LOST:
+        with pytest.raises(NotMaster):
+            rounds.round()
+    else:
+        assert [one.brake for one in rounds.round().held] == ["master"]
+    assert fakes.done("submit") == []
+
+
+def test_what_the_step_gets(fakes: Fakes) -> None:
+    """Also what the decision before has left; free space that only a job can find out."""
+    fakes.routine, fakes.tagged = Seen((RUNNING,), known=False), {9: JobState(9, "success")}
+    fakes.record_faults = [RecordFault("u", "n", "rule u is no record")]
+    fakes.decisions = iter([Decision(since={"rebalance g": 5})])
+    rounds = fakes.rounds(SETTINGS)
+    rounds.round()
+    rounds.round()
+    first, second = fakes.inputs
+    assert (first.world.routine, first.world.tagged_jobs) == ((RUNNING,), fakes.tagged)
+    assert (first.routine_known, first.unreadable) == (False, {"n": "rule u is no record"})
+    assert [first.since, second.since] == [{}, {"rebalance g": 5}]
+    assert fakes.storage
+
+
+def test_without_routine_work_nothing_is_read_for_it(fakes: Fakes) -> None:
+    fakes.routine, fakes.tagged = Seen((RUNNING,)), {9: JobState(9, "success")}
+    fakes.rounds().round()
+    (inputs,) = fakes.inputs
+    assert (inputs.world.routine, inputs.world.tagged_jobs, fakes.storage) == ((), {}, False)
+
+
+def test_a_planner_that_raises_holds_its_work_only(fakes: Fakes) -> None:
+    def plan(plugin: str, world: World) -> Sequence[RoutinePlan]:
+        if plugin == "first":
+            raise ValueError("broken")
+        return [Wait(f"seen at {world.now - NOW}")]
+
+    both = Maintd(mode="act", routine=("first", "second"))
+    outcome = fakes.rounds(both, step=step, routine_planner=plan).round()
+    assert [tuple(one[:3]) for one in outcome.held] == [
+        ("first cluster", "wait", "it cannot be planned: ValueError: broken"),
+        ("second cluster", "wait", "seen at 0"),
+    ]

@@ -1,0 +1,119 @@
+"""Jobs of routine work are handed over with the repairs' and read back from the queue alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from test_submit import DELAY, SECOND, run, started
+
+from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.maintenance.routine import RoutineJob
+from ganeti_steward.core.maintenance.task import Task
+from ganeti_steward.core.model.job_state import JobState
+from ganeti_steward.core.model.opcodes import Job
+from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue
+from ganeti_steward.plugins.maintenance.edges.store import Store
+from ganeti_steward.plugins.maintenance.edges.submit import SETTLE_TIME, submit
+from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted
+from ganeti_steward.plugins.maintenance.routine.jobs import RECENT, RoutineJobs
+
+if TYPE_CHECKING:
+    from standin import StandIn
+
+NODES, INSTANCES = frozenset({"n2", "n1"}), frozenset({"i1"})
+TASK = Task("move", NODES, INSTANCES, "balance it", ([DELAY], [DELAY, DELAY]), subject="group1")
+WORK = RoutineStarted("rebalance", "r1", TASK, (2048, 0))
+
+
+def ours(number: int, **more: object) -> RoutineJob:
+    made = RoutineJob(number, "rebalance", "move", "group1", ("n1", "n2"), ("i1",))
+    return made._replace(**more)  # type: ignore[arg-type]
+
+
+def without_times(jobs: tuple[RoutineJob, ...]) -> list[RoutineJob]:
+    return [one._replace(submitted=0, ended=0) for one in jobs]
+
+
+def test_one_call_and_back(stand_in: StandIn, luxi: Luxi) -> None:
+    """What a task is stands in its jobs; a job without it is none."""
+    run(luxi, started(9, [DELAY]))
+    before = len(stand_in.submissions)
+    done = submit([], {}, Store(luxi), luxi, [WORK])
+    assert len(stand_in.submissions) == before + 1
+    assert done.routine["r1"].numbers == (2, 3)
+    now = stand_in.queue.clock()
+    seen = RoutineJobs(luxi, settle=False).look(now)
+    assert seen.known
+    found = [one._replace(status="", error="") for one in without_times(seen.jobs)]
+    assert found == [ours(2, copied=2048), ours(3)]
+    assert all(abs(one.submitted - now) < 3600 * SECOND for one in seen.jobs)
+
+
+def test_repairs_and_routine_work_are_one_call(stand_in: StandIn, luxi: Luxi) -> None:
+    """A task that luxid cannot read is found among both kinds."""
+    bad: list[Job] = [[{"OP_ID": "OP_NO_SUCH"}]]
+    wrong = RoutineStarted("rebalance", "r2", TASK._replace(jobs=bad), (0,))
+    done = submit([], {}, Store(luxi), luxi, [WORK, wrong])
+    assert (done.routine["r1"].numbers, done.routine["r1"].refused) == ((1, 2), "")
+    assert "OP_NO_SUCH" in done.routine["r2"].refused
+
+
+def test_ended_jobs_are_known_for_an_hour(stand_in: StandIn, luxi: Luxi) -> None:
+    stand_in.queue.faults.append(("OP_TEST_DELAY", "", "no disk"))
+    submit([], {}, Store(luxi), luxi, [WORK])
+    jobs, now = RoutineJobs(luxi, settle=False), stand_in.queue.clock()
+    first = jobs.look(now).jobs
+    assert [(one.status, one.error, one.open, one.failed) for one in first] == [
+        ("error", "no disk", False, True)
+    ] * 2
+    assert all(one.ended for one in first)
+    assert not jobs.running
+    assert len(jobs.look(now + RECENT - 60 * SECOND).jobs) == 2
+    assert jobs.look(now + RECENT + 60 * SECOND).jobs == ()
+
+
+def test_each_job_is_read_once(stand_in: StandIn, luxi: Luxi) -> None:
+    """After the time in which a lower number can still appear."""
+    stand_in.queue.pace = 3600
+    submit([], {}, Store(luxi), luxi, [WORK])
+    jobs, now = RoutineJobs(luxi, settle=False), stand_in.queue.clock()
+    jobs.look(now)
+    assert jobs.running
+    conditions: list[object] = []
+    rows = luxi.rows
+    luxi.rows = lambda what, fields, condition=None: (  # type: ignore[method-assign]
+        conditions.append(condition),
+        rows(what, fields, condition),
+    )[1]
+    jobs.look(now + SETTLE_TIME)
+    jobs.look(now + SETTLE_TIME + SECOND)
+    assert conditions[0] == [">", "id", 0]
+    assert conditions[-1] == [">", "id", 2]
+
+
+def test_a_start_and_a_lost_answer_are_waited_for(luxi: Luxi) -> None:
+    jobs = RoutineJobs(luxi)
+    assert [jobs.look(at).known for at in (1, SETTLE_TIME, 1 + SETTLE_TIME)] == [False, False, True]
+    jobs.await_jobs(SETTLE_TIME + 5)
+    assert [jobs.look(at).known for at in (SETTLE_TIME + 6, 2 * SETTLE_TIME + 5)] == [False, True]
+
+
+def test_without_routine_work_the_queue_is_not_read(stand_in: StandIn, luxi: Luxi) -> None:
+    """Except for jobs that were begun before it was switched off."""
+    stand_in.queue.pace = 3600
+    queue = LuxiQueue(luxi, Store(luxi), settle=False)
+    queue.submit([], {}, [WORK])
+    now = stand_in.queue.clock()
+    assert queue.routine(now, wanted=False).jobs == ()
+    assert len(queue.routine(now, wanted=True).jobs) == 2
+    assert len(queue.routine(now, wanted=False).jobs) == 2
+
+
+def test_jobs_that_tags_name(stand_in: StandIn, luxi: Luxi) -> None:
+    submit([], {}, Store(luxi), luxi, [WORK])
+    prefix = "ganeti:watcher:autorepair:pending:fix-storage:1-2"
+    for row, text in zip(stand_in.ganeti.instances, ("1+2", "", "7x+99"), strict=False):
+        row["tags"] = [f"{prefix}:1700000000:{text}"]
+    found = LuxiQueue(luxi, Store(luxi)).tagged_jobs()
+    assert {number: state.ended for number, state in found.items()} == {1: True, 2: True, 99: True}
+    assert found[99] == JobState.lost(99)
