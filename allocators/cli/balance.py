@@ -9,7 +9,11 @@ from collections.abc import Sequence
 import orjson
 
 from ganeti_steward.allocators.balancing.plan_balance import BalancePlan, plan_balance, resolve
-from ganeti_steward.allocators.cli.balance_options import add_balance_options, balance_options
+from ganeti_steward.allocators.cli.balance_options import (
+    UNITS,
+    add_balance_options,
+    balance_options,
+)
 from ganeti_steward.allocators.cli.plan_text import (
     BALANCED,
     HEADINGS,
@@ -31,6 +35,7 @@ from ganeti_steward.allocators.cli.run_options import (
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.plot import add_plot_option, write_plot
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
 from ganeti_steward.core.config.values import Config
@@ -46,6 +51,20 @@ JobSets = Sequence[Sequence[Job]]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """hbal's options."""
+    describe(
+        parser,
+        {
+            "gnt-steward balance": "the plan for the cluster of this master",
+            "gnt-steward balance -G rack1 -l 10 -C": "ten moves at most, as gnt-* commands",
+            "gnt-steward balance --max-copy 200 -X --reason weekly": "run it",
+        },
+        statuses={
+            EXIT_OK: "there is a plan, possibly an empty one; with -X: every job succeeded",
+            EXIT_FAILURE: "there is no plan, it was not confirmed, or a job failed or was not "
+            "started",
+        },
+        units=UNITS,
+    )
     add_balance_options(parser)
     add_running_options(parser, to_file=True)
     parser.add_argument("--json", action="store_true", help="the plan as data, with its jobs")

@@ -13,6 +13,9 @@ from ganeti_steward.core.model.requests import MIN_GAIN_PER_GIB, Balance
 
 _DEFAULT: Final = Balance()
 
+#: The units of these options and of what plans print.
+UNITS: Final = "Copied data is in GiB, gains are differences of the cluster score."
+
 
 def add_balance_options(parser: argparse.ArgumentParser) -> None:
     """hbal's options that shape a plan."""

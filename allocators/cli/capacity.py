@@ -29,6 +29,7 @@ from ganeti_steward.allocators.rules.groups import takes_instances
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
+from ganeti_steward.core.commands.manual import SIZES, describe
 from ganeti_steward.core.commands.plot import add_plot_option, write_plot
 from ganeti_steward.core.commands.tables import (
     add_table_options,
@@ -69,6 +70,15 @@ class Run(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """hspace's options where it has them, and gnt-instance's for a given instance."""
+    describe(
+        parser,
+        {
+            "gnt-steward capacity": "tiered and standard count of the cluster of this master",
+            "gnt-steward capacity --text-data cluster.data --print-nodes": "with a row per node",
+            "gnt-steward capacity -t drbd --memory 4g -c 2 --disk 0:size=20g": "of this instance",
+        },
+        units=f"{SIZES} --units and --separator change how they are printed.",
+    )
     add = parser.add_argument
     add(
         "-t",

@@ -10,11 +10,16 @@ from typing import Final, NamedTuple
 import orjson
 
 from ganeti_steward.allocators.balancing.plan_balance import BalancePlan, plan_balance, resolve
-from ganeti_steward.allocators.cli.balance_options import add_balance_options, balance_options
+from ganeti_steward.allocators.cli.balance_options import (
+    UNITS,
+    add_balance_options,
+    balance_options,
+)
 from ganeti_steward.allocators.cli.plan_text import gib, group_as_data, totals
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import print_notes, table, wrapped
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.job_sets import counted, job_sets
@@ -82,6 +87,16 @@ class Checked(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """hcheck's options, where hbal has them hbal's."""
+    describe(
+        parser,
+        {
+            "gnt-steward check": "the cluster of this master",
+            "gnt-steward check --no-simulation --machine-readable": "quick, for monitoring",
+            "gnt-steward check -G rack1 --rapi cluster.example.com": "one group, from anywhere",
+        },
+        statuses={EXIT_FAILURE: "something is wrong, or the cluster cannot be read"},
+        units=UNITS,
+    )
     parser.add_argument(
         "--no-simulation", action="store_true", help="do not look what balancing would gain"
     )

@@ -22,6 +22,7 @@ from ganeti_steward.allocators.cli.plan_text import group_text
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.kept_requests import WHICH, described, kept_request
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.plot import add_plot_option, write_plot
 from ganeti_steward.core.commands.tables import for_terminal
 from ganeti_steward.core.config.values import Config
@@ -41,6 +42,15 @@ VERBOSE: Final = "a row for each node, with full names and without limit of widt
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
+    describe(
+        parser,
+        {
+            "gnt-steward explain --last": "why Ganeti's last request was answered this way",
+            "gnt-steward explain --last 3 -v": "the third last, with a row for each node",
+            "gnt-steward explain request.json --why-not node3": "what keeps it from node3",
+        },
+        units="Memory and disk are in MiB, --effort is in seconds of CPU.",
+    )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("file", nargs="?", help="an iallocator message, '-' for standard input")
     which.add_argument(

@@ -23,6 +23,7 @@ from ganeti_steward.allocators.cli.run_options import (
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.job_sets import counted, failing_over, job_sets, script, steps
@@ -38,6 +39,18 @@ from ganeti_steward.core.terminal.progress import progress
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
+    describe(
+        parser,
+        {
+            "gnt-steward group-evacuate rack1": "what would go where",
+            "gnt-steward group-evacuate rack1 --to rack2,rack3 -C": "as gnt-* commands",
+            "gnt-steward group-evacuate rack1 --partial -X": "move what can be moved",
+        },
+        statuses={
+            EXIT_FAILURE: "an instance cannot be moved, it was not confirmed, or a job failed"
+        },
+        units="Copied data is in GiB.",
+    )
     parser.add_argument("group", help="the node group to be left, by name or uuid")
     parser.add_argument(
         "--to", metavar="GROUP,...", help="only to these groups; default: to any other"

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from glob import glob
 from typing import Final
 
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import print_notes
-from ganeti_steward.core.errors import EXIT_OK, StewardError
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.luxi import SOCKET, Luxi
 
 NAME: Final = "steward"
@@ -36,6 +37,14 @@ _SEARCH_PATH: Final = re.compile(r"^IALLOCATOR_SEARCH_PATH = \[(?P<paths>[^\]]*)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
+    describe(
+        parser,
+        {
+            "gnt-steward install-iallocator": "then: gnt-instance add -I steward",
+            "gnt-steward install-iallocator --remove": "remove the link again",
+        },
+        statuses={EXIT_FAILURE: "the directory is missing, or has another file of this name"},
+    )
     parser.add_argument(
         "--dir",
         help="the directory to link in; it must exist; default: the first of Ganeti's search path",

@@ -25,6 +25,7 @@ from ganeti_steward.allocators.cli.instance_options import (
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
+from ganeti_steward.core.commands.manual import SIZES, describe
 from ganeti_steward.core.commands.plot import add_plot_option
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.config.values import Config
@@ -38,6 +39,16 @@ from ganeti_steward.core.terminal.progress import progress
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """gnt-instance's options for a new instance, and where the cluster is."""
+    describe(
+        parser,
+        {
+            "gnt-steward place -t drbd -s 20g --memory 4g -c 2": "where this instance would go",
+            "gnt-steward place -t plain -s 100g --why-not node3": "what keeps it from node3",
+            "gnt-steward place -t drbd -s 500g --make-room": "moves of others that make room",
+        },
+        statuses={EXIT_FAILURE: "there is no place, or the cluster cannot be read"},
+        units=f"{SIZES} --effort is in seconds of CPU.",
+    )
     parser.add_argument("name", nargs="?", default=NAME, help="the new instance's name")
     parser.add_argument(
         "-t", "--disk-template", required=True, metavar="TEMPLATE", help="e.g. drbd"

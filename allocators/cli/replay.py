@@ -15,6 +15,7 @@ from ganeti_steward.core.commands.kept_requests import (
     kept_request,
     rows,
 )
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import add_table_options, table
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.iallocator.dispatch import answer_message
@@ -26,6 +27,15 @@ from ganeti_steward.core.model.options import parse_options
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
+    describe(
+        parser,
+        {
+            "gnt-steward replay --list": "the kept requests, the oldest first",
+            "gnt-steward replay": "answer the last one again",
+            "gnt-steward replay 3 --shadow": "the third last, also by the shadows",
+        },
+        statuses={EXIT_FAILURE: "the answer differs from the one given then"},
+    )
     parser.add_argument("name", nargs="?", default="", help=f"{WHICH}; default: 1")
     parser.add_argument("--list", action="store_true", help="list the kept requests")
     parser.add_argument("--shadow", action="store_true", help="also ask the shadows, and compare")

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ganeti_steward.core import builtins
 from ganeti_steward.core.commands.compared_configuration import print_comparison
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.config.declaration import keys
 from ganeti_steward.core.config.load import config_path, load_config, read_file
 from ganeti_steward.core.config.parse import read_config
@@ -44,6 +45,16 @@ _LOADING: Final = ("plugins", "diagnose")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
+    describe(
+        parser,
+        {
+            "gnt-steward check-config": "check the file in use and the plugins it names",
+            "gnt-steward check-config new.toml": "check a file before it is copied to the nodes",
+            "gnt-steward check-config --all-nodes": "also compare the file with every node's",
+            "gnt-steward check-config --sample": "print all keys with their defaults",
+        },
+        statuses={EXIT_FAILURE: "there is a fault, or a node has another file"},
+    )
     parser.add_argument("file", nargs="?", help="default: the file in use")
     parser.add_argument(
         "--sample", action="store_true", help="print a complete configuration with all defaults"

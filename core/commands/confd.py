@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_NOT_MASTER, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.confd.choice import Mastership, newest, vote
 from ganeti_steward.core.ganeti.confd.client import PORT, TIME_LIMIT, Confd
@@ -49,9 +50,24 @@ QUERIES: Final[Mapping[str, _Kind]] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "queries:\n" + "\n".join(
-        f"  {f'{name} {kind.argument}':22}{kind.text}" for name, kind in QUERIES.items()
+    describe(
+        parser,
+        {
+            "gnt-steward confd vote": "whether this node is the master",
+            "gnt-steward confd role node3.example.com": "the role of a node, as a number",
+            "gnt-steward confd config /cluster/cluster_name": "a value of the configuration",
+        },
+        statuses={
+            EXIT_OK: "there is an answer; with vote: this node is the master",
+            EXIT_FAILURE: "no candidate replied, they disagree, or the answer is an error; with "
+            "vote: undecided",
+            EXIT_NOT_MASTER: "with vote: another node is the master",
+        },
+        lists={
+            "queries": {
+                f"{name} {kind.argument}".strip(): kind.text for name, kind in QUERIES.items()
+            }
+        },
     )
     parser.add_argument("query", choices=QUERIES, metavar="QUERY", help="see below")
     parser.add_argument("argument", nargs="?", help="what the query takes")

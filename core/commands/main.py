@@ -13,6 +13,7 @@ from typing import Final, NoReturn
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from ganeti_steward.core import log
+from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands
 from ganeti_steward.core.commands.registry import (
     CommandFailed,
     Registered,
@@ -77,15 +78,11 @@ def parser(
     top = _Parser(
         prog="gnt-steward",
         description="Placement and repair for Ganeti clusters.",
-        epilog="gnt-steward COMMAND --help prints the options of a command.",
     )
     top.add_argument(*_VERSION, action="version", version=f"gnt-steward {VERSION}")
-    subparsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    subparsers = add_subcommands(top, "COMMAND", dest="command")
     for name, one in (built_in_commands() if commands is None else commands).items():
-        text = one.command.description
-        sub = subparsers.add_parser(
-            name, help=text.replace("%", "%%"), description=f"{text[0].upper()}{text[1:]}."
-        )
+        sub = add_subcommand(subparsers, name, one.command.description)
         if command in (None, name):
             with named(one):
                 load_command(one).add_arguments(sub)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from ganeti_steward.core import builtins
 from ganeti_steward.core.builtins import ALLOCATION, SELF_DIAGNOSIS
 from ganeti_steward.core.commands.configuration import configuration
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import add_table_options, table
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import COMMAND_PREFIX, EXIT_FAILURE, EXIT_OK, PluginError
@@ -21,6 +22,14 @@ from ganeti_steward.core.model.requests import HOOKS
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
+    describe(
+        parser,
+        {
+            "gnt-steward plugins": "all plugins with their source and hooks",
+            "gnt-steward plugins --no-headers --separator ,": "the same for a script",
+        },
+        statuses={EXIT_FAILURE: "a plugin cannot be loaded, or the configuration cannot be used"},
+    )
     add_table_options(parser)
 
 

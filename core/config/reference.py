@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core import builtins
 from ganeti_steward.core.config.declaration import REQUIRED, Key, keys
 from ganeti_steward.core.config.parse import WEIGHT
 from ganeti_steward.core.config.sample import toml
 
-_TOP = """\
+_TOP: Final = """\
 # Configuration reference
 
 Every section and key of `/etc/ganeti/steward.toml`. This page is the output of
 `gnt-steward check-config --reference`. The file is TOML; a section or key that is missing has its
 default.
 
+"""
+
+#: What faults do and which program uses what; paragraphs with code in backquotes.
+ABOUT: Final = """\
 A fault stops the programs that use its section. To the others it is a warning, in the log or on
 standard error: a typo in `[diagnose]` does not stop allocations. An unknown section counts as the
 known one with the most similar name; if there is none, it stops nothing. The allocator and the
@@ -26,53 +30,70 @@ self-diagnosis and the agent `diagnose`, `agent`, `collector.*` and `nagios.*`, 
 daemon `maintd`, `allocators`, `aggregates` and `weigh`; all use `plugins`, `plugin.*` and `log`.
 """
 
-_WEIGH = f"""
-## [weigh]
-
+_WEIGH: Final = f"""\
 Weights of the costs of plugins: the plugin's name as key, a {WEIGHT.text} as value. A plugin
-without weight has 1.
-"""
+without weight has 1."""
 
-_PLUGIN = """
-## [plugin.NAME]
-
+_PLUGIN: Final = """\
 The settings of a plugin, by the name it is loaded with. The plugin says which keys there are;
-`gnt-steward check-config` checks them if it declares them.
-"""
+`gnt-steward check-config` checks them if it declares them."""
+
+
+class Section(NamedTuple):
+    """One section of the reference."""
+
+    title: str
+    """as in the file, with brackets"""
+    text: str
+    """what it is for, with code in backquotes"""
+    rows: Sequence[Sequence[Key]] = ()
+    """the keys in the order of the declaration; those of one row differ in their names only"""
 
 
 def reference_page() -> str:
     """The page in Markdown."""
-    return "".join([_TOP, *_sections(), _WEIGH, _PLUGIN])
+    return "".join([_TOP, ABOUT, *map(_markdown, sections())])
 
 
-def _sections() -> Iterator[str]:
+def sections() -> Iterator[Section]:
+    """All sections of the file."""
     for name in builtins.SECTIONS:
-        yield _section(f"[{name}]", builtins.declaration(name))
+        yield _section(name, builtins.declaration(name))
     for plugin in builtins.BUILT_INS:
         if plugin.section.startswith("collector."):
-            yield _section(f"[{plugin.section}]", builtins.target(plugin.target).CONFIG)
+            yield _section(plugin.section, builtins.target(plugin.target).CONFIG)
     for kind in builtins.NAMED_SECTIONS:
-        yield _section(f"[{kind}.NAME]", builtins.declaration(kind))
+        yield _section(f"{kind}.NAME", builtins.declaration(kind))
+    yield Section("[weigh]", _WEIGH)
+    yield Section("[plugin.NAME]", _PLUGIN)
 
 
-def _section(title: str, declaration: Any) -> str:
-    """One section: what it is for, and a table of its keys."""
+def _section(name: str, declaration: Any) -> Section:
     text = (
         " ".join(declaration.__doc__.partition("\n\n")[0].split())
         .partition(": ")[2]
         .replace("``", "`")
     )
     rows = groupby(keys(declaration), lambda key: (key.field, key.kind.text, key.text))
-    lines = ["", f"## {title}", "", text[:1].upper() + text[1:], ""]
-    lines += ["| key | default | value | meaning |", "|---|---|---|---|"]
-    return "\n".join([*lines, *(_row(list(alike)) for _, alike in rows)]) + "\n"
+    return Section(f"[{name}]", text[:1].upper() + text[1:], [list(alike) for _, alike in rows])
 
 
-def _row(alike: list[Key]) -> str:
+def default_of(key: Key) -> str:
+    """The default of a key as it would be in the file, or that it has none."""
+    return "(required)" if key.default is REQUIRED else f"`{toml(key.default)}`"
+
+
+def _markdown(section: Section) -> str:
+    """One section: what it is for, and a table of its keys."""
+    lines = ["", f"## {section.title}", "", section.text]
+    if section.rows:
+        lines += ["", "| key | default | value | meaning |", "|---|---|---|---|"]
+    return "\n".join([*lines, *map(_row, section.rows)]) + "\n"
+
+
+def _row(alike: Sequence[Key]) -> str:
     """The row of one key, or of several that differ in their names only."""
     key = alike[0]
-    default = "(required)" if key.default is REQUIRED else f"`{toml(key.default)}`"
     names = ", ".join(f"`{one.name}`" for one in alike)
-    cells = (names, default, key.kind.text, key.text)
+    cells = (names, default_of(key), key.kind.text, key.text)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -15,10 +15,11 @@ from functools import partial
 from typing import Any, Final
 
 from ganeti_steward.core.builtins import SELF_DIAGNOSIS
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import ENVIRONMENT as CONFIG
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.errors import EXIT_OK, StewardError, reason_of
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError, reason_of
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.this_node import own_address, this_node
 from ganeti_steward.core.log import set_up_service
@@ -54,6 +55,17 @@ _log = logging.getLogger(__name__)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where it listens, and how."""
+    describe(
+        parser,
+        {
+            "gnt-steward agent": "serve as configured, until a signal ends it",
+            "gnt-steward agent -b 127.0.0.1 -p 1816 --no-mlock -d": "for a try",
+        },
+        statuses={
+            EXIT_OK: "a signal has ended it",
+            EXIT_FAILURE: "it cannot begin: the configuration, the key, the address",
+        },
+    )
     add = parser.add_argument
     add("-b", "--bind", metavar="ADDRESS", help="listen at this IP address, not as configured")
     add("-p", "--port", type=int, help="listen at this TCP port, not as configured")

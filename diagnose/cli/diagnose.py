@@ -19,9 +19,10 @@ from ganeti_steward.core import log
 from ganeti_steward.core.builtins import SELF_DIAGNOSIS
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.commands.configuration import configuration
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import add_table_options, table
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, EXIT_USAGE, StewardError
 from ganeti_steward.core.hooks.timed_call import sentence
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.diagnose.cli.formats import (
@@ -46,16 +47,29 @@ _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 #: What shells add to a signal's number.
 _BY_SIGNAL: Final = 128
 
-_EPILOG: Final = """\
-exit status: 0 the object was printed; 1 nothing is known about the node, or no run was
-possible; 2 the command line is unusable; 75 another run is under way.  With --format nagios: 0 OK,
-1 WARNING (live-repair), 2 CRITICAL (evacuate, evacuate-failover), 3 UNKNOWN.  With --check: 1
-for an output that is no good."""
+_STATUSES: Final = {
+    EXIT_OK: "the object was printed; with --format nagios: OK",
+    EXIT_FAILURE: "nothing is known about the node, or no run was possible; with --check: the "
+    "output is no good; with --format nagios: WARNING (live-repair)",
+    EXIT_USAGE: "the command line cannot be used; with --format nagios: CRITICAL (evacuate, "
+    "evacuate-failover)",
+    NAGIOS_UNKNOWN: "with --format nagios: UNKNOWN",
+    EXIT_BUSY: "another run is under way",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.epilog = _EPILOG
+    describe(
+        parser,
+        {
+            "gnt-steward diagnose": "the object, as the agent serves it",
+            "gnt-steward diagnose --format table": "a row for each source",
+            "gnt-steward diagnose --format nagios": "as a check of Nagios",
+            "gnt-steward diagnose --check ./raid-controller": "test a command of your own",
+        },
+        statuses=_STATUSES,
+    )
     add = parser.add_argument
     add("--report", action="store_true", help="the report with the object in it")
     add(

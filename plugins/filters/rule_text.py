@@ -41,6 +41,10 @@ def parsed_priority(text: str) -> int:
     return int(text)
 
 
+#: A rule in examples.
+EXAMPLE_UUID: Final = "5b0c9f7e-6a39-5f0e-9d2b-6f3c3c1f7f10"
+
+
 def checked_uuid(text: str) -> str:
     """The uuid of a rule; raises StewardError."""
     if not _UUID.fullmatch(text):

@@ -10,6 +10,7 @@ from typing import Final
 from ganeti_steward.core.commands.cluster_options import add_reason_option, add_source_options
 from ganeti_steward.core.commands.fields import Value, add_field_options, add_json_option
 from ganeti_steward.core.commands.interrupts import interrupt_printer
+from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.run_jobs import Interrupts
@@ -57,34 +58,76 @@ _MEMBERS: Final = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """One sub-command each."""
-    what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
-    one = what.add_parser("list", help="every aggregate with its members")
+    what = add_subcommands(parser, "WHAT")
+    one = add_subcommand(what, "list", "every aggregate with its members")
+    describe(
+        one,
+        {
+            "gnt-steward aggregate list": "name, groups, nodes, units and pools of each",
+            "gnt-steward aggregate list -o +instances,until": "with two more columns",
+        },
+    )
     add_field_options(one, FIELDS)
     add_version_option(one)
     one.set_defaults(act=_list)
     _source(one)
-    one = what.add_parser("show", help="one aggregate, node, node group or instance")
+    one = add_subcommand(what, "show", "one aggregate, node, node group or instance")
+    describe(
+        one,
+        {
+            "gnt-steward aggregate show licensed": "members, and the instances that request it",
+            "gnt-steward aggregate show web1.example.com": "where this instance may go",
+        },
+    )
     one.add_argument(
         "name", help="its members or aggregates, and which instances may go where and why not"
     )
     one.add_argument("-v", "--verbose", action="store_true", help="all names, not the first few")
     one.set_defaults(act=_show)
     _source(one)
-    one = what.add_parser(
+    one = add_subcommand(
+        what,
         "check",
-        help="instances that would not be placed where they are, tags that mean nothing; status "
-        "1 if there is any",
+        "instances that would not be placed where they are, tags that mean nothing; status 1 if "
+        "there is any",
+    )
+    describe(
+        one,
+        {
+            "gnt-steward aggregate check": "every misplaced instance with the reason",
+            "gnt-steward aggregate check --json": "the same for a script",
+        },
+        statuses={EXIT_FAILURE: "an instance is misplaced, or a tag means nothing"},
     )
     add_json_option(one, "the same as data")
     add_version_option(one)
     one.set_defaults(act=_check)
     _source(one)
-    one = what.add_parser("hosts", help="the nodes that an expression allows; status 1 if none is")
+    one = add_subcommand(what, "hosts", "the nodes that an expression allows; status 1 if none is")
+    describe(
+        one,
+        {
+            "gnt-steward aggregate hosts in:licensed": "the nodes of an aggregate",
+            "gnt-steward aggregate hosts '!reserved' -v": "all nodes, with the reason against each",
+        },
+        statuses={EXIT_FAILURE: "no node is allowed"},
+    )
     add_hosts_options(one)
     one.set_defaults(act=list_hosts)
     _source(one)
-    one = what.add_parser(
-        "fix", help="move instances that would not be placed where they are; status 1 if any stays"
+    one = add_subcommand(
+        what,
+        "fix",
+        "move instances that would not be placed where they are; status 1 if any stays",
+    )
+    describe(
+        one,
+        {
+            "gnt-steward aggregate fix": "the moves, as a plan",
+            "gnt-steward aggregate fix web1 -X --yes": "move one instance, without confirmation",
+        },
+        statuses={EXIT_FAILURE: "an instance stays misplaced, or a job failed"},
+        units="Copied data is in GiB.",
     )
     add_fix_options(one)
     one.set_defaults(act=run_fix)
@@ -93,7 +136,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("add", "put members in an aggregate", False),
         ("remove", "take members out of an aggregate", True),
     ):
-        one = what.add_parser(word, help=f"{text}, all of them or none")
+        one = add_subcommand(what, word, f"{text}, all of them or none")
+        describe(
+            one,
+            {
+                f"gnt-steward aggregate {word} licensed node3 node4": "two nodes",
+                f"gnt-steward aggregate {word} licensed rack2 --dry-run": "print the tags only",
+            },
+        )
         one.add_argument("name", help="the aggregate")
         one.add_argument("member", nargs="+", help=_MEMBERS)
         one.add_argument("--dry-run", action="store_true", help="only print what would be done")

@@ -6,12 +6,13 @@ import argparse
 import secrets
 import time
 from collections.abc import Sequence
-from typing import cast
+from typing import Final, cast
 
 from ganeti_steward.core.commands.cluster_options import add_reason_option, add_source_options
 from ganeti_steward.core.commands.interrupts import interrupt_printer
+from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
 from ganeti_steward.core.commands.tables import print_notes
-from ganeti_steward.core.errors import EXIT_OK, StewardError
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.run_jobs import Interrupts
 from ganeti_steward.core.model.cluster import DISK_TEMPLATES, INTERNALLY_MIRRORED
 from ganeti_steward.plugins.aggregates.choosing import lonely
@@ -42,11 +43,21 @@ from ganeti_steward.plugins.aggregates.cli.transfers import (
     run_transfer,
 )
 
+_DATES: Final = "Dates are YYYY-MM-DD, the last day of a reservation."
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """One sub-command each."""
-    what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
-    one = what.add_parser("list", help="the free pools and the reservations")
+    what = add_subcommands(parser, "WHAT")
+    one = add_subcommand(what, "list", "the free pools and the reservations")
+    describe(
+        one,
+        {
+            "gnt-steward reserve list": "each with its nodes and its last day",
+            "gnt-steward reserve list -o name,nodes --no-headers": "two columns, for a script",
+        },
+        units=_DATES,
+    )
     add_list_options(one)
     add_source_options(one, positional=False)
     one.set_defaults(act=list_reservations)
@@ -54,11 +65,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("create", "take nodes out of the free pool: all of them or none", False),
         ("extend", "the same for a reservation there is: more nodes, all of them or none", True),
     ):
-        one = what.add_parser(word, help=text)
+        one = add_subcommand(what, word, text)
+        describe(
+            one,
+            {
+                f"gnt-steward reserve {word} trial --count 2 --from rack1": "two nodes of rack1",
+                f"gnt-steward reserve {word} trial node7 --until 2027-03-31": "one node, this long",
+            },
+            units=_DATES,
+        )
         _taking_options(one)
         _change_options(one)
         one.set_defaults(act=_take, more=more)
-    one = what.add_parser("release", help="put the nodes of a reservation back")
+    one = add_subcommand(what, "release", "put the nodes of a reservation back")
+    describe(
+        one,
+        {
+            "gnt-steward reserve release trial --dry-run": "what would be changed",
+            "gnt-steward reserve release trial": "put its nodes back in the free pool",
+        },
+        statuses={EXIT_FAILURE: "instances request it or are on its nodes, or a job failed"},
+    )
     one.add_argument("name", help="the reservation, with or without the prefix")
     one.add_argument(
         "--force", action="store_true", help="even if instances request it or are on its nodes"

@@ -6,6 +6,7 @@ import argparse
 import time
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.ganeti.filter_rules import FilterRule, FilterRules
 from ganeti_steward.plugins.filters.cli.action_option import print_note
@@ -15,6 +16,15 @@ from ganeti_steward.plugins.filters.cli.rule_options import add_rule_options, de
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of gnt-filter's add."""
+    describe(
+        parser,
+        {
+            "gnt-steward filter add --action PAUSE --reason upgrade": "hold every job",
+            "gnt-steward filter add --action 'WINDOW Mon-Fri 22:00-06:00'": "run jobs at night",
+            "gnt-steward filter add --action REJECT --predicates "
+            """'[["jobid",[">","id",9]]]'""": "cancel newer jobs",
+        },
+    )
     add_rule_options(
         parser,
         {

@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.ganeti.filter_rules import FilterRules
 from ganeti_steward.plugins.filters.cli.cluster import check_known, check_unowned, live_client
+from ganeti_steward.plugins.filters.rule_text import EXAMPLE_UUID
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The rules to delete."""
+    describe(parser, {f"gnt-steward filter delete {EXAMPLE_UUID}": "delete one rule"})
     parser.add_argument("uuid", nargs="+", metavar="UUID", help="the rules")
     parser.add_argument("--force", action="store_true", help="delete also what a program needs")
     add_source_options(parser, positional=False)

@@ -6,6 +6,8 @@ import argparse
 import importlib
 from typing import Final, Protocol, cast
 
+from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands
+
 #: Name -> description; each is a module of this package.  A new one is added here.
 SUBCOMMANDS: Final = {
     "add": "create a rule and print its uuid",
@@ -37,10 +39,9 @@ class Subcommand(Protocol):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """One subcommand each."""
-    what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
+    what = add_subcommands(parser, "WHAT")
     for name, description in SUBCOMMANDS.items():
-        text = f"{description[0].upper()}{description[1:]}."
-        one = what.add_parser(name, help=description, description=text)
+        one = add_subcommand(what, name, description)
         module = _module(name)
         module.add_arguments(one)
         one.set_defaults(act=module.run)

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.core.ganeti.reasons import Reason
@@ -16,6 +17,7 @@ from ganeti_steward.core.json_reader import printable
 from ganeti_steward.plugins.filters.cli.cluster import chosen_rules
 from ganeti_steward.plugins.filters.noted_action import noted_action, shown_action
 from ganeti_steward.plugins.filters.purpose import purpose_of, warning
+from ganeti_steward.plugins.filters.rule_text import EXAMPLE_UUID
 
 _SECOND: Final = 10**9
 #: A reason longer than this is cut; the record of an incident has thousands of characters.
@@ -24,6 +26,13 @@ _LONGEST: Final = 200
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The rules to print."""
+    describe(
+        parser,
+        {
+            "gnt-steward filter info": "all rules",
+            f"gnt-steward filter info {EXAMPLE_UUID}": "one rule",
+        },
+    )
     parser.add_argument("uuid", nargs="*", metavar="UUID", help="these rules; default: all")
     add_source_options(parser, positional=False)
 

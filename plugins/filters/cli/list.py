@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.commands.fields import Value, add_field_options, print_fields
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.ganeti.filter_rules import FilterRule, Rules
 from ganeti_steward.core.json_reader import printable
@@ -34,6 +35,13 @@ _UNKNOWN: Final = "?"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of gnt-filter's list."""
+    describe(
+        parser,
+        {
+            "gnt-steward filter list": "all rules, with what each is for",
+            "gnt-steward filter list -o uuid,action --separator ,": "two columns, for a script",
+        },
+    )
     parser.add_argument("uuid", nargs="*", metavar="UUID", help="only these rules; default: all")
     add_field_options(parser, FIELDS)
     add_source_options(parser, positional=False)

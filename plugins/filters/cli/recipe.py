@@ -12,6 +12,7 @@ from typing import Final
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.commands.fields import add_json_option, print_json
+from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.filter_rules import RATE_LIMIT, FilterRule, FilterRules
 from ganeti_steward.core.ganeti.luxi import REASON_SOURCE
@@ -42,13 +43,29 @@ _OPCODE: Final = re.compile(r"OP_[A-Z]+(_[A-Z]+)*")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """One subcommand for each recipe, and one to remove them."""
-    what = parser.add_subparsers(dest="recipe", metavar="RECIPE", required=True)
+    what = add_subcommands(parser, "RECIPE", dest="recipe")
     for name, text in _HELP.items():
-        one = what.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        one = add_subcommand(what, name, text)
+        command = f"gnt-steward filter recipe {name} upgrade"
+        number = " 2" if name == recipes.LIMIT else ""
+        describe(
+            one,
+            {
+                f"{command}{number}": "print the rules",
+                f"{command}{number} --submit --reason 'new kernel'": "create them",
+            },
+        )
         one.add_argument("name", metavar="NAME", help="whose rules these are, such as 'pink bunny'")
         _OPTIONS[name](one)
         _add_writing(one)
-    one = what.add_parser(_REMOVE, help="delete the rules that recipes created for a name")
+    one = add_subcommand(what, _REMOVE, "delete the rules that recipes created for a name")
+    describe(
+        one,
+        {
+            "gnt-steward filter recipe remove upgrade": "of all recipes",
+            "gnt-steward filter recipe remove upgrade --recipe drain": "of one recipe",
+        },
+    )
     one.add_argument("name", metavar="NAME", help="whose rules; those of other names stay")
     one.add_argument(
         "--recipe",

@@ -7,11 +7,12 @@ import time
 from typing import Final
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.ganeti.filter_rules import FilterRule, FilterRules, Rules
 from ganeti_steward.plugins.filters.cli.cluster import check_unowned, live_client
 from ganeti_steward.plugins.filters.cli.rule_options import add_rule_options, described
-from ganeti_steward.plugins.filters.rule_text import checked_uuid
+from ganeti_steward.plugins.filters.rule_text import EXAMPLE_UUID, checked_uuid
 
 _KEPT: Final = "default: as it is; in a new rule as with add"
 #: The source of the entry that luxid adds whenever a rule is written.
@@ -20,6 +21,13 @@ _LUXID: Final = "luxid"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of gnt-filter's replace, and ``--force``."""
+    describe(
+        parser,
+        {
+            f"gnt-steward filter replace {EXAMPLE_UUID} --priority 5": "another priority",
+            f"gnt-steward filter replace {EXAMPLE_UUID}": "the same rule, a new watermark",
+        },
+    )
     parser.add_argument("uuid", metavar="UUID", help="the rule; it is created when there is none")
     add_rule_options(parser, dict.fromkeys(("priority", "predicates", "action", "reason"), _KEPT))
     parser.add_argument(

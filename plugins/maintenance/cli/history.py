@@ -7,6 +7,7 @@ from typing import Final
 
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.fields import Value, add_field_options, print_fields
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.plugins.maintenance.cli.times import moment
 from ganeti_steward.plugins.maintenance.config import Maintd
@@ -29,6 +30,14 @@ _USUAL: Final = ("at", "incident", "node", "event", "after", "reason")
 
 def add_history_arguments(parser: argparse.ArgumentParser) -> None:
     """Which entries, and how they are printed."""
+    describe(
+        parser,
+        {
+            "gnt-steward incident history": "everything, the oldest entry first",
+            "gnt-steward incident history --node node3.example.com": "one node",
+        },
+        units="Times are local, with the offset from UTC.",
+    )
     add = parser.add_argument
     add("uuid", nargs="?", default="", help="only this incident: its uuid, or how it begins")
     add("-n", "--node", default="", help="only this node, by its full name or uuid")

@@ -15,6 +15,7 @@ from ganeti_steward.core.commands.fields import (
     print_fields,
     print_json,
 )
+from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.maintenance.incident import CANCELED, COMPLETED, FAILED, Incident
@@ -50,15 +51,25 @@ FIELDS: Final = {
 _USUAL: Final = ("uuid", "node", "action", "status", "changed", "note")
 
 _NAME: Final = "its uuid, or how it begins"
+_TIMES: Final = "Times are local, with the offset from UTC."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """One sub-command each."""
-    what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
-    one = what.add_parser("list", help="every incident that is recorded, the oldest first")
+    what = add_subcommands(parser, "WHAT")
+    one = add_subcommand(what, "list", "every incident that is recorded, the oldest first")
+    describe(
+        one,
+        {
+            "gnt-steward incident list": "node, action and status of each",
+            "gnt-steward incident list -o +tag,jobs": "with two more columns",
+        },
+        units=_TIMES,
+    )
     add_field_options(one, FIELDS)
     _finish(one, _list)
-    one = what.add_parser("show", help="one incident with the reported object and its jobs")
+    one = add_subcommand(what, "show", "one incident with the reported object and its jobs")
+    describe(one, {"gnt-steward incident show 5b0c9f7e": "the uuid may be cut"}, units=_TIMES)
     one.add_argument("uuid", help=_NAME)
     add_json_option(one, "the same as data")
     _finish(one, _show)
@@ -66,14 +77,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("ack", "acknowledge the result: remove its tag from the node", _acknowledge),
         ("cancel", "do nothing more about it: set the cancel tag on the node", _cancel),
     ):
-        one = what.add_parser(word, help=text)
+        one = add_subcommand(what, word, text)
+        describe(
+            one,
+            {
+                f"gnt-steward incident {word} 5b0c9f7e": "the uuid may be cut",
+                f"gnt-steward incident {word} 5b0c9f7e --submit": "do not wait for the job",
+            },
+        )
         one.add_argument("uuid", help=_NAME)
         one.add_argument(
             "--submit", action="store_true", help="print the job's number and do not wait for it"
         )
         add_reason_option(one)
         _finish(one, act)
-    one = what.add_parser("history", help="what the audit log of this machine has")
+    one = add_subcommand(what, "history", "what the audit log of this machine has")
     add_history_arguments(one)
 
 

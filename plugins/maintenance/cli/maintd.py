@@ -10,8 +10,9 @@ from ganeti_steward.core.builtins import MAINTENANCE
 from ganeti_steward.core.commands.cluster_options import add_reason_option, add_source_options
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.fields import add_json_option, print_json
+from ganeti_steward.core.commands.manual import add_subcommand, describe
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.errors import EXIT_OK, StewardError
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_NOT_MASTER, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.luxi import SOCKET
 from ganeti_steward.core.ganeti.sources import read_file
 from ganeti_steward.core.ganeti.this_node import DATA, master_name, own_address, this_node
@@ -28,6 +29,20 @@ _SUBMIT: Final = "print the job's number and do not wait for it"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The daemon's options, and one sub-command for each way to steer it."""
+    describe(
+        parser,
+        {
+            "gnt-steward maintd -d": "the daemon in the foreground, logging everything",
+            "gnt-steward maintd --record rounds.jsonl": "also keep what each round is decided from",
+            "gnt-steward maintd --replay rounds.jsonl": "what is decided from each of them",
+        },
+        statuses={
+            EXIT_OK: "a signal has ended it",
+            EXIT_FAILURE: "it cannot begin: the configuration, the address, the lock, an undecided "
+            "vote",
+            EXIT_NOT_MASTER: "this node is not the master",
+        },
+    )
     add = parser.add_argument
     add("-b", "--bind", metavar="ADDRESS", help="serve the status there, not as configured")
     add("-p", "--port", type=int, help="serve the status at this TCP port, not as configured")
@@ -59,19 +74,30 @@ def _add_luxid(parser: argparse.ArgumentParser) -> None:
 
 def _add_commands(parser: argparse.ArgumentParser) -> None:
     what = parser.add_subparsers(dest="what", metavar="WHAT")
-    one = what.add_parser("status", help="what the running daemon does and holds back")
+    one = add_subcommand(what, "status", "what the running daemon does and holds back")
+    describe(
+        one,
+        {
+            "gnt-steward maintd status": "of the daemon on the master",
+            "gnt-steward maintd status -b 192.0.2.10 --json": "of a daemon elsewhere, as data",
+        },
+        statuses={EXIT_FAILURE: "no daemon answers"},
+    )
     one.add_argument("-b", "--bind", metavar="ADDRESS", help="the address it serves the status at")
     one.add_argument("-p", "--port", type=int, help="the TCP port it serves the status at")
     add_json_option(one, "the same as data")
     one.set_defaults(act=_status)
-    one = what.add_parser("plan", help="what the next round would do, and why not more")
+    one = add_subcommand(what, "plan", "what the next round would do, and why not more")
+    describe(one, {"gnt-steward maintd plan": "decide as the next round would, and do nothing"})
     _add_luxid(one)
     one.set_defaults(act=_plan)
-    one = what.add_parser("pause", help="have the daemon start nothing, until resume")
+    one = add_subcommand(what, "pause", "have the daemon start nothing, until resume")
+    describe(one, {"gnt-steward maintd pause 'work on the switch'": "running jobs continue"})
     one.add_argument("reason", metavar="REASON", help="why; shown wherever it is in the way")
     one.set_defaults(act=_pause)
     _add_tagging(one)
-    one = what.add_parser("resume", help="end every pause")
+    one = add_subcommand(what, "resume", "end every pause")
+    describe(one, {"gnt-steward maintd resume": "remove the tags that pause the daemon"})
     one.set_defaults(act=_resume)
     add_reason_option(one)
     _add_tagging(one)

@@ -351,5 +351,9 @@ def as_other_user(front: Front, *arguments: str) -> tuple[int, str, str]:
 
 def test_help_lists_the_exit_statuses(disk: Front) -> None:
     out = " ".join(disk("diagnose", "--help").out.split())
-    for text in ("75 another run is under way", "3 UNKNOWN", "1 nothing is known"):
+    for text in (
+        "75 another run is under way",
+        "3 with --format nagios: UNKNOWN",
+        "1 nothing is known",
+    ):
         assert text in out

@@ -8,6 +8,7 @@ from typing import Final
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.commands.fields import Value, add_field_options, print_fields
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.plugins.filters.analysis.cli.inputs import (
@@ -37,6 +38,14 @@ FIELDS: Final = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The two sets of rules, and the jobs."""
+    describe(
+        parser,
+        {
+            "gnt-steward filter diff live new.json": "what new rules change for unfinished jobs",
+            "gnt-steward filter diff old.json new.json --jobs jobs.json": "without a cluster",
+        },
+        statuses={EXIT_OK: "done, with or without differences"},
+    )
     what = f"a JSON file of rules, or {LIVE!r}: those of the cluster"
     parser.add_argument("old", metavar="OLD", help=what)
     parser.add_argument("new", metavar="NEW", help=what)

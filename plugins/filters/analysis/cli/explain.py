@@ -9,6 +9,7 @@ from typing import Any
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.commands.fields import add_json_option, print_json
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.filter_rules import CONTINUE
 from ganeti_steward.core.json_reader import printable
@@ -28,6 +29,13 @@ from ganeti_steward.plugins.filters.noted_action import shown_action
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The job, and where it and the rules are from."""
+    describe(
+        parser,
+        {
+            "gnt-steward filter explain 4711": "why this job waits, starts or is canceled",
+            "gnt-steward filter explain 4711 --rules new.json": "the same with other rules",
+        },
+    )
     parser.add_argument("job", type=int, metavar="JOB", help="the number of the job")
     add_jobs_option(parser)
     parser.add_argument(

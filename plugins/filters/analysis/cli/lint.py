@@ -7,6 +7,7 @@ from typing import Final
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.commands.fields import add_field_options, print_fields
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.plugins.filters.analysis.cli.inputs import rules_of
@@ -25,6 +26,14 @@ FIELDS: Final = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The rules to check."""
+    describe(
+        parser,
+        {
+            "gnt-steward filter lint": "the rules of the cluster",
+            "gnt-steward filter lint new.json": "rules before they are created",
+        },
+        statuses={EXIT_FAILURE: "there is an error or a warning, or the rules cannot be read"},
+    )
     parser.add_argument(
         "rules", nargs="?", metavar="RULES", help="a JSON file of rules; default: the cluster's"
     )

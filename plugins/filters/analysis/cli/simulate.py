@@ -8,6 +8,7 @@ from typing import Final
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.commands.fields import Value, add_field_options, print_fields
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.plugins.filters.analysis.cli.inputs import (
@@ -40,6 +41,14 @@ _USUAL: Final = ("job", "summary", "submitted", "started", "ended", "outcome", "
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The rules and the jobs."""
+    describe(
+        parser,
+        {
+            "gnt-steward filter simulate new.json jobs.json": "when each job starts and ends",
+            "gnt-steward filter simulate live jobs.json --duration 60": "each takes a minute",
+        },
+        units="Times and --duration are in seconds.",
+    )
     parser.add_argument(
         "rules", metavar="RULES", help=f"a JSON file of rules, or {LIVE!r}: those of the cluster"
     )
