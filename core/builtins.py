@@ -80,7 +80,12 @@ BUILT_INS: Final = (
             section="maintd",
             hooks=("steward_plan",),
         )
-        for name, target in {"live-repair": "live_repair", "evacuate": "evacuate:Evacuate"}.items()
+        for name, target in {
+            # Before live-repair, for it handles reports of that status without a command.
+            "repair-storage": "storage.repair:RepairStorage",
+            "live-repair": "live_repair",
+            "evacuate": "evacuate:Evacuate",
+        }.items()
     ),
     *(
         BuiltIn(

@@ -118,7 +118,7 @@ def steward_plan(incident: Incident, world: World, context: Context) -> Iterable
     """Return what is to be done next for an incident; called in each round until it has ended.
 
     :param incident: the incident that is handled on its node: noted or pending, with no
-        submission that is still open
+        submission that is still open; or an acknowledged one whose node has its ``closed_tag``
     :param world: the cluster, its nodes and instances, and all incidents, as they are now
     :param context: the site rules, for the engines that find new nodes for instances
     :return: one or more tasks, or one of Done, Failed and Wait; None ("not handled").  Two tasks

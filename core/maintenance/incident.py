@@ -28,6 +28,8 @@ RECORD_SOURCE: Final = "maintd:incident"
 READY_TAG: Final = "maintd:repairready:"
 FAILED_TAG: Final = "maintd:repairfailed:"
 CANCEL_TAG: Final = "maintd:cancel:"
+#: A tag of a node, followed by the uuid of an incident: its failing physical volumes are closed.
+CLOSED_TAG: Final = "maintd:closed:"
 #: A tag of the cluster, followed by the reason in words with ``-`` for blanks: nothing is started.
 PAUSE_TAG: Final = "maintd:pause:"
 #: A tag of a node, node group or instance: the daemon does nothing to it.
@@ -124,6 +126,11 @@ class Incident(NamedTuple):
         return f"{CANCEL_TAG}{self.uuid}"
 
     @property
+    def closed_tag(self) -> str:
+        """The tag of a node whose failing physical volumes were closed for it."""
+        return f"{CLOSED_TAG}{self.uuid}"
+
+    @property
     def own_tags(self) -> tuple[str, ...]:
         """All tags of nodes that name it."""
-        return self.ready_tag, self.failed_tag, self.cancel_tag
+        return self.ready_tag, self.failed_tag, self.cancel_tag, self.closed_tag

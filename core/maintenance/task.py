@@ -12,8 +12,15 @@ COMMAND: Final = "command"
 DRAIN: Final = "drain"
 MOVE: Final = "move"
 FINAL_ROLE: Final = "final-role"
+CLOSE: Final = "close-volume"
+REPLACE_DISKS: Final = "replace-disks"
+REPAIR_STORAGE: Final = "repair-storage"
+OPEN: Final = "open-volume"
 TAG: Final = "tag"
 UNTAG: Final = "untag"
+
+#: Steps after the repair itself: a failure of one is no failure of the repair.
+AFTERWARDS: Final = frozenset({TAG, UNTAG, OPEN})
 
 
 class Task(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.routine import RoutineJob
+from ganeti_steward.core.maintenance.storage import NodeStorage
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.finding import OK
 from ganeti_steward.core.model.job_state import JobState
@@ -133,6 +134,8 @@ class World(NamedTuple):
     since: Mapping[str, int] = MappingProxyType({})
     """subject -> since when (ns since the epoch) each round had a task or a wait about it from the
     plugin of routine work that is called; the daemon forgets it in a restart"""
+    storage: Mapping[str, NodeStorage] = MappingProxyType({})
+    """name of a node -> its storage; only of nodes that report failing physical volumes"""
 
     def instances_on(self, name: str) -> Iterator[InstanceFacts]:
         """The instances with that node as primary or secondary, by name."""

@@ -90,6 +90,45 @@ def replace_secondary(instance: str, node: str) -> Operation:
     }
 
 
+def replace_in_place(instance: str, *, primary: bool) -> Operation:
+    """Copy the disks of one side to new volumes on the same node; the other side has to be good."""
+    side = "primary" if primary else "secondary"
+    return {
+        "OP_ID": REPLACE_DISKS,
+        "instance_name": instance,
+        "early_release": False,
+        "ignore_ipolicy": False,
+        "mode": f"replace_on_{side}",
+        "disks": [],
+    }
+
+
+def set_allocatable(node: str, volume: str, allocatable: bool) -> Operation:
+    """Permit or forbid new logical volumes on a physical volume."""
+    return {
+        "OP_ID": "OP_NODE_MODIFY_STORAGE",
+        "node_name": node,
+        "storage_type": "lvm-pv",
+        "name": volume,
+        "changes": {"allocatable": allocatable},
+    }
+
+
+def repair_storage(node: str, group: str) -> Operation:
+    """Take missing physical volumes out of a volume group, and what lay on them.
+
+    Ganeti refuses it while the other side of a running instance is faulty; of stopped instances
+    it knows nothing.
+    """
+    return {
+        "OP_ID": "OP_REPAIR_NODE_STORAGE",
+        "node_name": node,
+        "storage_type": "lvm-vg",
+        "name": group,
+        "ignore_consistency": False,
+    }
+
+
 def nodes_after(nodes: tuple[str, ...], operation: Operation) -> tuple[str, ...]:
     """Primary and secondary of an instance after an operation of `MOVES`."""
     if MOVES[operation["OP_ID"]].copies:

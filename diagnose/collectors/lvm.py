@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
+from ganeti_steward.core.maintenance.storage import MISSING
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.block_members import LVM_MEMBER, read_members
@@ -136,7 +137,7 @@ class Collector(Configured[Settings]):
         missing = _count(group) + sum(map(_is_missing, member(report, list, "pv")))
         partial = sum(map(_is_partial, member(report, list, "lv")))
         if missing or partial:
-            yield Fault(self._settings.missing_status, "physical volume missing")
+            yield Fault(self._settings.missing_status, "physical volume missing", (MISSING,))
         if partial:
             yield Fault(self._settings.partial_status, "logical volume incomplete")
 

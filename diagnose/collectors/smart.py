@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from typing import Any, Final
 
 from ganeti_steward.core import hookimpl
@@ -31,6 +32,7 @@ from ganeti_steward.diagnose.collectors.smart_disks.devices import (
     SMARTCTL,
     Device,
     is_volume,
+    physical_volumes,
     read_devices,
     serial_of,
     unlisted,
@@ -126,7 +128,7 @@ class Collector(Configured[Settings]):
                     raise MissingData("SMART is switched off")
             if not serial:
                 raise MissingData("no serial number is reported")
-            return self._evaluate(serial, answer, status)
+            return self._evaluate(serial, answer, status, self._volumes(machine, device))
         except MissingData as err:
             # Without a serial number it may be any of the disks known before.
             source = f"{NAME}:{serial}" if serial else NAME
@@ -135,7 +137,17 @@ class Collector(Configured[Settings]):
     def _is_ignored(self, serial: str) -> bool:
         return bool(serial) and matches(serial, self._settings.ignore)
 
-    def _evaluate(self, serial: str, answer: Any, status: Exit) -> list[CheckResult]:
+    def _volumes(self, machine: Machine, device: Device) -> tuple[str, ...]:
+        """The physical volumes to be named; none where that is not wanted, or not known."""
+        if not self._settings.name_volumes:
+            return ()
+        with suppress(MissingData):
+            return physical_volumes(machine, device)
+        return ()
+
+    def _evaluate(
+        self, serial: str, answer: Any, status: Exit, volumes: tuple[str, ...]
+    ) -> list[CheckResult]:
         """What an answer means; raises MissingData when it is not known what it is."""
         check = _CHECKS.get(member(answer, str, "device", "protocol"))
         if check is None:
@@ -146,6 +158,7 @@ class Collector(Configured[Settings]):
             faults.append(Fault(settings.self_test_status, "self-test failed"))
         if Exit.ERROR_LOG in status:
             faults.append(Fault(settings.error_log_status, "errors logged"))
+        faults = [fault._replace(physical_volumes=volumes) for fault in faults]
         return list(check_results(f"{NAME}:{serial}", faults, unknowns, settings.repair))
 
 

@@ -82,6 +82,11 @@ class Maintd(NamedTuple):
     final_role: Annotated[
         str, one_of(OFFLINE, DRAINED), "The role of a node after its evacuation."
     ] = OFFLINE
+    repair_storage: Annotated[
+        bool,
+        "Whether disks are moved off physical volumes that a report names as failing, and the "
+        "volume group is repaired.",
+    ] = False
     hold_creations: Annotated[
         bool,
         "Whether jobs that create instances on a node wait while it is evacuated, by job filters.",

@@ -27,7 +27,8 @@ def test_every_key_is_described(name: str) -> None:
     for field, default in module.Settings()._asdict().items():
         key = field.replace("_", "-")
         if isinstance(default, str | int) and field != "repair":
-            assert f"`{key}` = {default}" in text, key
+            shown = str(default).lower() if isinstance(default, bool) else default
+            assert f"`{key}` = {shown}" in text, key
         elif field != "repair":
             assert default == ()
             assert f"`{key}`" in text, key

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ganeti_steward.core.errors import reason_of
 from ganeti_steward.core.json_reader import printable
+from ganeti_steward.core.maintenance.storage import PHYSICAL_VOLUMES
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, Finding, Unknown
 from ganeti_steward.core.model.machine import Machine
 
@@ -18,6 +19,8 @@ class Fault(NamedTuple):
     status: str
     text: str
     """the same words as long as it is the same fault: no figures, no times"""
+    physical_volumes: tuple[str, ...] = ()
+    """those of LVM that fail with it, as ``pvs`` names them, sorted"""
 
 
 class Examined(NamedTuple):
@@ -40,12 +43,17 @@ def check_results(
     wrong = sorted({fault for fault in faults if fault.status != OK})
     for fault in wrong:
         repair = command if fault.status == LIVE_REPAIR else ""
-        yield Finding(source, fault.status, repair, {"faults": [fault.text]})
+        yield Finding(source, fault.status, repair, _details(fault))
     reasons = sorted(set(unknowns))
     if reasons:
         yield Unknown(source, "; ".join(reasons))
     elif not wrong:
         yield Finding(source, OK)
+
+
+def _details(fault: Fault) -> dict[str, Any]:
+    volumes = {PHYSICAL_VOLUMES: list(fault.physical_volumes)} if fault.physical_volumes else {}
+    return {"faults": [fault.text], **volumes}
 
 
 def above(value: float, limit: float, margin: float) -> bool | None:

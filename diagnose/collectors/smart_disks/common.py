@@ -74,6 +74,11 @@ class Settings(NamedTuple):
     )
     wear_above: Annotated[Count, "Percent of its rated life an SSD may have used."] = 98
     wear_status: Annotated[Status, "The status when a disk exceeds wear-above."] = LIVE_REPAIR
+    name_volumes: Annotated[
+        bool,
+        "Whether a finding names LVM's physical volumes on the disk, which the maintenance daemon "
+        "then moves the instances' disks off (repair-storage of [maintd]).",
+    ] = False
     temperature_status: Annotated[
         Status,
         "The status when the disk reports that it is too hot; the collector sensors has limits of "

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.collectors.shared.block_members import LVM_MEMBER, read_members
 from ganeti_steward.diagnose.collectors.shared.program_output import (
     MissingData,
     listed,
@@ -99,6 +100,19 @@ def _is_on_usb(machine: Machine, name: str) -> bool:
     with suppress(OSError):
         return "/usb" in machine.target(f"/sys/block/{name}")
     return False
+
+
+def physical_volumes(machine: Machine, device: Device) -> tuple[str, ...]:
+    """LVM's physical volumes on a disk or its partitions, sorted; raises MissingData.
+
+    Where md or something else is between, the disk is no part of a physical volume.
+    """
+    path = re.escape(device.path.removeprefix("/dev/"))
+    # smartctl queries an NVMe disk by its controller.
+    own = re.compile(rf"{path}(n[0-9]+)?(p?[0-9]+)?")
+    members = read_members(machine)
+    found = (one.name for one in members if one.kind == LVM_MEMBER and own.fullmatch(one.name))
+    return tuple(sorted(f"/dev/{name}" for name in found))
 
 
 def serial_of(answer: Any) -> str:

@@ -6,6 +6,7 @@ import logging
 import sys
 import time
 from contextlib import ExitStack
+from functools import partial
 from typing import Final, TextIO
 
 from ganeti_steward.core.builtins import MAINTENANCE
@@ -52,6 +53,7 @@ from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.edges.world import read_world
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs
 from ganeti_steward.plugins.maintenance.engine.step import step
+from ganeti_steward.plugins.maintenance.repairs.storage.reading import read_storage
 
 _log: Final = logging.getLogger(__name__)
 
@@ -180,6 +182,7 @@ class Daemon:
             store=store,
             queue=LuxiQueue(self._luxi, store, settle=settle),
             read_world=read,
+            read_storage=partial(read_storage, self._luxi),
             agents=self._configured.agents,
             planner=self._configured.plan,
             routine_planner=self._configured.plan_routine,

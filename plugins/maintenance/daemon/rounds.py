@@ -24,6 +24,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import Inputs, Planned
 from ganeti_steward.plugins.maintenance.engine.routine import no_routine
 
 if TYPE_CHECKING:
+    from ganeti_steward.core.maintenance.storage import NodeStorage
     from ganeti_steward.core.maintenance.world import Observation, World
     from ganeti_steward.plugins.filters.actions.changes import JobChange
     from ganeti_steward.plugins.maintenance.config import Maintd
@@ -57,6 +58,8 @@ class Parts(NamedTuple):
     routine_planner: RoutinePlanner = no_routine
     releasing: Releasing | None = None
     """None: no job is released"""
+    read_storage: Callable[[World], Mapping[str, NodeStorage]] = lambda world: {}
+    """name -> storage of the nodes that report failing physical volumes"""
     observers: Sequence[Observer] = ()
     record: Callable[[Inputs, Maintd], None] = lambda inputs, settings: None
     """called with what each step gets"""
@@ -211,6 +214,8 @@ class Rounds:
             routine=routine.jobs,
             tagged_jobs=tagged,
         )
+        if may_query and settings.repair_storage:
+            world = world._replace(storage=parts.read_storage(world))
         inputs = Inputs(
             world,
             jobs,

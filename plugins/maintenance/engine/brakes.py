@@ -16,10 +16,9 @@ from ganeti_steward.core.maintenance.incident import (
     Incident,
 )
 from ganeti_steward.core.maintenance.task import (
+    AFTERWARDS,
     DRAIN,
     FINAL_ROLE,
-    TAG,
-    UNTAG,
     Done,
     Failed,
     Held,
@@ -156,7 +155,7 @@ def _most_nodes(case: Case) -> Held | None:
 
 def is_under_repair(incident: Incident) -> bool:
     """Whether something is being done to its node."""
-    return incident.status == PENDING or any(one.step not in (TAG, UNTAG) for one in incident.open)
+    return incident.status == PENDING or any(one.step not in AFTERWARDS for one in incident.open)
 
 
 def storm(case: Common) -> Held | None:
@@ -257,6 +256,8 @@ AFTER_PLAN: Final[tuple[Brake, ...]] = (
     _command_not_reported,
     observe,
 )
+#: Those of them that hold back the opening of a volume after the operator's word.
+FOR_OPENING: Final[tuple[Brake, ...]] = (_opt_out, pause, window, observe)
 #: Those of them that hold back the tags of results as well.
 FOR_TAGS: Final[tuple[Brake, ...]] = (pause, observe)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import TAG, UNTAG
+from ganeti_steward.core.maintenance.task import AFTERWARDS
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 
 
@@ -31,7 +31,7 @@ def _is_busy(ledger: Ledger, incident: Incident) -> bool:
         (one, submission)
         for one in ledger.all(lambda other: other.node == incident.node)
         for submission in one.open
-        if submission.step not in (TAG, UNTAG)
+        if submission.step not in AFTERWARDS
     ]
     for one, submission in running:
         jobs = ", ".join(map(str, submission.jobs))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ganeti_steward.core.maintenance.incident import COMPLETED, Incident, Submission
-from ganeti_steward.core.maintenance.task import COMMAND, TAG, UNTAG
+from ganeti_steward.core.maintenance.task import AFTERWARDS, COMMAND, TAG
 from ganeti_steward.core.model.finding import severity
 from ganeti_steward.core.model.job_state import CANCELED, NOT_STARTED, SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 
-#: ns until a tag whose job failed is tried again.
+#: ns until a tag whose job failed, or an opening that failed, is tried again.
 TAG_RETRY = 300 * 10**9
 
 
@@ -85,13 +85,13 @@ def _recovered(ledger: Ledger, uuid: str, submission: Submission, numbers: tuple
 def _jobs(ledger: Ledger, uuid: str, submission: Submission) -> None:
     states = [ledger.inputs.jobs[one] for one in submission.jobs if one in ledger.inputs.jobs]
     fault = _fault(submission, states)
-    if fault and submission.step not in (TAG, UNTAG):
+    if fault and submission.step not in AFTERWARDS:
         ledger.happen(uuid, Event.FAILURE, fault)
     if len(states) < len(submission.jobs) or not all(state.ended for state in states):
         return
     _close(ledger, uuid, submission)
-    if submission.step in (TAG, UNTAG):
-        _tag_ended(ledger, uuid, submission.step, fault)
+    if submission.step in AFTERWARDS:
+        _afterwards(ledger, uuid, submission.step, fault)
 
 
 def _fault(submission: Submission, states: Sequence[JobState]) -> str:
@@ -111,7 +111,7 @@ def _ended(state: JobState) -> str:
     return f"failed: {state.error}" if state.error else f"ended with status {state.status}"
 
 
-def _tag_ended(ledger: Ledger, uuid: str, step: str, fault: str) -> None:
+def _afterwards(ledger: Ledger, uuid: str, step: str, fault: str) -> None:
     incident = ledger.incidents[uuid]
     if fault:
         ledger.update(incident._replace(retry_at=ledger.now + TAG_RETRY))
@@ -132,8 +132,6 @@ def _close(ledger: Ledger, uuid: str, submission: Submission) -> None:
 
 def queued_jobs(ledger: Ledger, incident: Incident) -> list[int]:
     """Jobs of an incident's repair that have not started."""
-    numbers = [
-        number for one in incident.open if one.step not in (TAG, UNTAG) for number in one.jobs
-    ]
+    numbers = [number for one in incident.open if one.step not in AFTERWARDS for number in one.jobs]
     states = ledger.inputs.jobs
     return [one for one in numbers if one in states and states[one].status in NOT_STARTED]

@@ -7,6 +7,7 @@ from uuid import NAMESPACE_URL, uuid5
 from ganeti_steward.core.maintenance.incident import (
     CANCEL_TAG,
     CANCELED,
+    CLOSED_TAG,
     READY_TAG,
     Incident,
 )
@@ -38,7 +39,7 @@ def apply_tags(ledger: Ledger) -> None:
             _apply_result_tag(ledger, ledger.incidents[incident.uuid], node)
     for incident in ledger.all(lambda one: one.status == CANCELED):
         ledger.cancels += queued_jobs(ledger, incident)
-    _report_unknown_cancels(ledger)
+    _report_unknown_tags(ledger)
 
 
 def _apply_result_tag(ledger: Ledger, incident: Incident, node: NodeFacts) -> None:
@@ -53,11 +54,11 @@ def _apply_result_tag(ledger: Ledger, incident: Incident, node: NodeFacts) -> No
         ledger.happen(incident.uuid, Event.TAG_REMOVED, f"tag {incident.tag} was removed")
 
 
-def _report_unknown_cancels(ledger: Ledger) -> None:
-    known = {one.cancel_tag for one in ledger.inputs.world.incidents.values()}
+def _report_unknown_tags(ledger: Ledger) -> None:
+    known = {tag for one in ledger.inputs.world.incidents.values() for tag in one.own_tags}
     for node in sorted(ledger.world.nodes.values(), key=lambda one: one.name):
-        for tag in sorted(node.tags):
-            if tag.startswith(CANCEL_TAG) and tag not in known:
+        for tag in sorted(node.tags - known):
+            if tag.startswith((CANCEL_TAG, CLOSED_TAG)):
                 ledger.hold(node.name, "unknown", f"tag {tag} names no incident")
 
 
@@ -114,8 +115,9 @@ def _not_seen(ledger: Ledger, incident: Incident, report: Reported) -> None:
     since = incident.healthy_since if incident.healthy_since is not None else ledger.now
     elapsed = (ledger.now - since) / _SECOND
     node = ledger.world.nodes[incident.node]
-    # A canceled one is known until its tags are gone: they would name nothing.
-    tagged = incident.status == CANCELED and not node.tags.isdisjoint(incident.own_tags)
+    # It is known until these are gone: they would name nothing.
+    tags = incident.own_tags if incident.status == CANCELED else (incident.closed_tag,)
+    tagged = not node.tags.isdisjoint(tags)
     if elapsed >= ledger.config.healthy_delay and not (incident.open or tagged):
         ledger.happen(
             incident.uuid,

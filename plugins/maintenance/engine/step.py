@@ -47,6 +47,7 @@ def step(
     book = Book(ledger.all(), ledger.world)
     tasks = Tasks(ledger, planner, book)
     tasks.tag()
+    tasks.open()
     tasks.plan()
     routine = Routine(ledger, routine_planner, book)
     routine.cancel()

@@ -9,6 +9,7 @@ from uuid import NAMESPACE_URL, uuid5
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.maintenance.incident import (
     CANCELED,
+    COMPLETED,
     Incident,
     Submission,
 )
@@ -20,7 +21,9 @@ from ganeti_steward.plugins.maintenance.engine.book import Book
 from ganeti_steward.plugins.maintenance.engine.brakes import (
     AFTER_PLAN,
     BEFORE_PLAN,
+    FOR_OPENING,
     FOR_TAGS,
+    Brake,
     Case,
     holding,
 )
@@ -52,19 +55,39 @@ class Tasks:
             node = self._ledger.node(incident)
             task = node and _tag_task(incident, node)
             if node and task and not any(one.step in (TAG, UNTAG) for one in incident.open):
-                self._start_tag(incident, node, task)
+                case = self._case(incident, node)
+                self._start_afterwards(case, FOR_TAGS, task, "tag")
 
-    def _start_tag(self, incident: Incident, node: NodeFacts, task: Task) -> None:
-        ledger = self._ledger
-        held = holding(FOR_TAGS, self._case(incident, node)._replace(next=task))
+    def _start_afterwards(
+        self, case: Case, brakes: tuple[Brake, ...], task: Task, what: str
+    ) -> None:
+        """Start a task of an incident that has ended; one that failed is tried again later."""
+        ledger, incident = self._ledger, case.incident
+        held = holding(brakes, case._replace(next=task))
         ledger.held += held
         if held:
             return
         if incident.retry_at > ledger.now:
             left = (incident.retry_at - ledger.now) // 10**9
-            ledger.hold(incident.uuid, "tag", f"the tag is tried again in {left} s")
+            ledger.hold(incident.uuid, "tag", f"the {what} is tried again in {left} s")
         else:
             self._reserve(incident, task)
+
+    # After the operator's word
+
+    def open(self) -> None:
+        """Open the volumes of incidents whose tag of success was removed."""
+        for incident in self._ledger.all(lambda one: one.status == COMPLETED and one.acknowledged):
+            node = self._ledger.node(incident)
+            if node and incident.closed_tag in node.tags and not incident.open:
+                self._open(self._case(incident, node))
+
+    def _open(self, case: Case) -> None:
+        for planned in self._planner(case.incident, self._book.world(case.world)):
+            if isinstance(planned.plan, Task):
+                self._start_afterwards(case, FOR_OPENING, planned.plan, "opening")
+            else:
+                self._ledger.hold(case.incident.uuid, "wait", planned.plan.reason)
 
     # Repairs
 

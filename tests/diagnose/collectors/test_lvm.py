@@ -20,6 +20,7 @@ from ganeti_steward.diagnose.sources.local_machine import LocalMachine
 from ganeti_steward.diagnose.testing import RecordedMachine
 
 LINE = " ".join(COMMAND)
+MISSING = {"faults": ["physical volume missing"], "physical_volumes": ["[unknown]"]}
 
 
 def report(case: str) -> Any:
@@ -44,7 +45,7 @@ def test_a_physical_volume_is_missing() -> None:
     results = collect("lvm", recorded("lvm", "broken"), repair="rebuild-vg")
     assert results == [
         Finding("lvm:sysvg", "Ok"),
-        Finding("lvm:xenvg", "live-repair", "rebuild-vg", {"faults": ["physical volume missing"]}),
+        Finding("lvm:xenvg", "live-repair", "rebuild-vg", MISSING),
     ]
 
 

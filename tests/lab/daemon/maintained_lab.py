@@ -35,6 +35,12 @@ exit $(cat /etc/ganeti/repair-status)
 OK: Final[Mapping[str, Any]] = {"status": "Ok"}
 REPAIR: Final[Mapping[str, Any]] = {"status": "live-repair", "command": "lab-repair", "details": 1}
 EVACUATE: Final[Mapping[str, Any]] = {"status": "evacuate", "details": {"fan": "stopped"}}
+#: A physical volume of each node, and a report that names it.
+FAILING: Final = "/dev/lab0"
+AILING: Final[Mapping[str, Any]] = {
+    "status": "live-repair",
+    "details": {"physical_volumes": [FAILING]},
+}
 FAILOVER: Final[Mapping[str, Any]] = {"status": "evacuate-failover", "details": {"psu": "lost"}}
 
 _AGENT: Final = """
@@ -230,6 +236,19 @@ class MaintainedLab(Lab):
         """Set the simulated storage of a node, or of all."""
         self.on(node, "lab-storage", *arguments)
 
+    def set_open(self, node: str, volume: str, *, is_open: bool = True) -> None:
+        """Open or close a physical volume for new logical volumes."""
+        changes = {"allocatable": is_open}
+        self.do(
+            op(
+                "NODE_MODIFY_STORAGE",
+                node_name=node,
+                storage_type="lvm-pv",
+                name=volume,
+                changes=changes,
+            )
+        )
+
     def place(self, *instances: tuple[str, str, str]) -> None:
         """Create instances at the same time: name, template, ``primary[:secondary]``."""
         numbers = [int(self.luxi.call("SubmitJob", [self._created(*one)])) for one in instances]
@@ -325,6 +344,13 @@ class MaintainedLab(Lab):
         rows = self.luxi.rows("node", ("name", *fields))
         (row,) = (row for row in rows if row["name"] == name)
         return [row[field] for field in fields]
+
+    def volumes(self, node: str) -> dict[str, bool]:
+        """Physical volume of a node -> whether it is open for new logical volumes."""
+        (number,) = self.luxi.storage_jobs("lvm-pv", ("name", "allocatable"), [node])
+        until(lambda: self.luxi.states([number])[0].ended)
+        (rows,) = self.luxi.states([number])[0].results
+        return dict(rows)
 
     def incident(self, node: str, seconds: float = 300) -> Incident:
         """The only incident of a node, as soon as there is one."""

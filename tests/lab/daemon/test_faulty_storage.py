@@ -8,7 +8,7 @@ from ganeti_steward.core.maintenance.incident import (
 )
 
 from ..cluster import until
-from .maintained_lab import EVACUATE, FAILOVER, MaintainedLab
+from .maintained_lab import AILING, EVACUATE, FAILING, FAILOVER, OK, MaintainedLab
 
 
 def test_a_node_that_loses_power_while_it_is_evacuated(maintained: MaintainedLab) -> None:
@@ -74,3 +74,44 @@ def test_a_disk_that_is_lost_during_a_resync(maintained: MaintainedLab) -> None:
     for volume in ("/dev/lab0", "/dev/lab1"):
         lab.storage("return-pv", volume, node="node1.lab")
     lab.place(("inst3.lab", "diskless", "node4.lab"))
+
+
+def test_from_the_report_to_the_volume_opened_again(maintained: MaintainedLab) -> None:
+    lab, node = maintained, "node2.lab"
+    lab.place(
+        ("inst1.lab", "drbd", f"{node}:node3.lab"), ("inst2.lab", "drbd", f"node3.lab:{node}")
+    )
+    lab.storage("cut", "inst2.lab", node=node)
+    lab.report(node, AILING)
+    with lab.daemon("repair-storage = true"):
+        # The other copy of inst2 is not in sync: nothing is done to the one on the volume.
+        sentence = "inst2.lab: its disks on node3.lab are degraded"
+        until(lambda: sentence in lab.steward("maintd", "status").stdout)
+        assert lab.volumes(node) == {FAILING: False, "/dev/lab1": True}
+        incident = lab.incident(node)
+        assert lab.operations(incident)[-1] == "OP_INSTANCE_REPLACE_DISKS"
+        assert lab.nodes_of("inst1.lab") == [node, "node3.lab"]
+
+        lab.storage("lose-pv", FAILING, node=node)
+        lab.storage("reconnect", "inst2.lab", node=node)
+        incident = lab.ended(node, COMPLETED)
+        assert node not in lab.nodes_of("inst2.lab")
+        assert lab.volumes(node) == {"/dev/lab1": True}
+
+        # The disk is replaced, and its volume added to the group; then the operator's word.
+        lab.storage("return-pv", FAILING, node=node)
+        lab.set_open(node, FAILING, is_open=False)
+        lab.report(node, OK)
+        assert sorted(*lab.node(node, "tags")) == [incident.closed_tag, incident.tag]
+        acknowledged = lab.steward("incident", "ack", incident.uuid)
+        assert acknowledged.returncode == 0, acknowledged.stderr
+        until(lambda: not lab.incidents)
+    assert lab.node(node, "tags") == [[]]
+    assert lab.volumes(node) == {FAILING: True, "/dev/lab1": True}
+    assert [name for name in lab.operations(incident) if "TAGS" not in name] == [
+        "OP_NODE_MODIFY_STORAGE",
+        "OP_INSTANCE_REPLACE_DISKS",
+        "OP_INSTANCE_REPLACE_DISKS",
+        "OP_REPAIR_NODE_STORAGE",
+        "OP_NODE_MODIFY_STORAGE",
+    ]

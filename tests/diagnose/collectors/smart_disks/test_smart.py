@@ -61,6 +61,34 @@ def test_broken() -> None:
     }
 
 
+def test_findings_name_the_physical_volumes_of_the_disk() -> None:
+    files: dict[str, str] = {}
+    for number, (name, kind) in enumerate(
+        [
+            ("sda", "ext4"),
+            ("sda1", "LVM2_member"),
+            ("sda2", "linux_raid_member"),
+            ("sdaa1", "LVM2_member"),
+            ("nvme0n1p3", "LVM2_member"),
+            ("nvme10n1", "LVM2_member"),
+        ]
+    ):
+        files[f"/sys/class/block/{name}/dev"] = f"8:{number}\n"
+        files[f"/run/udev/data/b8:{number}"] = f"E:ID_FS_TYPE={kind}\n"
+    machine = recorded("smart", "broken", files=files)
+    found = {
+        one.source: one.details.get("physical_volumes")
+        for one in collect("smart", machine, name_volumes=True)
+        if isinstance(one, Finding)
+    }
+    assert found == {
+        f"smart:{HDD}": ["/dev/sda1"],
+        f"smart:{SSD}": None,
+        f"smart:{SAS}": None,
+        f"smart:{NVME}": ["/dev/nvme0n1p3"],
+    }
+
+
 def test_a_sleeping_disk_is_not_woken() -> None:
     machine = recorded("smart", "asleep")
     results = collect("smart", machine)

@@ -13,6 +13,7 @@ from fake_parts import LOST, MASTER, UNDECIDED, Fakes, fault, starting
 from worlds import incident
 
 from ganeti_steward.core.maintenance.incident import Submission
+from ganeti_steward.core.maintenance.storage import NodeStorage
 from ganeti_steward.core.maintenance.task import Wait
 from ganeti_steward.core.maintenance.world import Reported, Silent
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
@@ -79,6 +80,16 @@ def test_free_space_is_queried_only_where_instances_may_move(fakes: Fakes) -> No
     fakes.observations = {B.node: Reported(B.original, "evacuate", "", 0)}
     fakes.rounds().round()
     assert fakes.storage
+
+
+def test_the_storage_of_ailing_nodes_is_read_where_it_is_repaired(fakes: Fakes) -> None:
+    read = {"n1": NodeStorage("xenvg")}
+    wanted = Maintd(mode="act", repair_storage=True)
+    fakes.rounds(wanted, read_storage=lambda world: read).round()
+    fakes.rounds(read_storage=lambda world: read).round()
+    fakes.votes = [UNDECIDED]
+    fakes.rounds(wanted, read_storage=lambda world: read).round()
+    assert [one.world.storage for one in fakes.inputs] == [read, {}, {}]
 
 
 def test_a_lost_vote_ends_the_daemon(fakes: Fakes) -> None:

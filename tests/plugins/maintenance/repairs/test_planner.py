@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from worlds import incident, instance, node, world
 
+from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.maintenance.task import Failed, Task, Wait
 from ganeti_steward.plugins.maintenance.engine.decision import Planned
@@ -65,6 +66,20 @@ def one(planned: list[Planned]) -> Planned:
 
 
 # -- the order
+
+
+def test_failing_volumes_come_before_the_command_of_a_live_repair(site: Site) -> None:
+    site.configure(more="[maintd]\nrepair-storage = true\n")
+    plan = PluginPlanner(load_config(str(site.config_file)))
+    details = {"physical_volumes": ["/dev/sda"]}
+    original = canonical({"status": "live-repair", "details": details})
+    found = one(plan(incident("n2", "live-repair", original=original), NOW))
+    assert found == Planned(
+        "repair-storage",
+        Wait("the storage of node n2 is not known: it was not queried yet"),
+    )
+    command = one(plan(incident("n2", "live-repair", command="fix"), NOW))
+    assert command.plugin == "live-repair"
 
 
 def test_built_in_plugins_are_called_here(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

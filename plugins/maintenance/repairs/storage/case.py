@@ -1,0 +1,131 @@
+"""What the repair of physical volumes looks at: one incident, and the storage of its node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.storage import (
+    DEGRADED,
+    FAULTY,
+    GOOD,
+    MISSING,
+    UNKNOWN,
+    LogicalVolume,
+    NodeStorage,
+    PhysicalVolume,
+)
+from ganeti_steward.core.maintenance.world import InstanceFacts, NodeFacts, World
+from ganeti_steward.core.model.cluster import NOT_MIRRORED
+
+
+class StorageCase(NamedTuple):
+    """An incident whose report names failing physical volumes."""
+
+    incident: Incident
+    node: NodeFacts
+    world: World
+    volumes: tuple[str, ...]
+    """names of the failing physical volumes"""
+    storage: NodeStorage
+    """of the node, as it is now"""
+
+    @property
+    def named(self) -> list[str]:
+        """The failing volumes the report has a name for."""
+        return [one for one in self.volumes if one != MISSING]
+
+    def present(self) -> list[PhysicalVolume]:
+        """The failing volumes that LVM still finds."""
+        return [one for one in self.storage.physical if self._is_named(one)]
+
+    def _is_named(self, one: PhysicalVolume) -> bool:
+        return one.name in self.named
+
+    @property
+    def missing(self) -> int:
+        """How many physical volumes of the node LVM misses."""
+        return sum(one.name == MISSING for one in self.storage.physical)
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether LVM misses any; it changes nothing in the volume group then."""
+        return self.missing > 0
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the node has the tag of the closing."""
+        return self.incident.closed_tag in self.node.tags
+
+    def to_close(self) -> list[str]:
+        """Failing volumes that are still open; LVM closes none while one is missing."""
+        return [] if self.has_missing else [one.name for one in self.present() if one.allocatable]
+
+    def unknown_volumes(self) -> str:
+        """What is wrong with the names of the report; empty when they can be right.
+
+        A volume that was closed may be gone: it is missing now, or was taken out of the group.
+        """
+        known = {one.name for one in self.storage.physical}
+        unknown = [one for one in self.named if one not in known]
+        if not unknown or self.is_closed or self.has_missing:
+            return ""
+        return (
+            f"nothing is closed: {listed(unknown)} is none of the physical volumes of node "
+            f"{self.node.name} ({listed(sorted(known)) or 'none'})"
+        )
+
+    def open_space(self) -> float:
+        """Free MiB on the volumes of the node that are open and not named as failing."""
+        return sum(
+            one.free for one in self.storage.physical if one.allocatable and not self._is_named(one)
+        )
+
+    def parts(self) -> list[LogicalVolume]:
+        """Logical volumes on failing or missing physical volumes."""
+        good = {one.name for one in self.storage.physical if not self._is_named(one)} - {MISSING}
+        return [one for one in self.storage.logical if one.on not in good]
+
+    def copy_is_synced(self, instance: InstanceFacts) -> bool:
+        """Whether all copies on other nodes are good and complete, as Ganeti requires in place."""
+        sides = self.storage.sides.get(instance.name, {})
+        return all(sides.get(one) == GOOD for one in instance.nodes if one != self.node.name)
+
+    def copy_fault(self, instance: InstanceFacts) -> str:
+        """Why the instance has no good copy of its disks on another node; empty when it has."""
+        others = [name for name in instance.nodes if name != self.node.name]
+        if instance.template in NOT_MIRRORED or not others:
+            return f"its disks are on this node only (template {instance.template})"
+        faults = (self._side_fault(instance, name) for name in others)
+        return "; ".join(filter(None, faults))
+
+    def _side_fault(self, instance: InstanceFacts, other: str) -> str:
+        sides, node = self.storage.sides.get(instance.name, {}), self.node.name
+        state = sides.get(other, UNKNOWN)
+        if state == GOOD:
+            return ""
+        if state == UNKNOWN:
+            return f"the state of its disks on {other} is not known (gnt-instance activate-disks)"
+        if state == DEGRADED and sides.get(node) == FAULTY:
+            # The good side counts as degraded, too.  On the primary it is the one that is written.
+            return "" if instance.primary == other else _lost_primary(node, other)
+        return f"its disks on {other} are {state}"
+
+
+def _lost_primary(node: str, other: str) -> str:
+    """Ganeti migrates only what is in sync, and a failover may lose what was written last."""
+    return (
+        f"its disks on {node} are lost, so it cannot be migrated: if those on {other} are "
+        "complete, fail it over (gnt-instance failover --ignore-consistency)"
+    )
+
+
+def listed(names: Iterable[str]) -> str:
+    """``a, b``."""
+    return ", ".join(names)
+
+
+def counted(number: int, what: str) -> str:
+    """``1 disk``, ``2 disks``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

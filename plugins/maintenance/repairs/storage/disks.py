@@ -1,0 +1,127 @@
+"""The disks of one instance leave failing physical volumes: in place, or to another node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG
+from ganeti_steward.core.maintenance.task import REPLACE_DISKS, Failed, Plan, Task, Wait
+from ganeti_steward.core.maintenance.world import InstanceFacts
+from ganeti_steward.core.model.cluster import NOT_MIRRORED
+from ganeti_steward.core.model.context import Context
+from ganeti_steward.core.model.opcodes import Job, replace_in_place
+from ganeti_steward.plugins.maintenance.repairs.storage.case import StorageCase, counted, listed
+
+#: Instances, each with the reason why nothing is done to it.
+_Reasons = tuple[tuple[str, str], ...]
+
+
+def replace_away(case: StorageCase, context: Context) -> Plan:
+    """The task for the first instance that can be helped now; else what is in the way."""
+    names = sorted({one.instance for one in case.parts() if one.instance})
+    here = [case.world.instances[name] for name in names if name in case.world.instances]
+    lost = tuple((one.name, fault) for one in here if (fault := _hopeless(case, one)))
+    waiting: _Reasons = ()
+    for instance in here:
+        if instance.name in dict(lost):
+            continue
+        found = _try(case, instance, context)
+        if isinstance(found, Task):
+            return found
+        if found.final:
+            lost += ((instance.name, found.reason),)
+        else:
+            waiting += ((instance.name, found.reason),)
+    return _rest(case, waiting, lost)
+
+
+class _Refusal(NamedTuple):
+    """Why nothing is done to an instance now."""
+
+    reason: str
+    final: bool = False
+    """whether nothing will change that by itself"""
+
+
+def _rest(case: StorageCase, waiting: _Reasons, lost: _Reasons) -> Plan:
+    where = f"on {listed(case.volumes)} of node {case.node.name}"
+    if waiting:
+        return Wait(f"{counted(len(waiting), 'instance')} {where} wait: {_text(waiting)}")
+    if lost:
+        what = f"{counted(len(lost), 'instance')} {where} cannot be replaced away: {_text(lost)}"
+        return Failed(what, lost)
+    orphans = sorted({one.name for one in case.parts()})
+    return Wait(f"logical volumes {where} belong to no known instance: {listed(orphans)}")
+
+
+def _text(reasons: Sequence[tuple[str, str]]) -> str:
+    return "; ".join(f"{name}: {reason}" for name, reason in reasons)
+
+
+def _hopeless(case: StorageCase, instance: InstanceFacts) -> str:
+    if OPT_OUT_TAG in instance.tags:
+        return f"it has the tag {OPT_OUT_TAG}"
+    return case.copy_fault(instance) if instance.template in NOT_MIRRORED else ""
+
+
+def _try(case: StorageCase, instance: InstanceFacts, context: Context) -> Task | _Refusal:
+    world, node = case.world, case.node.name
+    if instance.name in world.reserved_instances:
+        return _Refusal("another task uses it")
+    others = [name for name in instance.nodes if name != node]
+    for other in others:
+        if other in world.reserved_nodes:
+            return _Refusal(f"another task uses its node {other}")
+        if other in world.avoided_nodes:
+            return _Refusal(f"its node {other} {world.avoided_nodes[other]}")
+        if any(one.name == other and one.offline for one in world.nodes.values()):
+            return _Refusal(f"its node {other} is offline")
+    if fault := case.copy_fault(instance):
+        return _Refusal(fault)
+    index = world.cluster.instance_index.get(instance.name)
+    known = None if index is None else world.cluster.instances[index]
+    if known is None or known.nodes != instance.nodes:
+        return _Refusal("its figures are not known yet")
+    # LVM makes no new volume in a group that misses a physical one.
+    has_room = not case.has_missing and case.open_space() >= known.disk_space
+    if has_room and case.copy_is_synced(instance):
+        return _in_place(case, instance)
+    return _to_another_node(case, instance, context)
+
+
+def _in_place(case: StorageCase, instance: InstanceFacts) -> Task:
+    job = [replace_in_place(instance.name, primary=instance.primary == case.node.name)]
+    how = f"by others of node {case.node.name}"
+    return _task(case, instance, frozenset(instance.nodes), job, how)
+
+
+def _to_another_node(
+    case: StorageCase, instance: InstanceFacts, context: Context
+) -> Task | _Refusal:
+    # It imports the engine, which most rounds do not need.
+    from ganeti_steward.allocators.moves.leave_node import Leaving, leave_node
+
+    world = case.world
+    found = leave_node(
+        Leaving(case.node.name, [instance.name], world.avoided_nodes, world.reserved_nodes, 1),
+        world.cluster,
+        context,
+    )
+    for move in found.moves:
+        return _task(case, instance, move.nodes, move.job, "by another node")
+    ((_, reason),) = found.blocked or found.impossible
+    return _Refusal(reason, final=not found.blocked)
+
+
+def _task(
+    case: StorageCase, instance: InstanceFacts, nodes: frozenset[str], job: Job, how: str
+) -> Task:
+    on = sorted({one.on for one in case.parts() if one.instance == instance.name})
+    return Task(
+        REPLACE_DISKS,
+        nodes,
+        frozenset({instance.name}),
+        f"replace the disks of {instance.name} on {listed(on)} of node {case.node.name} {how}",
+        [job],
+    )

@@ -1,0 +1,179 @@
+"""Reads the storage of nodes that report failing physical volumes: one job for each of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.maintenance.incident import COMPLETED, JOB_SOURCE, Incident
+from ganeti_steward.core.maintenance.storage import (
+    DEGRADED,
+    FAULTY,
+    GOOD,
+    UNKNOWN,
+    LogicalVolume,
+    NodeStorage,
+    PhysicalVolume,
+    failing_volumes,
+)
+from ganeti_steward.core.maintenance.world import Reported, World
+from ganeti_steward.core.model.job_state import SUCCESS, JobState
+from ganeti_steward.core.model.opcodes import Job
+
+#: Seconds until a job has to have ended: one that waits for locks may take hours.
+_LIMIT: Final = 20.0
+_STEP: Final = 0.2
+
+#: Ganeti's numbers for the state of a local disk.
+_LOCAL_STATES: Final = {1: GOOD, 2: DEGRADED, 4: FAULTY}
+_WORST_LAST: Final = (GOOD, DEGRADED, UNKNOWN, FAULTY)
+
+
+def nodes_to_read(world: World) -> list[str]:
+    """Names of the nodes whose storage a repair has to know, sorted."""
+    incidents = [one for one in world.incidents.values() if one.node in world.nodes]
+    known = {(one.node, one.original) for one in incidents}
+    wanted = {
+        one.node
+        for one in incidents
+        if failing_volumes(one.original) and (one.active or _is_to_be_opened(one, world))
+    } | {
+        uuid
+        for uuid, report in world.observations.items()
+        if isinstance(report, Reported) and report.ill and uuid in world.nodes
+        # There is no incident of it yet.
+        if (uuid, report.original) not in known and failing_volumes(report.original)
+    }
+    busy = {name for one in incidents for each in one.open for name in each.nodes}
+    return sorted({world.nodes[uuid].name for uuid in wanted} - busy)
+
+
+def _is_to_be_opened(incident: Incident, world: World) -> bool:
+    acknowledged = incident.status == COMPLETED and incident.acknowledged
+    return acknowledged and incident.closed_tag in world.nodes[incident.node].tags
+
+
+def read_storage(
+    luxi: Luxi,
+    world: World,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Mapping[str, NodeStorage]:
+    """Name of each node of `nodes_to_read` -> its storage; where that fails, why."""
+    nodes = nodes_to_read(world)
+    try:
+        return _read(luxi, world, nodes, sleep) if nodes else {}
+    except StewardError as err:
+        return dict.fromkeys(nodes, NodeStorage(fault=str(err)))
+
+
+def _read(
+    luxi: Luxi, world: World, nodes: Sequence[str], sleep: Callable[[float], None]
+) -> dict[str, NodeStorage]:
+    group = str(luxi.info()["volume_group_name"])
+    jobs = [_job(name, world) for name in nodes]
+    answers = luxi.submit_with_trails(jobs, [[(JOB_SOURCE, "storage of a node")]] * len(jobs))
+    numbers = [number for one in answers for number in one.numbers]
+    states = _ended(luxi, numbers, sleep)
+    return {
+        name: _storage(group, world, states[answer.numbers[0]])
+        if answer.numbers
+        else NodeStorage(fault=answer.error)
+        for name, answer in zip(nodes, answers, strict=True)
+    }
+
+
+def _job(node: str, world: World) -> Job:
+    instances = [one.name for one in world.instances_on(node) if one.template == "drbd"]
+    job: Job = [
+        {
+            "OP_ID": "OP_NODE_QUERY_STORAGE",
+            "storage_type": "lvm-pv",
+            "output_fields": ["name", "free", "allocatable"],
+            "nodes": [node],
+        },
+        {
+            "OP_ID": "OP_NODE_QUERYVOLS",
+            "output_fields": ["vg", "name", "phys", "instance"],
+            "nodes": [node],
+        },
+    ]
+    if instances:
+        job.append(
+            {
+                "OP_ID": "OP_INSTANCE_QUERY_DATA",
+                "instances": instances,
+                "static": False,
+                "use_locking": True,
+            }
+        )
+    return job
+
+
+def _ended(
+    luxi: Luxi, numbers: Sequence[int], sleep: Callable[[float], None]
+) -> dict[int, JobState]:
+    """The jobs once all have ended; those that take too long are cancelled."""
+    waited = 0.0
+    while True:
+        states = {one.number: one for one in luxi.states(numbers)}
+        late = [number for number, one in states.items() if not one.ended]
+        if not late or waited >= _LIMIT:
+            break
+        sleep(_STEP)
+        waited += _STEP
+    for number in late:
+        with suppress(StewardError):
+            luxi.cancel(number)
+    return states
+
+
+def _storage(group: str, world: World, state: JobState) -> NodeStorage:
+    if not state.ended:
+        fault = f"job {state.number} did not end within {_LIMIT:g} s"
+        return NodeStorage(fault=f"{fault}: another job may hold its locks")
+    if state.status != SUCCESS:
+        return NodeStorage(fault=f"job {state.number} ended with {state.status}: {state.error}")
+    try:
+        physical, logical, *instances = state.results
+        return NodeStorage(
+            group,
+            tuple(PhysicalVolume(name, float(free), open_) for name, free, open_ in physical),
+            tuple(
+                LogicalVolume(f"{vg}/{name}", on, "" if instance == "-" else instance)
+                for vg, name, on, instance in logical
+            ),
+            {
+                name: _sides(found)
+                for each in instances
+                for name, found in each.items()
+                if name in world.instances
+            },
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as err:
+        fault = f"job {state.number} did not return what Ganeti 3 returns"
+        return NodeStorage(fault=f"{fault} ({type(err).__name__}: {err})")
+
+
+def _sides(instance: Mapping[str, Any]) -> dict[str, str]:
+    """Node -> state of the instance's disks there; `UNKNOWN` while they are not active."""
+    disks = instance["disks"]
+    found = {instance["pnode"]: _worst(disk["pstatus"] for disk in disks)}
+    return found | {node: _worst(disk["sstatus"] for disk in disks) for node in instance["snodes"]}
+
+
+def _worst(statuses: Iterable[Sequence[Any] | None]) -> str:
+    return max(map(_state, statuses), key=_WORST_LAST.index, default=UNKNOWN)
+
+
+def _state(status: Sequence[Any] | None) -> str:
+    """Of one disk: device, major, minor, percent synced, seconds left, degraded, local state."""
+    if status is None:
+        return UNKNOWN
+    *_, percent, _seconds, degraded, local = status
+    state = _LOCAL_STATES.get(local, UNKNOWN)
+    return DEGRADED if state == GOOD and (degraded or percent is not None) else state
