@@ -25,6 +25,8 @@ class Answer(NamedTuple):
     kind: str = "application/json"
     allow: str = ""
     """the methods a path has, with 405"""
+    headers: tuple[tuple[str, str], ...] = ()
+    """further ones"""
 
 
 def json_answer(value: object, status: int = 200, allow: str = "") -> Answer:
@@ -48,6 +50,7 @@ def respond(
         ("Content-Type", answer.kind),
         ("Content-Length", str(len(answer.body))),
         ("Cache-Control", "no-store"),
+        *answer.headers,
     ]
     if answer.allow:
         headers.append(("Allow", answer.allow))

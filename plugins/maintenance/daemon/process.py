@@ -41,6 +41,7 @@ from ganeti_steward.plugins.maintenance.daemon.mastership import (
 from ganeti_steward.plugins.maintenance.daemon.options import Options
 from ganeti_steward.plugins.maintenance.daemon.recording import Recorder
 from ganeti_steward.plugins.maintenance.daemon.reporting import (
+    KEPT,
     AuditReport,
     StatusReport,
     report_to_systemd,
@@ -153,16 +154,18 @@ class Daemon:
         configured, started = self._configured, time.time_ns()
         audit = Audit(configured.settings.audit_file)
         audit.start(started)
+        history = AuditReport(audit, audit.latest(KEPT))
         status = StatusReport(
             server.publish,
             lambda: configured.agents.latest,
             lambda: configured.settings.mode,
             configured.problems,
+            history.latest,
             started,
         )
         return self._deciding()._replace(
             voting=voting,
-            observers=(status, AuditReport(audit), configured.notify, report_to_systemd),
+            observers=(history, status, configured.notify, report_to_systemd),
             alive=lambda: notify("WATCHDOG=1"),
             reload=self._reload,
         )

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from typing import Final
 
+from ganeti_steward.core.drawing.amounts import Overview
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held
+from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.service.sd_notify import notify
 from ganeti_steward.plugins.filters.actions.changes import Releases
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.edges.audit import Audit
-from ganeti_steward.plugins.maintenance.edges.history import Trail
+from ganeti_steward.plugins.maintenance.edges.history import Entry, Trail
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
-from ganeti_steward.plugins.maintenance.edges.status import Status
+from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
+from ganeti_steward.plugins.maintenance.page.overview import Moves, moves_under_way, overview_of
 from ganeti_steward.plugins.maintenance.pause import pause_reason
+
+_log: Final = logging.getLogger(__name__)
+
+#: Rounds, and entries of the audit log, that the status shows.
+_RECENT: Final = 20
+KEPT: Final = 500
 
 
 class StatusReport:
@@ -26,14 +37,19 @@ class StatusReport:
         poll: Callable[[], Poll],
         mode: Callable[[], str],
         problems: Callable[[], tuple[Held, ...]],
+        history: Callable[[], tuple[Entry, ...]],
         started: int,
     ) -> None:
         """``problems``: what is held back in addition to what the round reports.
 
+        ``history``: the latest entries of the audit log.
+
         ``started``: when the daemon started, ns since the epoch.
         """
         self._publish, self._poll, self._mode, self._problems = publish, poll, mode, problems
+        self._history = history
         self._steps: Counter[str] = Counter()
+        self._moves: Moves = {}
         self._status = Status(started)
 
     def __call__(self, outcome: Round) -> None:
@@ -48,6 +64,8 @@ class StatusReport:
             round_seconds=outcome.seconds,
             round_fault=outcome.fault,
             started_tasks=dict(self._steps),
+            recent=(*self._status.recent[1 - _RECENT :], self._line(outcome)),
+            history=self._history(),
         )
         if outcome.world is not None:
             status = status._replace(
@@ -57,9 +75,24 @@ class StatusReport:
                 routine=outcome.world.routine,
                 waiting=outcome.waiting,
                 nodes={uuid: node.name for uuid, node in outcome.world.nodes.items()},
+                overview=self._overview(outcome.world, outcome),
             )
         self._status = status
         self._publish(status)
+
+    def _line(self, outcome: Round) -> RoundLine:
+        ended = outcome.at + int(outcome.seconds * 10**9)
+        number, started = self._status.rounds + 1, len(outcome.started) + len(outcome.routine)
+        return RoundLine(number, ended, outcome.seconds, started, len(outcome.held), outcome.fault)
+
+    def _overview(self, world: World, outcome: Round) -> Overview:
+        try:
+            self._moves = moves_under_way(self._moves, outcome)
+            return overview_of(world, self._moves)
+        except Exception:
+            # A picture that cannot be drawn hides nothing else.
+            _log.exception("how full the nodes are cannot be shown")
+            return ()
 
 
 def _age(incident: Incident) -> tuple[int, str]:
@@ -67,10 +100,16 @@ def _age(incident: Incident) -> tuple[int, str]:
 
 
 class AuditReport:
-    """Writes what happened to the audit log."""
+    """Writes what happened to the audit log, and keeps the latest of it for the status."""
 
-    def __init__(self, audit: Audit) -> None:
+    def __init__(self, audit: Audit, before: Iterable[Entry] = ()) -> None:
+        """``before``: entries of an earlier daemon, the latest last."""
         self._audit, self._trail = audit, Trail()
+        self._latest = deque(before, maxlen=KEPT)
+
+    def latest(self) -> tuple[Entry, ...]:
+        """The latest entries, the latest last."""
+        return tuple(self._latest)
 
     def __call__(self, outcome: Round) -> None:
         """Write the entries of a round."""
@@ -85,7 +124,9 @@ class AuditReport:
         )
         entries = self._trail.entries(done, outcome.world.incidents, outcome.world.now)
         # A nanosecond apart, so that they are read in the order in which they happened.
-        self._audit.write(one._replace(at=one.at + at) for at, one in enumerate(entries))
+        entries = [one._replace(at=one.at + at) for at, one in enumerate(entries)]
+        self._latest.extend(entries)
+        self._audit.write(entries)
 
 
 def report_to_systemd(outcome: Round) -> None:

@@ -73,6 +73,13 @@ class Audit:
         if waiting and self._try(lambda: _insert(self._path, waiting)):
             self._waiting.clear()
 
+    def latest(self, number: int) -> tuple[Entry, ...]:
+        """As many entries at most, the latest last; none where the file cannot be read."""
+        found: list[Entry] = []
+        if self._try(lambda: found.extend(_latest(self._path, number))):
+            return tuple(reversed(found))
+        return ()
+
     def _try(self, work: Callable[[], None]) -> bool:
         """Whether it was done; without a path there is nothing to be done."""
         if not self._path:
@@ -109,6 +116,13 @@ def _insert(path: str, entries: Iterable[Entry]) -> None:
         database.execute(_TABLE)
         database.execute(_INDEX)
         database.executemany(_INSERT, entries)
+
+
+def _latest(path: str, number: int) -> list[Entry]:
+    """The latest first."""
+    with closing(_connect(path)) as database:
+        query = f"SELECT {_FIELDS} FROM history ORDER BY at DESC LIMIT ?"
+        return [Entry(*row) for row in database.execute(query, (number,))]
 
 
 def read_audit(path: str, *, incident: str = "", node: str = "", since: int = 0) -> list[Entry]:

@@ -1,4 +1,4 @@
-"""The status over HTTP: GET only, JSON only but for the metrics; no caller can change anything."""
+"""The status over HTTP: GET only, and no caller can change anything; JSON, a page, the metrics."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING, Final
 from ganeti_steward.core.service.http_server import Limits, Server, bind, silence_waitress
 from ganeti_steward.core.service.wsgi import Answer, json_answer, respond
 from ganeti_steward.plugins.maintenance.edges import metrics
-from ganeti_steward.plugins.maintenance.edges.status import Status, daemon_json, incident_json
+from ganeti_steward.plugins.maintenance.edges.status import (
+    Status,
+    daemon_json,
+    incident_json,
+    overview_json,
+)
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+    from ganeti_steward.plugins.maintenance.page.render import Page
 
 #: What callers may take; a request has no body.
 LIMITS: Final = Limits(threads=2, body=1024)
@@ -37,11 +44,16 @@ class Application:
         """
         self.status = status
         self._max_age, self._clock = max_age, clock
+        self._made = threading.Lock()
+        self._maker: Page | None = None
         self._paths: Final[dict[str, Callable[[Status], Answer]]] = {
             "/": lambda _: json_answer([1]),
             "/1/status": _incidents,
             "/1/jobs": _jobs,
             "/1/daemon": lambda status: json_answer(daemon_json(status)),
+            "/1/nodes": lambda status: json_answer(overview_json(status.overview)),
+            "/1/history": lambda status: json_answer([one._asdict() for one in status.history]),
+            "/ui": self._page,
             "/healthz": self._health,
             "/metrics": lambda status: Answer(metrics.rendered(status), kind=metrics.CONTENT_TYPE),
         }
@@ -64,6 +76,24 @@ class Application:
         if fault:
             return json_answer({"ok": False, "reason": fault}, 503)
         return json_answer({"ok": True, "reason": ""})
+
+    def _page(self, status: Status) -> Answer:
+        make = self._page_maker()
+        headers = (
+            ("Content-Security-Policy", make.policy),
+            ("X-Content-Type-Options", "nosniff"),
+            ("Referrer-Policy", "no-referrer"),
+        )
+        raw = make(status, self._fault(status), self._clock())
+        return Answer(raw, kind="text/html; charset=utf-8", headers=headers)
+
+    def _page_maker(self) -> Page:
+        """Made for the first caller: many daemons have none."""
+        from ganeti_steward.plugins.maintenance.page.render import Page
+
+        with self._made:
+            self._maker = self._maker or Page()
+            return self._maker
 
     def _fault(self, status: Status) -> str:
         """Why the daemon does not count as healthy; empty when it does."""

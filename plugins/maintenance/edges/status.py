@@ -7,13 +7,30 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from ganeti_steward.core.drawing.amounts import KINDS, Amount, Filled, Overview
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import Observation, Reported, diagnose_object
 from ganeti_steward.plugins.maintenance.config import OBSERVE
-from ganeti_steward.plugins.maintenance.edges.history import state_after, state_before
+from ganeti_steward.plugins.maintenance.edges.history import Entry, state_after, state_before
 from ganeti_steward.plugins.maintenance.edges.poll import NOTHING, Poll
+
+
+class RoundLine(NamedTuple):
+    """What came of one round, in numbers."""
+
+    number: int
+    ended: int
+    """ns since the epoch"""
+    seconds: float
+    """how long it took"""
+    started: int
+    """tasks that were handed over"""
+    held: int
+    """what was not done"""
+    fault: str
+    """why it failed; empty when it did not"""
 
 
 class Status(NamedTuple):
@@ -47,6 +64,12 @@ class Status(NamedTuple):
     """why the last round failed; empty when it did not"""
     started_tasks: Mapping[str, int] = MappingProxyType({})
     """step -> tasks started since the start"""
+    recent: tuple[RoundLine, ...] = ()
+    """the last rounds, the latest last"""
+    history: tuple[Entry, ...] = ()
+    """the latest entries of the audit log, the latest last"""
+    overview: Overview = ()
+    """how full each group and node is; empty as long as the cluster has not been read"""
 
     def held_for(self, subject: str) -> list[Held]:
         """What was not done for an incident (its uuid), a node, a plugin or the cluster."""
@@ -134,6 +157,7 @@ def daemon_json(status: Status) -> dict[str, Any]:
             "seconds": status.round_seconds,
             "fault": status.round_fault,
         },
+        "rounds": [one._asdict() for one in status.recent],
         "poll": {
             "number": status.poll.polls,
             "ended": status.poll.ended,
@@ -163,6 +187,27 @@ def _routine_json(one: RoutineJob) -> dict[str, Any]:
         "submitted": one.submitted,
         "ended": one.ended,
     }
+
+
+def overview_json(overview: Overview) -> list[dict[str, Any]]:
+    """How full each group and node is; MiB, and virtual CPUs."""
+    return [
+        {**_filled_json(group.whole), "nodes": [_filled_json(one) for one in group.nodes]}
+        for group in overview
+    ]
+
+
+def _filled_json(one: Filled) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "notes": list(one.notes),
+        "now": _amounts_json(one.now),
+        "planned": _amounts_json(one.after),
+    }
+
+
+def _amounts_json(amounts: Iterable[Amount]) -> dict[str, Any]:
+    return {kind.lower(): one._asdict() for kind, one in zip(KINDS, amounts, strict=False)}
 
 
 def observation_word(found: Observation | None) -> str:

@@ -23,6 +23,8 @@ class Book:
         for one in chain[Submission | RoutineJob](submissions, jobs):
             self._nodes |= set(one.nodes)
             self._instances |= set(one.instances)
+        self.observed: list[Task] = []
+        """the tasks that nothing but observe mode holds"""
 
     def conflict(self, task: Task) -> str:
         """The names of what the task uses that is reserved; empty when it is free."""
@@ -33,6 +35,11 @@ class Book:
         """Reserve everything the task uses."""
         self._nodes |= task.nodes
         self._instances |= task.instances
+
+    def observe(self, task: Task) -> None:
+        """Reserve what a task would use that observe mode holds: nothing shown collides."""
+        self.reserve(task)
+        self.observed.append(task)
 
     def world(self, world: World) -> World:
         """The world for a plugin: with what is reserved and what is to be avoided."""

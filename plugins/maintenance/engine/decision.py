@@ -114,6 +114,8 @@ class Decision(NamedTuple):
     since: Mapping[str, int] = MappingProxyType({})
     """plugin and subject of routine work -> since when each round had something about it, ns since
     the epoch; the next step gets it"""
+    observed: tuple[Task, ...] = ()
+    """tasks that would be in ``started`` or ``routine`` if the mode were not observe"""
     releases: Releases = Releases()
     """jobs that filter rules hold: what is done about them, last of all"""
 

@@ -184,10 +184,10 @@ class Routine:
             sentence = f"another task uses {conflict}; held: {task.reason}"
             held = [braked(case, "reserved", sentence)]
         self._ledger.held += held
-        # What it would do is shown as it would be done: nothing shown collides.
-        if not held or {one.brake for one in held} == {OBSERVE}:
-            self._book.reserve(task)
+        if {one.brake for one in held} == {OBSERVE}:
+            self._book.observe(task)
         if not held:
+            self._book.reserve(task)
             self._start(case.plugin, task)
 
     def _start(self, plugin: str, task: Task) -> None:

@@ -53,7 +53,7 @@ def step(
     routine.cancel()
     routine.plan()
     _alarm(ledger)
-    return _decision(ledger, tasks, routine)
+    return _decision(ledger, tasks, routine)._replace(observed=tuple(book.observed))
 
 
 def _alarm(ledger: Ledger) -> None:

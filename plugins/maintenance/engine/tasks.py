@@ -123,8 +123,7 @@ class Tasks:
         ledger.held += held
         if held:
             if {one.brake for one in held} == {OBSERVE} and isinstance(plan, Task):
-                # What it would do is shown as it would be done: nothing shown collides.
-                self._book.reserve(plan)
+                self._book.observe(plan)
         elif isinstance(plan, Task):
             self._start(case.incident, plan)
         elif isinstance(plan, Done):

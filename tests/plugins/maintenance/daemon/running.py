@@ -138,11 +138,15 @@ class Site:
         return wait_for(found, lambda: self.log.read_text() if self.log.exists() else "no log")
 
     def get(self, path: str) -> Any:
+        """What the daemon serves as data."""
+        return json.loads(self.raw(path))
+
+    def raw(self, path: str) -> bytes:
         """What the daemon serves."""
         port = int(re.findall(r"maintd begins mode=\w+ port=(\d+)", self.log.read_text())[-1])
         connection = HTTPConnection("127.0.0.1", port, timeout=10)
         connection.request("GET", path)
-        answer = json.loads(connection.getresponse().read())
+        answer = connection.getresponse().read()
         connection.close()
         return answer
 

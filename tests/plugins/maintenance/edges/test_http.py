@@ -22,7 +22,10 @@ from ganeti_steward.plugins.maintenance.edges.status import Status
 #: Seconds after which a round is too long ago.
 MAX_AGE: Final = 100
 
-PATHS: Final = ("/", "/1/status", "/1/jobs", "/1/daemon", "/healthz", "/metrics")
+PATHS: Final = (
+    *("/", "/1/status", "/1/jobs", "/1/daemon", "/1/nodes", "/1/history"),
+    *("/healthz", "/ui", "/metrics"),
+)
 
 
 @contextmanager
@@ -114,6 +117,10 @@ def test_the_daemon() -> None:
         "pause": "new switch",
         "started": STATUS.started,
         "round": {"number": 9, "ended": NOW - 30 * SECOND, "seconds": 0.5, "fault": ""},
+        "rounds": [
+            {"number": 9, "ended": NOW - 30 * SECOND, "seconds": 0.5}
+            | {"started": 2, "held": 1, "fault": ""}
+        ],
         "poll": {"number": 7, "ended": NOW - SECOND, "seconds": 2.5, "refused": {"old": 3}},
         "nodes": [
             {"node": "uuid-1", "node-name": "node1.lab", "observation": "ill"}
@@ -132,6 +139,19 @@ def test_the_daemon() -> None:
             | {"job-status": "error", "error": ""}
         ],
     }
+
+
+def test_figures_and_history() -> None:
+    with serving() as server:
+        (group,) = ask(server, "/1/nodes")[1]
+        (entry,) = ask(server, "/1/history")[1]
+    (node,) = group["nodes"]
+    amount = {"used": 1024, "total": 4096, "reserved": 512}
+    assert (node["name"], node["notes"]) == ("node1.lab", ["drained"])
+    assert node["now"]["memory"] == amount
+    assert node["now"]["disk"] == {"used": 0, "total": None, "reserved": 0.0}
+    assert group["planned"] == {}
+    assert (entry["node_name"], entry["after"]) == ("node1.lab", "pending")
 
 
 def test_what_is_published_is_shown_at_once() -> None:
@@ -225,7 +245,7 @@ def send(port: int, raw: bytes) -> None:
 def test_malformed_requests_change_nothing() -> None:
     """``contrib/test --thorough`` sends 10 000."""
     with serving() as server:
-        before = {path: ask(server, path) for path in PATHS[:-1]}
+        before = {path: ask(server, path) for path in PATHS[:-2]}
         for seed in range(often(300, 10_000)):
             send(server.port, malformed(Random(seed)))
-        assert {path: ask(server, path) for path in PATHS[:-1]} == before
+        assert {path: ask(server, path) for path in PATHS[:-2]} == before

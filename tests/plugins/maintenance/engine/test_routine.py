@@ -135,7 +135,9 @@ def test_observe_shows_what_would_be_done() -> None:
     """What would collide with that is no part of it."""
     both = {"first": [task("node2")], "second": [task("node2", instance="inst1")]}
     cluster, _ = working(ACTING._replace(mode="observe"), **both)
-    assert [tuple(one[:3]) for one in cluster.round().held] == [
+    decision = cluster.round()
+    assert [one.reason for one in decision.observed] == ["move inst0"]
+    assert [tuple(one[:3]) for one in decision.held] == [
         ("first cluster", "observe", "the mode is observe, it would: move inst0"),
         ("second cluster", "reserved", "another task uses node2; held: move inst1"),
     ]

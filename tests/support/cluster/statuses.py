@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from ganeti_steward.core.drawing.amounts import Amount, Filled, FilledGroup
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import Refused, Reported, Silent
+from ganeti_steward.plugins.maintenance.edges.history import Entry
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
-from ganeti_steward.plugins.maintenance.edges.status import Status
+from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
 
 NOW: Final = 1_767_787_200 * 10**9
 SECOND: Final = 10**9
@@ -40,6 +42,7 @@ DONE: Final = Incident(
     tag="maintd:repairfailed:22222222-2222-5222-8222-222222222222",
     tagged=True,
 )
+_AMOUNTS: Final = (Amount(1024, 4096, 512), Amount(0, None), Amount(2, 8))
 HELD: Final = (
     Held(INCIDENT.uuid, "stuck", "nothing has ended for 90000 s", (("elapsed", 90000),)),
     Held("cluster", "pause", "paused: new switch"),
@@ -69,4 +72,15 @@ STATUS: Final = Status(
     round_ended=NOW - 30 * SECOND,
     round_seconds=0.5,
     started_tasks={"drain": 1, "move": 4},
+    recent=(RoundLine(9, NOW - 30 * SECOND, 0.5, 2, 1, ""),),
+    history=(
+        Entry(
+            NOW, "change", INCIDENT.uuid, "uuid-1", "node1.lab", "started", "noted", "pending", "it"
+        ),
+    ),
+    overview=(
+        FilledGroup(
+            Filled("default", _AMOUNTS), (Filled("node1.lab", _AMOUNTS, (), ("drained",)),)
+        ),
+    ),
 )

@@ -1,0 +1,126 @@
+"""How full the nodes will be: the moves of a round are remembered until their jobs have ended."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from worlds import NOW, SECOND, incident, instance, node, world
+
+from ganeti_steward.core.drawing.amounts import Overview
+from ganeti_steward.core.maintenance.incident import Incident, Submission
+from ganeti_steward.core.maintenance.routine import RoutineJob
+from ganeti_steward.core.maintenance.task import Held, Task
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.opcodes import migrate, set_tags
+from ganeti_steward.plugins.maintenance.daemon import reporting
+from ganeti_steward.plugins.maintenance.daemon.parts import Round
+from ganeti_steward.plugins.maintenance.daemon.reporting import StatusReport
+from ganeti_steward.plugins.maintenance.edges.poll import NOTHING
+from ganeti_steward.plugins.maintenance.edges.status import Status
+from ganeti_steward.plugins.maintenance.engine.decision import Decision, RoutineStarted, Started
+from ganeti_steward.plugins.maintenance.page.overview import moves_under_way, overview_of
+
+if TYPE_CHECKING:
+    import pytest
+
+NODES = [node("n1"), node("n2"), node("n3")]
+WORLD = world(NODES, [instance("web1", "n1", "n2"), instance("web2", "n3", "n1")])
+MOVE = Task(
+    "move",
+    frozenset({"n1", "n2"}),
+    frozenset({"web1"}),
+    "move web1",
+    ([migrate("web1"), set_tags("node", "n1", ["x"])], [migrate("unknown")]),
+)
+OPEN = Submission("s1", "move", ("n1", "n2"), ("web1",), NOW, (7,))
+MOVED = {"web1": ("n2", "n1")}
+
+
+def round_of(
+    *open_tasks: Submission, seen: World = WORLD, decision: Decision | None = None
+) -> Round:
+    one = incident("n1")._replace(open=open_tasks)
+    return Round(NOW, 0.5, seen, decision or Decision(), {one.uuid: one})
+
+
+def memory(overview: Overview) -> dict[str, list[float]]:
+    """Node -> MiB in use now, and then."""
+    (group,) = overview
+    return {
+        one.name: [each[0].used for each in (one.now, one.after) if each] for one in group.nodes
+    }
+
+
+def test_moves_of_a_repair_until_its_jobs_have_ended() -> None:
+    begun = round_of(OPEN)._replace(started=(Started(incident("n1").uuid, "s1", MOVE),))
+    moves = moves_under_way({}, begun)
+    assert moves == MOVED
+    moves = moves_under_way(moves, round_of(OPEN))
+    assert moves == MOVED
+    assert moves_under_way(moves, Round(NOW, 0.5)) == MOVED
+    assert moves_under_way(moves, round_of()) == {}
+
+
+def test_moves_of_routine_work() -> None:
+    begun = round_of()._replace(routine=(RoutineStarted("rebalance", "s2", MOVE),))
+    moves = moves_under_way({}, begun)
+    assert moves == MOVED
+    job = RoutineJob(8, "rebalance", "move", "", ("n1", "n2"), ("web1",), status="running")
+    assert moves_under_way(moves, round_of(seen=WORLD._replace(routine=(job,)))) == MOVED
+    ended = WORLD._replace(routine=(job._replace(status="success"),))
+    assert moves_under_way(moves, round_of(seen=ended)) == {}
+
+
+def test_moves_that_only_observe_mode_holds() -> None:
+    moves = moves_under_way({}, round_of(decision=Decision(observed=(MOVE,))))
+    assert moves == MOVED
+    assert moves_under_way(moves, round_of()) == {}
+
+
+def test_the_figures() -> None:
+    found = memory(overview_of(WORLD, MOVED))
+    assert found == {"n1": [1024, 0], "n2": [0, 1024], "n3": [1024, 1024]}
+    assert memory(overview_of(WORLD, {})) == {"n1": [1024], "n2": [0], "n3": [1024]}
+    gone = {"web3": ("n1",), "web1": ("n2", "n9")}
+    assert memory(overview_of(WORLD, gone)) == memory(overview_of(WORLD, {}))
+
+
+def report(published: list[Status]) -> StatusReport:
+    return StatusReport(
+        published.append,
+        poll=lambda: NOTHING,
+        mode=lambda: "observe",
+        problems=lambda: (Held("cluster", "configuration", "old"),),
+        history=lambda: (),
+        started=NOW,
+    )
+
+
+def test_the_status_after_rounds() -> None:
+    published: list[Status] = []
+    observe = report(published)
+    for number in range(25):
+        observe(round_of(decision=Decision(observed=(MOVE,)))._replace(at=NOW + number * SECOND))
+    observe(Round(NOW, 0.25, fault="no luxid"))
+    *_, before, last = published
+    assert [line.number for line in last.recent] == list(range(7, 27))
+    assert last.recent[-1] == (26, NOW + SECOND // 4, 0.25, 0, 0, "no luxid")
+    assert last.overview == before.overview
+    assert memory(before.overview)["n2"] == [0, 1024]
+
+
+def test_a_picture_that_cannot_be_drawn_hides_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> Overview:
+        raise KeyError("n1")
+
+    monkeypatch.setattr(reporting, "overview_of", broken)
+    published: list[Status] = []
+    with caplog.at_level(logging.ERROR):
+        report(published)(round_of())
+    (status,) = published
+    known: tuple[Incident, ...] = status.incidents or ()
+    assert (status.overview, len(known)) == ((), 1)
+    assert "how full the nodes are cannot be shown" in caplog.text
