@@ -87,6 +87,12 @@ BUILT_INS: Final = (
             "evacuate": "evacuate:Evacuate",
         }.items()
     ),
+    BuiltIn(
+        "harep",
+        "ganeti_steward.plugins.maintenance.harep.plugin:Plugin",
+        section="harep",
+        key="maintd.routine",
+    ),
     *(
         BuiltIn(
             name,
@@ -150,6 +156,7 @@ SECTIONS: Final[dict[str, str]] = {
     "diagnose": f"{_DIAGNOSE_SECTIONS}:Diagnose",
     "agent": f"{_DIAGNOSE_SECTIONS}:Agent",
     "maintd": "ganeti_steward.plugins.maintenance.config:Maintd",
+    "harep": "ganeti_steward.plugins.maintenance.harep.config:Harep",
     "history": f"{_CORE_SECTIONS}:History",
     "log": f"{_CORE_SECTIONS}:Log",
 }
@@ -162,7 +169,7 @@ _PLUGIN_SECTIONS: Final = ("plugins", "plugin", "log")
 #: The sections that each program uses; a fault in any other section is only a warning to it.
 ALLOCATION: Final = (*_PLUGIN_SECTIONS, "allocators", "shadow", "aggregates", "history", "weigh")
 SELF_DIAGNOSIS: Final = (*_PLUGIN_SECTIONS, "diagnose", "agent", "collector", "nagios")
-MAINTENANCE: Final = (*_PLUGIN_SECTIONS, "maintd", "allocators", "aggregates", "weigh")
+MAINTENANCE: Final = (*_PLUGIN_SECTIONS, "maintd", "harep", "allocators", "aggregates", "weigh")
 
 
 def module(name: str) -> Any:

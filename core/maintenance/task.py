@@ -45,6 +45,8 @@ class Task(NamedTuple):
     """a repair command (base name) that the agent of the incident's node runs"""
     subject: str = ""
     """what a task of routine work is about: an instance, a node group, ...; empty: the cluster"""
+    shares_nodes: bool = False
+    """whether a task of routine work may use nodes that other tasks of its plugin use"""
 
 
 class Done(NamedTuple):

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ganeti_steward.core.json_nesting import load_json
+from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.storage import NodeStorage
@@ -131,6 +132,8 @@ class World(NamedTuple):
     hour"""
     tagged_jobs: Mapping[int, JobState] = MappingProxyType({})
     """number -> state of each job that a tag of an instance names as a repair in progress"""
+    disks: Mapping[str, DiskHealth] = MappingProxyType({})
+    """name of an instance -> what the last check of its disks by routine work found"""
     since: Mapping[str, int] = MappingProxyType({})
     """subject -> since when (ns since the epoch) each round had a task or a wait about it from the
     plugin of routine work that is called; the daemon forgets it in a restart"""

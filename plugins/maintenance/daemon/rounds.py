@@ -212,6 +212,7 @@ class Rounds:
             incidents=incidents,
             observations=observations,
             routine=routine.jobs,
+            disks=routine.disks,
             tagged_jobs=tagged,
         )
         if may_query and settings.repair_storage:
@@ -259,8 +260,9 @@ class Rounds:
                 _log.exception("a round is not reported everywhere")
 
     def _wait(self, outcome: Round) -> None:
-        # After a change the next round may have more to do at once.
-        seconds = 0 if outcome.changes else self._settings.round_interval
+        # After a change the next round may have more to do at once; jobs of routine work may need
+        # tags that name them.
+        seconds = 0 if outcome.changes or outcome.routine else self._settings.round_interval
         ended = partial(self._any_ended, outcome.waiting) if outcome.waiting else None
         self._waiting.wait(seconds, ended)
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain
 
-from ganeti_steward.core.maintenance.incident import FAILED, OPT_OUT_TAG, Incident, Submission
-from ganeti_steward.core.maintenance.routine import RoutineJob
+from ganeti_steward.core.maintenance.incident import FAILED, OPT_OUT_TAG, Incident
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.maintenance.world import Reported, World
 
@@ -16,29 +14,39 @@ class Book:
 
     def __init__(self, incidents: Iterable[Incident], world: World) -> None:
         """What runs already is reserved: of ``incidents`` and of routine work."""
-        self._nodes: set[str] = set()
+        self._nodes: dict[str, set[str]] = {}
+        """name -> the plugins of routine work whose tasks use it; empty: a repair"""
         self._instances: set[str] = set()
-        submissions = (one for each in incidents for one in each.open)
-        jobs = (one for one in world.routine if one.open)
-        for one in chain[Submission | RoutineJob](submissions, jobs):
-            self._nodes |= set(one.nodes)
-            self._instances |= set(one.instances)
+        for each in incidents:
+            for submission in each.open:
+                self._use("", submission.nodes, submission.instances)
+        for job in world.routine:
+            if job.open:
+                self._use(job.plugin, job.nodes, job.instances)
         self.observed: list[Task] = []
         """the tasks that nothing but observe mode holds"""
 
-    def conflict(self, task: Task) -> str:
-        """The names of what the task uses that is reserved; empty when it is free."""
-        nodes, instances = task.nodes & self._nodes, task.instances & self._instances
-        return ", ".join([*sorted(nodes), *sorted(instances)])
+    def _use(self, plugin: str, nodes: Iterable[str], instances: Iterable[str]) -> None:
+        for name in nodes:
+            self._nodes.setdefault(name, set()).add(plugin)
+        self._instances.update(instances)
 
-    def reserve(self, task: Task) -> None:
+    def conflict(self, task: Task, plugin: str = "") -> str:
+        """The names of what the task uses that is reserved; empty when it is free.
+
+        ``plugin``: the plugin of routine work that planned it.
+        """
+        own = {plugin} if task.shares_nodes else set()
+        nodes = {name for name in task.nodes if self._nodes.get(name, set()) - own}
+        return ", ".join([*sorted(nodes), *sorted(task.instances & self._instances)])
+
+    def reserve(self, task: Task, plugin: str = "") -> None:
         """Reserve everything the task uses."""
-        self._nodes |= task.nodes
-        self._instances |= task.instances
+        self._use(plugin, task.nodes, task.instances)
 
-    def observe(self, task: Task) -> None:
+    def observe(self, task: Task, plugin: str = "") -> None:
         """Reserve what a task would use that observe mode holds: nothing shown collides."""
-        self.reserve(task)
+        self.reserve(task, plugin)
         self.observed.append(task)
 
     def world(self, world: World) -> World:

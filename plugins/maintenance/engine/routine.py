@@ -8,7 +8,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG
 from ganeti_steward.core.maintenance.routine import ROUTINE_TEXT
-from ganeti_steward.core.maintenance.task import Held, RoutinePlan, Task, Wait
+from ganeti_steward.core.maintenance.task import TAG, Held, RoutinePlan, Task, Wait
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.job_state import NOT_STARTED
@@ -122,6 +122,8 @@ AFTER_PLAN: Final[tuple[Brake, ...]] = (
     window,
     observe,
 )
+#: Those judged for tags, which say what has been done: also outside the windows.
+FOR_TAGS: Final = tuple(brake for brake in AFTER_PLAN if brake is not window)
 
 
 class Routine:
@@ -178,16 +180,16 @@ class Routine:
                 self._take(case._replace(next=plan), plan)
 
     def _take(self, case: RoutineCase, task: Task) -> None:
-        conflict = self._book.conflict(task)
-        held = holding(AFTER_PLAN, case)
+        conflict = self._book.conflict(task, case.plugin)
+        held = holding(FOR_TAGS if task.step == TAG else AFTER_PLAN, case)
         if conflict:
             sentence = f"another task uses {conflict}; held: {task.reason}"
             held = [braked(case, "reserved", sentence)]
         self._ledger.held += held
         if {one.brake for one in held} == {OBSERVE}:
-            self._book.observe(task)
+            self._book.observe(task, case.plugin)
         if not held:
-            self._book.reserve(task)
+            self._book.reserve(task, case.plugin)
             self._start(case.plugin, task)
 
     def _start(self, plugin: str, task: Task) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.ganeti.job_search import jobs_with_reason
 from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.maintenance.routine import ROUTINE_SOURCE, RoutineJob
-from ganeti_steward.core.model.job_state import LOST, JobState
+from ganeti_steward.core.model.job_state import LOST, SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.edges.submit import SETTLE_TIME
+from ganeti_steward.plugins.maintenance.routine.disk_check import CHECK_DISKS, read_check
 from ganeti_steward.plugins.maintenance.routine.trail import read_trail
 
 #: ns for which a job is kept after its end.
@@ -29,6 +33,8 @@ class Seen(NamedTuple):
     """see `World.routine`"""
     known: bool = True
     """see `Inputs.routine_known`"""
+    disks: Mapping[str, DiskHealth] = MappingProxyType({})
+    """see `World.disks`"""
 
 
 class RoutineJobs:
@@ -38,6 +44,8 @@ class RoutineJobs:
         """``settle``: whether jobs that a daemon before has submitted may still appear."""
         self._luxi, self._settle = luxi, settle
         self._jobs: dict[int, RoutineJob] = {}
+        self._disks: dict[int, dict[str, DiskHealth]] = {}
+        """number of a job that checked disks -> what it found, by instance"""
         self._after = 0
         """jobs up to this number have been read, and none of them can appear any more"""
         self._read: list[tuple[int, int]] = []
@@ -52,7 +60,9 @@ class RoutineJobs:
         self._find(now)
         self._follow(now)
         jobs = tuple(one for _, one in sorted(self._jobs.items()))
-        return Seen(jobs, now >= self._unsettled)
+        checks = (found for _, found in sorted(self._disks.items()))
+        disks = {name: one for found in checks for name, one in found.items()}
+        return Seen(jobs, now >= self._unsettled, disks)
 
     def await_jobs(self, now: int) -> None:
         """Whether luxid has taken jobs of routine work at ``now`` (ns) is not known."""
@@ -82,6 +92,8 @@ class RoutineJobs:
             job = self._jobs[state.number]
             # One without a time has ended at the latest now.
             ended = ends.get(state.number, now) if state.ended else 0
+            if job.step == CHECK_DISKS and state.status == SUCCESS:
+                self._disks[state.number] = read_check(state.results, job.submitted)
             self._jobs[state.number] = job._replace(
                 status=state.status, error=state.error, ended=ended
             )
@@ -90,6 +102,7 @@ class RoutineJobs:
             for number, one in self._jobs.items()
             if one.status != LOST and (one.open or now - one.ended < RECENT)
         }
+        self._disks = {number: one for number, one in self._disks.items() if number in self._jobs}
 
 
 def tagged_jobs(luxi: Luxi) -> dict[int, JobState]:

@@ -12,7 +12,13 @@ from ..conftest import lacking
 from .maintained_lab import MaintainedLab
 
 #: Half of the scenarios take minutes.
-_LONG = ["test_cancel.py", "test_crashes.py", "test_disturbances.py", "test_faulty_storage.py"]
+_LONG = [
+    "test_harep_parity.py",
+    "test_cancel.py",
+    "test_crashes.py",
+    "test_disturbances.py",
+    "test_faulty_storage.py",
+]
 collect_ignore = [] if os.environ.get("STEWARD_THOROUGH") else _LONG
 
 

@@ -268,6 +268,20 @@ class MaintainedLab(Lab):
         self.on(node, "/usr/lib/ganeti/daemon-util", "stop", "ganeti-noded")
         self.storage("power-off", node=node)
 
+    @contextmanager
+    def without_power(self, *nodes: str) -> Iterator[None]:
+        """The nodes have no power and are offline, until the end of the block."""
+        for node in nodes:
+            self.power_off(node)
+        roles = [op("NODE_SET_PARAMS", node_name=node, auto_promote=True) for node in nodes]
+        self.do(*({**one, "offline": True} for one in roles))
+        try:
+            yield
+        finally:
+            for node in nodes:
+                self.power_on(node)
+            self.do(*({**one, "offline": False} for one in roles))
+
     def power_on(self, node: str) -> None:
         """Start the node daemon of a node again."""
         self.on(node, "/usr/lib/ganeti/daemon-util", "start", "ganeti-noded")
@@ -296,7 +310,6 @@ class MaintainedLab(Lab):
         self.storage("sync-time", "0")
         for rule in FilterRules(self.luxi).read().rules:
             FilterRules(self.luxi).delete(rule.uuid)
-        self.remove(*self.instances())
         rows = self.luxi.rows("node", ("name", "tags", "offline", "drained"))
         self.do(
             *(
@@ -310,6 +323,7 @@ class MaintainedLab(Lab):
                 if row["tags"]
             ),
         )
+        self.remove(*self.instances())
 
     def down(self) -> None:
         """End the lab with everything in it."""

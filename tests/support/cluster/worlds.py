@@ -101,13 +101,14 @@ def instance(
     disk: int = 10240,
     up: bool = True,
     tags: Iterable[str] = (),
+    status: str = "",
 ) -> InstanceMade:
     """An instance; on two nodes drbd, else diskless unless ``template`` is another.
 
     ``memory``, ``disk``: MiB.
     """
     template = template or ("drbd" if len(nodes) > 1 else "diskless")
-    facts = InstanceFacts(name, nodes[0], nodes[1:], template, up, frozenset(tags))
+    facts = InstanceFacts(name, nodes[0], nodes[1:], template, up, frozenset(tags), status)
     disks = () if template == "diskless" else (Disk(disk, None),)
     made = Instance(
         name=name,

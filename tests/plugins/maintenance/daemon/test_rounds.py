@@ -14,7 +14,7 @@ from worlds import incident
 
 from ganeti_steward.core.maintenance.incident import Submission
 from ganeti_steward.core.maintenance.storage import NodeStorage
-from ganeti_steward.core.maintenance.task import Wait
+from ganeti_steward.core.maintenance.task import Task, Wait
 from ganeti_steward.core.maintenance.world import Reported, Silent
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.config import Maintd
@@ -27,6 +27,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     Decision,
     Inputs,
     Planned,
+    RoutineStarted,
 )
 
 A, B = incident("n1"), incident("n2")
@@ -285,6 +286,16 @@ def test_a_change_begins_a_round(fakes: Fakes) -> None:
     rounds = fakes.rounds(Maintd(round_interval=60))
     rounds._wait(rounds.round())
     assert 0.9 < time.monotonic() - began < 10
+
+
+def test_jobs_of_routine_work_begin_a_round(fakes: Fakes) -> None:
+    """The next one may set tags that name them."""
+    began = time.monotonic()
+    task = Task("move", frozenset(), frozenset(), "move")
+    fakes.decisions = iter([Decision(routine=(RoutineStarted("first", "id", task),))])
+    rounds = fakes.rounds(Maintd(round_interval=60))
+    rounds._wait(rounds.round())
+    assert 0.9 < time.monotonic() - began < 30
 
 
 def test_the_end_of_a_job_begins_a_round(fakes: Fakes) -> None:

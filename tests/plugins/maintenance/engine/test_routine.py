@@ -65,6 +65,27 @@ def test_plugins_work_in_their_order_and_share_nothing() -> None:
     assert cluster.held() == {"reserved": "another task uses node3; held: move inst3"}
 
 
+def test_tasks_of_one_plugin_may_share_nodes() -> None:
+    """But no instance, and no node with another plugin or a repair."""
+    shared = [
+        task("node2", "node3")._replace(shares_nodes=True),
+        task("node3", instance="inst1", subject="inst1")._replace(shares_nodes=True),
+        task("node3", subject="again")._replace(shares_nodes=True),
+        task("node3", instance="inst2", subject="alone"),
+    ]
+    cluster, _ = working(first=shared, second=[shared[1]._replace(instances=frozenset())])
+    assert names(cluster.round().routine) == ["first cluster", "first inst1"]
+    reserved = [one.sentence for one in cluster.decisions[-1].held if one.brake == "reserved"]
+    assert reserved == [
+        "another task uses inst0; held: move inst0",
+        "another task uses node3; held: move inst2",
+        "another task uses node3; held: move inst1",
+    ]
+    # Also beside those of an earlier round that still run.
+    cluster.routine = Plans(first=[task("node3", instance="inst2")._replace(shares_nodes=True)])
+    assert names(cluster.round().routine) == ["first cluster"]
+
+
 def test_nothing_is_called_that_is_not_configured() -> None:
     cluster, plans = working(CONFIG, first=[task("node2")])
     assert cluster.round().routine == ()
@@ -149,6 +170,13 @@ def test_pause_and_window_hold_it() -> None:
     cluster.cluster_tags.add("maintd:pause:new-switch")
     assert cluster.round().routine == ()
     assert set(cluster.held()) == {"pause", "window"}
+
+
+def test_tags_are_set_outside_the_windows() -> None:
+    tag = Task("tag", frozenset(), frozenset(), "tag inst0", [[{"OP_ID": "OP_TAGS_SET"}]])
+    closed = ACTING._replace(windows=("Mon 00:00-00:01",))
+    cluster, _ = working(closed, first=[tag, task("node2", subject="inst0")])
+    assert names(cluster.round().routine) == ["first cluster"]
 
 
 def test_in_a_storm_nothing_is_planned() -> None:

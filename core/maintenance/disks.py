@@ -1,0 +1,18 @@
+"""The disks of an instance as a check of Ganeti found them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class DiskHealth(NamedTuple):
+    """What the last check found of the disks of one instance."""
+
+    at: int
+    """when the check was submitted, ns since the epoch"""
+    faults: tuple[str, ...] = ()
+    """what is wrong, in a few words for each disk and node; empty: nothing"""
+    syncing: bool = False
+    """whether a disk is being synchronized"""
+    primary_good: bool = True
+    """whether all disks on the primary node are good"""

@@ -1,0 +1,112 @@
+"""What is wrong with an instance, and which repair helps."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ganeti_steward.core.maintenance.disks import DiskHealth
+from ganeti_steward.core.maintenance.world import InstanceFacts, NodeFacts
+from ganeti_steward.plugins.maintenance.harep import tags
+
+#: What is done; the step of the task.
+REINSTALL: Final = "reinstall"
+FAILOVER: Final = "failover"
+MIGRATE: Final = "migrate"
+NEW_SECONDARY: Final = "new-secondary"
+ACTIVATE: Final = "activate-disks"
+REPLACE: Final = "replace-degraded"
+
+#: Step -> the type of repair that has to be allowed for it.
+TYPE_OF: Final = {
+    REINSTALL: tags.REINSTALL,
+    FAILOVER: tags.FAILOVER,
+    MIGRATE: tags.MIGRATE,
+    NEW_SECONDARY: tags.FIX_STORAGE,
+    ACTIVATE: tags.FIX_STORAGE,
+    REPLACE: tags.FIX_STORAGE,
+}
+
+#: Ganeti's word for an instance that runs.
+_RUNNING: Final = "running"
+
+
+class Need(NamedTuple):
+    """A repair an instance needs."""
+
+    step: str
+    """what is done, a key of `TYPE_OF`"""
+    why: str
+    """what is wrong, for a sentence"""
+
+    @property
+    def type(self) -> str:
+        """The type of repair that has to be allowed."""
+        return TYPE_OF[self.step]
+
+
+class Blocked(NamedTuple):
+    """Something is wrong that no repair helps."""
+
+    why: str
+    """what, and what a person can do; for a sentence"""
+
+
+def need_of(
+    instance: InstanceFacts, nodes: dict[str, NodeFacts], disks: DiskHealth | None = None
+) -> Need | Blocked | None:
+    """What an instance needs; None: nothing that is known.
+
+    ``nodes``: by name; ``disks``: what is known of them.  A node that is lost (offline, or not
+    vm_capable) serves nothing; one that is only drained still has the data.
+    """
+    primary = nodes[instance.primary]
+    if instance.template == "plain":
+        return _plain(primary)
+    if instance.template != "drbd" or not instance.secondaries:
+        return None
+    secondary = nodes[instance.secondaries[0]]
+    if _is_lost(primary):
+        return _primary_lost(primary, secondary)
+    if _is_lost(secondary) or secondary.drained:
+        return Need(NEW_SECONDARY, f"its secondary {_state(secondary)}")
+    if primary.drained:
+        step = MIGRATE if instance.status == _RUNNING else FAILOVER
+        return Need(step, f"its primary {_state(primary)}")
+    return _degraded(instance, disks)
+
+
+def _is_lost(node: NodeFacts) -> bool:
+    return node.offline or not node.vm_capable
+
+
+def _state(node: NodeFacts) -> str:
+    word = "offline" if node.offline else "not vm_capable" if not node.vm_capable else "drained"
+    return f"{node.name} is {word}"
+
+
+def _plain(primary: NodeFacts) -> Need | Blocked | None:
+    if _is_lost(primary):
+        return Need(REINSTALL, f"its only node {_state(primary)}")
+    if primary.drained:
+        return Blocked(
+            f"its only node {_state(primary)}: it is not installed again, for its data is there"
+        )
+    return None
+
+
+def _primary_lost(primary: NodeFacts, secondary: NodeFacts) -> Need | Blocked:
+    if _is_lost(secondary):
+        return Need(REINSTALL, f"its primary {_state(primary)}, its secondary {_state(secondary)}")
+    if secondary.drained:
+        return Blocked(
+            f"its primary {_state(primary)}, and Ganeti fails over to no drained node: end the "
+            f"drain of {secondary.name}"
+        )
+    return Need(FAILOVER, f"its primary {_state(primary)}")
+
+
+def _degraded(instance: InstanceFacts, disks: DiskHealth | None) -> Need | None:
+    """Disks that are not active have no state, so only those of instances that should run count."""
+    if not instance.up or disks is None or disks.syncing or not disks.faults:
+        return None
+    return Need(ACTIVATE, f"its disks are degraded: {', '.join(disks.faults)}")

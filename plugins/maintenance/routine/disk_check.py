@@ -1,0 +1,72 @@
+"""Checks of instances' disks: the job, and what its result says of each instance.
+
+Of Ganeti's own checks only the data of instances show a connection that is lost:
+``OP_GROUP_VERIFY_DISKS`` does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from ganeti_steward.core.maintenance.disks import DiskHealth
+from ganeti_steward.core.model.opcodes import Job
+
+#: The step of a task that checks disks.
+CHECK_DISKS: Final = "check-disks"
+
+#: Ganeti's words for the state of a side's own disk.
+_GOOD: Final = 1
+_FAULTY: Final = 4
+
+
+def check_job(names: Sequence[str]) -> Job:
+    """The job that checks the disks of these instances."""
+    return [
+        {
+            "OP_ID": "OP_INSTANCE_QUERY_DATA",
+            "instances": list(names),
+            "static": False,
+            "use_locking": False,
+        }
+    ]
+
+
+def read_check(results: Sequence[Any], at: int) -> dict[str, DiskHealth]:
+    """Name -> health of the disks of each drbd instance in the result of such a job.
+
+    ``at``: when it was submitted, ns since the epoch.  What is not in Ganeti's form is left out.
+    """
+    found = {}
+    for result in results:
+        for name, data in result.items() if isinstance(result, dict) else ():
+            try:
+                found[name] = _health(data, at)
+            except (IndexError, KeyError, TypeError):
+                continue
+    return found
+
+
+def _health(data: Mapping[str, Any], at: int) -> DiskHealth:
+    faults, syncing, good = [], False, True
+    for disk in data["disks"]:
+        if disk["dev_type"] != "drbd":
+            continue
+        # Both sides of a connection that is lost report it.
+        sides = ((data["pnode"], disk["pstatus"]), (data["snodes"][0], disk["sstatus"]))
+        faults += [f"{disk['iv_name']} {fault}" for fault in _faults(sides)]
+        syncing = syncing or any(status and status[3] is not None for _, status in sides)
+        good = good and bool(disk["pstatus"]) and disk["pstatus"][6] == _GOOD
+    return DiskHealth(at, tuple(faults), syncing, good)
+
+
+def _faults(sides: Sequence[tuple[str, Sequence[Any] | None]]) -> Iterator[str]:
+    """What is wrong with one disk: of each side its own disk, or else the connection."""
+    bad = [
+        f"is {'not active' if status is None else 'faulty'} on {node}"
+        for node, status in sides
+        if status is None or status[6] == _FAULTY
+    ]
+    yield from bad
+    if not bad and any(status and status[5] and status[3] is None for _, status in sides):
+        yield "has lost its connection"

@@ -1,0 +1,126 @@
+"""What Ganeti's harep and the daemon's plugin do about the same instances."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from ganeti_steward.core.maintenance.disks import DiskHealth
+from ganeti_steward.plugins.maintenance.routine.disk_check import check_job, read_check
+
+from ..cluster import op, tagged, until
+from .maintained_lab import MaintainedLab
+
+A: Final = "ganeti:watcher:autorepair:"
+
+_ID: Final = re.compile(r":[^:]+:[0-9]{10}:")
+_DONE_BY_HAREP: Final = re.compile(r"Executing \w+ repair on (\S+)")
+_TAG_OF_HAREP: Final = re.compile(r">>> Adding the following tag to (\S+):")
+
+#: Instance -> what is done about it, in order.
+Story = dict[str, list[str]]
+
+
+def tags_of(lab: MaintainedLab, name: str) -> list[str]:
+    """The tags of harep on an instance, without prefix, ids, times and job numbers."""
+    found = dict(lab.rows("instance", "name", "tags"))[name]
+    return sorted(masked(tag) for tag in found if tag.startswith(A))
+
+
+def masked(tag: str) -> str:
+    """A tag without what differs from run to run."""
+    bare = _ID.sub(":ID:TIME:", tag.removeprefix(A))
+    return re.sub(r"[0-9+]+$", "JOBS", bare) if ":ID:" in bare else bare
+
+
+def set_tags(lab: MaintainedLab, wanted: Mapping[str, Iterable[str]]) -> None:
+    """Have instances these tags of harep, without their prefix, and no others."""
+    old = dict(lab.rows("instance", "name", "tags"))
+    lab.do(
+        *(
+            op("TAGS_DEL", kind="instance", name=name, tags=old[name])
+            for name in wanted
+            if old[name]
+        ),
+        *(
+            tagged("instance", name, *(f"{A}{end}" for end in ends))
+            for name, ends in wanted.items()
+            if ends
+        ),
+    )
+
+
+def disks(lab: MaintainedLab, *names: str) -> dict[str, DiskHealth]:
+    """What Ganeti finds of the disks of instances now."""
+    operations = [{**one, "reason": [["test", "", 0]]} for one in check_job(names)]
+    number = int(lab.luxi.call("SubmitJob", operations))
+    until(lambda: lab.luxi.states([number])[0].ended)
+    return read_check(lab.luxi.states([number])[0].results, 0)
+
+
+def wait_for_jobs(lab: MaintainedLab) -> None:
+    """Until no job runs; a queued one may be held."""
+    until(lambda: set(lab.jobs().values()) <= {"success", "error", "canceled", "queued"})
+
+
+def last_job(lab: MaintainedLab) -> int:
+    return max(lab.jobs(), default=0)
+
+
+def jobs_after(lab: MaintainedLab, number: int) -> Story:
+    """The operations of later jobs, by instance; reads left out."""
+    story: Story = {}
+    for job, ops in lab.rows("job", "id", "ops"):
+        if int(job) > number:
+            for one in ops:
+                name = one.get("instance_name") or one.get("name")
+                if name and one["OP_ID"] != "OP_INSTANCE_QUERY_DATA":
+                    story.setdefault(name, []).append(described(one))
+    return {name: sorted(set(found)) for name, found in sorted(story.items())}
+
+
+def described(operation: Mapping[str, Any]) -> str:
+    """An operation with the parameters that count."""
+    left_out = {"reason", "comment", "depends", "priority", "debug_level", "dry_run"}
+    given = {
+        key: value
+        for key, value in operation.items()
+        if key not in left_out and value is not None and key not in ("instance_name", "name")
+    }
+    given.pop("instance_uuid", None)
+    if "tags" in given:
+        given["tags"] = sorted(map(masked, given["tags"]))
+    return json.dumps(given, sort_keys=True)
+
+
+def dry_run(text: str) -> Story:
+    """What harep says it would do: the operations and tags."""
+    story: Story = {}
+    name = ""
+    for line in text.splitlines():
+        if found := _DONE_BY_HAREP.fullmatch(line) or _TAG_OF_HAREP.fullmatch(line):
+            name = found[1]
+        elif line.startswith("jobs: "):
+            for job in json.loads(line.removeprefix("jobs: ")):
+                story.setdefault(name, []).extend(one["OP_ID"] for one in job)
+        elif line.startswith('"') and "result:" in line:
+            story.setdefault(name, []).append(masked(line.strip('"')))
+    return story
+
+
+def planned(text: str) -> Story:
+    """What ``maintd plan`` says would be done about each instance: the operations and tags."""
+    story: Story = {}
+    name = ""
+    for line in text.splitlines():
+        if found := re.match(r"start \S+ harep (\S+): (.*)", line):
+            name = found[1]
+            if tag := re.match(rf"set ({re.escape(A)}\S+) on", found[2]):
+                story.setdefault(name, []).append(masked(tag[1]))
+        elif name and (jobs := re.fullmatch(r"  job (.*)", line)) and "TAGS" not in line:
+            story.setdefault(name, []).extend(jobs[1].split(", "))
+        elif not line.startswith("  "):
+            name = ""
+    return story
