@@ -7,12 +7,29 @@ import os
 import sys
 from collections.abc import Callable
 from io import TextIOWrapper
-from typing import Final
+from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.safe_files import UnsafeFile, open_own
 
 _FORMAT: Final = "%(asctime)s: steward pid=%(process)d %(levelname)s %(message)s"
+
+
+class Lines(logging.Formatter):
+    """Texts of others, such as those of records and reports, cannot look like lines of ours."""
+
+    def __init__(self) -> None:
+        super().__init__(_FORMAT)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        """What logging calls for the first line; a traceback follows, each line of it indented."""
+        record.message = printable(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        """What logging calls for a traceback."""
+        return "\n".join(f"  {printable(line)}" for line in super().formatException(ei).split("\n"))
 
 
 class _File(logging.FileHandler):
@@ -51,7 +68,7 @@ def set_up(path: str, level: str, open_file: Callable[[str], logging.Handler] = 
             handler = logging.NullHandler()
         except StewardError as err:
             print(f"Nothing is logged: {err}", file=sys.stderr)
-    handler.setFormatter(logging.Formatter(_FORMAT))
+    handler.setFormatter(Lines())
     logging.raiseExceptions = False
     # One file, also where a process that forks off sets it up again.
     replaced, root.handlers = root.handlers, [handler]
@@ -70,7 +87,7 @@ def set_up_service(path: str, level: str, open_file: Callable[[str], logging.Han
         print(f"The log {path} cannot be used: {fault}", file=sys.stderr, flush=True)
     if sys.stderr.isatty():
         terminal = logging.StreamHandler(sys.stderr)
-        terminal.setFormatter(logging.Formatter(_FORMAT))
+        terminal.setFormatter(Lines())
         logging.getLogger("ganeti_steward").addHandler(terminal)
 
 

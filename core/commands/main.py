@@ -24,6 +24,7 @@ from ganeti_steward.core.commands.registry import (
 )
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_USAGE, StewardError
+from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.version import VERSION
 
 _VERSION: Final = ("-V", "--version")
@@ -103,7 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except StewardError as err:
         if isinstance(err, CommandFailed):
             _log.error("%s", err, exc_info=err.__cause__)
-        print(f"gnt-steward {word}: {err}", file=sys.stderr)
+        text = "\n".join(map(printable, str(err).split("\n")))
+        print(f"gnt-steward {word}: {text}", file=sys.stderr)
         return EXIT_FAILURE
     except BrokenPipeError:
         # The reader went away (| head); the output is no longer needed.

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.units import UNITS
 
 #: Columns of a terminal that texts and tables fit.
@@ -49,9 +50,11 @@ def table(
 ) -> str:
     """The rows as text, one line each; the last column is not padded.
 
-    ``width``: columns of the whole; the last cell is wrapped to fit.
+    ``width``: columns of the whole; the last cell is wrapped to fit.  Texts of others, such as
+    those of records and reports, cannot change the terminal.
     """
-    lines = [*([] if no_headers else [headings]), *rows]
+    shown = [*([] if no_headers else [headings]), *rows]
+    lines = [[printable(cell) for cell in line] for line in shown]
     if separator is not None:
         return "".join(separator.join(line) + "\n" for line in lines)
     widths = [max((len(line[i]) for line in lines), default=0) for i in range(len(headings))]
@@ -64,6 +67,11 @@ def table(
             room = max(width - len(before), _NARROWEST)
             text[-1] = _hanging(line[-1], before, " " * len(before), len(before) + room)
     return "".join(text)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines with texts of others in them, which cannot change the terminal."""
+    sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
 
 
 def _hanging(text: str, first: str, others: str, width: int) -> str:

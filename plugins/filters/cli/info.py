@@ -10,6 +10,7 @@ from typing import Final
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.commands.manual import describe
+from ganeti_steward.core.commands.tables import print_lines
 from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.core.ganeti.reasons import Reason
@@ -41,9 +42,9 @@ def run(options: argparse.Namespace) -> int:
     """Print the rules in the order in which jobs meet them."""
     rules = chosen_rules(options, options.uuid)
     for rule in rules.rules:
-        print("\n".join(_lines(rule)))
+        print_lines(_lines(rule))
     for uuid, fault in sorted(rules.unreadable.items()):
-        print(f"UUID: {uuid}\n  Unreadable: {fault}")
+        print_lines([f"UUID: {uuid}", f"  Unreadable: {fault}"])
     return EXIT_OK
 
 
@@ -54,9 +55,9 @@ def _lines(rule: FilterRule) -> Iterator[str]:
     yield "  Predicates:" + ("" if rule.predicates else " none, the rule matches every job")
     yield from (f"    {json.dumps(predicate)}" for predicate in rule.predicates)
     stored = " (stored as PAUSE)" if noted_action(rule) else ""
-    yield f"  Action: {printable(shown_action(rule))}{stored}"
+    yield f"  Action: {shown_action(rule)}{stored}"
     if purpose_of(rule).kind:
-        yield f"  Purpose: {printable(warning(rule))}"
+        yield f"  Purpose: {warning(rule)}"
     yield "  Reason trail:"
     yield from (f"    {_shown(reason)}" for reason in rule.reasons)
 
@@ -65,7 +66,7 @@ def _shown(reason: Reason) -> str:
     text = printable(reason.text)
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}... ({len(text)} characters)"
-    return f"{_time(reason.timestamp)} {printable(reason.source)}" + (f": {text}" if text else "")
+    return f"{_time(reason.timestamp)} {reason.source}" + (f": {text}" if text else "")
 
 
 def _time(at: int) -> str:

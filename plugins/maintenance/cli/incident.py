@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -16,7 +15,7 @@ from ganeti_steward.core.commands.fields import (
     print_json,
 )
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
-from ganeti_steward.core.commands.tables import print_notes
+from ganeti_steward.core.commands.tables import print_lines, print_notes
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.maintenance.incident import CANCELED, COMPLETED, FAILED, Incident
 from ganeti_steward.core.model.opcodes import remove_tags, set_tags
@@ -139,7 +138,7 @@ def _show(options: argparse.Namespace) -> int:
         del shown["held"]
         print_json(shown)
     else:
-        sys.stdout.write("\n".join([*incident_lines(incident), ""]))
+        print_lines(incident_lines(incident))
     return EXIT_OK
 
 

@@ -11,6 +11,7 @@ from ganeti_steward.core.commands.cluster_options import add_reason_option, add_
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.fields import add_json_option, print_json
 from ganeti_steward.core.commands.manual import add_subcommand, describe
+from ganeti_steward.core.commands.tables import print_lines
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_NOT_MASTER, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.luxi import SOCKET
@@ -166,8 +167,8 @@ def _replay(file: str) -> int:
     for number, one in enumerate(moments, 1):
         world = one.moment.inputs.world
         print(f"moment {number}: {moment(world.now)}, mode {one.moment.settings.mode}")
-        for line in decision_lines(one.decision, world.incidents, one.decision.held):
-            print(f"  {line}")
+        decided = decision_lines(one.decision, world.incidents, one.decision.held)
+        print_lines(f"  {line}" for line in decided)
     return EXIT_OK
 
 
@@ -178,7 +179,7 @@ def _status(options: argparse.Namespace) -> int:
     if options.json:
         print_json(status)
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in status_lines(status)))
+        print_lines(status_lines(status))
     return EXIT_OK
 
 
@@ -195,8 +196,7 @@ def _plan(options: argparse.Namespace) -> int:
     from ganeti_steward.plugins.maintenance.daemon.process import preview
 
     inputs, decision, held = preview(Options(luxi_socket=options.luxi_socket, data=options.data))
-    for line in decision_lines(decision, inputs.world.incidents, held):
-        print(line)
+    print_lines(decision_lines(decision, inputs.world.incidents, held))
     return EXIT_OK
 
 

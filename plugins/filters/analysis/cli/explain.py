@@ -10,9 +10,9 @@ from typing import Any
 from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.commands.fields import add_json_option, print_json
 from ganeti_steward.core.commands.manual import describe
+from ganeti_steward.core.commands.tables import print_lines
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.filter_rules import CONTINUE
-from ganeti_steward.core.json_reader import printable
 from ganeti_steward.plugins.filters.analysis.blame import Cause
 from ganeti_steward.plugins.filters.analysis.cli.inputs import (
     add_dialect_option,
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(_data(found))
     else:
-        print("\n".join(printable(line) for line in _lines(found)))
+        print_lines(_lines(found))
     return EXIT_OK
 
 

@@ -127,6 +127,18 @@ def test_an_ambiguous_uuid_is_one_sentence(front: Front, tmp_path: Path) -> None
     )
 
 
+def test_a_record_cannot_change_the_terminal(front: Front, tmp_path: Path) -> None:
+    """Everybody who may write job filter rules can write a record."""
+    text = "all moved\x1b[2J\nincident=1 forged\x9b2J"
+    bad = READY._replace(note=text, unmovable=(("i9\x1b]0;x\x07", text),), node_name="n\x1b[1m")
+    with Recorded([bad]).reached(tmp_path, "luxi") as options:
+        for words in (["list"], ["list", "--separator", "|"], ["show", bad.uuid], ["show", "x"]):
+            done = front("incident", *words, *options)
+            assert set(done.out + done.err) - {"\n"} <= set(map(chr, range(32, 127)))
+            assert "forged" in done.out or words[-1] == "x"
+            assert not any(line.startswith("incident=1") for line in done.out.splitlines())
+
+
 @pytest.mark.parametrize("one", [READY, FAILED])
 def test_ack_removes_the_tag(call: Call, cluster: Recorded, one: Incident) -> None:
     done = call("ack", one.uuid)
