@@ -1,4 +1,7 @@
-"""Which parameters the opcodes of Ganeti 3 have, and of which type their values are."""
+"""Which parameters the opcodes of Ganeti 3 have, and of which type their values are.
+
+What only 3.0 or only 3.1 has is in the table as well: no rule of either is a fault.
+"""
 
 from __future__ import annotations
 
