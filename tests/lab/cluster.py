@@ -54,12 +54,12 @@ def tagged(kind: str, name: str, *tags: str) -> dict[str, Any]:
 REMOVE: Final = op("INSTANCE_REMOVE", ignore_failures=False, shutdown_timeout=0)
 
 
-def until(holds: Callable[[], bool], seconds: float = 300) -> None:
-    """Wait until something holds."""
+def until(holds: Callable[[], bool], seconds: float = 300, *, every: float = 0.8) -> None:
+    """Wait until something holds; most questions cost luxid some work, so they are few."""
     last = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < last, f"not within {seconds} s"
-        time.sleep(0.2)
+        time.sleep(every)
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,13 @@ class Lab:
         self.environment.pop("GNT_STEWARD_CONFIG", None)
 
     def make(self, archive: Path) -> None:
-        """Bring up a new lab, and write its state into an archive for others."""
-        pretended = str(len(DRBD | PLAIN))
-        self._program("lab-up", "--nodes", str(NODES), "--pretend-drbd", pretended)
+        """Bring up a new lab, and write its state into an archive for others.
+
+        Each change of the configuration is copied to all master candidates: there is only the
+        master, unless a test needs more.
+        """
+        sizes = ["--nodes", str(NODES), "--candidates", "1"]
+        self._program("lab-up", *sizes, "--pretend-drbd", str(len(DRBD | PLAIN)))
         self._program("lab-save", str(archive))
 
     def start(self, archive: Path) -> None:
@@ -193,7 +197,7 @@ class Lab:
     def run(self, command: str) -> Done:
         """Run a command on the master, whatever its exit status."""
         before = self._kept()
-        done = self._run([str(PROGRAMS / "lab-run"), *shlex.split(command)], timeout=300)
+        done = self._run([str(PROGRAMS / "lab-run"), *shlex.split(command)])
         calls = [self._call(name) for name in sorted(self._kept() - before)]
         return Done(command, done.returncode, done.stdout, calls)
 
@@ -232,7 +236,8 @@ class Lab:
 
     def job(self, number: int | str) -> str:
         """The status of a job."""
-        return self.jobs()[int(number)]
+        (state,) = self.luxi.states([int(number)])
+        return state.status
 
     def jobs(self) -> dict[int, str]:
         """Number -> status of all jobs."""
@@ -243,9 +248,9 @@ class Lab:
         if not opcodes:
             return
         number = int(self.luxi.call("SubmitJob", opcodes))
-        until(lambda: self.job(number) in {"success", "error", "canceled"})
-        (found,) = [row for row in self.rows("job", "id", "opresult") if int(row[0]) == number]
-        assert self.job(number) == "success", f"{opcodes}: {found[1]}"
+        until(lambda: self.luxi.states([number])[0].ended, every=0.2)
+        (state,) = self.luxi.states([number])
+        assert state.status == "success", f"{opcodes}: {state}"
 
     def create(self, name: str, node: str, template: str, **more: Any) -> dict[str, Any]:
         """The opcode of an instance that is created on a named node, without an allocator."""
@@ -313,7 +318,7 @@ class Lab:
             answer = {"success": False, "info": text, "result": []}
         return Call(call["arguments"], call["status"], content("request.json"), answer)
 
-    def _run(self, command: list[str], timeout: int = 60) -> subprocess.CompletedProcess[str]:
+    def _run(self, command: list[str], timeout: int = 300) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command,
             env=self.environment,

@@ -7,10 +7,12 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from .cluster import NOT_VM_CAPABLE, Lab, op
+from .cluster import DEFAULT_GROUP, MASTER, NOT_VM_CAPABLE, Lab, op
+from .live import Ways, ways
 
 #: Take minutes.
 _LONG = ["aggregates/test_aggregates_more.py", "test_chains.py"]
@@ -70,3 +72,23 @@ def _as_found(lab: Lab) -> Iterator[None]:
     lab.configure()
     yield
     lab.clean()
+
+
+@pytest.fixture(scope="module")
+def to(lab: Lab) -> Ways:
+    """The options of commands that read this cluster."""
+    return ways(lab)
+
+
+@pytest.fixture(scope="module")
+def _three_candidates(lab: Lab) -> Iterator[None]:
+    """Two other nodes are master candidates as well, which the pool has room for."""
+
+    def become(candidate: bool) -> list[dict[str, Any]]:
+        others = [name for name in DEFAULT_GROUP if name != MASTER]
+        return [op("NODE_SET_PARAMS", node_name=n, master_candidate=candidate) for n in others]
+
+    # The pool is never larger than what there is: Ganeti would choose other nodes.
+    lab.do(*become(True), op("CLUSTER_SET_PARAMS", candidate_pool_size=3))
+    yield
+    lab.do(op("CLUSTER_SET_PARAMS", candidate_pool_size=1), *become(False))

@@ -18,7 +18,7 @@ from .cluster import Lab
 HAIL = "command:/usr/lib/ganeti/iallocators/hail --no-capacity-checks"
 
 #: Seconds until a comparison is logged, at the latest.
-TIME_LIMIT = 60
+TIME_LIMIT = 300
 
 HANGING = """\
 #!/bin/sh

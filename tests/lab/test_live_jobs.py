@@ -7,16 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from .cluster import DEFAULT_GROUP, Lab, op
-from .live import STEWARD, Running, Ways, ways
+from .live import STEWARD, Running, Ways
 
 NAMES = ("moved1.lab", "moved2.lab")
 #: Holds every job that comes later.
 PAUSE = """--predicates='[["jobid", [">", "id", "watermark"]]]' --action PAUSE"""
-
-
-@pytest.fixture(scope="module")
-def to(lab: Lab) -> Ways:
-    return ways(lab)
 
 
 @pytest.fixture(scope="module", autouse=True)

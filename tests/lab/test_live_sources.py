@@ -14,14 +14,9 @@ from ganeti_steward.core.iallocator.message import read_cluster
 from ganeti_steward.core.model.cluster import Cluster
 
 from .cluster import DEFAULT_GROUP, DRBD, Lab, op, tagged
-from .live import STEWARD, Ways, read, ways
+from .live import STEWARD, Ways, read
 
 PROBE = "gnt-debug iallocator --dir=out -I steward -m allocate --os-type noop --vcpus 1 --mem 512"
-
-
-@pytest.fixture(scope="module")
-def to(lab: Lab) -> Ways:
-    return ways(lab)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -11,7 +11,7 @@ import pytest
 from .cluster import ADD, NOT_VM_CAPABLE, Lab
 
 REPORT = "http://{node}:1815/1/report/default/cpu-avg-load"
-SECONDS = 60
+SECONDS = 300
 
 
 @pytest.fixture(autouse=True)

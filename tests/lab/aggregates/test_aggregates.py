@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from ..cluster import ADD, DEFAULT_GROUP, RACK2, Lab, tagged
-from ..live import STEWARD, Running, Ways, ways
+from ..live import STEWARD, Running, Ways
 
 OTHERS = {*DEFAULT_GROUP, *RACK2}
-
-
-@pytest.fixture(scope="module")
-def to(lab: Lab) -> Ways:
-    return ways(lab)
-
-
-@pytest.fixture(autouse=True)
-def _clean(lab: Lab) -> Iterator[None]:
-    """Whatever a test tagged or made is gone afterwards."""
-    yield
-    lab.clean()
 
 
 def closed(prefix: str) -> dict[str, Any]:

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from ..cluster import ADD, RACK2, Lab
-from ..live import STEWARD, Ways, ways
+from ..live import STEWARD, Ways
 from .test_aggregates import add, listed, refused, reserved
-
-
-@pytest.fixture(scope="module")
-def to(lab: Lab) -> Ways:
-    return ways(lab)
-
-
-@pytest.fixture(autouse=True)
-def _clean(lab: Lab) -> Iterator[None]:
-    """Whatever a test tagged or made is gone afterwards."""
-    yield
-    lab.clean()
 
 
 def test_an_instance_that_may_not_be_there_is_reported(lab: Lab) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 import psutil
+from thorough import often
 
 from ganeti_steward.core.ganeti.filter_rules import PAUSE, FilterRule, FilterRules
 from ganeti_steward.core.ganeti.job_search import FoundJob, jobs_with_reason
@@ -22,6 +23,8 @@ from ganeti_steward.plugins.maintenance.edges.store import Store
 from ..cluster import PROGRAMS, Lab, op, until
 
 NODES: Final = tuple(f"node{i}.lab" for i in range(1, 7))
+#: Other masters are needed by the thorough tests only, and each costs time.
+CANDIDATES: Final = often(1, 3)
 #: Those with an agent; the others are silent.
 WITH_AGENT: Final = ("node1.lab", "node2.lab", "node3.lab", "node6.lab")
 
@@ -80,7 +83,8 @@ class MaintainedLab(Lab):
 
     def make(self, archive: Path) -> None:
         """Bring up a new lab; the archive is not written."""
-        self._program("lab-up", "--nodes", str(len(NODES)), "--fake-drbd")
+        sizes = ["--nodes", str(len(NODES)), "--candidates", str(CANDIDATES)]
+        self._program("lab-up", *sizes, "--fake-drbd")
 
     @property
     def luxi(self) -> Luxi:
@@ -230,7 +234,7 @@ class MaintainedLab(Lab):
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         """Kill a program without a chance to write anything."""
         signal_program(process, signal.SIGKILL)
-        process.wait(20)
+        process.wait(300)
 
     def storage(self, *arguments: str, node: str = NODES[0]) -> None:
         """Set the simulated storage of a node, or of all."""
@@ -329,7 +333,7 @@ class MaintainedLab(Lab):
         """End the lab with everything in it."""
         super().down()
         for agent in self.agents.values():
-            agent.wait(20)
+            agent.wait(300)
         for log in self.logs:
             log.close()
         shutil.rmtree(self.directory / "steward-state", ignore_errors=True)
@@ -398,7 +402,7 @@ def signal_program(process: subprocess.Popen[bytes], number: int) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    for number, seconds in ((signal.SIGTERM, 20), (signal.SIGKILL, 20)):
+    for number, seconds in ((signal.SIGTERM, 20), (signal.SIGKILL, 300)):
         if process.poll() is None:
             signal_program(process, number)
             with suppress(subprocess.TimeoutExpired):

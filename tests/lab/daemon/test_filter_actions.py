@@ -38,8 +38,7 @@ def submit(lab: MaintainedLab, number: int) -> list[int]:
 
 
 def states(lab: MaintainedLab, numbers: list[int]) -> list[str]:
-    found = lab.jobs()
-    return [found[one] for one in numbers]
+    return [state.status for state in lab.luxi.states(numbers)]
 
 
 def test_approve(maintained: MaintainedLab) -> None:

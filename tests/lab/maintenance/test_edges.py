@@ -146,6 +146,7 @@ def test_cancel(lab: Lab) -> None:
     assert lab.job(queued) == "canceled"
 
 
+@pytest.mark.usefixtures("_three_candidates")
 def test_the_world(lab: Lab) -> None:
     lab.do(tagged("node", "node6.lab", "maintd:off"), tagged("cluster", "", "maintd:pause:x-y"))
     try:

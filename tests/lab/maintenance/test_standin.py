@@ -48,7 +48,7 @@ class Recording(Luxi):
     """Keeps each request with its answer."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(path, time_limit=60)
+        super().__init__(path, time_limit=300)
         self.kept: list[tuple[dict[str, Any], dict[str, Any]]] = []
 
     def _exchange(self, method: str, request: bytes) -> bytes:
@@ -186,6 +186,7 @@ def fits(made: Any, real: Any) -> bool:
     return bool(made == real) or made == "NoneType"
 
 
+@pytest.mark.usefixtures("_three_candidates")
 def test_the_same_answers(lab: Lab, tmp_path: Path) -> None:
     sent = clusters.generate("--nodes=7", "--groups=2", "--mix=drbd=3,plain=1", "--networks=1")
     real = Recording(str(lab.directory / "nodes/node1.lab/run/ganeti/socket/ganeti-query"))
