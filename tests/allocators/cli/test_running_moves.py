@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Message = dict[str, Any]
 
 #: Seconds in which a command has to print what a test waits for.
-LIMIT = 120
+LIMIT = 300
 
 
 def cluster() -> Message:

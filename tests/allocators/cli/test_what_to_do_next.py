@@ -120,7 +120,7 @@ def test_an_interrupt_of_a_command(front: Front) -> None:
             assert running.stdout is not None
             assert running.stdout.readline() == "waiting\n"
             running.send_signal(signal.SIGINT)
-            _, err = running.communicate(timeout=120)
+            _, err = running.communicate(timeout=300)
         finally:
             running.kill()
     assert err == (

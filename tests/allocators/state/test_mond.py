@@ -14,7 +14,7 @@ from monitoring import Behaviour, addresses, answering, daemons, node_report, re
 from ganeti_steward.allocators.state.load_reports import NODE_COLLECTOR, XEN_COLLECTOR, NoLoads
 from ganeti_steward.allocators.state.mond import query
 
-LONG = 60.0
+LONG = 300.0
 SHORT = 0.3
 
 

@@ -27,7 +27,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     cluster.end()
 
 
-def arguments(cluster: Cluster, *query: str, time_limit: float = 3.0) -> list[str]:
+def arguments(cluster: Cluster, *query: str, time_limit: float = 30.0) -> list[str]:
     addresses = [f"--address={address}" for address in cluster.addresses]
     more = [f"--port={cluster.port}", f"--key-file={cluster.key_file}"]
     return ["confd", *query, *addresses, *more, f"--time-limit={time_limit:g}"]

@@ -253,7 +253,7 @@ def test_reader_goes_away(front: Front) -> None:
         assert process.stderr is not None
         process.stdout.close()
         errors = process.stderr.read()
-        assert process.wait(120) == 1
+        assert process.wait(300) == 1
     assert errors == b""
 
 

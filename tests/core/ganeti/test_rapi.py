@@ -78,7 +78,7 @@ def test_an_answer_that_never_ends() -> None:
         one, started = Rapi(host, verify=False, time_limit=0.5), time.monotonic()
         with pytest.raises(StewardError, match=r"no answer within 0\.5 s"):
             one.info()
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 60
         done.set()
         thread.join()
 

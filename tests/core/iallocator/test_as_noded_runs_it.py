@@ -22,7 +22,7 @@ from ganeti_steward.core.version import VERSION
 
 PROGRAM = Path(sys.executable).with_name("steward-iallocator")
 DAMAGED = often(25, 500)
-SECONDS = 30
+SECONDS = 300
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ganeti_steward.core.service.disk_timeout import DiskTimeout
 
 _T = TypeVar("_T")
 
-LONG = 30.0
+LONG = 300.0
 SHORT = 0.05
 
 

@@ -307,14 +307,14 @@ def test_one_repair_at_a_time(bench: Bench, log: pytest.LogCaptureFixture) -> No
 
     def wait(_: RepairRequest) -> Outcome:
         begun.set()
-        assert may_end.wait(60)
+        assert may_end.wait(300)
         return Outcome(0)
 
     bench.execute = wait
     raw = request(bench.nonce())
     first = threading.Thread(target=bench.ask, args=(raw,))
     first.start()
-    assert begun.wait(60)
+    assert begun.wait(300)
     for _ in range(3):
         assert bench.ask(request(bench.nonce())) is None, "no guess: it is listened to at once"
     may_end.set()

@@ -27,7 +27,7 @@ nsenter --target $1 --net sh -c "ip addr add {THERE}/24 dev there; ip link set t
 #: Requests a report on the other machine.
 ASK = """
 import http.client, sys
-connection = http.client.HTTPConnection(sys.argv[1], int(sys.argv[2]), timeout=60)
+connection = http.client.HTTPConnection(sys.argv[1], int(sys.argv[2]), timeout=300)
 connection.request("GET", "/1/report/node/diagnose?salt=0123456789abcdef")
 answer = connection.getresponse()
 assert answer.status == 200 and b"hmac" in answer.read()

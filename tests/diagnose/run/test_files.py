@@ -132,7 +132,7 @@ os._exit(0)
         assert done.stdout is not None
         child = int(done.stdout.readline())
         try:
-            assert done.wait(60) == 0
+            assert done.wait(300) == 0
             os.kill(child, 0)
             with locked(str(tmp_path)):
                 pass

@@ -62,7 +62,7 @@ def serving(path: Path, stand_in: StandIn) -> Iterator[Luxi]:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield Luxi(str(path / "standin.socket"), time_limit=60)
+            yield Luxi(str(path / "standin.socket"), time_limit=300)
         finally:
             server.shutdown()
             thread.join()
@@ -88,7 +88,7 @@ def process(path: Path, message: Row) -> Iterator[Luxi]:
             running.stdin.write(json.dumps(message).encode())
             running.stdin.close()
             assert running.stdout.readline() == b"ready\n"
-            yield Luxi(socket, time_limit=60)
+            yield Luxi(socket, time_limit=300)
         finally:
             running.kill()
 

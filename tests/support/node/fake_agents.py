@@ -80,7 +80,7 @@ def fake_agents(behaviours: Mapping[str, Behaviour]) -> Iterator[FakeAgents]:
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()
     try:
-        assert ready.wait(30)
+        assert ready.wait(300)
         yield agents
     finally:
         loop.call_soon_threadsafe(over.set)

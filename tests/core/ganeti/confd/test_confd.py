@@ -55,7 +55,7 @@ def test_waiting_ends_when_enough_agree(cluster: Cluster) -> None:
         cluster.add(answers)
     started = time.monotonic()
     assert len(cluster.client(time_limit=30).query(QueryType.CLUSTER_MASTER)) == 3
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 29
 
 
 def test_a_silent_candidate_is_queried_three_times(cluster: Cluster) -> None:

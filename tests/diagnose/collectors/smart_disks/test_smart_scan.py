@@ -117,7 +117,7 @@ class Hanging(RecordedMachine):
     def run(self, *command: str) -> Ended:
         if command[-1] != f"/dev/{self._disk}":
             return super().run(*command)
-        self.held_up = not self.let_go.wait(30)
+        self.held_up = not self.let_go.wait(300)
         return Ended(-9, b"", b"", "killed after 60 s")
 
 

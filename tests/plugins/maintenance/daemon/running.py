@@ -36,7 +36,7 @@ except StewardError as err:
 """
 
 #: Seconds until anything is there.
-_LIMIT: Final = 60.0
+_LIMIT: Final = 300.0
 
 
 class Site:
@@ -144,7 +144,7 @@ class Site:
     def raw(self, path: str) -> bytes:
         """What the daemon serves."""
         port = int(re.findall(r"maintd begins mode=\w+ port=(\d+)", self.log.read_text())[-1])
-        connection = HTTPConnection("127.0.0.1", port, timeout=10)
+        connection = HTTPConnection("127.0.0.1", port, timeout=_LIMIT)
         connection.request("GET", path)
         answer = connection.getresponse().read()
         connection.close()

@@ -20,8 +20,8 @@ def test_a_ring_ends_one_wait() -> None:
     assert not bell.wait(0)
     threading.Timer(0.1, bell.ring).start()
     began = time.monotonic()
-    assert bell.wait(30)
-    assert time.monotonic() - began < 10
+    assert bell.wait(300)
+    assert time.monotonic() - began < 100
     bell.close()
 
 

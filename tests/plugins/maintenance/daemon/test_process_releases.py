@@ -72,7 +72,7 @@ def test_a_killed_daemon_leaves_jobs_held(held: Held) -> None:
         held.cluster.logged("held=filter-action")
         assert "filter rule" not in held.cluster.plan()
         process.kill()
-        process.wait(30)
+        process.wait(300)
     held.approve(2)
     time.sleep(2)
     assert held.statuses() == ["queued", "queued"]

@@ -276,7 +276,7 @@ def test_a_signal_ends_the_wait(fakes: Fakes) -> None:
     threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
     began = time.monotonic()
     fakes.rounds(Maintd(round_interval=60)).run()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 50
     assert len(fakes.rounds_reported) == 1
 
 
@@ -285,7 +285,7 @@ def test_a_change_begins_a_round(fakes: Fakes) -> None:
     fakes.decisions = iter([starting(A)])
     rounds = fakes.rounds(Maintd(round_interval=60))
     rounds._wait(rounds.round())
-    assert 0.9 < time.monotonic() - began < 10
+    assert 0.9 < time.monotonic() - began < 50
 
 
 def test_jobs_of_routine_work_begin_a_round(fakes: Fakes) -> None:
@@ -303,7 +303,7 @@ def test_the_end_of_a_job_begins_a_round(fakes: Fakes) -> None:
     threading.Timer(0.5, lambda: fakes.jobs.update({5: JobState(5, SUCCESS)})).start()
     began = time.monotonic()
     fakes.rounds(Maintd(round_interval=60))._wait(WAITING)
-    assert 0.4 < time.monotonic() - began < 20
+    assert 0.4 < time.monotonic() - began < 50
 
 
 def test_a_queue_that_does_not_answer_ends_no_wait(fakes: Fakes) -> None:

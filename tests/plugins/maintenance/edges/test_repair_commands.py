@@ -44,7 +44,7 @@ class Fake:
 
     def _repair(self, *call: Any) -> Outcome:
         self.calls.append(call)
-        assert self.may_end.wait(60)
+        assert self.may_end.wait(300)
         if isinstance(self._outcome, Exception):
             raise self._outcome
         return self._outcome
@@ -56,7 +56,7 @@ class Fake:
         """The result, after the command has ended."""
         self.start()
         self.may_end.set()
-        assert self.woken.wait(60)
+        assert self.woken.wait(300)
         return self.runner.results([SUBMISSION])["s1"]
 
 
@@ -139,6 +139,6 @@ def test_the_real_agent(tmp_path: Path) -> None:
             repair = agent_repairs(settings, KeyFile(str(tmp_path / "key")))
             runner = RepairRunner(repair, woken.set)
             runner.start("s1", Target("u", this_node().name, agent.address), COMMAND, ORIGINAL)
-            assert woken.wait(60)
+            assert woken.wait(300)
         assert runner.results([SUBMISSION]) == {"s1": CommandResult(True, "exit status 0: fixed")}
         assert notes(path).encode() == ORIGINAL
