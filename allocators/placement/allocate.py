@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ganeti_steward.allocators.placement.explained import explained
-from ganeti_steward.allocators.placement.info import refusal_text, success_text
+from ganeti_steward.allocators.placement.explained import one_place
 from ganeti_steward.allocators.placement.placing import Placement, Placer, PlaceSearch
 from ganeti_steward.allocators.state.load import load
-from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.state import State
+    from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context
     from ganeti_steward.core.model.requests import Allocate
@@ -22,11 +21,7 @@ def allocate(
 ) -> Outcome:
     """Answer with the best legal place, or with the reasons why there is none."""
     state = load(cluster, request.instance.template, context.options.kvm_memory)
-    placement = place(request, state, context, search)
-    explanations = explained(context, placement)
-    if placement.chosen is None:
-        return Refusal(refusal_text(placement), explanations)
-    return Answer(list(placement.nodes()), success_text(placement), explanations)
+    return one_place(context, place(request, state, context, search), list)
 
 
 def place(

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ganeti_steward.allocators.placement.explained import explained
-from ganeti_steward.allocators.placement.info import refusal_text, success_text
+from ganeti_steward.allocators.placement.explained import one_place
 from ganeti_steward.allocators.placement.placing import PlaceSearch
 from ganeti_steward.allocators.rules.candidates import secondary_verdicts, stay_verdicts, terms_of
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.state.load import load
-from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
+from ganeti_steward.core.model.answer import Refusal
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.placement.placing import Placement
     from ganeti_steward.allocators.state.state import State
+    from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context
     from ganeti_steward.core.model.requests import AllocateSecondary
@@ -34,12 +34,7 @@ def allocate_secondary(
     """
     state = load(cluster, None, context.options.kvm_memory)
     placement = place_secondary(request, state, context, kind)
-    if isinstance(placement, Refusal):
-        return placement
-    explanations = explained(context, placement)
-    if placement.chosen is None:
-        return Refusal(refusal_text(placement), explanations)
-    return Answer(placement.nodes()[1], success_text(placement), explanations)
+    return one_place(context, placement, lambda nodes: nodes[1])
 
 
 def place_secondary(

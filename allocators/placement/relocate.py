@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ganeti_steward.allocators.placement.explained import explained
-from ganeti_steward.allocators.placement.info import refusal_text
+from ganeti_steward.allocators.placement.explained import one_place
 from ganeti_steward.allocators.placement.placing import Placement, PlaceSearch
 from ganeti_steward.allocators.rules.candidates import (
     move_verdicts,
@@ -15,12 +14,13 @@ from ganeti_steward.allocators.rules.candidates import (
 )
 from ganeti_steward.allocators.rules.move_kinds import stays_text
 from ganeti_steward.allocators.state.load import load
-from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
+from ganeti_steward.core.model.answer import Refusal
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Terms
     from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import Resident, State
+    from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context
     from ganeti_steward.core.model.requests import Relocate
@@ -33,12 +33,7 @@ def relocate(
     template = cluster.instance(request.name).template
     state = load(cluster, template, context.options.kvm_memory)
     placement = place_elsewhere(request, state, context, kind)
-    if isinstance(placement, Refusal):
-        return placement
-    explanations = explained(context, placement)
-    if placement.chosen is None:
-        return Refusal(refusal_text(placement), explanations)
-    return Answer([placement.nodes()[-1]], "success", explanations)
+    return one_place(context, placement, lambda nodes: [nodes[-1]], lambda _: "success")
 
 
 def place_elsewhere(
