@@ -10,14 +10,19 @@ from ganeti_steward.core.ganeti.sources import Source, SourceOptions, open_sourc
 from ganeti_steward.core.terminal.progress import progress
 
 
-def add_source_options(parser: argparse.ArgumentParser, *, positional: bool = True) -> None:
+def add_source_options(
+    parser: argparse.ArgumentParser,
+    *,
+    positional: bool = True,
+    default: str = "luxid, which runs on the master only",
+) -> None:
     """The options that name the cluster; ``positional`` False leaves the arguments to the command.
+
+    ``default``: the cluster without any of them.
 
     Letters as in hbal, but for ``-t``, which is the disk template in all commands, as in Ganeti's.
     """
-    group = parser.add_argument_group(
-        "cluster", "Without any of these: luxid, which runs on the master only."
-    )
+    group = parser.add_argument_group("cluster", f"Without any of these: {default}.")
     group.add_argument(
         "-L",
         "--luxi",

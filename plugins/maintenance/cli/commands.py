@@ -11,6 +11,7 @@ from ganeti_steward.core.model.command import Command, commands_of
 _COMMANDS: Final = {
     "incident": "list incidents of nodes, show, acknowledge and cancel them",
     "maintd": "turn reports of nodes into jobs: the maintenance daemon, and what steers it",
+    "simulate": "show what a configuration of the daemon would do in weeks of failing hardware",
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -108,7 +108,12 @@ class RoutineJobs:
 def tagged_jobs(luxi: Luxi) -> dict[int, JobState]:
     """Number -> state of each job that a tag of an instance names; raises StewardError."""
     rows = luxi.rows("instance", ("tags",))
-    tags = [tag for row in rows for tag in row["tags"] if tag.startswith(PENDING_TAG)]
-    texts = {text for tag in tags for text in tag.rpartition(":")[2].split("+")}
-    numbers = sorted({int(text) for text in texts if _NUMBER.fullmatch(text)})
+    numbers = tagged_numbers(tag for row in rows for tag in row["tags"])
     return {state.number: state for state in luxi.states(numbers)}
+
+
+def tagged_numbers(tags: Iterable[str]) -> list[int]:
+    """The numbers of the jobs that tags of instances name, sorted."""
+    pending = (tag for tag in tags if tag.startswith(PENDING_TAG))
+    texts = {text for tag in pending for text in tag.rpartition(":")[2].split("+")}
+    return sorted({int(text) for text in texts if _NUMBER.fullmatch(text)})

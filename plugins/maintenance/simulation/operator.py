@@ -1,0 +1,154 @@
+"""The people of the simulated cluster: hours later they attend to what is broken, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from random import Random
+from typing import Final
+
+from ganeti_steward.core.maintenance.incident import (
+    CANCELED,
+    COMPLETED,
+    NOTED,
+    PENDING,
+    Incident,
+)
+from ganeti_steward.core.maintenance.task import Held
+from ganeti_steward.core.model.finding import LIVE_REPAIR
+from ganeti_steward.plugins.maintenance.simulation.assumptions import HOUR, SECOND, Assumptions
+from ganeti_steward.plugins.maintenance.simulation.hardware import Hardware
+from ganeti_steward.plugins.maintenance.simulation.measured import STUCK
+from ganeti_steward.plugins.maintenance.simulation.operations import promote
+from ganeti_steward.plugins.maintenance.simulation.records import MemoryStore
+from ganeti_steward.plugins.maintenance.simulation.schedule import Schedule
+from ganeti_steward.plugins.maintenance.simulation.site import Site
+
+_MASTER: Final = "master"
+
+
+class Operator:
+    """Attends to dead nodes, to incidents that completed or failed, and to the master.
+
+    A node that needs it is switched off, its DRBD instances failed over, and comes back empty of
+    faults.  What the daemon only observes, or waits with, is left to it until it raises an alarm.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        store: MemoryStore,
+        hardware: Hardware,
+        schedule: Schedule,
+        assumed: Assumptions,
+    ) -> None:
+        self._site, self._store, self._hardware = site, store, hardware
+        self._schedule, self._assumed = schedule, assumed
+        self._random = Random(f"operator {assumed.seed}")
+        self._known = set[str]()
+        """what he attends to already: names of nodes, uuids of incidents, `_MASTER`"""
+
+    def notice_death(self, node: str) -> None:
+        """A node has stopped to run."""
+        if self._site.nodes[node].master:
+            self._notice(_MASTER)
+        self._notice(node)
+
+    def notice(self, incidents: Mapping[str, Incident], held: Iterable[Held]) -> None:
+        """A round of the daemon is over."""
+        for incident in incidents.values():
+            if incident.tagged and not incident.acknowledged:
+                self._notice(incident.uuid)
+        for one in held:
+            if one.subject in incidents and one.brake in (_MASTER, STUCK):
+                self._notice(_MASTER if one.brake == _MASTER else one.subject)
+
+    def _notice(self, what: str) -> None:
+        if what not in self._known:
+            self._known.add(what)
+            hours = self._random.expovariate(1 / self._assumed.operator_hours)
+            self._schedule.after(hours * HOUR, lambda: self._attend(what))
+
+    def _attend(self, what: str) -> None:
+        self._known.discard(what)
+        if what == _MASTER:
+            self._move_master()
+        elif what in self._site.dead:
+            self._take_out(what)
+        elif incident := self._store.incidents.get(what):
+            self._look_into(incident)
+
+    def _move_master(self) -> None:
+        """As ``gnt-cluster master-failover`` does."""
+        nodes = sorted(
+            self._site.nodes.values(), key=lambda one: (not one.master_candidate, one.name)
+        )
+        ill = {one.node for one in self._store.incidents.values() if one.status != COMPLETED}
+        good = [one for one in nodes if self._site.usable(one.name) and one.uuid not in ill]
+        if good:
+            for node in nodes:
+                if node.master:
+                    self._site.change(node._replace(master=False))
+            chosen = self._site.nodes[good[0].name]
+            self._site.change(chosen._replace(master=True, master_candidate=True))
+
+    def _look_into(self, incident: Incident) -> None:
+        """Look at the result of a repair."""
+        node = next((n for n in self._site.nodes.values() if n.uuid == incident.node), None)
+        if node is None or incident.status in (NOTED, CANCELED):
+            return
+        if node.name in self._site.out or (incident.status, incident.action) == (
+            COMPLETED,
+            LIVE_REPAIR,
+        ):
+            self._remove_tags(node.name, incident.own_tags)
+        elif node.master or self._is_busy(node.uuid):
+            self._notice(incident.uuid)
+        else:
+            self._take_out(node.name)
+
+    def _is_busy(self, node: str) -> bool:
+        return any(one.node == node and one.open for one in self._store.incidents.values())
+
+    # A node in service
+
+    def _take_out(self, node: str) -> None:
+        """Switch a node off; its DRBD instances run on their secondaries."""
+        site = self._site
+        self._hardware.switch_off(node)
+        if site.nodes[node].master:
+            self._move_master()
+        facts = site.nodes[node]._replace(offline=True, drained=False)
+        site.change(facts._replace(master=False, master_candidate=False))
+        promote(site)
+        for one in [one for one in site.instances.values() if one.primary == node]:
+            if one.secondaries and site.usable(one.secondaries[0]) and one.name not in site.busy:
+                self._fail_over(one.name)
+        self._schedule.after(
+            self._random.expovariate(1 / self._assumed.repair_hours) * HOUR,
+            lambda: self._bring_back(node),
+        )
+
+    def _fail_over(self, name: str) -> None:
+        one = self._site.instances[name]
+        self._site.place(name, (one.secondaries[0], one.primary))
+        self._site.stop(name)
+        seconds = self._assumed.failover_seconds
+        self._schedule.after(seconds * SECOND, lambda: self._site.resume(name))
+
+    def _bring_back(self, node: str) -> None:
+        """The node is as new: what is still open for it is canceled, what is over acknowledged."""
+        site = self._site
+        self._hardware.repair(node)
+        own = [one for one in self._store.incidents.values() if one.node == site.nodes[node].uuid]
+        facts = site.nodes[node]._replace(offline=False, drained=False)
+        requests = {one.cancel_tag for one in own if one.status == PENDING}
+        site.change(facts._replace(tags=facts.tags | requests))
+        for one in own:
+            if not one.active:
+                self._remove_tags(node, one.own_tags)
+        promote(site)
+
+    def _remove_tags(self, node: str, tags: Iterable[str]) -> None:
+        facts = self._site.nodes[node]
+        self._site.change(facts._replace(tags=facts.tags - set(tags)))
+        self._hardware.news()

@@ -1,0 +1,85 @@
+"""``gnt-steward simulate``: its figures as text, data and picture, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from paths import CAPTURES
+
+if TYPE_CHECKING:
+    from front import Front
+
+SMALL = (
+    "simulate", "--act", "--nodes", "6", "--instances", "12", "--days", "20",
+    "--ailments", "10", "--storms", "0",
+)  # fmt: skip
+
+
+def test_one_seed_gives_one_result_whatever_the_order_of_sets(front: Front, tmp_path: Path) -> None:
+    outputs = []
+    for number in range(2):
+        plot = tmp_path / f"{number}.svg"
+        done = front.run(*SMALL, "--json", "--plot", str(plot), PYTHONHASHSEED=str(number))
+        assert (done.status, done.err) == (0, "")
+        outputs.append((done.out, plot.read_text()))
+    assert outputs[0] == outputs[1]
+    found = json.loads(outputs[0][0])
+    assert sum(found["moves"].values()) > 0
+    assert found["faults"] == []
+
+
+def test_the_figures_for_people(front: Front) -> None:
+    front.configure("[maintd]\nwindows = ['Sat 08:00-10:00']\n")
+    done = front(*SMALL, "--seed", "3")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("20 days of 6 nodes and 12 instances, seed 3, mode act\n")
+    words = [line.split("  ")[0] for line in done.out.splitlines()]
+    assert {"availability", "moves", "nodes under repair", "incidents stuck"} <= {*words}
+    assert "\nwindow " in done.out
+    assert not logging.root.manager.disable
+
+
+def test_the_mode_that_is_configured(front: Front, tmp_path: Path) -> None:
+    file = tmp_path / "other.toml"
+    file.write_text("[maintd]\nmode = 'observe'\n")
+    done = front("simulate", "--days", "2", "--nodes", "4", "--config", str(file))
+    assert done.status == 0
+    assert done.err.startswith("Note: the mode is observe")
+    assert "mode observe\n" in done.out
+
+
+def test_a_cluster_from_a_file(front: Front) -> None:
+    file = CAPTURES / "allocate-drbd.in.json"
+    done = front("simulate", "--act", "--days", "5", "--file", str(file), "--ailments", "50")
+    assert done.status == 0
+    assert "5 days of " in done.out
+    both = front("simulate", "--file", str(file), "--nodes", "3")
+    assert both.status == 1
+    assert "another one is named, too" in both.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "faults"),
+    [
+        (("--days", "0", "--repaired", "2"), ("--days 0: more than 0", "--repaired 2: a share")),
+        (("--storms", "-1"), ("--storms -1: 0 or more",)),
+        (("--days", "inf"), ("--days inf: more than 0",)),
+        (("--ailments", "nan"), ("--ailments nan: 0 or more",)),
+        (("--nodes", "1"), ("a made cluster has at least 2 nodes",)),
+        (("--nodes", "4", "--instances", "-3"), ("--instances -3",)),
+        (("--days", "1", "--plot", os.curdir), (f"{os.curdir}: ",)),
+        (("--config", "/nonexistent/x"), ("the file does not exist",)),
+    ],
+)
+def test_what_cannot_be_simulated(
+    front: Front, arguments: tuple[str, ...], faults: tuple[str, ...]
+) -> None:
+    done = front("simulate", *arguments)
+    assert done.status == 1
+    for fault in faults:
+        assert fault in done.err
