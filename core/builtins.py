@@ -122,6 +122,7 @@ BUILT_INS: Final = (
             "aggregates": "ganeti_steward.plugins.aggregates.cli.commands",
             "filters": "ganeti_steward.plugins.filters.cli.commands",
             "maintenance": "ganeti_steward.plugins.maintenance.cli.commands",
+            "exporter": "ganeti_steward.plugins.exporter.cli.commands",
         }.items()
     ),
 )

@@ -54,7 +54,7 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
         "",
         "cli",
     ),
-    "plugins": ("", "aggregates", "shadow", "filters", "maintenance"),
+    "plugins": ("", "aggregates", "shadow", "filters", "exporter", "maintenance"),
     "diagnose": ("config", "model", "sources", "collectors", "run", "agent", "", "cli"),
 }
 

@@ -158,6 +158,14 @@ def _plot(cluster: Cluster, runs: Sequence[Run], path: str, options: Options) ->
     write_plot(path, overview(now, after), "Capacity", note)
 
 
+def count_policy_sizes(source: Source, config: Config, options: Options) -> list[Run]:
+    """The counts without any option: of the policies' sizes; raises StewardError."""
+    groups = _groups(source.cluster, None)
+    where = _Where(InstanceOptions(), _usual_template(groups), source)
+    counter = _Counter(config, options)
+    return _policy_runs(_Sizes(None, None, None), source.cluster, groups, where, counter)
+
+
 class _Counter:
     """Sends ``capacity`` requests to the configured allocators."""
 

@@ -132,7 +132,7 @@ def run(options: argparse.Namespace) -> int:
         request = request._replace(max_moves=0)
     with progress("simulating a balance"):
         plan = plan_balance(request, cluster, config, passed)
-    groups = _checked(plan)
+    groups = checked(plan)
     if options.json:
         sys.stdout.buffer.write(as_json(plan, groups))
     elif options.machine_readable == "yes":
@@ -142,7 +142,8 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_OK if all(group.before.well for group in groups) else EXIT_FAILURE
 
 
-def _checked(plan: BalancePlan) -> list[Checked]:
+def checked(plan: BalancePlan) -> list[Checked]:
+    """The groups of a plan; raises StewardError where an allocator reports no faults."""
     cluster, found = plan.cluster, []
     for balance in plan.groups:
         before, after = balance.health_before, balance.health_after

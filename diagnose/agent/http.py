@@ -13,9 +13,11 @@ from urllib.parse import parse_qs
 
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.signing import is_salt, sign
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.node_agent.protocol import NONCE_PATH, REPAIR_PATH, REPORT_PATH
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.core.service.wsgi import TEXT, Answer, json_answer, respond
+from ganeti_steward.diagnose.agent import metrics
 from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Repairs, Unreadable
 from ganeti_steward.diagnose.agent.reports import COLLECTOR, Reports
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 ALL: Final = "/1/report/all"
+METRICS: Final = "/metrics"
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +46,7 @@ class Application:
             "/1/list/collectors": lambda _: json_answer([COLLECTOR]),
             ALL: lambda query: self._report(query, "[", "]"),
             REPORT_PATH: lambda query: self._report(query, "", ""),
+            METRICS: lambda _: self._metrics(),
         }
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -72,6 +76,10 @@ class Application:
         except NoKey as err:
             self._unsigned.warning(f"a report could not be signed: {err}")
             return _no_key()
+
+    def _metrics(self) -> Answer:
+        report = load_json(self._reports.text().encode())
+        return Answer(metrics.rendered(report), kind=metrics.CONTENT_TYPE)
 
     def _repair(self, path: str, environ: WSGIEnvironment) -> Answer:
         if self._repairs is None:

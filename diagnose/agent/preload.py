@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ganeti_steward.core.node_agent.protocol import NONCE_PATH, REPORT_PATH
-from ganeti_steward.diagnose.agent.http import ALL
+from ganeti_steward.diagnose.agent.http import ALL, METRICS
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -21,6 +21,7 @@ _REQUESTS: Final = (
     ("GET", REPORT_PATH, "salt=preloading"),
     ("GET", ALL, "salt="),
     ("POST", NONCE_PATH, ""),
+    ("GET", METRICS, ""),
     ("GET", "/nowhere", ""),
 )
 

@@ -27,16 +27,19 @@ PAGES: Final = [
     ROOT / "docs" / "how-to" / "repair-nodes.md",
     ROOT / "docs" / "explanation" / "incidents.md",
 ]
-UNIT: Final = (ROOT / "contrib" / "systemd" / "gnt-steward-maintd.service").read_text()
+SYSTEMD: Final = ROOT / "contrib" / "systemd"
+UNIT: Final = (SYSTEMD / "gnt-steward-maintd.service").read_text()
 
 
-def test_the_unit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["maintd", "exporter"])
+def test_the_unit(tmp_path: Path, name: str) -> None:
     """systemd understands it, with the program where it is here."""
     if shutil.which("systemd-analyze") is None:
         pytest.skip("there is no systemd-analyze")
     own = str(Path(sys.executable).parent / "gnt-steward")
-    unit = tmp_path / "gnt-steward-maintd.service"
-    unit.write_text(UNIT.replace("/opt/ganeti-steward/bin/gnt-steward", own))
+    text = (SYSTEMD / f"gnt-steward-{name}.service").read_text()
+    unit = tmp_path / f"gnt-steward-{name}.service"
+    unit.write_text(text.replace("/opt/ganeti-steward/bin/gnt-steward", own))
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(unit)],
         capture_output=True,

@@ -12,6 +12,7 @@ import pytest
 from agents import Agent, running
 from ganeti_signing import ganeti
 from programs import wait_until
+from prometheus_client.parser import text_string_to_metric_families
 from repair_requests import KEY
 
 from ganeti_steward.core.ganeti.signing import verify
@@ -60,6 +61,40 @@ def test_ganeti_takes_the_signed_report(agent: Agent) -> None:
     good, bad = ganeti(["load", KEY.decode(), raw], ["load", KEY.decode().strip(), raw])
     assert good == [report | {"purpose": "report"}, SALT]
     assert bad == "Invalid Signature"
+
+
+def test_the_metrics(agent: Agent) -> None:
+    finding = {"status": "live-repair", "source": "raid"}
+    unknown = [{"source": "smart", "reason": "asleep"}]
+    data = {"status": "evacuate", "details": [finding, finding, {"status": "evacuate"}]}
+    report = agent.write_report(data=data, unknown=unknown)
+    assert metrics(agent) == {
+        "report_timestamp_seconds": report["timestamp"] / 10**9,
+        "report_valid": 1,
+        "status Ok": 0,
+        "status live-repair": 0,
+        "status evacuate": 1,
+        "status evacuate-failover": 0,
+        "findings live-repair": 2,
+        "findings evacuate": 1,
+        "findings evacuate-failover": 0,
+        "sources_without_result unknown": 1,
+        "sources_without_result not_applicable": 0,
+    }
+    agent.write_report(data=None)
+    found = metrics(agent)
+    assert not any(found[name] for name in found if name.startswith(("status", "report_valid")))
+    assert agent.ask("HEAD", "/metrics").headers["Content-Type"].startswith("text/plain")
+
+
+def metrics(agent: Agent) -> dict[str, float]:
+    """Name and labels of each sample -> its value."""
+    families = text_string_to_metric_families(agent.ask("GET", "/metrics").body.decode())
+    return {
+        " ".join([one.name.removeprefix("steward_agent_"), *one.labels.values()]): one.value
+        for family in families
+        for one in family.samples
+    }
 
 
 @pytest.mark.parametrize("path", ["/", "/1", REPORT, f"{REPORT}?salt={SALT}", "/1/report/all"])

@@ -12,10 +12,12 @@ from random import Random
 from typing import Any, Final
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from statuses import DONE, INCIDENT, NOW, SECOND, STATUS
 from thorough import often
 
 from ganeti_steward.core.errors import StewardError
+from ganeti_steward.plugins.maintenance.edges import metrics
 from ganeti_steward.plugins.maintenance.edges.http import Application, StatusServer
 from ganeti_steward.plugins.maintenance.edges.status import Status
 
@@ -51,6 +53,20 @@ def ask(server: StatusServer, path: str, method: str = "GET") -> tuple[int, Any]
         return answer.status, json.loads(raw) if raw else None
     finally:
         connection.close()
+
+
+def test_a_scrape() -> None:
+    with serving() as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
+        connection.request("GET", "/metrics")
+        answer = connection.getresponse()
+        raw = answer.read().decode()
+        connection.close()
+    assert answer.headers["Content-Type"].startswith("text/plain; version=")
+    families = [one.name for one in text_string_to_metric_families(raw)]
+    assert sorted(f"{name}_total" if f"{name}_total" in raw else name for name in families) == (
+        metrics.names()
+    )
 
 
 def test_the_paths_of_the_design() -> None:
