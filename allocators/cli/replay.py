@@ -23,6 +23,7 @@ from ganeti_steward.core.iallocator.history import Entry
 from ganeti_steward.core.iallocator.members import Question
 from ganeti_steward.core.iallocator.message import read_message, write_answer
 from ganeti_steward.core.model.options import parse_options
+from ganeti_steward.core.terminal.progress import progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +52,8 @@ def run(options: argparse.Namespace) -> int:
         return EXIT_OK
     entry = kept_request(config.history, options.name)
     try:
-        outcome = answer_message(entry.request, parse_options(entry.call.arguments), config)
+        with progress("answering the request again"):
+            outcome = answer_message(entry.request, parse_options(entry.call.arguments), config)
         new = write_answer(outcome)
     except StewardError as err:
         new = f"Error: {err}\n".encode()

@@ -30,8 +30,8 @@ STYLE: Final = (
 
 
 def pair(now: Amount, after: Amount | None = None) -> str:
-    """The shapes of both bars, `PAIR` high; ``after`` None: one bar that has the whole height."""
-    if after is None or not (now.total or after.total):
+    """The shapes of both bars, `PAIR` high together; a single one where nothing is to change."""
+    if after in (None, now) or not (now.total or after.total):
         return _bar(now, "used", 0, PAIR)
     return _bar(now, "used", 0, BAR) + _bar(after, "planned", BAR + GAP, BAR)
 

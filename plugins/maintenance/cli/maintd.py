@@ -18,6 +18,7 @@ from ganeti_steward.core.ganeti.luxi import SOCKET
 from ganeti_steward.core.ganeti.sources import read_file
 from ganeti_steward.core.ganeti.this_node import DATA, master_name, own_address, this_node
 from ganeti_steward.core.model.opcodes import remove_tags, set_tags
+from ganeti_steward.core.terminal.progress import progress
 from ganeti_steward.plugins.maintenance.cli.cluster import live_client, run_tag_job
 from ganeti_steward.plugins.maintenance.cli.decisions import decision_lines
 from ganeti_steward.plugins.maintenance.cli.status import fetch_status, status_lines
@@ -195,7 +196,9 @@ def _plan(options: argparse.Namespace) -> int:
     from ganeti_steward.plugins.maintenance.daemon.options import Options
     from ganeti_steward.plugins.maintenance.daemon.process import preview
 
-    inputs, decision, held = preview(Options(luxi_socket=options.luxi_socket, data=options.data))
+    with progress("reading the cluster and the reports of the nodes"):
+        place = Options(luxi_socket=options.luxi_socket, data=options.data)
+        inputs, decision, held = preview(place)
     print_lines(decision_lines(decision, inputs.world.incidents, held))
     return EXIT_OK
 

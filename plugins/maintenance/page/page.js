@@ -23,19 +23,19 @@ function show(fresh) {
     if (before && one.matches("input")) one.checked = before.checked;
     else if (before) one.open = before.open;
   }
-  const path = placeOf(document.activeElement, old);
+  const place = placeOf(document.activeElement, old);
   old.replaceWith(document.adoptNode(next));
-  const again = path && path.reduce((at, n) => at && at.children[n], next);
+  const again = place && place.path.reduce((at, n) => at && at.children[n], document.getElementById(place.id));
   if (again) again.focus({preventScroll: true});
   note.firstChild.data = fresh.getElementById("refresh").firstChild.data;
 }
-// Where the focus is inside the content: by id, else the way down to it.
+// Where the focus is inside the content: the way down to it from what is above it and has an id.
 function placeOf(one, top) {
-  const path = [];
   if (!one || !top.contains(one)) return null;
-  for (let at = one; at !== top; at = at.parentElement)
-    path.unshift([...at.parentElement.children].indexOf(at));
-  return path;
+  const path = [];
+  let at = one;
+  for (; !at.id; at = at.parentElement) path.unshift([...at.parentElement.children].indexOf(at));
+  return {id: at.id, path};
 }
 note.append(", refreshed every 10 s");
 setInterval(refresh, 10000);

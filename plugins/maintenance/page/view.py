@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.drawing.amounts import Filled
+from ganeti_steward.core.drawing.amounts import KINDS, Filled, percent
 from ganeti_steward.core.maintenance.incident import FAILED, Incident, Submission
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import Held
@@ -20,6 +20,9 @@ from ganeti_steward.plugins.maintenance.page.times import Moment, moment
 #: Entries of the history that are shown of an incident, and of everything.
 _OF_INCIDENT: Final = 20
 _OF_ALL: Final = 50
+
+#: Nodes up to which all groups are open.
+_UNFOLDED: Final = 60
 
 #: What an observation means for the colour of its word.
 _LOOKS: Final = {"healthy": "good", "ill": "bad", "silent": "warn", "refused": "warn"}
@@ -92,11 +95,23 @@ class GroupView(NamedTuple):
     name: str
     whole: Filled | None
     nodes: tuple[NodeView, ...]
+    """those to look at first"""
 
     @property
     def to_look_at(self) -> int:
         """Number of nodes that are not well."""
         return sum(not node.well for node in self.nodes)
+
+    @property
+    def summary(self) -> str:
+        """The group in one line: its nodes and how full they are."""
+        parts = [f"{len(self.nodes)} nodes"]
+        if self.to_look_at:
+            parts.append(f"{self.to_look_at} to look at")
+        if self.whole:
+            amounts = zip(KINDS, self.whole.now, strict=True)
+            parts += [f"{kind} {percent(amount)}" for kind, amount in amounts]
+        return ", ".join(parts)
 
 
 class HeldView(NamedTuple):
@@ -134,6 +149,8 @@ class View(NamedTuple):
     groups: tuple[GroupView, ...]
     observed: tuple[tuple[str, str, int], ...]
     """look, word and number of nodes"""
+    folded: bool
+    """whether groups without a node to look at are closed: there are many nodes"""
     planned: bool
     """whether the bars show something planned"""
     rounds: tuple[RoundView, ...]
@@ -171,6 +188,7 @@ def view(status: Status, fault: str, now: int) -> View:
         held=_held(status.held, names),
         groups=groups,
         observed=tuple((look, word, n) for (look, word), n in sorted(observed.items())),
+        folded=len(nodes) > _UNFOLDED,
         planned=any(one.whole and one.whole.after for one in groups),
         rounds=tuple(RoundView(moment(one.ended, now), one) for one in reversed(status.recent)),
         history=_events(status.history[-_OF_ALL:], now),
@@ -227,14 +245,18 @@ def _held(held: tuple[Held, ...], names: dict[str, str]) -> tuple[HeldView, ...]
 
 def _groups(status: Status, nodes: dict[str, NodeView]) -> Iterator[GroupView]:
     if not status.overview and nodes:
-        yield GroupView("", None, tuple(sorted(nodes.values())))
+        yield GroupView("", None, _sorted(nodes.values()))
     for group in status.overview:
         members = [(nodes.get(one.name), one) for one in group.nodes]
         yield GroupView(
             group.whole.name,
             group.whole,
-            tuple(node._replace(filled=one) for node, one in members if node is not None),
+            _sorted(node._replace(filled=one) for node, one in members if node is not None),
         )
+
+
+def _sorted(nodes: Iterable[NodeView]) -> tuple[NodeView, ...]:
+    return tuple(sorted(nodes, key=lambda node: (node.well, node.name)))
 
 
 def _node(name: str, uuid: str, status: Status, now: int) -> NodeView:

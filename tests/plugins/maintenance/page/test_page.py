@@ -166,7 +166,7 @@ def test_before_the_first_round() -> None:
 def test_nodes_without_figures_are_shown_all_the_same() -> None:
     words = page(STATUS._replace(overview=())).words
     assert [word for word in words.split() if re.fullmatch(r"node\d\.lab", word)][-5:] == [
-        f"node{number}.lab" for number in range(1, 6)
+        f"node{number}.lab" for number in (1, 3, 4, 5, 2)
     ]
     assert "silent no route" in words
     assert "refused 901 s old" in words
