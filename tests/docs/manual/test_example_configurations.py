@@ -13,6 +13,8 @@ from paths import DOCS
 from ganeti_steward.core.config.parse import parse_config
 
 _FENCE: Final = re.compile(r"^ *```toml\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+#: The name of a file, where a block has several.
+_FILE: Final = re.compile(r"^# [\w.-]+\.toml\n", re.MULTILINE)
 #: In a list, code is indented further than the list's text; it begins with a section.
 _INDENTED: Final = re.compile(
     r"^(?P<block>(?P<indent> {4,})\[[a-z.\"]+\]\n(?:(?P=indent).*\n|\n(?=(?P=indent)))*)",
@@ -24,7 +26,8 @@ def configurations(page: Path) -> list[str]:
     """Without the project files of packages."""
     text = page.read_text()
     indented = [textwrap.dedent(found["block"]) for found in _INDENTED.finditer(text)]
-    return [block for block in [*_FENCE.findall(text), *indented] if "[project" not in block]
+    blocks = [block for block in [*_FENCE.findall(text), *indented] if "[project" not in block]
+    return [file for block in blocks for file in _FILE.split(block)]
 
 
 PAGES: Final = {
