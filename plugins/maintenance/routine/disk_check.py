@@ -12,6 +12,8 @@ from typing import Any, Final
 from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.model.opcodes import Job
 
+QUERY_DATA: Final = "OP_INSTANCE_QUERY_DATA"
+
 #: The step of a task that checks disks.
 CHECK_DISKS: Final = "check-disks"
 
@@ -24,7 +26,7 @@ def check_job(names: Sequence[str]) -> Job:
     """The job that checks the disks of these instances."""
     return [
         {
-            "OP_ID": "OP_INSTANCE_QUERY_DATA",
+            "OP_ID": QUERY_DATA,
             "instances": list(names),
             "static": False,
             "use_locking": False,

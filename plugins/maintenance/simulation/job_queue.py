@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
+from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.model.job_state import CANCELED, ERROR, SUCCESS, JobState
@@ -15,6 +16,7 @@ from ganeti_steward.plugins.filters.jobs import QUEUED, Job, read_job
 from ganeti_steward.plugins.filters.scheduling import schedule
 from ganeti_steward.plugins.maintenance.edges.submit import HandedOver, Outcome, noted
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
+from ganeti_steward.plugins.maintenance.routine.disk_check import CHECK_DISKS, read_check
 from ganeti_steward.plugins.maintenance.routine.jobs import RECENT, Seen, tagged_numbers
 from ganeti_steward.plugins.maintenance.simulation.assumptions import Assumptions
 from ganeti_steward.plugins.maintenance.simulation.measured import Measured
@@ -92,7 +94,11 @@ class SimulatedQueue:
         found = [self._routine_job(one) for one in self._routine.values()]
         kept = [one for one in found if one.open or now - one.ended < RECENT]
         self._routine = {one.number: one for one in kept}
-        return Seen(tuple(kept))
+        disks: dict[str, DiskHealth] = {}
+        for one in kept:
+            if one.step == CHECK_DISKS and one.status == SUCCESS:
+                disks |= read_check(self._state(one.number).results, one.submitted)
+        return Seen(tuple(kept), disks=disks)
 
     def _routine_job(self, one: RoutineJob) -> RoutineJob:
         state = self._state(one.number)
@@ -156,7 +162,7 @@ class SimulatedQueue:
                 continue
             self._unfinished[number] = job._replace(status=_RUNNING)
             self._site.busy |= _instances(job)
-            self._begin(number, 0)
+            self._begin(number, ())
 
     def _failed_before(self, job: Job) -> str:
         """Why it cannot start: a job that it depends on ended in another state."""
@@ -167,9 +173,12 @@ class SimulatedQueue:
                     return f"job {number} ended with status {status}"
         return ""
 
-    def _begin(self, number: int, at: int) -> None:
-        """Start an operation of a job; it ends, or fails, after its time."""
-        operation = self._unfinished[number].opcodes[at]
+    def _begin(self, number: int, before: tuple[Any, ...]) -> None:
+        """Start the next operation of a job; it ends, or fails, after its time.
+
+        ``before``: the results of those before.
+        """
+        operation = self._operations.resolved(self._unfinished[number].opcodes[len(before)])
         fault = self._operations.fault(operation)
         if not fault and self._random.random() < self._share:
             fault = "it failed for a reason of its own"
@@ -178,20 +187,21 @@ class SimulatedQueue:
             return
         self._operations.begin(operation)
         self._schedule.after(
-            self._operations.duration(operation), lambda: self._end(number, at, operation)
+            self._operations.duration(operation), lambda: self._end(number, before, operation)
         )
 
-    def _end(self, number: int, at: int, operation: Operation) -> None:
+    def _end(self, number: int, before: tuple[Any, ...], operation: Operation) -> None:
         fault = self._operations.fault(operation)
         self._operations.end(operation, failed=bool(fault))
         if fault:
             self._fail(number, fault)
             return
         self._measured.did(operation, self._site)
-        if at + 1 < len(self._unfinished[number].opcodes):
-            self._begin(number, at + 1)
+        results = (*before, self._operations.result(operation))
+        if len(results) < len(self._unfinished[number].opcodes):
+            self._begin(number, results)
         else:
-            self._finish(number, JobState(number, SUCCESS))
+            self._finish(number, JobState(number, SUCCESS, results=results))
             self._pass()
 
     def _fail(self, number: int, fault: str) -> None:

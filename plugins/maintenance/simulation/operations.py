@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ganeti_steward.core.maintenance.world import NodeFacts
+from ganeti_steward.allocators.placement.relocate import relocate
+from ganeti_steward.core.maintenance.world import InstanceFacts, NodeFacts
+from ganeti_steward.core.model.answer import Answer
+from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import (
     FAILOVER,
     MIGRATE,
@@ -16,10 +19,15 @@ from ganeti_steward.core.model.opcodes import (
     SET_TAGS,
     nodes_after,
 )
+from ganeti_steward.core.model.requests import Relocate
+from ganeti_steward.plugins.maintenance.routine.disk_check import QUERY_DATA
 from ganeti_steward.plugins.maintenance.simulation.assumptions import SECOND, Assumptions
 from ganeti_steward.plugins.maintenance.simulation.site import Site
 
+_DELAY: Final = "OP_TEST_DELAY"
 _ROLES: Final = ("offline", "drained", "master_candidate")
+
+_NEW_SECONDARY: Final = "replace_new_secondary"
 
 #: s that an operation takes in addition to what it copies, and the others as a whole.
 _SET_UP: Final = 15
@@ -37,6 +45,8 @@ class Operations:
     def duration(self, operation: Operation) -> int:
         """ns"""
         kind, assumed = operation["OP_ID"], self._assumed
+        if kind == _DELAY:
+            return int(operation["duration"] * SECOND)
         if kind not in MOVES or operation["instance_name"] not in self._site.instances:
             return _SHORT * SECOND
         one = self._site.described(operation["instance_name"])
@@ -46,6 +56,18 @@ class Operations:
             REPLACE_DISKS: _SET_UP + one.disk_space / assumed.copied_per_second,
         }
         return int(seconds[kind] * SECOND)
+
+    def resolved(self, operation: Operation) -> Operation:
+        """With the node that an allocator finds, where the operation leaves that to one."""
+        name = operation.get("instance_name", "")
+        one = self._site.instances.get(name)
+        if not one or operation.get("mode") != _NEW_SECONDARY or "remote_node" in operation:
+            return operation
+        request = Relocate(name, 1, one.secondaries)
+        found = relocate(request, self._site.world(0).cluster, Context())
+        if isinstance(found, Answer) and isinstance(found.result, list):
+            return {**operation, "remote_node": found.result[0]}
+        return operation
 
     def fault(self, operation: Operation) -> str:
         """Why it fails at this moment; empty when it does not."""
@@ -64,6 +86,8 @@ class Operations:
         if one is None:
             return f"instance {name} is not known"
         if not _moves(operation):
+            if operation.get("mode") == _NEW_SECONDARY:
+                return f"no node is left for the disks of {name}"
             return "" if site.alive(one.primary) else f"node {one.primary} does not answer"
         after = nodes_after(one.nodes, dict(operation))
         target = after[-1] if kind == REPLACE_DISKS else after[0]
@@ -71,10 +95,29 @@ class Operations:
             return f"instance {name} has its disks on node {target} already"
         if not site.usable(target):
             return f"node {target} takes no instance"
-        forced = kind == FAILOVER and operation.get("ignore_consistency")
+        away = site.nodes[one.primary].offline or operation.get("ignore_consistency")
+        forced = kind == FAILOVER and away
         if not (site.alive(one.primary) or forced):
             return f"node {one.primary} does not answer"
         return ""
+
+    def result(self, operation: Operation) -> Any:
+        """What it returns once it has ended; of most nothing is read."""
+        if operation["OP_ID"] != QUERY_DATA:
+            return None
+        known = [name for name in operation["instances"] if name in self._site.instances]
+        return {name: self._data(self._site.instances[name]) for name in known}
+
+    def _data(self, one: InstanceFacts) -> Mapping[str, Any]:
+        """The nodes of an instance and the states of its disks."""
+        alive = [self._site.alive(name) for name in one.nodes]
+        # The own disk of each side is good; the connection is not while the other one is away.
+        status = [None, None, None, None, None, not all(alive), 1]
+        sides = [status if is_alive else None for is_alive in alive]
+        count = len(self._site.described(one.name).disks)
+        disk = {"dev_type": one.template, "pstatus": sides[0], "sstatus": sides[-1]}
+        disks = [{**disk, "iv_name": f"disk/{number}"} for number in range(count)]
+        return {"pnode": one.primary, "snodes": list(one.secondaries), "disks": disks}
 
     def begin(self, operation: Operation) -> None:
         """It starts."""

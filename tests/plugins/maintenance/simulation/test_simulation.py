@@ -66,6 +66,21 @@ def test_observe_does_nothing_and_act_saves_instances() -> None:
     assert acted.copied > 0
 
 
+def test_routine_work_is_done_in_the_rounds() -> None:
+    """The disks of instances whose secondary is switched off get a new one, as tags allow."""
+    start = made_world(5, 10, 1)
+    tagged = start._replace(cluster_tags=frozenset({"ganeti:watcher:autorepair:fix-storage"}))
+    assumed = Assumptions(days=4, seed=1, deaths=60, ailments=0, repairable=0, flaps=0, storms=0)
+    simulation = Checked(tagged, configured(routine=("harep",)), assumed)
+    found = simulation.run()
+    assert found.deaths > 0
+    assert not found.incidents
+    assert found.moves["replace-disks"] > 0
+    assert any(":success:" in tag for one in simulation.site.instances.values() for tag in one.tags)
+    alone = Checked(start, configured(routine=("harep",)), assumed).run()
+    assert not any(alone.moves.values())
+
+
 def test_the_failures_do_not_depend_on_the_rest() -> None:
     hard = HARD._replace(days=100)
     whole = drawn(["a", "b"], hard)
