@@ -1,4 +1,4 @@
-"""The navigation of the manual's site: every page, in the order in which a reader needs them."""
+"""The navigation of the manual's site: every page, in the order of the page ``index.md``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECTIONS: Final = {
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Called by mkdocs: the pages of each folder by name, then those of the folders in it."""
+    """Called by mkdocs: the pages of each folder, then those of the folders in it."""
     docs = Path(config.docs_dir)
     tops = [folder for folder in _SECTIONS if "/" not in folder]
     config.nav = [{"Start": "index.md"}, *(_section(docs, folder) for folder in tops)]
@@ -28,7 +28,14 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def _section(docs: Path, folder: str) -> dict[str, list[Any]]:
-    pages = sorted((docs / folder).glob("*.md"), key=lambda page: (page.stem != "index", page))
+    index = (docs / "index.md").read_text()
+
+    def order(page: Path) -> tuple[bool, int, Path]:
+        """An overview first, then as the index has them; what it does not name by name."""
+        at = index.find(f"({page.relative_to(docs).as_posix()})")
+        return page.stem != "index", at if at >= 0 else len(index), page
+
+    pages = sorted((docs / folder).glob("*.md"), key=order)
     inner = [other for other in _SECTIONS if other.rpartition("/")[0] == folder]
     return {
         _SECTIONS[folder]: [
