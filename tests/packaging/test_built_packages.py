@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tarfile
 import zipfile
@@ -11,7 +12,19 @@ from installed import need
 from packaging_tools import PACKAGING, UNITS, run
 from paths import CAPTURES, ROOT
 
+#: Folders of a checkout that are made by programs.
+_MADE = re.compile(r"\.|__pycache__$|build$|dist$|.*\.egg-info$")
+
 ROOMS = ("core", "allocators", "plugins", "diagnose")
+
+
+def sources() -> list[str]:
+    """The files of the checkout, without what programs have made; relative to it."""
+    return [
+        str(file.relative_to(ROOT))
+        for file in ROOT.rglob("*")
+        if file.is_file() and not any(map(_MADE.match, file.relative_to(ROOT).parts))
+    ]
 
 
 def test_the_debian_package(tmp_path: Path) -> None:
@@ -48,8 +61,8 @@ def test_source_distribution_and_wheel(tmp_path: Path) -> None:
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
     tools, source = tmp_path / "tools", tmp_path / "source"
     run(*pip, "install", "--target", str(tools), "build")
-    files = run("git", "ls-files", "-z").split("\0")
-    for name in filter(None, files):
+    files = sources()
+    for name in files:
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_bytes((ROOT / name).read_bytes())
     # The wheel is built from the source distribution.
@@ -58,7 +71,7 @@ def test_source_distribution_and_wheel(tmp_path: Path) -> None:
     (wheel,) = (source / "dist").glob("*.whl")
     with tarfile.open(archive) as sdist:
         packed = {name.partition("/")[2] for name in sdist.getnames()}
-    assert {name for name in files if name and not name.startswith(".")} <= packed
+    assert {*files} <= packed
     inside = set(zipfile.ZipFile(wheel).namelist())
     for room in ROOMS:
         in_room = [name for name in files if name.startswith(f"{room}/")]
