@@ -72,4 +72,5 @@ def _named(details: Any) -> Iterator[str]:
     for entry in entries:
         inner = entry.get("details", entry) if isinstance(entry, dict) else None
         names = inner.get(PHYSICAL_VOLUMES) if isinstance(inner, dict) else None
-        yield from (name for name in names or () if isinstance(name, str))
+        if isinstance(names, list):
+            yield from (name for name in names if isinstance(name, str))
