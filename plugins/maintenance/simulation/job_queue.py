@@ -6,22 +6,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
-from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.model.job_state import CANCELED, ERROR, SUCCESS, JobState
 from ganeti_steward.core.model.opcodes import MOVES
 from ganeti_steward.plugins.filters.chain import Chain
 from ganeti_steward.plugins.filters.jobs import QUEUED, Job, read_job
 from ganeti_steward.plugins.filters.scheduling import schedule
+from ganeti_steward.plugins.maintenance.daemon.parts import Store
 from ganeti_steward.plugins.maintenance.edges.submit import HandedOver, Outcome, noted
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
-from ganeti_steward.plugins.maintenance.routine.disk_check import CHECK_DISKS, read_check
-from ganeti_steward.plugins.maintenance.routine.jobs import RECENT, Seen, tagged_numbers
+from ganeti_steward.plugins.maintenance.routine.jobs import Seen, tagged_numbers
 from ganeti_steward.plugins.maintenance.simulation.assumptions import Assumptions
 from ganeti_steward.plugins.maintenance.simulation.measured import Measured
 from ganeti_steward.plugins.maintenance.simulation.operations import Operation, Operations
-from ganeti_steward.plugins.maintenance.simulation.records import MemoryStore
+from ganeti_steward.plugins.maintenance.simulation.routine_log import RoutineLog
 from ganeti_steward.plugins.maintenance.simulation.schedule import Schedule
 from ganeti_steward.plugins.maintenance.simulation.site import Site
 
@@ -36,7 +34,7 @@ class SimulatedQueue:
     def __init__(
         self,
         site: Site,
-        store: MemoryStore,
+        store: Store,
         schedule: Schedule,
         measured: Measured,
         assumed: Assumptions,
@@ -50,7 +48,7 @@ class SimulatedQueue:
         self._ended: dict[int, JobState] = {}
         self._ends: dict[int, int] = {}
         """number -> when the job ended, ns since the epoch"""
-        self._routine: dict[int, RoutineJob] = {}
+        self._routine = RoutineLog()
         self._last = 0
 
     # What the loop calls
@@ -73,38 +71,14 @@ class SimulatedQueue:
         return HandedOver(changed, {}, own)
 
     def _add_routine(self, started: RoutineStarted) -> Iterator[int]:
-        task = started.task
-        for job, copied in zip(task.jobs, started.copied, strict=True):
+        for job, copied in zip(started.task.jobs, started.copied, strict=True):
             number = self._add(job)
-            self._routine[number] = RoutineJob(
-                number,
-                started.plugin,
-                task.step,
-                task.subject,
-                tuple(sorted(task.nodes)),
-                tuple(sorted(task.instances)),
-                copied,
-                self._schedule.now,
-                QUEUED,
-            )
+            self._routine.add(number, started, copied, self._schedule.now)
             yield number
 
     def routine(self, now: int, *, wanted: bool) -> Seen:
         """The jobs of routine work: those that have not ended, and those of the last hour."""
-        found = [self._routine_job(one) for one in self._routine.values()]
-        kept = [one for one in found if one.open or now - one.ended < RECENT]
-        self._routine = {one.number: one for one in kept}
-        disks: dict[str, DiskHealth] = {}
-        for one in kept:
-            if one.step == CHECK_DISKS and one.status == SUCCESS:
-                disks |= read_check(self._state(one.number).results, one.submitted)
-        return Seen(tuple(kept), disks=disks)
-
-    def _routine_job(self, one: RoutineJob) -> RoutineJob:
-        state = self._state(one.number)
-        return one._replace(
-            status=state.status, error=state.error, ended=self._ends.get(one.number, 0)
-        )
+        return self._routine.seen(now, self._state, self._ends)
 
     def tagged_jobs(self) -> Mapping[int, JobState]:
         """Number -> state of each job that a tag of an instance names."""

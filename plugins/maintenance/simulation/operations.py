@@ -64,7 +64,7 @@ class Operations:
         if not one or operation.get("mode") != _NEW_SECONDARY or "remote_node" in operation:
             return operation
         request = Relocate(name, 1, one.secondaries)
-        found = relocate(request, self._site.world(0).cluster, Context())
+        found = relocate(request, self._site.cluster, Context())
         if isinstance(found, Answer) and isinstance(found.result, list):
             return {**operation, "remote_node": found.result[0]}
         return operation

@@ -19,7 +19,6 @@ from ganeti_steward.plugins.maintenance.simulation.assumptions import HOUR, SECO
 from ganeti_steward.plugins.maintenance.simulation.hardware import Hardware
 from ganeti_steward.plugins.maintenance.simulation.measured import STUCK
 from ganeti_steward.plugins.maintenance.simulation.operations import promote
-from ganeti_steward.plugins.maintenance.simulation.records import MemoryStore
 from ganeti_steward.plugins.maintenance.simulation.schedule import Schedule
 from ganeti_steward.plugins.maintenance.simulation.site import Site
 
@@ -36,12 +35,13 @@ class Operator:
     def __init__(
         self,
         site: Site,
-        store: MemoryStore,
+        incidents: Mapping[str, Incident],
         hardware: Hardware,
         schedule: Schedule,
         assumed: Assumptions,
     ) -> None:
-        self._site, self._store, self._hardware = site, store, hardware
+        """``incidents``: uuid -> incident as it is recorded at any time."""
+        self._site, self._incidents, self._hardware = site, incidents, hardware
         self._schedule, self._assumed = schedule, assumed
         self._random = Random(f"operator {assumed.seed}")
         self._known = set[str]()
@@ -74,7 +74,7 @@ class Operator:
             self._move_master()
         elif what in self._site.dead:
             self._take_out(what)
-        elif incident := self._store.incidents.get(what):
+        elif incident := self._incidents.get(what):
             self._look_into(incident)
 
     def _move_master(self) -> None:
@@ -82,7 +82,7 @@ class Operator:
         nodes = sorted(
             self._site.nodes.values(), key=lambda one: (not one.master_candidate, one.name)
         )
-        ill = {one.node for one in self._store.incidents.values() if one.status != COMPLETED}
+        ill = {one.node for one in self._incidents.values() if one.status != COMPLETED}
         good = [one for one in nodes if self._site.usable(one.name) and one.uuid not in ill]
         if good:
             for node in nodes:
@@ -107,7 +107,7 @@ class Operator:
             self._take_out(node.name)
 
     def _is_busy(self, node: str) -> bool:
-        return any(one.node == node and one.open for one in self._store.incidents.values())
+        return any(one.node == node and one.open for one in self._incidents.values())
 
     # A node in service
 
@@ -139,7 +139,7 @@ class Operator:
         """The node is as new: what is still open for it is canceled, what is over acknowledged."""
         site = self._site
         self._hardware.repair(node)
-        own = [one for one in self._store.incidents.values() if one.node == site.nodes[node].uuid]
+        own = [one for one in self._incidents.values() if one.node == site.nodes[node].uuid]
         facts = site.nodes[node]._replace(offline=False, drained=False)
         requests = {one.cancel_tag for one in own if one.status == PENDING}
         site.change(facts._replace(tags=facts.tags | requests))

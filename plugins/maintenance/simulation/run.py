@@ -12,11 +12,13 @@ from typing import Final
 
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
+from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals
-from ganeti_steward.plugins.maintenance.daemon.parts import Round
+from ganeti_steward.plugins.maintenance.daemon.parts import Observer, Round
 from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
+from ganeti_steward.plugins.maintenance.edges.store import Records
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
 from ganeti_steward.plugins.maintenance.routine.planner import PluginRoutine
@@ -27,7 +29,6 @@ from ganeti_steward.plugins.maintenance.simulation.hardware import Hardware
 from ganeti_steward.plugins.maintenance.simulation.job_queue import SimulatedQueue
 from ganeti_steward.plugins.maintenance.simulation.measured import Levels, Measured
 from ganeti_steward.plugins.maintenance.simulation.operator import Operator
-from ganeti_steward.plugins.maintenance.simulation.records import MemoryStore
 from ganeti_steward.plugins.maintenance.simulation.results import Results, Spans, results
 from ganeti_steward.plugins.maintenance.simulation.schedule import Schedule
 from ganeti_steward.plugins.maintenance.simulation.site import Site
@@ -46,12 +47,14 @@ class Simulation:
         self._settings = config.section(Maintd)
         self.schedule = schedule = Schedule(start.now)
         self.site = Site(start, self._clock)
-        self.store = MemoryStore()
+        self.store = _MemoryStore()
         self.measured = Measured(self._clock)
         self.measured.job_ended = lambda: self._wake(_SEEN_AFTER)
         self.hardware = Hardware(self.site, schedule, assumed, news=self._news, died=self._died)
-        self.operator = Operator(self.site, self.store, self.hardware, schedule, assumed)
+        self.operator = Operator(self.site, self.store.incidents, self.hardware, schedule, assumed)
         self.queue = SimulatedQueue(self.site, self.store, schedule, self.measured, assumed)
+        self.observers: list[Observer] = [self.measured.round, self._notice]
+        """called after each round"""
         self._bell = Bell()
         self._rounds = Rounds(self._parts(config), self._settings, self._bell, Signals(self._bell))
         self._next_round: int | None = None
@@ -118,16 +121,15 @@ class Simulation:
             self._wake(self._settings.round_interval)
             return
         outcome = self._rounds.round()
-        self.measured.round(outcome)
-        self.operator.notice(outcome.incidents, outcome.held)
-        self.check(outcome)
+        for observer in self.observers:
+            observer(outcome)
         if outcome.changes:
             self._wake(1)
         elif (at := next_deadline(outcome, self._settings, self.schedule.now)) is not None:
             self._wake((at - self.schedule.now) / SECOND)
 
-    def check(self, outcome: Round) -> None:
-        """Called after each round; for tests."""
+    def _notice(self, outcome: Round) -> None:
+        self.operator.notice(outcome.incidents, outcome.held)
 
     def _wake(self, seconds: float) -> None:
         """Run a round at the latest then."""
@@ -163,3 +165,22 @@ class Simulation:
             Counter(one.status for one in self.store.incidents.values()),
             self._spans,
         )
+
+
+class _MemoryStore:
+    """The part `Store` of the daemon's loop."""
+
+    def __init__(self) -> None:
+        self.incidents: dict[str, Incident] = {}
+
+    def read_all(self) -> Records:
+        """All incidents."""
+        return Records(dict(self.incidents), ())
+
+    def write(self, incident: Incident) -> None:
+        """Write one record."""
+        self.incidents[incident.uuid] = incident
+
+    def remove(self, uuid: str) -> None:
+        """Remove one record."""
+        self.incidents.pop(uuid, None)

@@ -48,13 +48,15 @@ class Site:
         """The cluster without incidents and observations."""
         return self._start._replace(
             now=now,
-            cluster=self._current(),
+            cluster=self.cluster,
             nodes={node.uuid: node for node in self.nodes.values()},
             instances={**self.instances, **{name: self._with_status(name) for name in self._down}},
             cluster_tags=frozenset(self.cluster_tags),
         )
 
-    def _current(self) -> Cluster:
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster as an allocator sees it."""
         if self._cluster is None:
             self._cluster = self._start.cluster.replace(
                 self._shown.values(), self._described.values()

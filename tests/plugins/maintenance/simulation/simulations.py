@@ -63,6 +63,7 @@ class Checked(Simulation):
     def __init__(self, start: World, config: Config, assumed: Assumptions) -> None:
         super().__init__(start, config, assumed)
         self.config = config.section(Maintd)
+        self.observers.append(self.check)
         self.submissions = set[str]()
         self.ended = set[str]()
         """uuids of incidents that were canceled or have failed"""
@@ -117,7 +118,7 @@ class Checked(Simulation):
 
     def _check_books(self) -> None:
         """What is free is what the instances leave, and no disk is full beyond its size."""
-        cluster = self.site.world(0).cluster
+        cluster = self.site.cluster
         taken = dict.fromkeys(self.site.nodes, 0)
         for one in cluster.instances:
             assert len(set(one.nodes)) == 2
