@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.allocators.state import quantity
-from ganeti_steward.core.drawing.amounts import Amount, Filled, FilledGroup, Overview, total
+from ganeti_steward.core.drawing.amounts import KINDS, Amount, Filled, FilledGroup, Overview, total
 from ganeti_steward.core.iallocator.request_type import type_of
 from ganeti_steward.core.model.answer import Answer
 
@@ -50,11 +50,16 @@ def with_placed(now: State, placed: Iterable[Placed]) -> State | None:
 
 
 def _group(name: str, nodes: list[Filled]) -> FilledGroup:
-    now = tuple(map(total, zip(*(one.now for one in nodes), strict=True)))
-    after = tuple(map(total, zip(*(one.after for one in nodes), strict=True)))
+    now = _sums([one.now for one in nodes])
+    after = _sums([one.after for one in nodes]) if any(one.after for one in nodes) else ()
     failing = sum(_FAILS in one.notes for one in nodes)
     notes = (f"{failing} of {len(nodes)} nodes fail N+1",) if failing else ()
     return FilledGroup(Filled(name, now, after, notes), tuple(nodes))
+
+
+def _sums(amounts: Sequence[tuple[Amount, ...]]) -> tuple[Amount, ...]:
+    """Of each kind, also where there is no node."""
+    return tuple(total(one[at] for one in amounts) for at in range(len(KINDS)))
 
 
 def _node(now: State, after: State | None, at: int) -> Filled:

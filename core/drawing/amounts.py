@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 from ganeti_steward.core.units import format_size
 
+CPU: Final = "CPU"
 #: What each bar of a node or group is about, in the order of the bars.
-KINDS: Final = ("memory", "disk", "CPU")
-MEMORY, DISK, CPU = KINDS
+KINDS: Final = ("memory", "disk", CPU)
 
 
 class Amount(NamedTuple):

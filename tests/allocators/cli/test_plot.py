@@ -13,9 +13,12 @@ import pytest
 
 from ganeti_steward.allocators.overview.filled import answered, overview, with_placed
 from ganeti_steward.allocators.state.load import load
+from ganeti_steward.core.drawing.amounts import Amount, Filled, FilledGroup
+from ganeti_steward.core.drawing.picture import svg
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.iallocator.placed import Placed
 from ganeti_steward.core.model.answer import Answer, Refusal
+from ganeti_steward.core.model.cluster import Cluster
 
 if TYPE_CHECKING:
     from front import Front
@@ -132,6 +135,17 @@ def test_answers_that_place_nothing() -> None:
     now = load(cluster, None, 0)
     assert answered(now, request, Refusal("no")) is None
     assert answered(now, request, Answer([[], [], []], "")) is None
+
+
+def test_a_group_without_nodes() -> None:
+    cluster, _ = read(clusters.generate(*SHAPE) | {"request": _ANY})
+    (first, *_) = cluster.groups
+    empty = first._replace(uuid="empty", name="zz-empty")
+    now = load(Cluster((*cluster.groups, empty), cluster.nodes, cluster.instances), None, 0)
+    found = overview(now, now)
+    assert [group.whole.name for group in found] == ["group00", "group01", "zz-empty"]
+    assert found[-1] == FilledGroup(Filled("zz-empty", (Amount(0, None),) * 3), ())
+    assert "group zz-empty" in svg(found, "")
 
 
 def test_nodes_that_are_not_as_they_should_be() -> None:

@@ -172,6 +172,13 @@ def test_nodes_without_figures_are_shown_all_the_same() -> None:
     assert "refused 901 s old" in words
 
 
+def test_a_group_without_nodes() -> None:
+    empty = FilledGroup(Filled("empty", (Amount(0, None),) * 3), ())
+    status = pages.busy()
+    words = page(status._replace(overview=(*status.overview, empty))).words
+    assert "Group empty 0 nodes, memory unknown, disk unknown, CPU unknown" in words
+
+
 def test_many_nodes() -> None:
     """Each has its row; a page of them is small enough to be sent often."""
     status = pages.busy(200)
