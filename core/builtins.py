@@ -93,6 +93,12 @@ BUILT_INS: Final = (
         section="harep",
         key="maintd.routine",
     ),
+    BuiltIn(
+        "rebalance",
+        "ganeti_steward.plugins.maintenance.rebalance.plugin:Rebalancing",
+        section="rebalance",
+        key="maintd.routine",
+    ),
     *(
         BuiltIn(
             name,
@@ -158,6 +164,7 @@ SECTIONS: Final[dict[str, str]] = {
     "agent": f"{_DIAGNOSE_SECTIONS}:Agent",
     "maintd": "ganeti_steward.plugins.maintenance.config:Maintd",
     "harep": "ganeti_steward.plugins.maintenance.harep.config:Harep",
+    "rebalance": "ganeti_steward.plugins.maintenance.rebalance.config:Rebalance",
     "history": f"{_CORE_SECTIONS}:History",
     "log": f"{_CORE_SECTIONS}:Log",
 }
@@ -170,7 +177,15 @@ _PLUGIN_SECTIONS: Final = ("plugins", "plugin", "log")
 #: The sections that each program uses; a fault in any other section is only a warning to it.
 ALLOCATION: Final = (*_PLUGIN_SECTIONS, "allocators", "shadow", "aggregates", "history", "weigh")
 SELF_DIAGNOSIS: Final = (*_PLUGIN_SECTIONS, "diagnose", "agent", "collector", "nagios")
-MAINTENANCE: Final = (*_PLUGIN_SECTIONS, "maintd", "harep", "allocators", "aggregates", "weigh")
+MAINTENANCE: Final = (
+    *_PLUGIN_SECTIONS,
+    "maintd",
+    "harep",
+    "rebalance",
+    "allocators",
+    "aggregates",
+    "weigh",
+)
 
 
 def module(name: str) -> Any:

@@ -6,19 +6,19 @@ instance that leaves its primary goes to two other nodes at once, in one job.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from ganeti_steward.allocators.moves.answer import refusal
 from ganeti_steward.allocators.moves.best_move import BestMoveSearch
 from ganeti_steward.allocators.moves.node_evacuate import evacuation
 from ganeti_steward.allocators.moves.planning import MovePlan, Planner
 from ganeti_steward.allocators.moves.tried import try_moves
+from ganeti_steward.allocators.rules.more_bans import MoreBans, unused_nodes
 from ganeti_steward.allocators.rules.move_kinds import FAILOVER_STEP, job
 from ganeti_steward.allocators.score.final_score import FinalScore
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.model.requests import EVAC_ALL, SECONDARY_ONLY
-from ganeti_steward.core.model.site_rules import ROLES, Ban
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.moves.best_move import MoveChoice, MoveTask, Stages
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Cluster, Instance
     from ganeti_steward.core.model.context import Context
     from ganeti_steward.core.model.opcodes import Job
-    from ganeti_steward.core.model.site_rules import NoPlace, SiteRules
-
-#: What the nodes that must not be used are counted under in a refusal.
-_AVOIDED: Final = "under repair"
-_RESERVED: Final = "in use by another task"
 
 
 class Leaving(NamedTuple):
@@ -94,32 +89,11 @@ def leave_node(leaving: Leaving, cluster: Cluster, context: Context) -> NodeMove
 # -- the instances as tasks of the planner
 
 
-class _Rules:
-    """Site rules, and bans of the nodes that must not be used."""
-
-    def __init__(self, rules: SiteRules, bans: tuple[Ban, ...]) -> None:
-        self._rules, self._bans = rules, bans
-
-    def bans(self, cluster: Cluster, instance: Instance) -> tuple[Ban | NoPlace, ...]:
-        return (*self._bans, *self._rules.bans(cluster, instance))
-
-    def costs(self, cluster: Cluster, instance: Instance) -> Mapping[tuple[str, str], float]:
-        return self._rules.costs(cluster, instance)
-
-
-def _bans(leaving: Leaving, reserved: frozenset[str], cluster: Cluster) -> Iterator[Ban]:
-    nodes = {name: (_AVOIDED, why) for name, why in leaving.avoided.items()}
-    nodes |= dict.fromkeys(reserved - nodes.keys(), (_RESERVED, "another task uses it"))
-    for name, (rule, why) in sorted(nodes.items()):
-        if name in cluster.node_index:
-            yield from (Ban(name, role, rule, why) for role in ROLES)
-
-
 def _tasks(
     state: State, leaving: Leaving, reserved: frozenset[str], context: Context
 ) -> list[MoveTask]:
     cluster = state.frame.cluster
-    rules = _Rules(context.site_rules, tuple(_bans(leaving, reserved, cluster)))
+    rules = MoreBans(context.site_rules, tuple(unused_nodes(leaving.avoided, reserved, cluster)))
     own = context._replace(site_rules=rules)
     return [_task(state, name, leaving, own) for name in leaving.instances]
 

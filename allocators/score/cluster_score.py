@@ -11,6 +11,7 @@ from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.allocators.state.load import load
 
 if TYPE_CHECKING:
+    from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.cluster import Cluster, Instance
 
 
@@ -24,8 +25,13 @@ def score_after(
 
     ``template`` and ``kvm_memory`` are those of `load`.
     """
-    state = load(cluster, template, kvm_memory)
-    placed = list(placed)
+    state = state_after(load(cluster, template, kvm_memory), placed)
+    return Scorer(state, np.ones(state.frame.size, np.bool_)).score
+
+
+def state_after(state: State, placed: Iterable[tuple[Instance, Sequence[str]]]) -> State:
+    """The state with these instances on these nodes (primary first), all others as they are."""
+    cluster, placed = state.frame.cluster, list(placed)
     # All leave before the first arrives, so that the order does not matter.
     for instance, _ in placed:
         if instance.name in cluster.instance_index:
@@ -34,4 +40,4 @@ def score_after(
         demand = state.frame.tag_rules.demand(instance._replace(nodes=()))
         primary, *rest = (cluster.node_index[node] for node in nodes)
         state = state.placed(demand, primary, *rest)
-    return Scorer(state, np.ones(state.frame.size, np.bool_)).score
+    return state

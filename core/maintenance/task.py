@@ -72,6 +72,8 @@ class Wait(NamedTuple):
     """one sentence, with numbers where there are any"""
     subject: str = ""
     """what routine work leaves out: an instance, a node group, ...; empty: the cluster"""
+    mark: str = ""
+    """what a plugin of routine work wants to recognize in the next round, see `World.since`"""
 
 
 #: The answer of a plugin for one incident.

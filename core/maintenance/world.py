@@ -134,9 +134,15 @@ class World(NamedTuple):
     """number -> state of each job that a tag of an instance names as a repair in progress"""
     disks: Mapping[str, DiskHealth] = MappingProxyType({})
     """name of an instance -> what the last check of its disks by routine work found"""
+    load_reports: Mapping[str, Any] = MappingProxyType({})
+    """name of a node -> its monitoring daemon's report of CPU load, where one is configured to be
+    read"""
+    load_fault: str = ""
+    """why there are no such reports; empty when there are, or when none are wanted"""
     since: Mapping[str, int] = MappingProxyType({})
     """subject -> since when (ns since the epoch) each round had a task or a wait about it from the
-    plugin of routine work that is called; the daemon forgets it in a restart"""
+    plugin of routine work that is called, and likewise ``subject #mark`` of a wait with a mark; the
+    daemon forgets it in a restart"""
     storage: Mapping[str, NodeStorage] = MappingProxyType({})
     """name of a node -> its storage; only of nodes that report failing physical volumes"""
 

@@ -16,6 +16,8 @@ from ganeti_steward.plugins.maintenance.daemon.agents import NodeAgents
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.edges.notify import Notifier
 from ganeti_steward.plugins.maintenance.engine.decision import Planned
+from ganeti_steward.plugins.maintenance.rebalance.config import NO_LOAD, Rebalance
+from ganeti_steward.plugins.maintenance.rebalance.remaining import NAME
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
 from ganeti_steward.plugins.maintenance.routine.planner import PluginRoutine
 
@@ -48,6 +50,16 @@ class Configured:
     def plan_routine(self, plugin: str, world: World) -> Sequence[RoutinePlan]:
         """What a plugin of routine work plans."""
         return self._routine(plugin, world)
+
+    def with_loads(self, world: World) -> World:
+        """The world with the CPU load that routine work is configured to take into account."""
+        settings = self.config.section(Rebalance)
+        if NAME not in self.settings.routine or settings.load_data == NO_LOAD:
+            return world
+        # It imports the engine, which most configurations do not need.
+        from ganeti_steward.plugins.maintenance.rebalance.loads import with_load_reports
+
+        return with_load_reports(world, settings)
 
     def notify(self, outcome: Round) -> None:
         """Have the plugins notified of the changes of a round."""

@@ -134,7 +134,9 @@ class Daemon:
         agents = NodeAgents(settings, self._bell.ring, runs_commands=False)
         agents.watch(read_world(self._luxi, time.time_ns(), storage=False).nodes)
         agents.poll_once()
-        return self._rounds(self._deciding(settle=False)._replace(agents=agents)).decide()
+        return self._rounds(self._deciding(settle=False)._replace(agents=agents)).decide(
+            lasting=True
+        )
 
     def _rounds(self, parts: Parts) -> Rounds:
         return Rounds(parts, self._configured.settings, self._bell, self._signals)
@@ -178,7 +180,7 @@ class Daemon:
         store = Store(self._luxi, holds_creations=lambda: self._configured.settings.hold_creations)
 
         def read(now: int, *, storage: bool) -> World:
-            return read_world(self._luxi, now, storage=storage)
+            return self._configured.with_loads(read_world(self._luxi, now, storage=storage))
 
         return Parts(
             voting=_no_vote,

@@ -21,7 +21,7 @@ from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.waiting import Waiting
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs, Planned
-from ganeti_steward.plugins.maintenance.engine.routine import no_routine
+from ganeti_steward.plugins.maintenance.engine.routine import MARK, no_routine
 
 if TYPE_CHECKING:
     from ganeti_steward.core.maintenance.storage import NodeStorage
@@ -112,16 +112,20 @@ class Rounds:
             outcome = Round(at, 0, fault=describe_fault(err))
         return outcome._replace(seconds=time.monotonic() - began)
 
-    def decide(self, *, may_query: bool = True) -> tuple[Inputs, Decision, tuple[Held, ...]]:
+    def decide(
+        self, *, may_query: bool = True, lasting: bool = False
+    ) -> tuple[Inputs, Decision, tuple[Held, ...]]:
         """What a round would do now; also everything that is not done.  Changes nothing.
 
-        ``may_query``: whether a job may be submitted that queries free space.
+        ``may_query``: whether a job may be submitted that queries free space.  ``lasting``: whether
+        what routine work waits for to last is taken as having lasted, for it is not known how long.
         """
         inputs, faults = self._inputs(may_query)
         self._parts.record(inputs, self._settings)
-        decision = self._parts.step(
-            inputs, self._settings, partial(self._plan, faults), self._plan_routine
-        )
+        decision = self._step(inputs, faults)
+        if lasting and decision.since:
+            since = dict.fromkeys((key for key in decision.since if MARK not in key), 0)
+            decision = self._step(inputs._replace(since=since), faults)
         self._since = decision.since
         facts = facts_of(inputs.world, self._parts.clock(), inputs.utc_offset, faults)
         tags = inputs.world.cluster_tags
@@ -129,6 +133,10 @@ class Rounds:
         held = [Held(fault.uuid, "record", fault.text) for fault in faults]
         decision = decision._replace(releases=releases)
         return inputs, decision, (*held, *decision.held, *releases.held)
+
+    def _step(self, inputs: Inputs, faults: Sequence[RecordFault]) -> Decision:
+        parts = self._parts
+        return parts.step(inputs, self._settings, partial(self._plan, faults), self._plan_routine)
 
     def _round(self, at: int) -> Round:
         parts = self._parts

@@ -26,6 +26,9 @@ from ganeti_steward.plugins.maintenance.engine.brakes import (
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, routine_name
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 
+#: Stands between a subject and a mark in `World.since`.
+MARK: Final = " #"
+
 #: What a plugin of this name plans; it must depend on its arguments only.
 RoutinePlanner = Callable[[str, World], Sequence[RoutinePlan]]
 
@@ -170,7 +173,7 @@ class Routine:
         before = _of_plugin(case.plugin, self._ledger.inputs.since)
         world = self._book.world(case.world)._replace(since=before)
         plans = self._planner(case.plugin, world)
-        for subject in sorted({plan.subject for plan in plans}):
+        for subject in sorted({name for plan in plans for name in _remembered(plan)}):
             self.since[_key(case.plugin, subject)] = before.get(subject, self._ledger.now)
         for plan in plans:
             if isinstance(plan, Wait):
@@ -198,6 +201,12 @@ class Routine:
         copied = tuple(copied_mib(job, self._ledger.world.cluster) for job in task.jobs)
         started = RoutineStarted(plugin, str(uuid5(NAMESPACE_URL, text)), task, copied)
         self.started.append(started)
+
+
+def _remembered(plan: RoutinePlan) -> list[str]:
+    """What `World.since` has of a plan from the next round on."""
+    mark = plan.mark if isinstance(plan, Wait) else ""
+    return [plan.subject, f"{plan.subject}{MARK}{mark}"] if mark else [plan.subject]
 
 
 def _key(plugin: str, subject: str) -> str:

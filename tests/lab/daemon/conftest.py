@@ -17,6 +17,7 @@ _LONG = [
     "test_cancel.py",
     "test_crashes.py",
     "test_disturbances.py",
+    "test_even_out.py",
     "test_faulty_storage.py",
 ]
 collect_ignore = [] if os.environ.get("STEWARD_THOROUGH") else _LONG

@@ -10,8 +10,9 @@ from worlds import NOW, incident, instance, node, uuid_of, world
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.maintenance.incident import Submission
-from ganeti_steward.core.maintenance.task import Done, Failed, Task, Wait
-from ganeti_steward.core.maintenance.world import Refused, Reported, Silent
+from ganeti_steward.core.maintenance.routine import RoutineJob
+from ganeti_steward.core.maintenance.task import Done, Failed, RoutinePlan, Task, Wait
+from ganeti_steward.core.maintenance.world import Refused, Reported, Silent, World
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.sent import Sent
 from ganeti_steward.plugins.maintenance.config import Maintd
@@ -22,6 +23,7 @@ from ganeti_steward.plugins.maintenance.daemon.recording import (
     continued,
     read_moments,
 )
+from ganeti_steward.plugins.maintenance.daemon.replay import replay
 from ganeti_steward.plugins.maintenance.engine.decision import CommandResult, Inputs, Planned
 
 SUBMISSION = Submission("s1", "move", ("n1", "n2"), ("i1",), NOW, jobs=(5, 6))
@@ -36,6 +38,9 @@ WORLD = world(
         "gone": Refused(NOW, "wrong key"),
     },
     cluster_tags=frozenset({"maintd:pause:disks"}),
+    routine=(RoutineJob(7, "rebalance", "balance", "i1", ("n1", "n2"), ("i1",), 640, NOW),),
+    tagged_jobs={3: JobState(3, "success")},
+    load_reports={"n1": {"name": "cpu-avg-load", "data": {"cpu_total": 0.5}}},
 )
 INPUTS = Inputs(
     WORLD,
@@ -43,6 +48,9 @@ INPUTS = Inputs(
     {"s2": CommandResult(True, "exit status 0")},
     {"s3": (), "s4": (8, 9)},
     utc_offset=3600,
+    unreadable={"n": "rule u is no record"},
+    routine_known=False,
+    since={"rebalance group g1": NOW},
 )
 
 
@@ -143,3 +151,17 @@ def test_a_fault_deep_inside_is_named() -> None:
         StewardError, match=r"world\.observations\..*\.kind is the text 'x', expected"
     ):
         list(read_moments([json.dumps(data)]))
+
+
+def test_routine_work_is_decided_again() -> None:
+    """How long something has lasted is in the recording: no moment depends on those before."""
+    settings = Maintd(mode="act", routine=("rebalance",))
+    quiet = Inputs(world([node("n1"), node("n2")]), since={"rebalance group g1": NOW - 5})
+
+    def plan(plugin: str, seen: World) -> list[RoutinePlan]:
+        return [Wait(f"{plugin} has waited since {NOW - seen.since['group g1']}", "group g1")]
+
+    (moment,) = read_moments(written((quiet, settings)).splitlines())
+    (found,) = replay([moment], lambda _: lambda *_: (), lambda _: plan)
+    assert [one.sentence for one in found.decision.held] == ["rebalance has waited since 5"]
+    assert found.decision.since == {"rebalance group g1": NOW - 5}

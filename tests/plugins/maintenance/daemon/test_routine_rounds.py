@@ -99,6 +99,15 @@ def test_what_the_step_gets(fakes: Fakes) -> None:
     assert fakes.storage
 
 
+def test_a_preview_takes_what_waits_to_last_as_having_lasted(fakes: Fakes) -> None:
+    """A mark of a round before is none of its own."""
+    since = {"rebalance g": 5, "rebalance g #mark": 5}
+    fakes.decisions = iter([Decision(since=since), Decision(routine=(WORK,))])
+    _, decision, _ = fakes.rounds(SETTINGS).decide(lasting=True)
+    assert [one.since for one in fakes.inputs] == [{}, {"rebalance g": 0}]
+    assert decision.routine == (WORK,)
+
+
 def test_without_routine_work_nothing_is_read_for_it(fakes: Fakes) -> None:
     fakes.routine, fakes.tagged = Seen((RUNNING,)), {9: JobState(9, "success")}
     fakes.rounds().round()

@@ -1,0 +1,151 @@
+"""Scores of node groups, and the first moves of a plan that makes one more even."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from ganeti_steward.allocators.balancing.balance import balance
+from ganeti_steward.allocators.rules.more_bans import MoreBans, unused_nodes
+from ganeti_steward.allocators.score.cluster_score import state_after
+from ganeti_steward.allocators.score.score import Scorer
+from ganeti_steward.allocators.state.load import load
+from ganeti_steward.core.ganeti.job_sets import Step, counted, job_sets, steps
+from ganeti_steward.core.maintenance.task import Task
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.answer import Answer
+from ganeti_steward.core.model.context import Context
+from ganeti_steward.core.model.opcodes import Job
+from ganeti_steward.core.model.requests import Balance
+from ganeti_steward.plugins.maintenance.rebalance.config import Rebalance
+from ganeti_steward.plugins.maintenance.rebalance.remaining import Remaining, copied_gib
+
+#: The step of a task that moves an instance.
+BALANCE: Final = "balance"
+
+_MIB_PER_GIB: Final = 1024
+
+
+class Found(NamedTuple):
+    """What can be done for a group now."""
+
+    tasks: tuple[Task, ...]
+    text: str
+    """how much of the plan that is, and why not more"""
+    waits: bool = False
+    """whether there are moves that have to wait"""
+
+
+class Groups:
+    """The node groups of one world."""
+
+    def __init__(self, world: World, context: Context, settings: Rebalance) -> None:
+        self._world, self._context, self._settings = world, context, settings
+        self._state = load(world.cluster, None, context.options.kvm_memory)
+        self._numbers = {group.uuid: at for at, group in enumerate(world.cluster.groups)}
+        self._copied = copied_gib(world)
+
+    def score(self, group: str) -> float | None:
+        """The score of a group (by uuid); None where it has no nodes."""
+        members = self._state.frame.group == self._numbers.get(group, -1)
+        return Scorer(self._state, members).score if members.any() else None
+
+    def moves(self, group: str, left_out: Remaining) -> Found:
+        """The first moves of a plan that can be made at the same time; raises PluginError."""
+        cluster = self._world.cluster
+        request, ceiling = self._request(group, left_out), self._ceiling
+        planned = self._planned(request, left_out)
+        if planned and steps(cluster, planned[:1])[0].copied > ceiling:
+            # It would wait for ever: one move after the other copies less at a time.
+            large = {one.name for one in cluster.instances if one.disk_space > ceiling}
+            single = request._replace(max_moves=1, exclude=request.exclude | large)
+            planned = self._planned(single, left_out)
+        if not planned:
+            return Found((), f"no move gains {self._settings.min_gain:g}")
+        first = job_sets(cluster, planned)[0]
+        return self._tasks(group, steps(cluster, planned), first)
+
+    @property
+    def _ceiling(self) -> float:
+        """MiB."""
+        return self._settings.copy_per_hour * _MIB_PER_GIB or math.inf
+
+    def _planned(self, request: Balance, left_out: Remaining) -> Sequence[Job]:
+        cluster = self._world.cluster
+        bans = unused_nodes(left_out.nodes, frozenset(), cluster)
+        rules = MoreBans(self._context.site_rules, tuple(bans))
+        outcome = balance(request, cluster, self._context._replace(site_rules=rules))
+        assert isinstance(outcome, Answer)
+        result: Any = outcome.result
+        jobs: Sequence[Job] = result[2]
+        return jobs
+
+    def _request(self, group: str, left_out: Remaining) -> Balance:
+        settings, cluster = self._settings, self._world.cluster
+        on_left_out = {
+            one.name for one in cluster.instances if left_out.nodes.keys() & set(one.nodes)
+        }
+        return Balance(
+            groups=(group,),
+            evacuate=settings.evac_mode,
+            disk_moves=settings.disk_moves,
+            exclude=frozenset(on_left_out.union(left_out.instances)),
+            min_gain=settings.min_gain,
+            min_gain_limit=math.inf,
+            min_gain_per_gib=settings.min_gain_per_gib,
+        )
+
+    def _tasks(self, group: str, planned: Sequence[Step], first: Sequence[Job]) -> Found:
+        cluster, settings = self._world.cluster, self._settings
+        before = self.score(group) or 0.0
+        tasks = list[Task]()
+        placed = list[tuple[Any, tuple[str, ...]]]()
+        number = len(planned)
+        for step, job in zip(planned, first, strict=False):
+            if len(tasks) == settings.moves_at_once:
+                break
+            gib = step.copied / _MIB_PER_GIB
+            if settings.copy_per_hour and self._copied + gib > settings.copy_per_hour + 1e-9:
+                reason = (
+                    f"{_gib(self._copied)} were copied within the last hour or are being copied, "
+                    f"{step.instance} needs {_gib(gib)}, at most "
+                    f"{_gib(settings.copy_per_hour)} are copied in an hour"
+                )
+                text = f"{len(tasks)} of {counted(number, 'planned move')} now: {reason}"
+                return Found(tuple(tasks), text, waits=True)
+            self._copied += gib
+            placed.append((cluster.instance(step.instance), step.after))
+            after = self._score_after(group, placed)
+            tasks.append(_task(step, job, (before, after)))
+            before = after
+        text = f"{len(tasks)} of {counted(number, 'planned move')} now"
+        return Found(tuple(tasks), text)
+
+    def _score_after(self, group: str, placed: Sequence[tuple[Any, tuple[str, ...]]]) -> float:
+        members = self._state.frame.group == self._numbers[group]
+        return Scorer(state_after(self._state, placed), members).score
+
+
+def _task(step: Step, job: Job, scores: tuple[float, float]) -> Task:
+    copies = f", {_gib(step.copied / _MIB_PER_GIB)} to be copied" if step.copied else ""
+    reason = (
+        f"move {step.instance} from {_nodes(step.before)} to {_nodes(step.after)} "
+        f"({step.how}{copies}): score {scores[0]:.3f} to {scores[1]:.3f}"
+    )
+    nodes = frozenset((*step.before, *step.after, *_on_the_way(job)))
+    return Task(BALANCE, nodes, frozenset({step.instance}), reason, (job,), subject=step.instance)
+
+
+def _on_the_way(job: Job) -> list[str]:
+    """Nodes that only one operation in the middle of the job names."""
+    named = [one.get(key) for one in job for key in ("remote_node", "target_node")]
+    return [name for name in named if name]
+
+
+def _nodes(names: Sequence[str]) -> str:
+    return ",".join(names)
+
+
+def _gib(gib: float) -> str:
+    return f"{gib:.1f} GiB"

@@ -1,0 +1,132 @@
+"""The plugin ``rebalance``: the first moves of the balance engine's plan, on what remains.
+
+It looks at the world only.  Each round makes another plan, so that nothing is carried out
+that was right an hour ago.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+from uuid import NAMESPACE_URL, uuid5
+
+from ganeti_steward.core import hookimpl
+from ganeti_steward.core.maintenance.task import RoutinePlan, Wait
+from ganeti_steward.core.maintenance.world import GroupFacts, World
+from ganeti_steward.core.model.context import Context
+from ganeti_steward.plugins.maintenance.rebalance.config import Rebalance
+from ganeti_steward.plugins.maintenance.rebalance.remaining import NAME, Remaining, remaining
+
+if TYPE_CHECKING:
+    from ganeti_steward.plugins.maintenance.rebalance.moves import Groups
+
+_SECOND: Final = 10**9
+
+
+class Rebalancing:
+    """The plugin."""
+
+    CONFIG: Final = Rebalance
+
+    def __init__(self) -> None:
+        self._settings = Rebalance()
+
+    def configure(self, settings: Rebalance) -> None:
+        """``settings``: the section ``[rebalance]``."""
+        self._settings = settings
+
+    @hookimpl
+    def steward_routine(self, world: World, context: Context) -> list[RoutinePlan]:
+        """Moves for each group whose score is above the threshold, and why not more."""
+        # It imports the engine, which a daemon without balancing does not need.
+        from ganeti_steward.allocators.state.load_reports import NoLoads
+        from ganeti_steward.plugins.maintenance.rebalance.loads import loaded
+        from ganeti_steward.plugins.maintenance.rebalance.moves import Groups
+
+        try:
+            world = world._replace(cluster=loaded(world, self._settings))
+        except NoLoads as err:
+            return [Wait(f"nothing is moved, for the CPU load is not known: {err}")]
+        groups = Groups(world, context, self._settings)
+        even, plans = list[str](), list[RoutinePlan]()
+        for group in sorted(world.groups.values(), key=lambda one: (one.name, one.uuid)):
+            score = groups.score(group.uuid)
+            if score is None:
+                continue
+            if score <= self._settings.threshold:
+                even.append(f"{group.name} ({score:.3f})")
+            else:
+                plans += self._group(world, group, score, groups)
+        if even:
+            limit = self._settings.threshold
+            plans.append(Wait(f"the score is not above the threshold of {limit:g}: {_list(even)}"))
+        return plans
+
+    def _group(
+        self, world: World, group: GroupFacts, score: float, groups: Groups
+    ) -> Iterator[RoutinePlan]:
+        settings = self._settings
+        begins = f"score {score:.3f}, above the threshold of {settings.threshold:g}"
+        lasts = (world.now - world.since.get(_subject(group), world.now)) / _SECOND
+        left_out = remaining(world, group.uuid)
+        running = _running(world, group)
+        if running:
+            yield Wait(f"{begins}; {running}", _subject(group))
+        elif lasts < settings.hold_time:
+            limit = f"for {lasts:.0f} s of the hold time of {settings.hold_time:g} s"
+            yield Wait(f"{begins} {limit}", _subject(group))
+        else:
+            yield from self._search(world, group, (begins, left_out), groups)
+
+    def _search(
+        self, world: World, group: GroupFacts, about: tuple[str, Remaining], groups: Groups
+    ) -> Iterator[RoutinePlan]:
+        """Search for moves, unless the same search has found none a short time ago."""
+        begins, left_out = about
+        interval, since = self._settings.search_interval * _SECOND, world.since
+        turn = int((world.now - since.get(_subject(group), world.now)) // interval)
+        mark = f"{_digest(world, group, left_out)} {turn}"
+        end = f"; {left_out.text}" if left_out.text else ""
+        searched = since.get(f"{_subject(group)} #{mark}")
+        if searched is not None:
+            ago = (world.now - searched) / _SECOND
+            reason = f"no move gained enough when this was searched {ago:.0f} s ago"
+            yield Wait(f"{begins}; {reason}{end}", _subject(group), mark)
+            return
+        found = groups.moves(group.uuid, left_out)
+        yield from found.tasks
+        nothing = not (found.tasks or found.waits)
+        yield Wait(f"{begins}; {found.text}{end}", _subject(group), mark if nothing else "")
+
+
+def _subject(group: GroupFacts) -> str:
+    """What is reported, and remembered, about a group; moves are about their instance."""
+    return f"group {group.name}"
+
+
+def _running(world: World, group: GroupFacts) -> str:
+    """Which jobs of the last moves in the group have not ended; empty for none."""
+    members = {one.name for one in world.nodes.values() if one.group == group.uuid}
+    jobs = [
+        str(job.number)
+        for job in world.routine
+        if job.open and job.plugin == NAME and members.intersection(job.nodes)
+    ]
+    return f"{_list(jobs)} of the last moves not ended" if jobs else ""
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(names)
+
+
+def _digest(world: World, group: GroupFacts, left_out: Remaining) -> str:
+    """The same for the same instances on the same nodes, of which the same may be used."""
+    members = {one.name for one in world.nodes.values() if one.group == group.uuid}
+    here = [
+        (one.name, one.nodes, one.memory, one.disk_space, one.vcpus, one.state)
+        for one in world.cluster.instances
+        if members.intersection(one.nodes)
+    ]
+    usable = [(one.name, one.condition) for one in world.cluster.nodes if one.name in members]
+    left = [sorted(left_out.nodes), sorted(left_out.instances)]
+    return uuid5(NAMESPACE_URL, repr([sorted(here), sorted(usable), left])).hex[:12]
