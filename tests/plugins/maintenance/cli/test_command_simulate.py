@@ -8,8 +8,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import clusters
 import pytest
 from paths import CAPTURES
+from standin import StandIn
+from standin_server import serving
 
 if TYPE_CHECKING:
     from front import Front
@@ -61,6 +64,20 @@ def test_a_cluster_from_a_file(front: Front) -> None:
     both = front("simulate", "--file", str(file), "--nodes", "3")
     assert both.status == 1
     assert "another one is named, too" in both.err
+
+
+def test_a_live_cluster(front: Front, tmp_path: Path) -> None:
+    message = clusters.generate("--nodes=5", "--groups=1", "--mix=drbd=3,plain=1", "--seed=5")
+    stand_in = StandIn(message)
+    with serving(tmp_path, stand_in):
+        socket = str(tmp_path / "standin.socket")
+        done = front("simulate", "--act", "--days", "5", "--luxi-socket", socket, "--deaths", "50")
+    assert (done.status, done.err) == (0, "")
+    up = sum(one["admin_state"] == "up" for one in message["instances"].values())
+    assert f"5 days of 5 nodes and {up} instances" in done.out
+    # Free space is read by a job that changes nothing.
+    submitted = [job[0]["OP_ID"] for jobs in stand_in.submissions for job in jobs]
+    assert set(submitted) <= {"OP_NODE_QUERY_STORAGE"}
 
 
 @pytest.mark.parametrize(
