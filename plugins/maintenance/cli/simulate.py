@@ -24,6 +24,7 @@ from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.terminal.progress import progress
 from ganeti_steward.plugins.maintenance.cli.simulated import lines
 from ganeti_steward.plugins.maintenance.config import ACT, Maintd
+from ganeti_steward.plugins.maintenance.rebalance.config import NO_LOAD, Rebalance
 from ganeti_steward.plugins.maintenance.simulation.assumptions import Assumptions
 
 _NODES: Final = 20
@@ -155,7 +156,12 @@ def _config(options: argparse.Namespace) -> Config:
         settings = settings._replace(mode=ACT)
     elif settings.mode != ACT:
         print_notes(['the mode is observe, so nothing is done; --act simulates mode = "act"'])
-    return config._replace(sections={**config.sections, "maintd": settings})
+    sections = {**config.sections, "maintd": settings}
+    balancing = config.section(Rebalance)
+    if balancing.load_data != NO_LOAD:
+        print_notes(["simulated nodes have no measured CPU load, so [rebalance] ignores it"])
+        sections["rebalance"] = balancing._replace(load_data=NO_LOAD)
+    return config._replace(sections=sections)
 
 
 def _start(options: argparse.Namespace) -> World:

@@ -66,6 +66,15 @@ def test_a_cluster_from_a_file(front: Front) -> None:
     assert "another one is named, too" in both.err
 
 
+def test_no_measured_load_is_queried(front: Front) -> None:
+    front.configure("[maintd]\nroutine = ['rebalance']\n[rebalance]\nload-data = 'mond'\n")
+    done = front("simulate", "--act", "--days", "1", "--nodes", "3", "--instances", "2")
+    assert done.status == 0
+    assert done.err == (
+        "Note: simulated nodes have no measured CPU load, so [rebalance] ignores it\n"
+    )
+
+
 def test_a_live_cluster(front: Front, tmp_path: Path) -> None:
     message = clusters.generate("--nodes=5", "--groups=1", "--mix=drbd=3,plain=1", "--seed=5")
     stand_in = StandIn(message)
