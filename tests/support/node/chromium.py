@@ -35,6 +35,7 @@ class Browser:
         """Descriptors to write commands to, and to read answers and events from."""
         self._commands, self._answers = commands, answers
         self._numbers, self._rest, self._session = itertools.count(1), b"", ""
+        self._events = list[dict[str, Any]]()
         found = self.call("Target.createTarget", url="about:blank")
         attached = self.call("Target.attachToTarget", targetId=found["targetId"], flatten=True)
         self._session = attached["sessionId"]
@@ -53,6 +54,7 @@ class Browser:
                 assert "error" not in answer, (method, answer)
                 result: dict[str, Any] = answer["result"]
                 return result
+            self._events.append(answer)
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
@@ -74,9 +76,20 @@ class Browser:
         )
 
     def open(self, address: str) -> None:
-        """Load a page, to its end."""
+        """Load a page, to its end; works without JavaScript."""
+        self._events.clear()
         self.call("Page.navigate", url=address)
-        self.until("document.readyState === 'complete' && location.href !== 'about:blank'")
+        while not self._loaded(address):
+            self._events.append(self._next())
+
+    def _loaded(self, address: str) -> bool:
+        """Whether this page has come, and its end after it."""
+        methods = [
+            "here" if one.get("params", {}).get("frame", {}).get("url") == address else method
+            for one in self._events
+            for method in [one.get("method", "")]
+        ]
+        return "here" in methods and "Page.loadEventFired" in methods[methods.index("here") :]
 
     def run(self, script: str) -> Any:
         """The value of an expression, or of its promise."""

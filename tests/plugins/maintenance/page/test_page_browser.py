@@ -129,9 +129,8 @@ def test_the_page_refreshes_by_itself(chromium: Browser) -> None:
 def test_without_javascript(chromium: Browser) -> None:
     chromium.call("Emulation.setScriptExecutionDisabled", value=True)
     with serving(pages.failed()) as (_, address):
-        chromium.call("Page.navigate", url=address)
-        while not (root := chromium.call("DOM.getDocument", depth=-1)["root"]).get("children"):
-            pass
+        chromium.open(address)
+        root = chromium.call("DOM.getDocument", depth=-1)["root"]
         text = chromium.call("DOM.getOuterHTML", nodeId=root["nodeId"])["outerHTML"]
     assert "2 instances could not be moved" in text
     assert "refreshed every" not in text.partition("<script>")[0]
