@@ -79,12 +79,13 @@ class _Repairs:
 
     def _case(self, instance: InstanceFacts, own: list[RoutineJob]) -> Case:
         view = self._view
+        need = need_of(instance, view.nodes, view.disks(instance))
         return Case(
             instance.name,
             view.now,
             standing_of(instance.tags),
-            view.policy(instance),
-            need_of(instance, view.nodes, view.disks(instance)),
+            view.policy(instance) if need else None,
+            need,
             view.world.tagged_jobs,
             _untagged(instance, own),
             self._settings.replace_after,

@@ -60,17 +60,27 @@ def disks(lab: MaintainedLab, *names: str) -> dict[str, DiskHealth]:
     return read_check(lab.luxi.states([number])[0].results, 0)
 
 
-def wait_for_jobs(lab: MaintainedLab) -> None:
-    """Until no job runs; a queued one may be held."""
-    until(lambda: set(lab.jobs().values()) <= {"success", "error", "canceled", "queued"})
+def wait_for_jobs(lab: MaintainedLab, held: str) -> None:
+    """Until every job has ended but the one with the number ``held``."""
+    until(
+        lambda: all(
+            status in ("success", "error", "canceled")
+            for number, status in lab.jobs().items()
+            if str(number) != held
+        )
+    )
 
 
 def last_job(lab: MaintainedLab) -> int:
     return max(lab.jobs(), default=0)
 
 
+#: harep writes this again in each run, and removes the one before.
+_REPEATED: Final = re.compile(r'.*"OP_TAGS_DEL".*\["result:[a-z-]+:ID:TIME:enoperm:"\]')
+
+
 def jobs_after(lab: MaintainedLab, number: int) -> Story:
-    """The operations of later jobs, by instance; reads left out."""
+    """The operations of later jobs, each once, by instance; reads left out."""
     story: Story = {}
     for job, ops in lab.rows("job", "id", "ops"):
         if int(job) > number:
@@ -78,7 +88,10 @@ def jobs_after(lab: MaintainedLab, number: int) -> Story:
                 name = one.get("instance_name") or one.get("name")
                 if name and one["OP_ID"] != "OP_INSTANCE_QUERY_DATA":
                     story.setdefault(name, []).append(described(one))
-    return {name: sorted(set(found)) for name, found in sorted(story.items())}
+    return {
+        name: sorted({one for one in found if not _REPEATED.match(one)})
+        for name, found in sorted(story.items())
+    }
 
 
 def described(operation: Mapping[str, Any]) -> str:
@@ -89,7 +102,9 @@ def described(operation: Mapping[str, Any]) -> str:
         for key, value in operation.items()
         if key not in left_out and value is not None and key not in ("instance_name", "name")
     }
-    given.pop("instance_uuid", None)
+    # Ganeti puts in the uuid, and the nodes that hail has chosen.
+    for key in ("instance_uuid", "node_uuids", "nodes"):
+        given.pop(key, None)
     if "tags" in given:
         given["tags"] = sorted(map(masked, given["tags"]))
     return json.dumps(given, sort_keys=True)
@@ -102,10 +117,12 @@ def dry_run(text: str) -> Story:
     for line in text.splitlines():
         if found := _DONE_BY_HAREP.fullmatch(line) or _TAG_OF_HAREP.fullmatch(line):
             name = found[1]
+        elif line.startswith(">>> Removing"):
+            name = ""
         elif line.startswith("jobs: "):
             for job in json.loads(line.removeprefix("jobs: ")):
                 story.setdefault(name, []).extend(one["OP_ID"] for one in job)
-        elif line.startswith('"') and "result:" in line:
+        elif name and line.startswith('"') and "result:" in line:
             story.setdefault(name, []).append(masked(line.strip('"')))
     return story
 

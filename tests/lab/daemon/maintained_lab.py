@@ -253,9 +253,11 @@ class MaintainedLab(Lab):
             )
         )
 
-    def place(self, *instances: tuple[str, str, str]) -> None:
+    def place(self, *instances: tuple[str, str, str], up: bool = True) -> None:
         """Create instances at the same time: name, template, ``primary[:secondary]``."""
-        numbers = [int(self.luxi.call("SubmitJob", [self._created(*one)])) for one in instances]
+        more = {} if up else {"start": False, "no_install": True}
+        jobs = [[{**self._created(*one), **more}] for one in instances]
+        numbers = [int(self.luxi.call("SubmitJob", job)) for job in jobs]
         until(lambda: all(state.ended for state in self.luxi.states(numbers)))
         states = self.luxi.states(numbers)
         assert {state.status for state in states} == {"success"}, states
@@ -275,10 +277,10 @@ class MaintainedLab(Lab):
     @contextmanager
     def without_power(self, *nodes: str) -> Iterator[None]:
         """The nodes have no power and are offline, until the end of the block."""
-        for node in nodes:
-            self.power_off(node)
         roles = [op("NODE_SET_PARAMS", node_name=node, auto_promote=True) for node in nodes]
         self.do(*({**one, "offline": True} for one in roles))
+        for node in nodes:
+            self.power_off(node)
         try:
             yield
         finally:
