@@ -27,7 +27,7 @@ def check_tasks(view: View, interval: float) -> Iterator[Task]:
         if before and before.failed:
             parts = {f"disks of {one.name}": [one] for one in those}
         for name, instances in parts.items():
-            again = any(_is_outdated(view, one) for one in instances)
+            again = any(view.are_outdated(one) for one in instances)
             if _is_due(last.get(name), again, interval, view.world.now):
                 yield _task(name, [one.name for one in instances])
 
@@ -57,12 +57,6 @@ def _is_checked(view: View, instance: InstanceFacts) -> bool:
         return standing_of(instance.tags).status == HEALTHY
     except Contradiction:
         return False
-
-
-def _is_outdated(view: View, instance: InstanceFacts) -> bool:
-    """Whether its disks were degraded, and repaired since."""
-    before = view.world.disks.get(instance.name)
-    return before is not None and bool(before.faults) and view.disks(instance) is None
 
 
 def _last(jobs: Collection[RoutineJob]) -> Mapping[str, RoutineJob]:

@@ -52,11 +52,16 @@ class Blocked(NamedTuple):
 
 
 def need_of(
-    instance: InstanceFacts, nodes: dict[str, NodeFacts], disks: DiskHealth | None = None
+    instance: InstanceFacts,
+    nodes: dict[str, NodeFacts],
+    disks: DiskHealth | None = None,
+    *,
+    outdated: bool = False,
 ) -> Need | Blocked | None:
     """What an instance needs; None: nothing that is known.
 
-    ``nodes``: by name; ``disks``: what is known of them.  A node that is lost (offline, or not
+    ``nodes``: by name; ``disks``: what is known of them; ``outdated``: whether they were degraded
+    before its last repair, and were not checked since.  A node that is lost (offline, or not
     vm_capable) serves nothing; one that is only drained still has the data.
     """
     primary = nodes[instance.primary]
@@ -70,8 +75,7 @@ def need_of(
     if _is_lost(secondary) or secondary.drained:
         return Need(NEW_SECONDARY, f"its secondary {_state(secondary)}")
     if primary.drained:
-        step = MIGRATE if instance.status == _RUNNING else FAILOVER
-        return Need(step, f"its primary {_state(primary)}")
+        return _drained(instance, primary, disks, outdated=outdated)
     return _degraded(instance, disks)
 
 
@@ -103,6 +107,19 @@ def _primary_lost(primary: NodeFacts, secondary: NodeFacts) -> Need | Blocked:
             f"drain of {secondary.name}"
         )
     return Need(FAILOVER, f"its primary {_state(primary)}")
+
+
+def _drained(
+    instance: InstanceFacts, primary: NodeFacts, disks: DiskHealth | None, *, outdated: bool
+) -> Need | Blocked:
+    """Ganeti moves no instance whose disks are not in sync, so these are repaired first."""
+    why = f"its primary {_state(primary)}"
+    if instance.up and outdated:
+        return Blocked(f"{why}, and its disks were not checked since their repair")
+    if instance.up and disks and disks.syncing:
+        return Blocked(f"{why}, and its disks are being synchronized")
+    step = MIGRATE if instance.status == _RUNNING else FAILOVER
+    return _degraded(instance, disks) or Need(step, why)
 
 
 def _degraded(instance: InstanceFacts, disks: DiskHealth | None) -> Need | None:

@@ -79,7 +79,9 @@ class _Repairs:
 
     def _case(self, instance: InstanceFacts, own: list[RoutineJob]) -> Case:
         view = self._view
-        need = need_of(instance, view.nodes, view.disks(instance))
+        need = need_of(
+            instance, view.nodes, view.disks(instance), outdated=view.are_outdated(instance)
+        )
         return Case(
             instance.name,
             view.now,

@@ -56,6 +56,14 @@ class View:
         repaired = mark.time * SECOND if mark and mark.jobs else 0
         return found if found.at >= repaired else None
 
+    def are_outdated(self, instance: InstanceFacts) -> bool:
+        """Whether its disks were degraded, and not checked since its last repair.
+
+        Raises Contradiction.
+        """
+        before = self.world.disks.get(instance.name)
+        return before is not None and bool(before.faults) and self.disks(instance) is None
+
     def answers(self, node: str) -> bool:
         """Whether a node is known, in use and answers."""
         cluster = self.world.cluster

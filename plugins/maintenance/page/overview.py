@@ -48,8 +48,11 @@ def _targets(cluster: Cluster, tasks: Iterable[Task]) -> Moves:
 
 
 def _is_move(operation: Operation, cluster: Cluster) -> bool:
-    known = cluster.instance_index
-    return operation["OP_ID"] in MOVES and operation["instance_name"] in known
+    """Whether it moves a known instance, and not to a node that an allocator has yet to find."""
+    kind = operation["OP_ID"]
+    if kind not in MOVES or operation["instance_name"] not in cluster.instance_index:
+        return False
+    return not MOVES[kind].copies or "remote_node" in operation
 
 
 def overview_of(world: World, moves: Moves) -> Overview:

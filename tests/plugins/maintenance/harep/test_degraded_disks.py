@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 from harep_worlds import (
     AT,
+    DRAINED,
     OFF,
     done,
     health,
@@ -162,3 +163,22 @@ def test_the_tag_of_a_replacement_names_both_jobs() -> None:
 def test_a_node_that_is_down_goes_before_its_disks() -> None:
     seen = one_instance(("failover",), primary=OFF, disks=health(_FAULT))
     assert [done(plan) for plan in plans(seen)] == ["FAILOVER"]
+
+
+@pytest.mark.parametrize(
+    ("own", "disks", "more", "expected"),
+    [
+        (("failover",), health(), {}, "MIGRATE"),
+        (("failover",), health(_FAULT), {}, "ACTIVATE_DISKS"),
+        (("failover",), health(syncing=True), {}, "nothing"),
+        # Repaired, and not checked since.
+        (("failover", _FIXED), health(_FAULT, seconds=1899), {}, "nothing"),
+        (("failover", _FIXED), health(seconds=1899), {}, "MIGRATE"),
+        (("failover", _FIXED), health(_FAULT, seconds=1899), {"up": False}, "MIGRATE"),
+    ],
+)
+def test_disks_go_before_a_move_off_a_drained_node(
+    own: tuple[str, ...], disks: dict[str, DiskHealth], more: dict[str, Any], expected: str
+) -> None:
+    seen = one_instance(own, primary=DRAINED, disks=disks, **more)
+    assert [done(plan) for plan in plans(seen)] == [expected]

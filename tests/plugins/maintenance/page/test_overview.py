@@ -19,6 +19,7 @@ from ganeti_steward.plugins.maintenance.daemon.reporting import StatusReport
 from ganeti_steward.plugins.maintenance.edges.poll import NOTHING
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, RoutineStarted, Started
+from ganeti_steward.plugins.maintenance.harep.jobs import repair_job
 from ganeti_steward.plugins.maintenance.page.overview import moves_under_way, overview_of
 
 if TYPE_CHECKING:
@@ -70,6 +71,13 @@ def test_moves_of_routine_work() -> None:
     assert moves_under_way(moves, round_of(seen=WORLD._replace(routine=(job,)))) == MOVED
     ended = WORLD._replace(routine=(job._replace(status="success"),))
     assert moves_under_way(moves, round_of(seen=ended)) == {}
+
+
+def test_a_move_to_a_node_that_is_not_known_yet_is_not_shown() -> None:
+    anywhere = repair_job("new-secondary", "web2", "hail", may_fail_over=False)
+    task = MOVE._replace(jobs=(anywhere, [migrate("web1")]))
+    begun = round_of()._replace(routine=(RoutineStarted("harep", "s2", task),))
+    assert moves_under_way({}, begun) == MOVED
 
 
 def test_moves_that_only_observe_mode_holds() -> None:
