@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ganeti_steward.core.ganeti.job_search import FoundJob
 from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.maintenance.incident import JOB_SOURCE
 from ganeti_steward.core.maintenance.routine import ROUTINE_SOURCE, ROUTINE_TEXT, RoutineJob
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted
@@ -41,8 +42,8 @@ def read_trail(job: FoundJob) -> RoutineJob | None:
 def _read(number: int, reasons: Iterable[Reason]) -> RoutineJob | None:
     for one in reasons:
         try:
-            facts = json.loads(one.text)
-        except (ValueError, RecursionError):
+            facts = load_json(one.text)
+        except ValueError:
             continue
         if _is_good(facts):
             names = {key: tuple(facts[key]) for key in _LISTS}

@@ -330,6 +330,9 @@ class MaintainedLab(Lab):
             ),
         )
         self.remove(*self.instances())
+        for node in NODES:
+            # Ganeti leaves the volumes of an instance on nodes that are offline.
+            self.storage("empty", node=node)
 
     def down(self) -> None:
         """End the lab with everything in it."""
