@@ -13,6 +13,7 @@ from .maintained_lab import MaintainedLab
 
 #: Half of the scenarios take minutes.
 _LONG = [
+    "test_harep_differences.py",
     "test_harep_parity.py",
     "test_cancel.py",
     "test_crashes.py",

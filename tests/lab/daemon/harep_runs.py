@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import Any, Final
 
 from ganeti_steward.core.maintenance.disks import DiskHealth
@@ -25,8 +26,15 @@ Story = dict[str, list[str]]
 
 def tags_of(lab: MaintainedLab, name: str) -> list[str]:
     """The tags of harep on an instance, without prefix, ids, times and job numbers."""
-    found = dict(lab.rows("instance", "name", "tags"))[name]
-    return sorted(masked(tag) for tag in found if tag.startswith(A))
+    return tags_of_all(lab)[name]
+
+
+def tags_of_all(lab: MaintainedLab) -> Story:
+    """The same of every instance."""
+    return {
+        name: sorted(masked(tag) for tag in found if tag.startswith(A))
+        for name, found in lab.rows("instance", "name", "tags")
+    }
 
 
 def masked(tag: str) -> str:
@@ -80,17 +88,16 @@ _REPEATED: Final = re.compile(r'.*"OP_TAGS_DEL".*\["result:[a-z-]+:ID:TIME:enope
 
 
 def jobs_after(lab: MaintainedLab, number: int) -> Story:
-    """The operations of later jobs, each once, by instance; reads left out."""
+    """The operations of later jobs in their order, by instance; reads and repetitions left out."""
     story: Story = {}
-    for job, ops in lab.rows("job", "id", "ops"):
-        if int(job) > number:
-            for one in ops:
-                name = one.get("instance_name") or one.get("name")
-                if name and one["OP_ID"] != "OP_INSTANCE_QUERY_DATA":
-                    story.setdefault(name, []).append(described(one))
+    for job, ops in sorted((int(job), ops) for job, ops in lab.rows("job", "id", "ops")):
+        for one in ops if job > number else ():
+            name = one.get("instance_name") or one.get("name")
+            if name and one["OP_ID"] != "OP_INSTANCE_QUERY_DATA":
+                story.setdefault(name, []).append(described(one))
     return {
-        name: sorted({one for one in found if not _REPEATED.match(one)})
-        for name, found in sorted(story.items())
+        name: [one for one, _ in groupby(one for one in found if not _REPEATED.match(one))]
+        for name, found in story.items()
     }
 
 
