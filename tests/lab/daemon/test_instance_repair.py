@@ -1,4 +1,4 @@
-"""The daemon does harep's work on a real cluster, and repairs degraded disks."""
+"""The daemon does harep's work on a real cluster, and repairs disks (``--thorough`` only)."""
 
 from __future__ import annotations
 
