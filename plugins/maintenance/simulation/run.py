@@ -30,6 +30,7 @@ from ganeti_steward.plugins.maintenance.simulation.job_queue import SimulatedQue
 from ganeti_steward.plugins.maintenance.simulation.measured import Levels, Measured
 from ganeti_steward.plugins.maintenance.simulation.operator import Operator
 from ganeti_steward.plugins.maintenance.simulation.results import Results, Spans, results
+from ganeti_steward.plugins.maintenance.simulation.running_jobs import RunningJobs
 from ganeti_steward.plugins.maintenance.simulation.schedule import Schedule
 from ganeti_steward.plugins.maintenance.simulation.site import Site
 
@@ -52,7 +53,8 @@ class Simulation:
         self.measured.job_ended = lambda: self._wake(_SEEN_AFTER)
         self.hardware = Hardware(self.site, schedule, assumed, news=self._news, died=self._died)
         self.operator = Operator(self.site, self.store.incidents, self.hardware, schedule, assumed)
-        self.queue = SimulatedQueue(self.site, self.store, schedule, self.measured, assumed)
+        jobs = RunningJobs(self.site, schedule, self.measured, assumed)
+        self.queue = SimulatedQueue(self.site, self.store, schedule, jobs)
         self.observers: list[Observer] = [self.measured.round, self._notice]
         """called after each round"""
         self._bell = Bell()
