@@ -17,10 +17,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ganeti_steward.core.ganeti.this_node import DATA
 from ganeti_steward.core.supervision.supervising import STOPPING
 from ganeti_steward.core.supervision.supervisor import AROUND, Message, Outcome
 
-#: The program, behind which its socket and whether it locks its memory stand.
+#: The program, behind which its arguments stand, see `launching.main`.
 _PROGRAM: Final = (
     *(sys.executable, "-P", "-c"),
     "from ganeti_steward.diagnose.agent.launching import main; main()",
@@ -36,9 +37,20 @@ _LOADING: Final = 120.0
 class Launcher:
     """May be called by several threads."""
 
-    def __init__(self, environment: Mapping[str, str], *, lock_memory: bool) -> None:
-        """``environment`` of the process and of what it starts."""
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        *,
+        lock_memory: bool,
+        data: str = DATA,
+        node_name: str = "",
+    ) -> None:
+        """``environment`` of the process and of what it starts.
+
+        ``data`` and ``node_name``: which node this is, see `core.ganeti.this_node.this_node`.
+        """
         self._environment, self._lock_memory = dict(environment), lock_memory
+        self._node = (data, node_name)
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -48,7 +60,7 @@ class Launcher:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             process = subprocess.Popen(
-                [*_PROGRAM, str(theirs.fileno()), str(int(self._lock_memory))],
+                [*_PROGRAM, str(theirs.fileno()), str(int(self._lock_memory)), *self._node],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),

@@ -15,7 +15,7 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -81,13 +81,20 @@ class Known(NamedTuple):
 
     config: Config
     node: ThisNode
+    find_node: Callable[[], ThisNode]
+    """reads it again"""
 
 
 def main() -> None:
-    """Serve requests until the agent closes the socket, or a signal comes."""
+    """Serve requests until the agent closes the socket, or a signal comes.
+
+    Arguments: the socket's descriptor, 1 if the memory is to be locked, else 0, Ganeti's data
+    directory, and the node's name or nothing.
+    """
     channel = socket.socket(fileno=int(sys.argv[1]))
     channel.set_inheritable(False)
-    known = Known(load_config(config_path(), SELF_DIAGNOSIS), this_node())
+    find_node = partial(this_node, *sys.argv[3:5])
+    known = Known(load_config(config_path(), SELF_DIAGNOSIS), find_node(), find_node)
     _set_up_log(known.config)
     _preload(known.config)
     become_subreaper()
@@ -199,19 +206,17 @@ def _diagnose(request: Mapping[str, Any], given: int, known: Known) -> bytes:
     else:
         _set_up_log(config)
     try:
-        run = diagnose_node(
-            config.section(Diagnose), sources(config), node=partial(_node, known.node)
-        )
+        run = diagnose_node(config.section(Diagnose), sources(config), node=partial(_node, known))
     except Busy:
         return b""
     return canonical(run.report) + b"\n"
 
 
-def _node(known: ThisNode) -> ThisNode:
+def _node(known: Known) -> ThisNode:
     """This node; as it was known where Ganeti's files can no longer be read."""
-    now = this_node()
-    lost = (known.uuid and not now.uuid) or (known.address and not now.address)
-    return known if lost else now
+    now, before = known.find_node(), known.node
+    lost = (before.uuid and not now.uuid) or (before.address and not now.address)
+    return before if lost else now
 
 
 def _repair(request: Mapping[str, Any], given: int, known: Known) -> bytes:

@@ -21,7 +21,7 @@ from ganeti_steward.core.config.values import ENVIRONMENT as CONFIG
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError, reason_of
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
-from ganeti_steward.core.ganeti.this_node import own_address, this_node
+from ganeti_steward.core.ganeti.this_node import DATA, ThisNode, own_address, this_node
 from ganeti_steward.core.log import set_up_service
 from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest
 from ganeti_steward.core.process import ENVIRONMENT
@@ -77,6 +77,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=REPAIR_DIRECTORY,
         help=f"where the repair commands are; default: {REPAIR_DIRECTORY}",
     )
+    add(
+        "--node-name",
+        metavar="NAME",
+        default="",
+        help="the name of this node in the cluster; default: the host's name",
+    )
+    add(
+        "--data",
+        metavar="DIRECTORY",
+        default=DATA,
+        help=f"Ganeti's data directory, which names the nodes; default: {DATA}",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -89,14 +101,20 @@ def run(options: argparse.Namespace) -> int:
         _log.warning("%s", warning)
     silence_waitress()
     settings = config.section(Agent)
-    address = options.bind or settings.address or own_address(this_node())
+    find_node = partial(this_node, options.data, options.node_name)
+    address = options.bind or settings.address or own_address(find_node())
     listener = bind(address, settings.port if options.port is None else options.port)
     keep_small()
     _check_key(settings)
-    is_this_node = _recogniser()
+    is_this_node = _recogniser(find_node)
     reports = _reports(config, is_this_node)
     locks = settings.lock_memory and not options.no_mlock
-    launcher = Launcher({**ENVIRONMENT, CONFIG: config_path()}, lock_memory=locks)
+    launcher = Launcher(
+        {**ENVIRONMENT, CONFIG: config_path()},
+        lock_memory=locks,
+        data=options.data,
+        node_name=options.node_name,
+    )
     execute = executor(launcher, options.repair_directory, settings.repair_time_limit)
     application = _application(settings, reports, is_this_node, execute)
     server = Server(application, listener, LIMITS)
@@ -136,19 +154,19 @@ def _application(
     return Application(reports, key, repairs)
 
 
-def _recogniser() -> Callable[[str], bool]:
+def _recogniser(find_node: Callable[[], ThisNode]) -> Callable[[str], bool]:
     """Whether a name or uuid is this node's.
 
     What it is called can change while the agent runs; what it was called stays known, for the
     files that name it may lie on a disk that is dead by now.
     """
-    node = this_node()
+    node = find_node()
 
     def is_this_node(text: str) -> bool:
         nonlocal node
         if node.is_called(text):
             return True
-        now = this_node()
+        now = find_node()
         if now.is_called(text):
             node = now
         return now.is_called(text)
