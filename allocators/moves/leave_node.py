@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.cluster import Cluster, Instance
     from ganeti_steward.core.model.context import Context
+    from ganeti_steward.core.model.explanation import Explanation
     from ganeti_steward.core.model.opcodes import Job
 
 
@@ -84,6 +85,21 @@ def leave_node(leaving: Leaving, cluster: Cluster, context: Context) -> NodeMove
         else:
             impossible.append((task.name, _why(state, wider, leaving, search)))
     return NodeMoves((), tuple(blocked), tuple(impossible))
+
+
+def explain_leaving(
+    leaving: Leaving, cluster: Cluster, context: Context
+) -> tuple[Explanation, ...]:
+    """Why each instance goes where the plan of `leave_node` moves it, or nowhere.
+
+    Raises PluginError of a site rule.
+    """
+    from ganeti_steward.allocators.moves.explain import explain_plan
+
+    state = load(cluster, None, context.options.kvm_memory)
+    search = BestMoveSearch(FinalScore(state))
+    tasks = _tasks(state, leaving, leaving.reserved, context)
+    return explain_plan(state, tasks, Planner(state, tasks, search).plan(), search)
 
 
 # -- the instances as tasks of the planner
