@@ -20,7 +20,6 @@ _LONG = [
     "test_disturbances.py",
     "test_even_out.py",
     "test_faulty_storage.py",
-    "test_instance_repair.py",
 ]
 collect_ignore = [] if os.environ.get("STEWARD_THOROUGH") else _LONG
 
