@@ -29,6 +29,9 @@ _LONGEST_GRACE: Final = 10.0
 #: Seconds between two looks.
 _PAUSE: Final = 0.005
 
+#: How often the list of children is read again where a thread has ended meanwhile.
+_TRIES: Final = 100
+
 #: SIGKILL among the pending signals of /proc/PID/status.
 _KILLED: Final = 1 << (signal.SIGKILL - 1)
 
@@ -74,22 +77,33 @@ def adopting_orphans() -> Iterator[frozenset[int]]:
 def children(pid: int | None = None) -> set[int]:
     """The children of a process, of this one by default, those that have ended included."""
     place = f"/proc/{os.getpid() if pid is None else pid}/task"
-    found = set[int]()
-    try:
-        for task in os.listdir(place):
-            with open(f"{place}/{task}/children", "rb") as file:
-                found.update(map(int, file.read().split()))
-    except FileNotFoundError:
-        if not os.path.exists(place):
+    for _ in range(_TRIES):
+        try:
+            return _listed(place)
+        except ProcessLookupError:
             return set()
-        return _children_of_all(pid)
-    except ProcessLookupError:
-        return set()
+        except FileNotFoundError:
+            if not os.path.exists(place):
+                return set()
+            if not os.path.exists("/proc/thread-self/children"):
+                break
+            # A thread has just ended: its children are another thread's now.
+    return _children_of_all(pid)
+
+
+def _listed(place: str) -> set[int]:
+    found = set[int]()
+    for task in os.listdir(place):
+        with open(f"{place}/{task}/children", "rb") as file:
+            found.update(map(int, file.read().split()))
     return found
 
 
 def _children_of_all(pid: int | None) -> set[int]:
-    """The same on a kernel without lists of children, or where a thread has just ended."""
+    """The same on a kernel without lists of children; psutil is loaded only for that.
+
+    A system disk that is dead gives no module any more.
+    """
     import psutil
 
     with suppress(psutil.Error):

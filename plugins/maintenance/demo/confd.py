@@ -11,6 +11,7 @@ from typing import Final
 
 from ganeti_steward.core.ganeti.confd.messages import MAGIC, Status
 from ganeti_steward.core.ganeti.signing import BadMessage, open_signed, sign
+from ganeti_steward.core.json_nesting import load_json
 
 ADDRESS: Final = "127.0.0.1"
 
@@ -19,7 +20,7 @@ _LARGEST: Final = 2**16
 
 def reply(raw: bytes, key: bytes, master: str) -> bytes:
     """The answer to a query for the master; raises BadMessage for what is not signed."""
-    inner = json.loads(open_signed(key, raw.removeprefix(MAGIC)).text)
+    inner = load_json(open_signed(key, raw.removeprefix(MAGIC)).text)
     members = {"protocol": 1, "status": int(Status.OK), "answer": [master, "", ""], "serial": 1}
     return MAGIC + sign(key, json.dumps(members), inner["rsalt"])
 

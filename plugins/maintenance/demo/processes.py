@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ganeti_steward.core.config.values import ENVIRONMENT as CONFIG
 from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.process import ENVIRONMENT
 
 #: Ends as if by SIGTERM when the demo is killed; its own children end with it.
@@ -90,7 +91,7 @@ def daemon(options: str) -> int:
     from ganeti_steward.plugins.maintenance.daemon.process import run_daemon
 
     try:
-        return run_daemon(Options(**json.loads(options)))
+        return run_daemon(Options(**load_json(options)))
     except StewardError as err:
         print(err, file=sys.stderr)
         return 1
