@@ -21,55 +21,13 @@ from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.plugins.maintenance.edges.store import Store
 
 from ..cluster import PROGRAMS, Lab, op, until
+from .node_files import AGENT_SECTIONS, DAEMON_SECTION, DIAGNOSE_COMMAND, OK, REPAIR_COMMAND
 
 NODES: Final = tuple(f"node{i}.lab" for i in range(1, 7))
 #: Other masters are needed by the thorough tests only, and each costs time.
 CANDIDATES: Final = often(1, 3)
 #: Those with an agent; the others are silent.
 WITH_AGENT: Final = ("node1.lab", "node2.lab", "node3.lab", "node6.lab")
-
-_COMMAND: Final = "#!/bin/sh\nexec cat /etc/ganeti/diagnose.json\n"
-#: A repair command that keeps what it was given and ends as the test wants it.
-_REPAIR_COMMAND: Final = """#!/bin/sh
-cat > /etc/ganeti/repair-input.json
-while [ -e /etc/ganeti/repair-held ]; do sleep 0.2; done
-exit $(cat /etc/ganeti/repair-status)
-"""
-OK: Final[Mapping[str, Any]] = {"status": "Ok"}
-REPAIR: Final[Mapping[str, Any]] = {"status": "live-repair", "command": "lab-repair", "details": 1}
-EVACUATE: Final[Mapping[str, Any]] = {"status": "evacuate", "details": {"fan": "stopped"}}
-#: A physical volume of each node, and a report that names it.
-FAILING: Final = "/dev/lab0"
-AILING: Final[Mapping[str, Any]] = {
-    "status": "live-repair",
-    "details": {"physical_volumes": [FAILING]},
-}
-FAILOVER: Final[Mapping[str, Any]] = {"status": "evacuate-failover", "details": {"psu": "lost"}}
-
-_AGENT: Final = """
-[diagnose]
-collectors = []
-appear-after = 1
-clear-after = 1
-directory = "{directory}"
-[agent]
-interval = 0
-max-age = 3600
-repair = true
-lock-memory = false
-"""
-_DAEMON: Final = """
-[maintd]
-report-max-age = 3600
-mode = "{mode}"
-hold-time = 0
-healthy-delay = 2
-poll-interval = 1
-round-interval = 2
-storm-share = 1
-audit-file = "{directory}/audit.db"
-{more}
-"""
 
 
 class MaintainedLab(Lab):
@@ -143,8 +101,8 @@ class MaintainedLab(Lab):
         """Install the commands on the nodes and start their agents."""
         for node in nodes:
             for kind, name, text in (
-                ("diagnose", "lab-check", _COMMAND),
-                ("repair", "lab-repair", _REPAIR_COMMAND),
+                ("diagnose", "lab-check", DIAGNOSE_COMMAND),
+                ("repair", "lab-repair", REPAIR_COMMAND),
             ):
                 folder = self.etc(node) / f"node-{kind}-commands"
                 folder.mkdir(exist_ok=True)
@@ -152,7 +110,7 @@ class MaintainedLab(Lab):
                 (folder / name).chmod(0o755)
             state = self.directory / "steward-state" / node
             state.mkdir(parents=True, exist_ok=True)
-            (self.etc(node) / "steward.toml").write_text(_AGENT.format(directory=state))
+            (self.etc(node) / "steward.toml").write_text(AGENT_SECTIONS.format(directory=state))
             self.report(node, OK)
             self.start_agent(node)
 
@@ -179,7 +137,7 @@ class MaintainedLab(Lab):
     def configure_daemon(self, more: str = "", mode: str = "act", node: str = NODES[0]) -> None:
         """Write the configuration of a node that runs agent and daemon."""
         state = self.directory / "steward-state" / node
-        text = _AGENT.format(directory=state) + _DAEMON.format(
+        text = AGENT_SECTIONS.format(directory=state) + DAEMON_SECTION.format(
             directory=state, mode=mode, more=more
         )
         (self.etc(node) / "steward.toml").write_text(text)

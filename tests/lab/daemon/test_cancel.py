@@ -13,7 +13,8 @@ from ganeti_steward.core.maintenance.incident import (
 )
 
 from ..cluster import op, until
-from .maintained_lab import EVACUATE, OK, REPAIR, MaintainedLab
+from .maintained_lab import MaintainedLab
+from .node_files import EVACUATE, OK, REPAIR
 
 
 def cancel(lab: MaintainedLab, incident: Incident) -> None:

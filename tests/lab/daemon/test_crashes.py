@@ -13,7 +13,8 @@ from ganeti_steward.core.maintenance.incident import COMPLETED, FAILED, Incident
 from ganeti_steward.plugins.maintenance.edges.submit import SUBMISSION_SOURCE
 
 from ..cluster import until
-from .maintained_lab import EVACUATE, REPAIR, MaintainedLab
+from .maintained_lab import MaintainedLab
+from .node_files import EVACUATE, REPAIR
 
 KILLS: Final = often(10, 40)
 

@@ -10,7 +10,8 @@ from ganeti_steward.core.maintenance.incident import (
 from ganeti_steward.core.maintenance.world import diagnose_object
 
 from ..cluster import op, until
-from .maintained_lab import EVACUATE, OK, REPAIR, MaintainedLab
+from .maintained_lab import MaintainedLab
+from .node_files import EVACUATE, OK, REPAIR
 
 
 def test_a_live_repair_that_succeeds(maintained: MaintainedLab) -> None:

@@ -15,7 +15,8 @@ from ganeti_steward.core.maintenance.incident import (
 )
 
 from ..cluster import op, until
-from .maintained_lab import EVACUATE, FAILOVER, REPAIR, MaintainedLab
+from .maintained_lab import MaintainedLab
+from .node_files import EVACUATE, FAILOVER, REPAIR
 
 
 def test_a_worse_report_takes_over(maintained: MaintainedLab) -> None:

@@ -14,7 +14,8 @@ from ganeti_steward.core.model.job_state import FINAL
 from ganeti_steward.plugins.maintenance.routine.trail import read_trail
 
 from ..cluster import op, until
-from .maintained_lab import EVACUATE, WITH_AGENT, MaintainedLab, signal_program
+from .maintained_lab import WITH_AGENT, MaintainedLab, signal_program
+from .node_files import EVACUATE
 
 #: MiB that the disk of one instance takes on a node.
 DISK = 640

@@ -8,7 +8,8 @@ from ganeti_steward.core.maintenance.incident import (
 )
 
 from ..cluster import until
-from .maintained_lab import AILING, EVACUATE, FAILING, FAILOVER, OK, MaintainedLab
+from .maintained_lab import MaintainedLab
+from .node_files import AILING, EVACUATE, FAILING, FAILOVER, OK
 
 
 def test_a_node_that_loses_power_while_it_is_evacuated(maintained: MaintainedLab) -> None:

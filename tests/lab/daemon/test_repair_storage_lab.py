@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from ganeti_steward.core.maintenance.incident import COMPLETED
 
-from .maintained_lab import AILING, FAILING, MaintainedLab
+from .maintained_lab import MaintainedLab
+from .node_files import AILING, FAILING
 
 
 def test_disks_are_replaced_away_from_a_failing_volume(maintained: MaintainedLab) -> None:
