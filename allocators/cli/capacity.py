@@ -5,18 +5,21 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 
-from ganeti_steward.allocators.capacity.tiered_specs import (
-    FilledCluster,
-    SizeCount,
-    Usage,
-    fill,
-    fill_tiered,
-    usage,
+from ganeti_steward.allocators.capacity.policy_sizes import (
+    STANDARD,
+    TIERED,
+    PolicySizes,
+    Run,
+    Sized,
+    counted_groups,
+    policy_runs,
+    usual_template,
 )
+from ganeti_steward.allocators.capacity.tiered_specs import SizeCount, Usage, fill, usage
 from ganeti_steward.allocators.cli.allocator_options import add_passed_options
 from ganeti_steward.allocators.cli.instance_options import (
     InstanceOptions,
@@ -25,7 +28,6 @@ from ganeti_steward.allocators.cli.instance_options import (
     instance_request,
     known_template,
 )
-from ganeti_steward.allocators.rules.groups import takes_instances
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
@@ -46,26 +48,15 @@ from ganeti_steward.core.ganeti.sources import Source
 from ganeti_steward.core.iallocator.dispatch import dispatch
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.answer import Refusal
-from ganeti_steward.core.model.cluster import Cluster, Disk, Group, Instance, MinMax, Spec
-from ganeti_steward.core.model.names import group_named, short_names
+from ganeti_steward.core.model.cluster import Cluster, Spec
+from ganeti_steward.core.model.names import short_names
 from ganeti_steward.core.model.options import Options, parse_options
 from ganeti_steward.core.model.requests import Allocate, Capacity
 from ganeti_steward.core.terminal.progress import progress
 from ganeti_steward.core.units import format_size, parse_size
 
-STANDARD: Final = "standard"
-TIERED: Final = "tiered"
-#: The disk templates tried when no option names one.
-_USUAL: Final = ("drbd", "plain")
 #: Places shown of each size, without --placements.
 _SHOWN: Final = 3
-
-
-class Run(NamedTuple):
-    """One way of filling the cluster, always from what it is now."""
-
-    mode: str
-    filling: FilledCluster
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -122,8 +113,8 @@ def run(options: argparse.Namespace) -> int:
         source.check_template(template)
     print_notes(source.notes)
     cluster = source.cluster
-    groups = _groups(cluster, options.node_group)
-    template = template or _usual_template(groups)
+    groups = counted_groups(cluster, options.node_group)
+    template = template or usual_template(groups)
     counter = _Counter(config, arguments)
     instance = instance_options(options)
     with progress(counter.words):
@@ -131,8 +122,8 @@ def run(options: argparse.Namespace) -> int:
             request = instance_request(instance, template, source)
             runs = [Run("requested", fill(counter.count, cluster, request))]
         else:
-            where = _Where(instance, template, source)
-            runs = _policy_runs(_sizes(options), cluster, groups, where, counter)
+            sized = _sized(instance, template, source)
+            runs = policy_runs(_sizes(options), cluster, groups, sized, counter.count)
     if options.plot is not None:
         _plot(cluster, runs, options.plot, arguments)
     if options.json:
@@ -160,10 +151,10 @@ def _plot(cluster: Cluster, runs: Sequence[Run], path: str, options: Options) ->
 
 def count_policy_sizes(source: Source, config: Config, options: Options) -> list[Run]:
     """The counts without any option: of the policies' sizes; raises StewardError."""
-    groups = _groups(source.cluster, None)
-    where = _Where(InstanceOptions(), _usual_template(groups), source)
-    counter = _Counter(config, options)
-    return _policy_runs(_Sizes(None, None, None), source.cluster, groups, where, counter)
+    groups = counted_groups(source.cluster, None)
+    sized = _sized(InstanceOptions(), usual_template(groups), source)
+    count = _Counter(config, options).count
+    return policy_runs(PolicySizes(), source.cluster, groups, sized, count)
 
 
 class _Counter:
@@ -188,68 +179,8 @@ class _Counter:
         return dict(result)
 
 
-def _groups(cluster: Cluster, name: str | None) -> list[Group]:
-    """The groups whose policies count: the one named, or all that take instances."""
-    if name is not None:
-        return [group_named(cluster, name)]
-    found = [group for group in cluster.groups if takes_instances(group)]
-    if not found:
-        raise StewardError("no node group takes new instances by itself: name one (--node-group)")
-    return found
-
-
-def _usual_template(groups: Sequence[Group]) -> str:
-    """drbd, then plain, then the first by name, of what all policies allow."""
-    allowed = frozenset[str].intersection(*(group.policy.templates for group in groups))
-    for template in (*_USUAL, *sorted(allowed)):
-        if template in allowed:
-            return template
-    raise StewardError("the policies allow no disk template in all groups: name one")
-
-
-class _Sizes(NamedTuple):
-    """Which counts to make, and the user's sizes for them."""
-
-    only: str | None
-    """`STANDARD` or `TIERED`; None: both"""
-    standard: Spec | None
-    """None: the policies' standard sizes"""
-    tiered: Spec | None
-    """None: the policies' largest sizes"""
-
-
-def _sizes(options: argparse.Namespace) -> _Sizes:
-    return _Sizes(options.only, _spec(options.standard_alloc), _spec(options.tiered_alloc))
-
-
-def _policy_runs(
-    sizes: _Sizes, cluster: Cluster, groups: Sequence[Group], where: _Where, counter: _Counter
-) -> list[Run]:
-    """Tiered, then standard, once for each policy that differs from the others."""
-    runs = []
-    if sizes.only != STANDARD:
-        for minmax in dict.fromkeys(group.policy.minmax for group in groups):
-            if minmax:
-                sizes_down = _sizes_down(minmax, sizes.tiered, where)
-                runs.append(Run(TIERED, fill_tiered(counter.count, cluster, sizes_down)))
-    if sizes.only != TIERED:
-        own = sizes.standard
-        for spec in [own] if own else dict.fromkeys(group.policy.std for group in groups):
-            item = where.item(spec, max(spec.disks, 1))
-            runs.append(Run(STANDARD, fill(counter.count, cluster, item)))
-    return runs
-
-
-def _sizes_down(
-    minmax: Sequence[MinMax], own: Spec | None, where: _Where
-) -> list[tuple[Allocate, Spec]]:
-    """The sizes to start from, the largest first, each with its minimum."""
-    pairs = sorted(minmax, key=lambda pair: pair.max, reverse=True)
-    starts = [own] if own else [pair.max for pair in pairs]
-    return [
-        (where.item(start, max(pair.min.disks, 1)), pair.min)
-        for start, pair in zip(starts, pairs, strict=False)
-    ]
+def _sizes(options: argparse.Namespace) -> PolicySizes:
+    return PolicySizes(options.only, _spec(options.standard_alloc), _spec(options.tiered_alloc))
 
 
 def _spec(text: str | None) -> Spec | None:
@@ -263,28 +194,11 @@ def _spec(text: str | None) -> Spec | None:
     return Spec(memory, int(parts[2]), disk, disks=1, nics=0, spindles=1)
 
 
-class _Where:
-    """Which template and which part of the cluster all sizes of a run are for."""
-
-    def __init__(self, options: InstanceOptions, template: str, source: Source) -> None:
-        # Each size replaces the 1 MiB and the 1 vcpu; the rest of the request is the same.
-        disks = () if template == "diskless" else ("0:size=1",)
-        sized = options._replace(memory="1", vcpus="1", disks=disks)
-        self._item = instance_request(sized, template, source)
-
-    def item(self, spec: Spec, disks: int) -> Allocate:
-        """One size, the disk being what it takes on each node, as in hspace."""
-        instance: Instance = self._item.instance
-        count = 0 if instance.template == "diskless" else disks
-        disk = Disk(spec.disk, max(spec.spindles // max(count, 1), 1))
-        instance = instance._replace(
-            memory=spec.memory,
-            vcpus=spec.vcpus,
-            disk_space=spec.disk * count,
-            disks=(disk,) * count,
-            spindle_use=spec.spindles,
-        )
-        return self._item._replace(instance=instance)
+def _sized(options: InstanceOptions, template: str, source: Source) -> Sized:
+    """Each size replaces the 1 MiB and the 1 vcpu; the rest of the request is the same."""
+    disks = () if template == "diskless" else ("0:size=1",)
+    small = options._replace(memory="1", vcpus="1", disks=disks)
+    return Sized(instance_request(small, template, source))
 
 
 def as_text(cluster: Cluster, runs: Sequence[Run], options: argparse.Namespace) -> str:
