@@ -1,26 +1,28 @@
-"""The socket of the demo's luxid."""
+"""A socket with the framing of luxid: each message ends with a byte of its own."""
 
 from __future__ import annotations
 
 import socketserver
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_nesting import LONGEST
-from ganeti_steward.plugins.maintenance.demo.luxid import Luxid
 
 _END: Final = b"\x03"
+#: Seconds between looks for the end.
+_POLL: Final = 0.02
 
 
 class _Server(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
+    request_queue_size = 128
 
-    def __init__(self, path: str, luxid: Luxid) -> None:
-        self.luxid = luxid
+    def __init__(self, path: str, answer: Callable[[bytes], bytes]) -> None:
+        self.answer = answer
         super().__init__(path, _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -39,18 +41,21 @@ class _Handler(socketserver.BaseRequestHandler):
             if not part or len(raw) > LONGEST:
                 return
             raw += part
-        self.request.sendall(self.server.luxid.answer(bytes(raw[:-1])) + _END)
+        self.request.sendall(self.server.answer(bytes(raw[:-1])) + _END)
 
 
 @contextmanager
-def served(path: str, luxid: Luxid) -> Iterator[None]:
-    """Answer at a socket until the end; raises StewardError when that is impossible."""
+def served(path: str, answer: Callable[[bytes], bytes]) -> Iterator[None]:
+    """Serve a socket until the end of the block; raises StewardError when that is impossible.
+
+    ``answer``: of one request, both without the last byte; called by several threads.
+    """
     try:
-        server = _Server(path, luxid)
+        server = _Server(path, answer)
     except OSError as err:
         raise StewardError(f"cannot listen at {path}: {reason_of(err)}") from None
     with server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1})
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": _POLL})
         thread.start()
         try:
             yield

@@ -66,7 +66,7 @@ def _begin(stack: ExitStack, port: int, speed: float) -> Story:
     directory = TemporaryDirectory(prefix="gnt-steward-demo-", ignore_cleanup_errors=True)
     files = Files(stack.enter_context(directory), world)
     luxid = Luxid(world, _JOBS * speed)
-    stack.enter_context(served(str(files.socket), luxid))
+    stack.enter_context(served(str(files.socket), luxid.answer))
     confd_port = stack.enter_context(answering(files.key, files.master.name))
     processes = Processes()
     stack.callback(processes.end)

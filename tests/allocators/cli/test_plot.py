@@ -1,4 +1,4 @@
-"""``--plot``: the picture shows the figures that the printed answer leads to."""
+"""``--plot``: the picture shows the figures after what the answer prints."""
 
 from __future__ import annotations
 

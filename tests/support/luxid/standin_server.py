@@ -7,11 +7,10 @@ input, prints a line once it listens, and lives on when its callers die.
 from __future__ import annotations
 
 import json
-import socketserver
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,53 +18,28 @@ from typing import Any
 from standin import StandIn
 
 from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.plugins.maintenance.demo.luxid_socket import served
 
 Row = dict[str, Any]
 
 
-class _Server(socketserver.ThreadingUnixStreamServer):
-    daemon_threads = True
-    request_queue_size = 128
+def _answers(stand_in: StandIn) -> Callable[[bytes], bytes]:
+    lock = threading.Lock()
 
-    def __init__(self, path: str, stand_in: StandIn) -> None:
-        self.stand_in = stand_in
-        self.lock = threading.Lock()
-        super().__init__(path, _Handler)
+    def answer(raw: bytes) -> bytes:
+        request = json.loads(raw)
+        with lock:
+            return json.dumps(stand_in.answer(request["method"], request["args"])).encode()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A caller that was killed is no fault."""
-        if not isinstance(sys.exception(), OSError):
-            super().handle_error(request, client_address)
-
-
-class _Handler(socketserver.BaseRequestHandler):
-    server: _Server
-
-    def handle(self) -> None:
-        raw = bytearray()
-        while not raw.endswith(b"\x03"):
-            part = self.request.recv(2**16)
-            if not part:
-                return
-            raw += part
-        request = json.loads(raw[:-1])
-        with self.server.lock:
-            answer = self.server.stand_in.answer(request["method"], request["args"])
-            written = json.dumps(answer).encode() + b"\x03"
-        self.request.sendall(written)
+    return answer
 
 
 @contextmanager
 def serving(path: Path, stand_in: StandIn) -> Iterator[Luxi]:
     """Serve it in this process; yields a client."""
-    with _Server(str(path / "standin.socket"), stand_in) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield Luxi(str(path / "standin.socket"), time_limit=300)
-        finally:
-            server.shutdown()
-            thread.join()
+    socket = str(path / "standin.socket")
+    with served(socket, _answers(stand_in)):
+        yield Luxi(socket, time_limit=300)
 
 
 @contextmanager
@@ -94,9 +68,9 @@ def process(path: Path, message: Row) -> Iterator[Luxi]:
 
 
 def main() -> None:
-    with _Server(sys.argv[1], StandIn(json.load(sys.stdin))) as server:
+    with served(sys.argv[1], _answers(StandIn(json.load(sys.stdin)))):
         print("ready", flush=True)
-        server.serve_forever()
+        threading.Event().wait()
 
 
 if __name__ == "__main__":

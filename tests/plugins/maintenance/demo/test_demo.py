@@ -74,7 +74,7 @@ def test_luxid_reports_the_simulated_cluster(place: Path) -> None:
     now = [10**18]
     luxid = Luxid(made_cluster(4), 1, lambda: now[0])
     path = str(place / "luxid")
-    with served(path, luxid):
+    with served(path, luxid.answer):
         client = Luxi(path)
         world = read_world(client, 0)
         assert world.cluster.nodes == luxid.site.cluster.nodes
