@@ -89,7 +89,10 @@ def test_the_metrics(agent: Agent) -> None:
 
 def metrics(agent: Agent) -> dict[str, float]:
     """Name and labels of each sample -> its value."""
-    families = text_string_to_metric_families(agent.ask("GET", "/metrics").body.decode())
+    text = agent.ask("GET", "/metrics").body.decode()
+    families = list(text_string_to_metric_families(text))
+    assert len({family.name for family in families}) == len(families)
+    assert all(family.type == "gauge" and family.documentation for family in families)
     return {
         " ".join([one.name.removeprefix("steward_agent_"), *one.labels.values()]): one.value
         for family in families
