@@ -19,6 +19,8 @@ WIDTHS: Final = {"desktop": 1280, "phone": 360}
 #: Scripts: what the keyboard reaches, and whether one of it can be seen.
 _REACHED: Final = "[...document.querySelectorAll('summary, a, input')]"
 _SEEN: Final = "one.checkVisibility()"
+#: The part that is scrolled by itself where it does not fit.
+_ROUNDS: Final = "document.querySelector('.scroll')"
 TAB, ENTER, SPACE = ("Tab", 9), ("Enter", 13), (" ", 32)
 
 
@@ -53,6 +55,7 @@ def test_nothing_serious_for_axe(chromium: Browser, name: str, width: str, schem
         assert chromium.faults() == []
         wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert chromium.run(wide) == 0
+        assert chromium.run(f"{_ROUNDS}.scrollWidth - {_ROUNDS}.clientWidth") == 0
 
 
 def test_axe_finds_what_is_wrong(chromium: Browser) -> None:
