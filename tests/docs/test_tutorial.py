@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from paths import ROOT
+from sources import copy_sources
 
-ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = (ROOT / "README.md", ROOT / "docs" / "tutorial" / "first-hour.md")
 PROGRAMS: Final = Path(sys.executable).parent
 
@@ -54,3 +55,23 @@ def test_block(command: str, shown: str, tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert re.match(pattern(shown), done.stdout), done.stdout
+
+
+def test_the_main_command_in_a_clean_copy(tmp_path: Path) -> None:
+    """It begins with what the tutorial types first."""
+    readme, tutorial = (page.read_text() for page in PAGES)
+    (command,) = re.findall(r"^    (contrib/setup && .*explain.*)$", readme, re.M)
+    assert "\n    contrib/setup\n" in tutorial
+    done = subprocess.run(
+        command,
+        shell=True,
+        cwd=copy_sources(tmp_path / "clone"),
+        env={**os.environ, "GNT_STEWARD_CONFIG": os.devnull},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Request successful: Selected group: default")
+    assert "setup: ready: .venv/bin/gnt-steward" in done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import tarfile
 import zipfile
@@ -11,20 +10,9 @@ from pathlib import Path
 from installed import need
 from packaging_tools import PACKAGING, UNITS, run
 from paths import CAPTURES, ROOT
-
-#: Folders of a checkout that are made by programs.
-_MADE = re.compile(r"\.|__pycache__$|build$|dist$|.*\.egg-info$")
+from sources import copy_sources, sources
 
 ROOMS = ("core", "allocators", "plugins", "diagnose")
-
-
-def sources() -> list[str]:
-    """The files of the checkout, without what programs have made; relative to it."""
-    return [
-        str(file.relative_to(ROOT))
-        for file in ROOT.rglob("*")
-        if file.is_file() and not any(map(_MADE.match, file.relative_to(ROOT).parts))
-    ]
 
 
 def test_the_debian_package(tmp_path: Path) -> None:
@@ -62,9 +50,7 @@ def test_source_distribution_and_wheel(tmp_path: Path) -> None:
     tools, source = tmp_path / "tools", tmp_path / "source"
     run(*pip, "install", "--target", str(tools), "build")
     files = sources()
-    for name in files:
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
-        (source / name).write_bytes((ROOT / name).read_bytes())
+    copy_sources(source)
     # The wheel is built from the source distribution.
     run(sys.executable, "-m", "build", str(source), PYTHONPATH=str(tools))
     (archive,) = (source / "dist").glob("*.tar.gz")
