@@ -9,7 +9,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from programs import program, wait_until
+from programs import wait_until
 from unkillable import frozen_filesystem, needs_freezing, state
 
 from ganeti_steward.core.model.finding import Finding, Unknown
@@ -94,19 +94,22 @@ def _kept(site: Site) -> dict[str, list[object]]:
 def test_waiting_is_not_being_stuck(tmp_path: Path) -> None:
     """Only what was killed and is there all the same is."""
     with frozen_filesystem(tmp_path) as place:
-        path = program(tmp_path, "writes", f"exec dd if=/dev/zero of={place}/x count=1")
-        with subprocess.Popen([path], stderr=subprocess.DEVNULL) as writer:
-            wait_until(lambda: state(writer.pid) == "D", "that it waits")
-            assert stuck(writer.pid) is None
-            writer.send_signal(signal.SIGKILL)
-            wait_until(lambda: stuck(writer.pid), "that it is stuck")
-            found = stuck(writer.pid)
-            assert found is not None
-            assert is_there(found)
-            subprocess.run(["fsfreeze", "--unfreeze", place], check=True)
-            writer.wait()
-            subprocess.run(["fsfreeze", "--freeze", place], check=True)
-    assert stuck(writer.pid) is None
+        # Nothing else that it does can wait for a disk.
+        writer = os.fork()
+        if not writer:
+            os.close(os.open(place / "x", os.O_WRONLY | os.O_CREAT))
+            os._exit(0)
+        wait_until(lambda: state(writer) == "D", "that it waits")
+        assert stuck(writer) is None
+        os.kill(writer, signal.SIGKILL)
+        wait_until(lambda: stuck(writer), "that it is stuck")
+        found = stuck(writer)
+        assert found is not None
+        assert is_there(found)
+        subprocess.run(["fsfreeze", "--unfreeze", place], check=True)
+        os.waitpid(writer, 0)
+        subprocess.run(["fsfreeze", "--freeze", place], check=True)
+    assert stuck(writer) is None
     assert not is_there(found)
 
 

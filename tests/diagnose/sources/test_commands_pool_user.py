@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Final
 
 import psutil
 import pytest
@@ -24,10 +26,14 @@ from ganeti_steward.diagnose.sources.uid_pool import Pool
 pytestmark = needs_root
 
 
+#: Which ids of this process are next.
+_TURNS: Final = itertools.cycle(range(0, 256, 4))
+
+
 @pytest.fixture
 def pool(commands: Path) -> Pool:
-    """Unused ids."""
-    first = 1_900_000_000 + os.getpid() * 4
+    """Ids that no test had before: what such a one has ended is a process until it is reaped."""
+    first = 1_900_000_000 + os.getpid() * 256 + next(_TURNS)
     (commands.parent / "pool").write_text(f"{first}-{first + 3}\n")
     return Pool(str(commands.parent / "pool"), str(commands.parent / "locks"))
 
