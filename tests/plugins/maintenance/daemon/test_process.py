@@ -140,7 +140,7 @@ def test_the_configuration_is_read_again(cluster: Site) -> None:
         cluster.configure(mode="observe", port=1)
         process.send_signal(signal.SIGHUP)
         cluster.logged("the configuration was read again")
-        assert "another port is used only after a restart" in cluster.log.read_text()
+        cluster.logged("another port is used only after a restart")
         wait_for(lambda: cluster.get("/1/daemon")["mode"] == "observe", cluster.log.read_text)
         cluster.configure(mode="nonsense")
         process.send_signal(signal.SIGHUP)
