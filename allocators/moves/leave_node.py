@@ -6,62 +6,32 @@ instance that leaves its primary goes to two other nodes at once, in one job.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from ganeti_steward.allocators.moves.answer import refusal
-from ganeti_steward.allocators.moves.best_move import BestMoveSearch
-from ganeti_steward.allocators.moves.node_evacuate import evacuation
+import numpy as np
+
+from ganeti_steward.allocators.moves.best_move import BestMoveSearch, resident_of
+from ganeti_steward.allocators.moves.leave_reasons import LeaveReasons
+from ganeti_steward.allocators.moves.leave_selection import Selection
+from ganeti_steward.allocators.moves.leave_tasks import has_third_node, leave_tasks, without_copy
+from ganeti_steward.allocators.moves.leaving import Leaving, NodeMove, NodeMoves
 from ganeti_steward.allocators.moves.planning import MovePlan, Planner
-from ganeti_steward.allocators.moves.tried import try_moves
-from ganeti_steward.allocators.rules.more_bans import MoreBans, unused_nodes
-from ganeti_steward.allocators.rules.move_kinds import FAILOVER_STEP, job
+from ganeti_steward.allocators.rules.move_kinds import FAILOVER, job
 from ganeti_steward.allocators.score.final_score import FinalScore
+from ganeti_steward.allocators.score.redundancy import Redundancy, redundancy
 from ganeti_steward.allocators.state.load import load
-from ganeti_steward.core.model.requests import EVAC_ALL, SECONDARY_ONLY
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.moves.best_move import MoveChoice, MoveTask, Stages
+    from collections.abc import Iterator, Set
+
+    from ganeti_steward.allocators.moves.best_move import MoveChoice, MoveTask
     from ganeti_steward.allocators.state.state import State
-    from ganeti_steward.core.model.cluster import Cluster, Instance
+    from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context
     from ganeti_steward.core.model.explanation import Explanation
-    from ganeti_steward.core.model.opcodes import Job
 
-
-class Leaving(NamedTuple):
-    """Which instances leave which node, and which other nodes are not used."""
-
-    node: str
-    """name; it is drained or offline"""
-    instances: Sequence[str]
-    """names; the node is primary or secondary of each"""
-    avoided: Mapping[str, str]
-    """node nothing may be moved to -> why"""
-    reserved: frozenset[str]
-    """nodes nothing may be moved to now, but later"""
-    most: int
-    """the most moves at the same time"""
-
-
-class NodeMove(NamedTuple):
-    """One instance that leaves the node."""
-
-    instance: Instance
-    nodes: frozenset[str]
-    """names of all nodes the job uses"""
-    job: Job
-
-
-class NodeMoves(NamedTuple):
-    """What can be done now; reasons are only given when that is nothing."""
-
-    moves: tuple[NodeMove, ...] = ()
-    """they share the node that is left and no other one"""
-    blocked: tuple[tuple[str, str], ...] = ()
-    """instances that fit only on nodes that are reserved now, each with a reason"""
-    impossible: tuple[tuple[str, str], ...] = ()
-    """instances that fit nowhere, each with a reason"""
+__all__ = ["Leaving", "NodeMove", "NodeMoves", "explain_leaving", "leave_node"]
 
 
 def leave_node(leaving: Leaving, cluster: Cluster, context: Context) -> NodeMoves:
@@ -71,20 +41,7 @@ def leave_node(leaving: Leaving, cluster: Cluster, context: Context) -> NodeMove
     """
     if not leaving.instances:
         return NodeMoves()
-    state = load(cluster, None, context.options.kvm_memory)
-    search = BestMoveSearch(FinalScore(state))
-    tasks = _tasks(state, leaving, leaving.reserved, context)
-    plan = Planner(state, tasks, search).plan()
-    made = _Selection(state, tasks, plan, search, leaving).made()
-    if made:
-        return NodeMoves(tuple(_move(state, tasks[at], found) for at, found in made.items()))
-    blocked, impossible = [], []
-    for task, wider in zip(tasks, _tasks(state, leaving, frozenset(), context), strict=True):
-        if leaving.reserved and not wider.fault and search.best(_without(state, wider), wider):
-            blocked.append((task.name, "all nodes it fits on are used by other tasks"))
-        else:
-            impossible.append((task.name, _why(state, wider, leaving, search)))
-    return NodeMoves((), tuple(blocked), tuple(impossible))
+    return _Departure(leaving, load(cluster, None, context.options.kvm_memory), context).moves()
 
 
 def explain_leaving(
@@ -98,125 +55,134 @@ def explain_leaving(
 
     state = load(cluster, None, context.options.kvm_memory)
     search = BestMoveSearch(FinalScore(state))
-    tasks = _tasks(state, leaving, leaving.reserved, context)
+    tasks = leave_tasks(state, leaving, context)
     return explain_plan(state, tasks, Planner(state, tasks, search).plan(), search)
 
 
-# -- the instances as tasks of the planner
+class _Departure:
+    """The plan for all instances of one node."""
 
-
-def _tasks(
-    state: State, leaving: Leaving, reserved: frozenset[str], context: Context
-) -> list[MoveTask]:
-    cluster = state.frame.cluster
-    rules = MoreBans(context.site_rules, tuple(unused_nodes(leaving.avoided, reserved, cluster)))
-    own = context._replace(site_rules=rules)
-    return [_task(state, name, leaving, own) for name in leaving.instances]
-
-
-def _task(state: State, name: str, leaving: Leaving, context: Context) -> MoveTask:
-    cluster, resident = state.frame.cluster, state.resident(name)
-    left = cluster.node_index[leaving.node]
-    mode = EVAC_ALL if resident.primary == left else SECONDARY_ONLY
-    task = evacuation(state, resident, mode, frozenset({left}), context)
-    secondary = cluster.nodes[resident.secondary].name if resident.demand.drbd else ""
-    if mode == EVAC_ALL and secondary in leaving.avoided:
-        # An instance does not run on a node under repair, not even on its way to another one.
-        return task._replace(stages=_copying_first(task.stages))
-    return task
-
-
-def _copying_first(stages: Stages) -> Stages:
-    """The kinds of move that do not begin with a failover to the secondary."""
-    left = (tuple(k for k in stage if k.steps[0] != FAILOVER_STEP) for stage in stages)
-    return tuple(stage for stage in left if stage)
-
-
-# -- which of the planned moves are made first
-
-
-class _Selection:
-    """Moves that share no node but the one that is left."""
-
-    def __init__(
-        self,
-        state: State,
-        tasks: Sequence[MoveTask],
-        plan: MovePlan,
-        search: BestMoveSearch,
-        leaving: Leaving,
-    ) -> None:
-        self._state, self._tasks, self._plan, self._search = state, tasks, plan.found, search
-        self._leaving = leaving
+    def __init__(self, leaving: Leaving, state: State, context: Context) -> None:
+        self._leaving, self._start = leaving, state
         self._left = state.frame.cluster.node_index[leaving.node]
-        self._made = MovePlan(state)
-        self._used: set[int] = set()
+        self._search = BestMoveSearch(FinalScore(state))
+        self._context = context
+        self._tasks = leave_tasks(state, leaving, context)
 
-    def made(self) -> dict[int, MoveChoice]:
-        """Position of the task -> its move: as planned if that is free, else to other nodes."""
-        for at, planned in self._plan.items():
-            if len(self._made.found) == self._leaving.most:
-                break
-            left = self._made.without(at, self._tasks[at])
-            if self._is_free(at, planned):
-                if self._search.confirms(left, self._tasks[at], planned):
-                    self._make(at, left, planned)
-            elif (other := self._other(at, left)) and self._completes(at, left, other):
-                self._make(at, left, other)
-        return self._made.found
+    def moves(self) -> NodeMoves:
+        """What can be done now."""
+        plan = Planner(self._start, self._tasks, self._search).plan()
+        rest = [at for at in range(len(self._tasks)) if at not in plan.found]
+        waiting = [at for at in rest if self._fits_later(plan.state, at)]
+        fallback = self._fallback(plan.state, [at for at in rest if at not in waiting])
+        answer = NodeMoves(
+            copies_impossible=frozenset(self._without_third_node()),
+            before=self._redundancy(self._start, left_counts=True),
+            after=self._redundancy(fallback.state, left_counts=False),
+        )
+        for state, part in ((self._start, plan), (plan.state, fallback)):
+            made = self._selected(state, part)
+            if made:
+                return answer._replace(moves=tuple(self._move(at, one) for at, one in made.items()))
+        return self._with_reasons(answer, fallback.state, {*plan.found, *fallback.found})
 
-    def _make(self, at: int, left: State, found: MoveChoice) -> None:
-        self._made.move(at, self._tasks[at], left, found)
-        self._used |= self._nodes(at, found)
+    # -- the plan
 
-    def _nodes(self, at: int, found: MoveChoice) -> set[int]:
-        return {*self._tasks[at].resident.nodes, *found.nodes} - {-1, self._left}
+    @cached_property
+    def _later(self) -> list[MoveTask]:
+        """The instances as they may leave when what others do now has ended."""
+        return leave_tasks(self._start, self._leaving.later, self._context)
 
-    def _is_free(self, at: int, found: MoveChoice) -> bool:
-        return self._used.isdisjoint(self._nodes(at, found))
+    def _fits_later(self, state: State, at: int, *, kept: bool = False) -> bool:
+        """Whether it only fits later; ``kept``: as primary only."""
+        task = self._later[at]
+        if not (self._leaving.reserved or self._leaving.passing) or task.fault:
+            return False
+        left = state.removed(resident_of(state, task, None))
+        return self._search.best(left, without_copy(task) if kept else task) is not None
 
-    def _other(self, at: int, left: State) -> MoveChoice | None:
-        """The best move to nodes that are not used yet."""
-        task = self._tasks[at]
-        if not self._used.isdisjoint(task.resident.nodes):
-            return None
-        targets = task.targets.copy()
-        targets[list(self._used)] = False
-        return self._search.best(left, task._replace(targets=targets))
+    def _fallback(self, state: State, stranded: list[int]) -> MovePlan:
+        """Moves of those that leave as primary only; positions are those of all tasks."""
+        plan = MovePlan(state)
+        for at in stranded:
+            task = self._tasks[at]
+            if self._may_keep(task):
+                left = plan.without(at, task)
+                found = self._search.best(left, without_copy(task))
+                if found is not None:
+                    plan.move(at, task, left, found)
+        return plan
 
-    def _completes(self, at: int, left: State, found: MoveChoice) -> bool:
-        """Whether all others can still be moved as planned after this move."""
-        trial = self._made.copy()
-        trial.move(at, self._tasks[at], left, found)
-        for other, planned in self._plan.items():
-            if other not in trial.found:
-                left = trial.without(other, self._tasks[other])
-                if not self._search.confirms(left, self._tasks[other], planned):
-                    return False
-                trial.move(other, self._tasks[other], left, planned)
-        return True
+    def _may_keep(self, task: MoveTask) -> bool:
+        """Whether an instance may leave as primary only; the rules are not looked at."""
+        resident = task.resident
+        name = self._start.frame.cluster.nodes[resident.secondary].name
+        drbd = resident.demand.drbd and resident.primary == self._left
+        allowed = self._leaving.may_keep_copies and name not in self._leaving.later.avoided
+        return drbd and allowed and not task.fault
 
+    def _selected(self, state: State, plan: MovePlan) -> dict[int, MoveChoice]:
+        index = self._start.frame.cluster.node_index
+        reserved = {index[name] for name in self._leaving.reserved if name in index}
+        tasks = [
+            without_copy(t) if self._keeps(at, plan) else t for at, t in enumerate(self._tasks)
+        ]
+        selection = Selection(
+            state, tasks, plan.found, self._search, self._left, reserved - {self._left}
+        )
+        return selection.made(self._leaving.most)
 
-def _move(state: State, task: MoveTask, found: MoveChoice) -> NodeMove:
-    instance = task.resident.demand.instance
-    names = state.frame.node_names(found.nodes)
-    nodes = frozenset({*instance.nodes, *names})
-    return NodeMove(instance, nodes, job(instance, found.kind, names[0], names[-1]))
+    @staticmethod
+    def _keeps(at: int, plan: MovePlan) -> bool:
+        return at in plan.found and plan.found[at].kind is FAILOVER
 
+    def _move(self, at: int, found: MoveChoice) -> NodeMove:
+        instance = self._tasks[at].resident.demand.instance
+        names = self._start.frame.node_names(found.nodes)
+        nodes = frozenset({*instance.nodes, *names})
+        made = job(instance, found.kind, names[0], names[-1])
+        return NodeMove(instance, nodes, made, keeps_copy=found.kind is FAILOVER)
 
-# -- why an instance fits nowhere
+    # -- what is said of it
 
+    def _without_third_node(self) -> Iterator[str]:
+        for task in self._tasks:
+            drbd = task.resident.demand.drbd
+            if drbd and not has_third_node(self._start, task, self._leaving):
+                yield task.name
 
-def _without(state: State, task: MoveTask) -> State:
-    return state.removed(task.resident)
+    def _redundancy(self, state: State, *, left_counts: bool) -> Redundancy:
+        frame = state.frame
+        live = np.fromiter((node.live for node in frame.cluster.nodes), np.bool_, frame.size)
+        live[self._left] &= left_counts
+        scope = frame.group == frame.group[self._left]
+        return redundancy(state, scope, live, self._search.final_score.free(state))
 
+    # -- why the others stay
 
-def _why(state: State, task: MoveTask, leaving: Leaving, search: BestMoveSearch) -> str:
-    if task.fault:
-        return task.fault
-    reason = refusal(try_moves(state, task, None, search))
-    nodes = task.resident.demand.instance.nodes
-    secondary = nodes[1] if len(nodes) > 1 else ""
-    if secondary != leaving.node and secondary in leaving.avoided:
-        return f"its secondary {secondary} {leaving.avoided[secondary]}; {reason}"
-    return reason
+    def _with_reasons(self, answer: NodeMoves, state: State, planned: Set[int]) -> NodeMoves:
+        """``state``: after all planned moves; ``planned``: positions of the tasks."""
+        reasons = LeaveReasons(state, self._leaving, self._search)
+        blocked, impossible, stays = [], [], []
+        for at, task in enumerate(self._tasks):
+            later = self._later[at]
+            if at in planned:
+                blocked.append((task.name, reasons.in_use(task)))
+            elif self._fits_later(state, at) or self._leaves_later(state, at):
+                blocked.append((task.name, reasons.now(task)))
+            elif self._has_other_copy(task):
+                stays.append((task.name, reasons.copy(later)))
+            else:
+                impossible.append((task.name, reasons.never(later)))
+        return answer._replace(
+            blocked=tuple(blocked), impossible=tuple(impossible), stays=tuple(stays)
+        )
+
+    def _leaves_later(self, state: State, at: int) -> bool:
+        return self._may_keep(self._tasks[at]) and self._fits_later(state, at, kept=True)
+
+    def _has_other_copy(self, task: MoveTask) -> bool:
+        """Whether the node is its secondary, and its primary holds a good copy."""
+        home = task.resident
+        primary = self._start.frame.cluster.nodes[home.primary]
+        return home.demand.drbd and home.secondary == self._left and primary.live

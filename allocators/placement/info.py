@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ganeti_steward.allocators.rules.checks import DISK_REPORTED, FAILURES
+from ganeti_steward.allocators.rules.checks import DISK_REPORTED, FAILURES, PASSING, RESERVED
 from ganeti_steward.core.model.cluster import SILENT
 from ganeti_steward.core.model.site_rules import SECONDARY
 
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 #: Rules that refuse a node because figures of it are missing.
 _NOT_REPORTED: Final = (SILENT, DISK_REPORTED)
 
+#: Rules whose nodes are named in a refusal: people wait for them.
+_WAITED_FOR: Final = (RESERVED, PASSING)
+
+#: How many of them are named; the others are only counted.
+_NAMED: Final = 5
 
 #: Rules whose name alone does not say what runs out.
 _SENTENCES: Final = {"capacity": "another node could no longer be emptied"}
@@ -151,6 +156,7 @@ def count_reasons(state: State, demand: Demand, trial: GroupTrial, verdicts: Ver
     """Reasons with how many nodes they hold for, the most frequent first."""
     counted: Counter[str] = Counter()
     details: dict[str, str] = {}
+    named: dict[str, list[str]] = {}
     nodes = state.frame.cluster.nodes
     for node in np.flatnonzero(trial.members & ~verdicts.fits).tolist():
         check = verdicts.check(node)
@@ -160,6 +166,9 @@ def count_reasons(state: State, demand: Demand, trial: GroupTrial, verdicts: Ver
             details.setdefault(check.rule, f" ({check.text(node)})")
         elif check.rule in _NOT_REPORTED:
             details.setdefault(check.rule, f" (e.g. {nodes[node].name} {state.frame.lack(node)})")
+        elif check.rule in _WAITED_FOR:
+            named.setdefault(check.rule, []).append(nodes[node].name)
+    details |= {rule: f" ({_listed(names)})" for rule, names in named.items()}
     details |= _largest(demand, trial.members, verdicts)
     parts = [
         f"{number} {rule}{details.get(rule, '')}"
@@ -173,6 +182,11 @@ def count_reasons(state: State, demand: Demand, trial: GroupTrial, verdicts: Ver
     elif left.any() and verdicts.role == SECONDARY:
         parts += _count_pairs(trial, left)
     return ", ".join(parts) or "no nodes"
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _count_pairs(trial: GroupTrial, secondaries: Mask) -> list[str]:

@@ -36,6 +36,10 @@ FAILURES: Final = (
 #: The rule that a new node reports its disk.
 DISK_REPORTED: Final = "disk not reported"
 
+#: What nodes that a program does not use now, but perhaps later, are counted under in a refusal.
+RESERVED: Final = "used by other tasks"
+PASSING: Final = "under repair for a short time"
+
 #: What sentences on the figures of allocation 3.6 end with.
 _WITH_FORTHCOMING: Final = " with forthcoming instances counted"
 _WITH_STOPPED: Final = " with stopped and forthcoming instances counted"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from ganeti_steward.allocators.rules.checks import PASSING, RESERVED
 from ganeti_steward.core.model.site_rules import ROLES, Ban
 
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
 #: What the nodes that must not be used are counted under in a refusal.
 _AVOIDED: Final = "under repair"
-_RESERVED: Final = "in use by another task"
 
 
 class MoreBans:
@@ -32,11 +32,18 @@ class MoreBans:
 
 
 def unused_nodes(
-    avoided: Mapping[str, str], reserved: frozenset[str], cluster: Cluster
+    avoided: Mapping[str, str],
+    reserved: frozenset[str],
+    cluster: Cluster,
+    passing: frozenset[str] = frozenset(),
 ) -> Iterator[Ban]:
-    """Bans of nodes by name: of those to be avoided (-> why), and of those others use now."""
-    nodes = {name: (_AVOIDED, why) for name, why in avoided.items()}
-    nodes |= dict.fromkeys(reserved - nodes.keys(), (_RESERVED, "another task uses it"))
+    """Bans of nodes by name: of those to be avoided (-> why), and of those others use now.
+
+    ``passing``: those not used for a short time only, whatever else is said of them.
+    """
+    nodes = dict.fromkeys(reserved, (RESERVED, "another task uses it"))
+    nodes |= {name: (_AVOIDED, why) for name, why in avoided.items()}
+    nodes |= dict.fromkeys(passing, (PASSING, "it is under repair for a short time"))
     for name, (rule, why) in sorted(nodes.items()):
         if name in cluster.node_index:
             yield from (Ban(name, role, rule, why) for role in ROLES)

@@ -41,6 +41,11 @@ class FinalScore:
         )
         return final
 
+    def free(self, state: State) -> Ints:
+        """nodes: MiB of memory that will be reported as free."""
+        free: Ints = state.now[quantity.UNALLOCATED] + self._spare
+        return free
+
     def scorer(self, state: State, scope: Mask) -> Scorer:
         """The score of a state (and of its neighbours) over the nodes of ``scope``."""
         return Scorer(state._replace(now=self.columns(state.now)), scope)

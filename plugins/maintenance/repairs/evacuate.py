@@ -118,6 +118,7 @@ class _Evacuation(NamedTuple):
                 self.world.avoided_nodes,
                 self.world.reserved_nodes,
                 most,
+                may_keep_copies=False,
             ),
             self.world.cluster,
             self.context,
@@ -132,7 +133,9 @@ class _Evacuation(NamedTuple):
                 f"{', '.join(moved)}",
                 [self._job(one.job) for one in found.moves],
             )
-        return self._rest(len(here), busy + found.blocked, unmovable + found.impossible)
+        return self._rest(
+            len(here), busy + found.blocked, unmovable + found.impossible + found.stays
+        )
 
     def _rest(self, total: int, waiting: _Reasons, unmovable: _Reasons) -> Plan:
         on_it = f"of {total} instances on {self.node.name}"

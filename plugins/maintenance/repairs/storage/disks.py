@@ -104,13 +104,20 @@ def _to_another_node(
 
     world = case.world
     found = leave_node(
-        Leaving(case.node.name, [instance.name], world.avoided_nodes, world.reserved_nodes, 1),
+        Leaving(
+            case.node.name,
+            [instance.name],
+            world.avoided_nodes,
+            world.reserved_nodes,
+            1,
+            may_keep_copies=False,
+        ),
         world.cluster,
         context,
     )
     for move in found.moves:
         return _task(case, instance, move.nodes, move.job, "by another node")
-    ((_, reason),) = found.blocked or found.impossible
+    ((_, reason),) = found.blocked or found.impossible or found.stays
     return _Refusal(reason, final=not found.blocked)
 
 

@@ -267,7 +267,7 @@ def test_what_other_tasks_use_is_waited_for() -> None:
     )
     assert plan(ILL, now) == Wait(
         "3 of 3 instances on n1 wait for other tasks: a: another task uses its node n2; "
-        "b: another task uses it; c: all nodes it fits on are used by other tasks"
+        "b: another task uses it; c: 0/2 nodes fit now: 2 used by other tasks (n2, n3)"
     )
     some = now._replace(reserved_nodes=frozenset({"n2"}))
     assert moving(ILL, some).jobs == [[migrate("c", "n3")]]
