@@ -84,7 +84,7 @@ BUILT_INS: Final = (
             # Before live-repair, for it handles reports of that status without a command.
             "repair-storage": "storage.repair:RepairStorage",
             "live-repair": "live_repair",
-            "evacuate": "evacuate:Evacuate",
+            "evacuate": "evacuation.evacuate:Evacuate",
         }.items()
     ),
     BuiltIn(

@@ -16,3 +16,10 @@ class DiskHealth(NamedTuple):
     """whether a disk is being synchronized"""
     primary_good: bool = True
     """whether all disks on the primary node are good"""
+    lost_on: tuple[str, ...] = ()
+    """names of the nodes on which a disk itself is faulty, sorted"""
+
+    @property
+    def in_sync(self) -> bool:
+        """Whether both copies are complete."""
+        return not self.faults and not self.syncing

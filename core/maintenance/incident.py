@@ -30,6 +30,9 @@ FAILED_TAG: Final = "maintd:repairfailed:"
 CANCEL_TAG: Final = "maintd:cancel:"
 #: A tag of a node, followed by the uuid of an incident: its failing physical volumes are closed.
 CLOSED_TAG: Final = "maintd:closed:"
+#: A tag of a node, followed by the uuid of an incident of it, or by its own where there is none: an
+#: admin's word that no instance runs on the node any more.
+STOPPED_TAG: Final = "maintd:stopped:"
 #: A tag of the cluster, followed by the reason in words with ``-`` for blanks: nothing is started.
 PAUSE_TAG: Final = "maintd:pause:"
 #: A tag of a node, node group or instance: the daemon does nothing to it.
@@ -59,6 +62,29 @@ class Submission(NamedTuple):
     """the repair command of the node agent; empty for jobs"""
     refused: str = ""
     """why luxid did not take all of its jobs; empty when it did"""
+    each: tuple[str, ...] = ()
+    """see `Task.each`"""
+
+
+class Attempt(NamedTuple):
+    """What was tried for one instance of a node, or for the node itself, without success yet."""
+
+    instance: str
+    """its name; empty: the node"""
+    tried: int
+    """how many jobs have failed"""
+    at: int
+    """when the last job ended, ns since the epoch"""
+    reason: str
+    """why the last one failed"""
+    prepared: int = 0
+    """how many jobs have succeeded that were to make another one possible"""
+    step: str = ""
+    """the step of the last one"""
+    interrupted: bool = False
+    """whether Ganeti itself broke the last one"""
+    targets: tuple[str, ...] = ()
+    """names of the nodes it could not be moved to, sorted"""
 
 
 class Incident(NamedTuple):
@@ -104,6 +130,12 @@ class Incident(NamedTuple):
     """a hash of the task that was started last; empty before the first one"""
     repeated: int = 0
     """how many times in a row that same task was started again after it had succeeded"""
+    attempts: tuple[Attempt, ...] = ()
+    """by name of the instance"""
+    synced: tuple[tuple[str, int], ...] = ()
+    """instance -> when all its disks were last seen in sync; by name"""
+    off_at: int = 0
+    """when Ganeti's out-of-band program last reported that the node has no power; 0: never"""
 
     @property
     def active(self) -> bool:
@@ -131,6 +163,27 @@ class Incident(NamedTuple):
         return f"{CLOSED_TAG}{self.uuid}"
 
     @property
+    def stopped_tag(self) -> str:
+        """The tag by which an admin says that no instance runs on the node any more."""
+        return f"{STOPPED_TAG}{self.uuid}"
+
+    def attempt(self, instance: str = "") -> Attempt:
+        """What was tried for an instance, or for the node."""
+        found = (one for one in self.attempts if one.instance == instance)
+        return next(found, Attempt(instance, 0, 0, ""))
+
+    def with_attempt(self, attempt: Attempt) -> Incident:
+        """The incident with this in the place of an older attempt for the same instance."""
+        others = [one for one in self.attempts if one.instance != attempt.instance]
+        return self._replace(attempts=tuple(sorted([*others, attempt])))
+
+    @property
     def own_tags(self) -> tuple[str, ...]:
         """All tags of nodes that name it."""
-        return self.ready_tag, self.failed_tag, self.cancel_tag, self.closed_tag
+        return (
+            self.ready_tag,
+            self.failed_tag,
+            self.cancel_tag,
+            self.closed_tag,
+            self.stopped_tag,
+        )

@@ -16,8 +16,16 @@ CLOSE: Final = "close-volume"
 REPLACE_DISKS: Final = "replace-disks"
 REPAIR_STORAGE: Final = "repair-storage"
 OPEN: Final = "open-volume"
+POWER_OFF: Final = "power-off"
+POWER_STATUS: Final = "power-status"
+ACTIVATE: Final = "activate-disks"
+CLEAN_UP: Final = "clean-up"
+START: Final = "start"
 TAG: Final = "tag"
 UNTAG: Final = "untag"
+
+#: Steps for one instance each that only make its move possible.
+PREPARATIONS: Final = frozenset({ACTIVATE, CLEAN_UP, START, REPLACE_DISKS})
 
 #: Steps after the repair itself: a failure of one is no failure of the repair.
 AFTERWARDS: Final = frozenset({TAG, UNTAG, OPEN})
@@ -45,6 +53,9 @@ class Task(NamedTuple):
     """a repair command (base name) that the agent of the incident's node runs"""
     subject: str = ""
     """what a task of routine work is about: an instance, a node group, ...; empty: the cluster"""
+    each: tuple[str, ...] = ()
+    """one instance for each of the jobs: a job that fails is a failed attempt for its instance
+    (`Incident.attempts`); empty: a job that fails is the incident's failure"""
     shares_nodes: bool = False
     """whether a task of routine work may use nodes that other tasks of its plugin use"""
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.maintenance.disks import DiskHealth
-from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.incident import FAILED, OPT_OUT_TAG, STOPPED_TAG, Incident
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.storage import NodeStorage
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.finding import OK
 from ganeti_steward.core.model.job_state import JobState
+
+#: ns for which an answer of the out-of-band program counts: the node may be switched on again.
+_OFF: Final = 600 * 10**9
 
 
 class Reported(NamedTuple):
@@ -127,13 +130,16 @@ class World(NamedTuple):
     """names of instances that tasks of this round, or tasks still running, use"""
     avoided_nodes: Mapping[str, str] = MappingProxyType({})
     """name of a node nothing may be moved to -> why: ill, under repair, failed"""
+    passing_nodes: frozenset[str] = frozenset()
+    """names of those of them that are avoided for a short time only: a live-repair is running, or
+    a report is younger than the hold time"""
     routine: tuple[RoutineJob, ...] = ()
     """the jobs of routine work: those that have not ended, and those that ended within the last
     hour"""
     tagged_jobs: Mapping[int, JobState] = MappingProxyType({})
     """number -> state of each job that a tag of an instance names as a repair in progress"""
     disks: Mapping[str, DiskHealth] = MappingProxyType({})
-    """name of an instance -> what the last check of its disks by routine work found"""
+    """name of an instance -> what the last check of its disks found"""
     load_reports: Mapping[str, Any] = MappingProxyType({})
     """name of a node -> its monitoring daemon's report of CPU load, where one is configured to be
     read"""
@@ -145,6 +151,41 @@ class World(NamedTuple):
     daemon forgets it in a restart"""
     storage: Mapping[str, NodeStorage] = MappingProxyType({})
     """name of a node -> its storage; only of nodes that report failing physical volumes"""
+
+    def is_stopped(self, name: str) -> bool:
+        """Whether it is certain that no instance runs on a node any more.
+
+        An admin has confirmed it by a tag with the uuid of an incident of the node or of the node
+        itself, or Ganeti's out-of-band program reported within the last ten minutes that it has no
+        power.
+        """
+        node = next((one for one in self.nodes.values() if one.name == name), None)
+        if node is None:
+            return False
+        # Of one that has ended well the node may have been repaired, and used, since.
+        incidents = [
+            one
+            for one in self.incidents.values()
+            if one.node == node.uuid and (one.active or one.status == FAILED)
+        ]
+        words = {STOPPED_TAG + node.uuid, *(one.stopped_tag for one in incidents)}
+        return not words.isdisjoint(node.tags) or any(
+            one.off_at and self.now - one.off_at <= _OFF for one in incidents
+        )
+
+    def excluded_nodes(self) -> frozenset[str]:
+        """Names of the nodes that have the tag of exclusion, themselves or by their group."""
+        groups = {uuid for uuid, group in self.groups.items() if OPT_OUT_TAG in group.tags}
+        return frozenset(
+            one.name
+            for one in self.nodes.values()
+            if OPT_OUT_TAG in one.tags or one.group in groups
+        )
+
+    def answers(self, name: str) -> bool:
+        """Whether the node daemon of a node has answered."""
+        at = self.cluster.node_index.get(name)
+        return at is not None and self.cluster.nodes[at].live
 
     def instances_on(self, name: str) -> Iterator[InstanceFacts]:
         """The instances with that node as primary or secondary, by name."""

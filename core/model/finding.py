@@ -18,6 +18,9 @@ EVACUATE_FAILOVER: Final = "evacuate-failover"
 #: All statuses, the least severe first.
 STATUSES: Final = (OK, LIVE_REPAIR, EVACUATE, EVACUATE_FAILOVER)
 
+#: Those by which all instances leave the node.
+EVACUATIONS: Final = frozenset({EVACUATE, EVACUATE_FAILOVER})
+
 #: The name of a command of a whitelist.
 _COMMAND_NAME: Final = re.compile(r"[a-zA-Z0-9_-]+")
 

@@ -55,21 +55,54 @@ def migrate(instance: str, target: str | None = None) -> Operation:
     }
 
 
-def failover(
-    instance: str, target: str | None = None, *, ignore_consistency: bool = False
-) -> Operation:
+def failover(instance: str, target: str | None = None) -> Operation:
     """The same for an instance that is only announced, or whose node cannot migrate it.
 
-    ``ignore_consistency``: also when its primary or the state of its disks cannot be reached.
+    Ganeti stops it first, and refuses where the disks on the target are degraded; it does neither
+    where the primary is marked offline.
     """
     return {
         "OP_ID": FAILOVER,
         "instance_name": instance,
         "shutdown_timeout": 120,
-        "ignore_consistency": ignore_consistency,
+        "ignore_consistency": False,
         "ignore_ipolicy": False,
         "cleanup": False,
         **_to(target),
+    }
+
+
+def clean_up(instance: str) -> Operation:
+    """Repair what a migration that was cut in half has left; fails where the instance is down."""
+    return {"OP_ID": MIGRATE, "instance_name": instance, "cleanup": True}
+
+
+def activate_disks(instance: str, *, wait_for_sync: bool = False) -> Operation:
+    """Connect the disks of both nodes.
+
+    ``wait_for_sync``: it fails unless they are in sync at its end.
+    """
+    return {
+        "OP_ID": "OP_INSTANCE_ACTIVATE_DISKS",
+        "instance_name": instance,
+        "wait_for_sync": wait_for_sync,
+    }
+
+
+def restart(instance: str) -> Job:
+    """Start an instance that is down on its primary, with disks that are assembled again."""
+    stop = {"OP_ID": "OP_INSTANCE_SHUTDOWN", "instance_name": instance, "no_remember": True}
+    return [stop, {"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": instance, "force": False}]
+
+
+def out_of_band(node: str, command: str) -> Operation:
+    """Have the out-of-band program of a node run: ``power-off`` or ``power-status``."""
+    return {
+        "OP_ID": "OP_OOB_COMMAND",
+        "node_names": [node],
+        "command": command,
+        # It is switched off before it is marked offline.
+        "ignore_status": True,
     }
 
 

@@ -73,6 +73,21 @@ class Maintd(NamedTuple):
         "The most moves of the daemon that run at the same time in the whole cluster: the rest "
         "waits in the job queue (Ganeti's ad-hoc rate limit); 0: no limit.",
     ] = 0
+    move_attempts: Annotated[
+        int,
+        whole(1, 100),
+        "How many jobs that move an instance may fail before it is left where it is.",
+    ] = 3
+    power_off: Annotated[
+        bool,
+        "Whether a node that reports evacuate-failover and does not answer is switched off by "
+        "Ganeti's out-of-band program, so that its instances can be started elsewhere.",
+    ] = False
+    failover_unsynced: Annotated[
+        bool,
+        "Whether drbd instances of a node that is off are started from their copy, although it is "
+        "not known to be complete: what was written last may be lost.",
+    ] = False
     routine: Annotated[
         tuple[str, ...],
         NAMES,
@@ -82,6 +97,12 @@ class Maintd(NamedTuple):
     final_role: Annotated[
         str, one_of(OFFLINE, DRAINED), "The role of a node after its evacuation."
     ] = OFFLINE
+    degraded_final_role: Annotated[
+        str,
+        one_of(OFFLINE, DRAINED),
+        "The role of a node after an evacuation that left copies of disks on it, because no other "
+        "node of its group can take them.",
+    ] = DRAINED
     repair_storage: Annotated[
         bool,
         "Whether disks are moved off physical volumes that a report names as failing, and the "

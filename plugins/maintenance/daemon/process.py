@@ -54,6 +54,7 @@ from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.edges.world import read_world
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs
 from ganeti_steward.plugins.maintenance.engine.step import step
+from ganeti_steward.plugins.maintenance.repairs.evacuation.reading import read_disks
 from ganeti_steward.plugins.maintenance.repairs.storage.reading import read_storage
 
 _log: Final = logging.getLogger(__name__)
@@ -188,6 +189,7 @@ class Daemon:
             queue=LuxiQueue(self._luxi, store, settle=settle),
             read_world=read,
             read_storage=partial(read_storage, self._luxi),
+            read_disks=partial(read_disks, self._luxi),
             agents=self._configured.agents,
             planner=self._configured.plan,
             routine_planner=self._configured.plan_routine,

@@ -24,6 +24,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import Inputs, Planned
 from ganeti_steward.plugins.maintenance.engine.routine import MARK, no_routine
 
 if TYPE_CHECKING:
+    from ganeti_steward.core.maintenance.disks import DiskHealth
     from ganeti_steward.core.maintenance.storage import NodeStorage
     from ganeti_steward.core.maintenance.world import Observation, World
     from ganeti_steward.plugins.filters.actions.changes import JobChange
@@ -60,6 +61,8 @@ class Parts(NamedTuple):
     """None: no job is released"""
     read_storage: Callable[[World], Mapping[str, NodeStorage]] = lambda world: {}
     """name -> storage of the nodes that report failing physical volumes"""
+    read_disks: Callable[[World], Mapping[str, DiskHealth]] = lambda world: {}
+    """name -> disks of instances that are going to leave a node"""
     observers: Sequence[Observer] = ()
     record: Callable[[Inputs, Maintd], None] = lambda inputs, settings: None
     """called with what each step gets"""
@@ -223,6 +226,8 @@ class Rounds:
             disks=routine.disks,
             tagged_jobs=tagged,
         )
+        if may_query:
+            world = world._replace(disks={**world.disks, **parts.read_disks(world)})
         if may_query and settings.repair_storage:
             world = world._replace(storage=parts.read_storage(world))
         inputs = Inputs(

@@ -18,6 +18,7 @@ from ganeti_steward.plugins.maintenance.demo.reasons import moved, reason
 from ganeti_steward.plugins.maintenance.edges.audit import read_audit
 from ganeti_steward.plugins.maintenance.edges.history import CHANGE, HELD, TASK, Entry
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
+from ganeti_steward.plugins.maintenance.repairs.disk_check import QUERY_DATA
 
 #: Characters before the text of each line.
 _INDENT: Final = " " * 18
@@ -55,6 +56,8 @@ class Narrator:
                 self.say("daemon", _sentence(entry))
         jobs = self._luxid.submitted()
         for one in jobs[self._jobs :]:
+            if one.job[0]["OP_ID"] == QUERY_DATA:
+                continue
             self._running.append(one.number)
             self.say("luxid", f"job {one.number}: {self._described(one)}")
         self._jobs = len(jobs)

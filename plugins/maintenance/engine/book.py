@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
-from ganeti_steward.core.maintenance.incident import FAILED, OPT_OUT_TAG, Incident
+from ganeti_steward.core.maintenance.incident import FAILED, NOTED, OPT_OUT_TAG, Incident
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.maintenance.world import Reported, World
+from ganeti_steward.core.model.finding import LIVE_REPAIR
+
+_SECOND: Final = 10**9
 
 
 class Book:
     """The nodes and instances that are reserved, by name."""
 
-    def __init__(self, incidents: Iterable[Incident], world: World) -> None:
-        """What runs already is reserved: of ``incidents`` and of routine work."""
+    def __init__(self, incidents: Iterable[Incident], world: World, hold_time: float = 0) -> None:
+        """What runs already is reserved: of ``incidents`` and of routine work.
+
+        ``hold_time``: s, see `Maintd`.
+        """
+        self._hold_time = hold_time
         self._nodes: dict[str, set[str]] = {}
         """name -> the plugins of routine work whose tasks use it; empty: a repair"""
         self._instances: set[str] = set()
@@ -55,17 +63,13 @@ class Book:
             reserved_nodes=frozenset(self._nodes),
             reserved_instances=frozenset(self._instances),
             avoided_nodes=avoided_nodes(world),
+            passing_nodes=passing_nodes(world, self._hold_time),
         )
 
 
 def avoided_nodes(world: World) -> dict[str, str]:
     """Nodes nothing is moved to -> why: ill, under repair, their repair failed, or excluded."""
-    found = {
-        node.name: f"is excluded by the tag {OPT_OUT_TAG}"
-        for node in world.nodes.values()
-        if OPT_OUT_TAG in node.tags
-        or (node.group in world.groups and OPT_OUT_TAG in world.groups[node.group].tags)
-    }
+    found = dict.fromkeys(sorted(world.excluded_nodes()), f"is excluded by the tag {OPT_OUT_TAG}")
     for incident in sorted(world.incidents.values(), key=lambda one: one.uuid):
         if incident.node in world.nodes and (incident.active or incident.status == FAILED):
             word = "has a failed" if incident.status == FAILED else "has an active"
@@ -75,3 +79,27 @@ def avoided_nodes(world: World) -> dict[str, str]:
         if isinstance(report, Reported) and report.ill and uuid in world.nodes:
             found.setdefault(world.nodes[uuid].name, f"reports {report.status}")
     return found
+
+
+def passing_nodes(world: World, hold_time: float) -> frozenset[str]:
+    """Names of nodes that `avoided_nodes` has for a time that ends without anybody's doing.
+
+    A command of a live-repair is running there, or what the node reports may be a false alarm:
+    nothing is done about it before the hold time (s) has passed.
+    """
+    lasting: set[str] = set()
+    passing: set[str] = set()
+    for one in world.incidents.values():
+        if one.node in world.nodes and (one.active or one.status == FAILED):
+            young = world.now - one.observed_since <= hold_time * _SECOND
+            ends = bool(one.open) if one.action == LIVE_REPAIR else False
+            waits = one.status == NOTED and young
+            (passing if one.active and (ends or waits) else lasting).add(one.node)
+    known = {(one.node, one.original) for one in world.incidents.values()}
+    for uuid, seen in world.observations.items():
+        if isinstance(seen, Reported) and seen.ill and uuid in world.nodes:
+            new = (uuid, seen.original) not in known
+            if uuid not in passing:
+                (passing if new else lasting).add(uuid)
+    names = frozenset(world.nodes[uuid].name for uuid in passing - lasting)
+    return names - world.excluded_nodes()

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from ganeti_steward.core.maintenance.incident import COMPLETED, Incident, Submission
-from ganeti_steward.core.maintenance.task import AFTERWARDS, COMMAND, TAG
+from ganeti_steward.core.maintenance.task import (
+    AFTERWARDS,
+    COMMAND,
+    POWER_OFF,
+    POWER_STATUS,
+    PREPARATIONS,
+    TAG,
+)
 from ganeti_steward.core.model.finding import severity
 from ganeti_steward.core.model.job_state import CANCELED, NOT_STARTED, SUCCESS, JobState
+from ganeti_steward.plugins.maintenance.engine.causes import is_interrupted, power_fault
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 
 #: ns until a tag whose job failed, or an opening that failed, is tried again.
 TAG_RETRY = 300 * 10**9
+
+_POWER: Final = frozenset({POWER_OFF, POWER_STATUS})
 
 
 def apply_ends(ledger: Ledger) -> None:
@@ -85,13 +96,83 @@ def _recovered(ledger: Ledger, uuid: str, submission: Submission, numbers: tuple
 def _jobs(ledger: Ledger, uuid: str, submission: Submission) -> None:
     states = [ledger.inputs.jobs[one] for one in submission.jobs if one in ledger.inputs.jobs]
     fault = _fault(submission, states)
-    if fault and submission.step not in AFTERWARDS:
+    if fault and not (submission.each or _is_repeated(ledger, uuid, submission, states)):
         ledger.happen(uuid, Event.FAILURE, fault)
     if len(states) < len(submission.jobs) or not all(state.ended for state in states):
         return
     _close(ledger, uuid, submission)
     if submission.step in AFTERWARDS:
         _afterwards(ledger, uuid, submission.step, fault)
+    elif submission.each:
+        _instances(ledger, uuid, submission, states)
+    elif submission.step in _POWER:
+        _power(ledger, uuid, submission, states, fault)
+    elif fault:
+        _attempt(ledger, uuid, submission.step, "", fault, interrupted=True)
+
+
+def _is_repeated(
+    ledger: Ledger, uuid: str, submission: Submission, states: Sequence[JobState]
+) -> bool:
+    """Whether a failure of a step is no failure of the incident: it is planned again."""
+    if submission.step in AFTERWARDS or submission.step in _POWER:
+        return True
+    bad = [one for one in states if one.ended and one.status != SUCCESS]
+    tried = ledger.incidents[uuid].attempt().tried
+    ganetis_own = not submission.refused and all(map(is_interrupted, bad))
+    return ganetis_own and tried < ledger.config.move_attempts
+
+
+def _instances(
+    ledger: Ledger, uuid: str, submission: Submission, states: Sequence[JobState]
+) -> None:
+    """Note what came of the job of each instance."""
+    if submission.refused:
+        for name in submission.each:
+            _attempt(ledger, uuid, submission.step, name, _fault(submission, ()))
+        return
+    for name, state in zip(submission.each, states, strict=True):
+        if state.status != SUCCESS:
+            reason = f"job {state.number} ({submission.step}) {_ended(state)}"
+            _attempt(ledger, uuid, submission.step, name, reason, interrupted=is_interrupted(state))
+        elif submission.step in PREPARATIONS:
+            _prepared(ledger, uuid, submission.step, name)
+
+
+def _attempt(
+    ledger: Ledger, uuid: str, step: str, name: str, reason: str, *, interrupted: bool = False
+) -> None:
+    """One more failed attempt for an instance, or for the node (an empty name)."""
+    incident = ledger.incidents[uuid]
+    before = incident.attempt(name)
+    after = before._replace(
+        tried=before.tried + 1, at=ledger.now, reason=reason, step=step, interrupted=interrupted
+    )
+    # It did nothing, so to plan the same again is no repetition.
+    ledger.update(incident.with_attempt(after)._replace(last_task="", repeated=0))
+    ledger.hold(uuid, "attempt", f"{name or incident.node_name}: {reason}")
+
+
+def _prepared(ledger: Ledger, uuid: str, step: str, name: str) -> None:
+    incident = ledger.incidents[uuid]
+    before = incident.attempt(name)
+    after = before._replace(
+        prepared=before.prepared + 1, at=ledger.now, step=step, interrupted=False
+    )
+    ledger.update(incident.with_attempt(after)._replace(last_task="", repeated=0))
+
+
+def _power(
+    ledger: Ledger, uuid: str, submission: Submission, states: Sequence[JobState], fault: str
+) -> None:
+    """The node counts as off only if the status that was queried last shows it."""
+    results = [state.results for state in states]
+    last = results[0][-1] if results and results[0] else None
+    if reason := fault or power_fault(last):
+        ledger.update(ledger.incidents[uuid]._replace(off_at=0))
+        _attempt(ledger, uuid, submission.step, "", reason)
+        return
+    ledger.update(ledger.incidents[uuid]._replace(off_at=submission.at))
 
 
 def _fault(submission: Submission, states: Sequence[JobState]) -> str:

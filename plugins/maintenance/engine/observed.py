@@ -13,11 +13,15 @@ from ganeti_steward.core.maintenance.incident import (
 )
 from ganeti_steward.core.maintenance.task import TAG
 from ganeti_steward.core.maintenance.world import NodeFacts, Reported
+from ganeti_steward.core.model.finding import EVACUATIONS
 from ganeti_steward.plugins.maintenance.engine.ends import queued_jobs
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 
 _SECOND = 10**9
+
+#: ns after which it is recorded again that disks are in sync.
+_SYNCED_NEWS = 300 * _SECOND
 
 
 def apply_left(ledger: Ledger) -> None:
@@ -124,3 +128,16 @@ def _not_seen(ledger: Ledger, incident: Incident, report: Reported) -> None:
             Event.HEALTHY,
             f"node {incident.node_name} reports {report.status} instead for {elapsed:.0f} s",
         )
+
+
+def apply_disks(ledger: Ledger) -> None:
+    """Note when the copies of the disks of a node that is evacuated were in sync."""
+    for incident in ledger.all(lambda one: one.active and one.action in EVACUATIONS):
+        before, found = dict(incident.synced), {}
+        for one in ledger.world.instances_on(ledger.world.nodes[incident.node].name):
+            health, known = ledger.world.disks.get(one.name), before.get(one.name, 0)
+            # Not in each round: the record is written again each time.
+            news = health and health.in_sync and health.at - known > _SYNCED_NEWS
+            if at := health.at if health and news else known:
+                found[one.name] = at
+        ledger.update(incident._replace(synced=tuple(sorted(found.items()))))

@@ -12,6 +12,7 @@ from ganeti_steward.plugins.maintenance.engine.ends import apply_ends
 from ganeti_steward.plugins.maintenance.engine.freshness import without_old_reports
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.observed import (
+    apply_disks,
     apply_left,
     apply_reports,
     apply_tags,
@@ -44,7 +45,8 @@ def step(
     apply_left(ledger)
     apply_tags(ledger)
     apply_reports(ledger)
-    book = Book(ledger.all(), ledger.world)
+    apply_disks(ledger)
+    book = Book(ledger.all(), ledger.world, config.hold_time)
     tasks = Tasks(ledger, planner, book)
     tasks.tag()
     tasks.open()

@@ -37,6 +37,9 @@ from ganeti_steward.plugins.maintenance.engine.transitions import Event
 #: lost once, in a failover of the master.
 MOST_REPEATS: Final = 3
 
+#: Parameters that name a node to which an instance, or a copy of its disks, goes.
+_TARGETS: Final = ("target_node", "remote_node")
+
 Planner = Callable[[Incident, World], Sequence[Planned]]
 
 
@@ -167,9 +170,22 @@ class Tasks:
             tuple(sorted(task.instances)),
             ledger.now,
             command=task.command,
+            each=task.each,
         )
+        if current.active:
+            current = _with_targets(current, task)._replace(note=task.reason)
         ledger.update(current._replace(open=(*current.open, submission), progressed=ledger.now))
         self.started.append(Started(uuid, submission.id, task))
+
+
+def _with_targets(incident: Incident, task: Task) -> Incident:
+    """The incident, with the nodes to which each instance is moved now."""
+    for name, job in zip(task.each, task.jobs, strict=False):
+        before = incident.attempt(name)
+        found = [str(one[key]) for one in job for key in _TARGETS if one.get(key)]
+        targets = tuple(sorted({*before.targets, *found}))
+        incident = incident.with_attempt(before._replace(targets=targets))
+    return incident
 
 
 def _hash(task: Task) -> str:

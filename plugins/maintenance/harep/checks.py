@@ -10,7 +10,7 @@ from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.maintenance.world import InstanceFacts
 from ganeti_steward.plugins.maintenance.harep.standing import HEALTHY, Contradiction, standing_of
 from ganeti_steward.plugins.maintenance.harep.view import SECOND, View
-from ganeti_steward.plugins.maintenance.routine.disk_check import CHECK_DISKS, check_job
+from ganeti_steward.plugins.maintenance.repairs.disk_check import CHECK_DISKS, check_job
 
 
 def check_tasks(view: View, interval: float) -> Iterator[Task]:

@@ -70,6 +70,8 @@ def _check_task(task: Task, incident: Incident, world: World) -> None:
     if task.command and not (isinstance(task.command, str) and is_name(task.command)):
         raise BadPlan(f"its command {shown(task.command)} is no name of a command")
     check_jobs(task.jobs)
+    if task.each and (len(task.each) != len(task.jobs) or not task.instances >= set(task.each)):
+        raise BadPlan("its task does not name one of its instances for each of its jobs")
 
 
 def _own(incident: Incident, world: World) -> str:

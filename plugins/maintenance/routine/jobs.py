@@ -13,7 +13,7 @@ from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.maintenance.routine import ROUTINE_SOURCE, RoutineJob
 from ganeti_steward.core.model.job_state import LOST, SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.edges.submit import SETTLE_TIME
-from ganeti_steward.plugins.maintenance.routine.disk_check import CHECK_DISKS, read_check
+from ganeti_steward.plugins.maintenance.repairs.disk_check import CHECK_DISKS, read_check
 from ganeti_steward.plugins.maintenance.routine.trail import read_trail
 
 #: ns for which a job is kept after its end.

@@ -20,7 +20,7 @@ from ganeti_steward.core.model.opcodes import (
     nodes_after,
 )
 from ganeti_steward.core.model.requests import Relocate
-from ganeti_steward.plugins.maintenance.routine.disk_check import QUERY_DATA
+from ganeti_steward.plugins.maintenance.repairs.disk_check import QUERY_DATA
 from ganeti_steward.plugins.maintenance.simulation.assumptions import SECOND, Assumptions
 from ganeti_steward.plugins.maintenance.simulation.site import Site
 

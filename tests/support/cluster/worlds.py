@@ -35,6 +35,15 @@ SECOND: Final = 10**9
 
 GROUP: Final = "g1"
 
+#: Operations after which everything is where it was.
+_STAY: Final = (
+    "OP_INSTANCE_ACTIVATE_DISKS",
+    "OP_INSTANCE_SHUTDOWN",
+    "OP_INSTANCE_STARTUP",
+    "OP_OOB_COMMAND",
+    "OP_TAGS_SET",
+)
+
 #: MiB that one drbd or plain instance takes on each of its nodes for metadata.
 _METADATA: Final = 128
 
@@ -201,6 +210,8 @@ def after(before: World, jobs: Iterable[Job]) -> World:
     nodes = {one.name: one for one in before.nodes.values()}
     places = {one.name: one.nodes for one in before.cluster.instances}
     for operation in (one for job in jobs for one in job):
+        if operation["OP_ID"] in _STAY or operation.get("cleanup"):
+            continue
         if operation["OP_ID"] in MOVES:
             name = operation["instance_name"]
             places[name] = nodes_after(places[name], operation)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.maintenance.incident import STATUSES, Incident, Submission
+from ganeti_steward.core.maintenance.incident import STATUSES, Attempt, Incident, Submission
 from ganeti_steward.core.model.finding import EVACUATE
 from ganeti_steward.core.model.finding import STATUSES as ACTIONS
 from ganeti_steward.plugins.maintenance.edges.record import node_of, read_record, write_record
@@ -39,9 +39,12 @@ TYPES: dict[Any, Any] = {
     tuple[int, ...]: st.lists(NS, max_size=4).map(tuple),
     tuple[str, ...]: st.lists(TEXT, max_size=3).map(tuple),
     tuple[tuple[str, str], ...]: st.lists(st.tuples(TEXT, TEXT), max_size=2).map(tuple),
+    tuple[tuple[str, int], ...]: st.lists(st.tuples(TEXT, NS), max_size=2).map(tuple),
 }
 #: Any value of each field, those that are added later included.
 SUBMISSIONS = st.builds(Submission, **{k: TYPES[v] for k, v in get_type_hints(Submission).items()})
+ATTEMPTS = st.builds(Attempt, **{k: TYPES[v] for k, v in get_type_hints(Attempt).items()})
+TYPES[tuple[Attempt, ...]] = st.lists(ATTEMPTS, max_size=2).map(tuple)
 TYPES[tuple[Submission, ...]] = st.lists(SUBMISSIONS, max_size=2).map(tuple)
 INCIDENTS = st.builds(
     Incident,

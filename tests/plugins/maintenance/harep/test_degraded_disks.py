@@ -21,7 +21,7 @@ from harep_worlds import (
 from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.plugins.maintenance.harep.config import Harep
-from ganeti_steward.plugins.maintenance.routine.disk_check import read_check
+from ganeti_steward.plugins.maintenance.repairs.disk_check import read_check
 
 _FAULT: Final = "disk/0 is faulty on n2"
 _CHECKS: Final = Harep(job_delay=0)
@@ -37,14 +37,18 @@ def _status(degraded: bool, own: int, sync: float | None = None) -> list[Any]:
     ("primary", "secondary", "expected"),
     [
         (_status(False, 1), _status(False, 1), DiskHealth(5)),
-        (_status(False, 1), _status(True, 4), DiskHealth(5, ("disk/0 is faulty on n2",))),
+        (
+            _status(False, 1),
+            _status(True, 4),
+            DiskHealth(5, ("disk/0 is faulty on n2",), lost_on=("n2",)),
+        ),
         (_status(True, 1), _status(True, 1), DiskHealth(5, ("disk/0 has lost its connection",))),
         (_status(True, 1), None, DiskHealth(5, ("disk/0 is not active on n2",))),
         (_status(True, 1, 40.0), _status(True, 2, 40.0), DiskHealth(5, (), syncing=True)),
         (
             _status(True, 4),
             _status(False, 1),
-            DiskHealth(5, ("disk/0 is faulty on n1",), primary_good=False),
+            DiskHealth(5, ("disk/0 is faulty on n1",), primary_good=False, lost_on=("n1",)),
         ),
     ],
 )

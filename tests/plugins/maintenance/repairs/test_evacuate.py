@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from worlds import NodeMade, after, incident, instance, node, world
+from worlds import NodeMade, after, incident, instance, node, uuid_of, world
 
 from ganeti_steward.core.ganeti.reasons import read_reasons
 from ganeti_steward.core.maintenance.incident import Incident
@@ -17,7 +17,7 @@ from ganeti_steward.plugins.filters.buckets import buckets_of
 from ganeti_steward.plugins.filters.dialect import LUXID
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.repairs.evacuate import Evacuate
+from ganeti_steward.plugins.maintenance.repairs.evacuation.evacuate import Evacuate
 
 ILL = incident("n1")
 FAILOVER = incident("n1", "evacuate-failover")
@@ -91,7 +91,7 @@ def test_a_node_that_is_gone() -> None:
 
 def test_a_drbd_primary_goes_to_its_secondary_and_gets_a_new_one() -> None:
     found = moving(FAILOVER, world(nodes(3), [instance("a", "n1", "n2")]))
-    over = failover("a", ignore_consistency=True)
+    over = failover("a")
     assert found.jobs == [[over, replace_secondary("a", "n3")]]
     assert (found.nodes, found.instances) == ({"n1", "n2", "n3"}, {"a"})
     assert found.reason == "move 1 of 1 instances off n1: a"
@@ -109,7 +109,7 @@ def test_a_drbd_secondary_is_replaced(about: Incident) -> None:
 def test_what_is_mirrored_elsewhere_goes_anywhere(template: str) -> None:
     now = world(nodes(2), [instance("a", "n1", template=template)])
     assert moving(ILL, now).jobs == [[migrate("a", "n2")]]
-    assert moving(FAILOVER, now).jobs == [[failover("a", "n2", ignore_consistency=True)]]
+    assert moving(FAILOVER, now).jobs == [[failover("a", "n2")]]
 
 
 def test_a_secondary_under_repair_is_left_first() -> None:
@@ -135,21 +135,17 @@ def test_only_the_step_that_leaves_the_node_is_a_failover() -> None:
 
 
 def test_an_offline_node() -> None:
-    """Without permission to fail over, only secondaries and stopped instances leave it."""
+    """What is stopped leaves it; what may still run there waits (`test_evacuation_of_data`)."""
     now = world(
         nodes(4, drained=False, offline=True),
-        [instance("down", "n1", "n2", up=False), instance("up", "n1", "n2")],
+        [instance("down", "n1", template="ext", up=False), instance("up", "n1", template="ext")],
     )
-    ((operation, *_),) = moving(FAILOVER, now, moves_at_once=1).jobs
-    assert operation == failover(operation["instance_name"], ignore_consistency=True)
     first = moving(ILL, now)
     assert first.instances == {"down"}
-    assert first.jobs[0][0] == migrate("down")
+    assert first.jobs[0][0]["OP_ID"] == "OP_INSTANCE_FAILOVER"
     rest = plan(ILL, after(now, first.jobs))
-    reason = "its primary is offline: it can fail over only, and evacuate does not do that"
-    assert rest == Failed(
-        f"1 of 1 instances on n1 cannot be moved: up: {reason}", (("up", reason),)
-    )
+    assert isinstance(rest, Wait)
+    assert rest.reason.startswith("1 of 1 instances on n1 wait: up: n1 is offline, and whether ")
 
 
 # -- what cannot move
@@ -194,10 +190,15 @@ def test_reasons_of_a_secondary_that_cannot_take_over() -> None:
 
 def test_both_nodes_are_offline() -> None:
     now = world(
-        [node("n1", offline=True), node("n2", offline=True), node("n3"), node("n4")],
+        [
+            node("n1", offline=True, tags=[f"maintd:stopped:{uuid_of('n1')}"]),
+            node("n2", offline=True),
+            node("n3"),
+            node("n4"),
+        ],
         [instance("a", "n1", "n2"), instance("b", "n2", "n1")],
     )
-    found = plan(FAILOVER, now)
+    found = plan(FAILOVER, now, failover_unsynced=True)
     assert isinstance(found, Failed)
     reasons = dict(found.unmovable)
     assert "its disks cannot be copied: its primary n1 is offline" in reasons["a"]
@@ -266,7 +267,7 @@ def test_what_other_tasks_use_is_waited_for() -> None:
         reserved_instances=frozenset({"b"}),
     )
     assert plan(ILL, now) == Wait(
-        "3 of 3 instances on n1 wait for other tasks: a: another task uses its node n2; "
+        "3 of 3 instances on n1 wait: a: another task uses its node n2; "
         "b: another task uses it; c: 0/2 nodes fit now: 2 used by other tasks (n2, n3)"
     )
     some = now._replace(reserved_nodes=frozenset({"n2"}))
@@ -289,6 +290,4 @@ def test_a_place_that_never_comes_is_no_reason_to_wait() -> None:
 def test_an_instance_whose_figures_are_missing_waits() -> None:
     now = world(nodes(3), [instance("a", "n1", "n2")])
     now = now._replace(cluster=now.cluster.replace(instances=()))
-    assert plan(ILL, now) == Wait(
-        "1 of 1 instances on n1 wait for other tasks: a: its figures are not known yet"
-    )
+    assert plan(ILL, now) == Wait("1 of 1 instances on n1 wait: a: its figures are not known yet")

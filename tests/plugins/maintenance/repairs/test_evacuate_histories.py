@@ -15,9 +15,10 @@ from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import MOVES
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.repairs.evacuate import Evacuate
+from ganeti_steward.plugins.maintenance.repairs.evacuation.evacuate import Evacuate
 
 _ROLES = st.sampled_from(({}, {}, {}, {}, {"drained": True}, {"offline": True}))
+ACTIVATE = "OP_INSTANCE_ACTIVATE_DISKS"
 _TEMPLATES = st.sampled_from(("diskless", "ext", "sharedfile", "plain", "file"))
 
 
@@ -79,10 +80,14 @@ def check_move(task: Task, now: World, most: int) -> None:
     assert task.instances == set(names)
     for name, job in zip(names, task.jobs, strict=True):
         assert {one["instance_name"] for one in job} == {name}
-        assert all(one["OP_ID"] in MOVES for one in job)
+        assert all(one["OP_ID"] in MOVES or one["OP_ID"] == ACTIVATE for one in job)
         before, place = now.instances[name].nodes, then.instances[name].nodes
         assert "n1" in before
-        assert "n1" not in place
+        assert place[0] != "n1"
+        if "n1" in place:
+            # Its copy stays, because no other node can take it.
+            assert before == ("n1", place[0])
+        check_data(now, name)
         # What is new there, and where it runs from now on.
         targets = {*place} - {*before} | ({place[0]} - {before[0]})
         assert not targets & (barred | unusable)
@@ -93,18 +98,32 @@ def check_move(task: Task, now: World, most: int) -> None:
     assert len(set(seen)) == len(seen)
 
 
+def check_data(now: World, name: str) -> None:
+    """Nothing runs twice: what may run on a node that does not answer stays until that is known."""
+    instance = now.instances[name]
+    if instance.up and instance.primary == "n1" and now.cluster.nodes[0].offline:
+        assert now.is_stopped("n1")
+
+
+def stopped(now: World) -> World:
+    """An admin says that no instance runs on the node any more."""
+    (node,) = (one for one in now.nodes.values() if one.name == "n1")
+    tagged = node._replace(tags=node.tags | {f"maintd:stopped:{node.uuid}"})
+    return now._replace(nodes={**now.nodes, node.uuid: tagged})
+
+
 @settings(max_examples=often(25, 3000), deadline=None)
 @given(worlds(), st.sampled_from(("evacuate", "evacuate-failover")), st.integers(1, 5))
 def test_every_evacuation_ends(start: World, action: str, most: int) -> None:
     plugin, about, now = Evacuate(), incident("n1", action), start
-    plugin.configure(Maintd(moves_at_once=most))
+    plugin.configure(Maintd(moves_at_once=most, failover_unsynced=True))
     left = len(list(start.instances_on("n1")))
-    for _ in range(left + 4):
+    for _ in range(2 * left + 6):
         (found,) = plugin.steward_plan(about, now, Context()) or ()
         if isinstance(found, Wait):
-            # Other tasks end at some time.
-            assert now.reserved_nodes
-            now = now._replace(reserved_nodes=frozenset())
+            # Other tasks end at some time, and an admin finds out whether the node is off.
+            assert now.reserved_nodes or not now.is_stopped("n1")
+            now = stopped(now._replace(reserved_nodes=frozenset()))
             continue
         if not isinstance(found, Task):
             break
@@ -113,12 +132,14 @@ def test_every_evacuation_ends(start: World, action: str, most: int) -> None:
         now = after(now, found.jobs)
     on_it = {one.name for one in now.instances_on("n1")}
     if isinstance(found, Failed):
-        assert {name for name, _ in found.unmovable} == on_it
+        copies = {one.name for one in now.instances_on("n1") if one.primary != "n1"}
+        assert on_it - copies <= {name for name, _ in found.unmovable} <= on_it
         assert all(reason for _, reason in found.unmovable)
     else:
         assert isinstance(found, Done)
-        assert not on_it
-        assert now.cluster.nodes[0].offline
+        assert all(now.instances[name].primary != "n1" for name in on_it)
+        assert on_it or now.cluster.nodes[0].offline
+        assert all(name in found.reason for name in on_it)
 
 
 def test_many_nodes() -> None:

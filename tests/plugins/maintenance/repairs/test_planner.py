@@ -112,7 +112,10 @@ def test_a_plugin_of_the_site_comes_first(site: Site) -> None:
 
 def test_settings_reach_the_built_in_plugin_in_the_child(site: Site) -> None:
     plan = rogue(site, "return None")
-    assert one(plan(incident("n4"), NOW)).plan.reason == "set n4 offline: no instance is left on it"
+    assert (
+        one(plan(incident("n4"), NOW)).plan.reason
+        == "set n4 offline: nothing is left on it that can be moved"
+    )
     site.configure("rogue", more='[maintd]\nfinal-role = "drained"\n')
     plan = PluginPlanner(load_config(str(site.config_file)))
     assert one(plan(incident("n4"), NOW)).plan.reason == "no instance is left on node n4"
@@ -173,6 +176,9 @@ FAULTS = {
     "return [task('n1', 'n2'), task('n1', 'n2')]": "two of its tasks share n2",
     "return [task('n1', instances=['a']), task('n1', instances=['a'])]": (
         "two of its tasks share a"
+    ),
+    "return [task('n1')._replace(each=('a', 'b'))]": (
+        "its task does not name one of its instances for each of its jobs"
     ),
     "return [task('n1', jobs=[])]": "its task needs either jobs or a command",
     "return [task('n1', command='../x')]": "its command '../x' is no name of a command",

@@ -50,7 +50,7 @@ def read_check(results: Sequence[Any], at: int) -> dict[str, DiskHealth]:
 
 
 def _health(data: Mapping[str, Any], at: int) -> DiskHealth:
-    faults, syncing, good = [], False, True
+    faults, syncing, good, lost = [], False, True, set()
     for disk in data["disks"]:
         if disk["dev_type"] != "drbd":
             continue
@@ -59,7 +59,8 @@ def _health(data: Mapping[str, Any], at: int) -> DiskHealth:
         faults += [f"{disk['iv_name']} {fault}" for fault in _faults(sides)]
         syncing = syncing or any(status and status[3] is not None for _, status in sides)
         good = good and bool(disk["pstatus"]) and disk["pstatus"][6] == _GOOD
-    return DiskHealth(at, tuple(faults), syncing, good)
+        lost |= {node for node, status in sides if status and status[6] == _FAULTY}
+    return DiskHealth(at, tuple(faults), syncing, good, tuple(sorted(lost)))
 
 
 def _faults(sides: Sequence[tuple[str, Sequence[Any] | None]]) -> Iterator[str]:

@@ -1,0 +1,92 @@
+"""A node that does not answer: nothing of it is started elsewhere before it is known to be off.
+
+Ganeti itself stops an instance before it starts it elsewhere, and looks at the disks, unless the
+node is marked offline.  So the node is marked offline only after it was confirmed to be off.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ganeti_steward.core.maintenance.task import FINAL_ROLE, POWER_OFF, POWER_STATUS, Task
+from ganeti_steward.core.maintenance.world import InstanceFacts
+from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
+from ganeti_steward.core.model.opcodes import out_of_band, set_role
+from ganeti_steward.plugins.maintenance.config import OFFLINE
+from ganeti_steward.plugins.maintenance.repairs.evacuation.case import (
+    Evacuation,
+    last_synced,
+    runs_on,
+)
+
+#: Templates whose second copy may be older than what the instance has written.
+_COPIED: Final = frozenset({"drbd"})
+
+
+def unsynced_fault(case: Evacuation, instance: InstanceFacts) -> str:
+    """Why an instance of a node that is off is not started from its copy; empty: it may be."""
+    if instance.template not in _COPIED or case.settings.failover_unsynced:
+        return ""
+    return (
+        f"{case.name} does not answer, and its disks {last_synced(case, instance.name)}: what was "
+        f"written since would be lost on {instance.secondaries[0]}; failover-unsynced of [maintd] "
+        "permits it"
+    )
+
+
+def what_is_lost(case: Evacuation, instance: InstanceFacts) -> str:
+    """What a failover from a node that is off may lose; empty: nothing."""
+    if instance.template not in _COPIED or case.answers or instance.primary != case.name:
+        return ""
+    return f"the disks of {instance.name} {last_synced(case, instance.name)}, the rest is lost"
+
+
+def unconfirmed(case: Evacuation, instance: InstanceFacts) -> str:
+    """What an instance waits for whose primary is not known to be off; empty: it is."""
+    if case.world.is_stopped(case.name):
+        return "" if case.node.offline else f"{case.name} is marked offline first"
+    state = "is offline" if case.node.offline else "does not answer"
+    what = (
+        "whether it still runs there is not known"
+        if runs_on(instance, case.name)
+        else "it cannot be queried"
+    )
+    tried = case.incident.attempt()
+    failed = f" ({tried.reason})" if tried.tried and _may_power_off(case) else ""
+    return (
+        f"{case.name} {state}, and {what}{failed}: once it is off, gnt-node add-tags {case.name} "
+        f"{case.incident.stopped_tag}"
+    )
+
+
+def confirm(case: Evacuation) -> Task | None:
+    """Switch the node off, or mark it offline once it is off; None: nothing can be done now."""
+    if case.answers or case.node.offline:
+        return _power(case) if case.node.offline and not case.answers else None
+    if case.world.is_stopped(case.name):
+        why = "it is confirmed to be off, so its instances can be started elsewhere"
+        job = [set_role(case.name, OFFLINE)]
+        return _alone(case, FINAL_ROLE, f"set {case.name} offline: {why}", job)
+    return _power(case)
+
+
+def _power(case: Evacuation) -> Task | None:
+    tried = case.incident.attempt().tried
+    if not _may_power_off(case) or tried >= case.settings.move_attempts:
+        return None
+    if case.world.is_stopped(case.name):
+        return None
+    status = out_of_band(case.name, "power-status")
+    if case.incident.off_at:
+        what = f"query the power status of {case.name}: it was off, some time ago"
+        return _alone(case, POWER_STATUS, what, [status])
+    what = f"switch {case.name} off: it does not answer, and its instances may still run"
+    return _alone(case, POWER_OFF, what, [out_of_band(case.name, "power-off"), status])
+
+
+def _may_power_off(case: Evacuation) -> bool:
+    return case.settings.power_off and case.incident.action == EVACUATE_FAILOVER
+
+
+def _alone(case: Evacuation, step: str, reason: str, job: list[dict[str, object]]) -> Task:
+    return Task(step, frozenset({case.name}), frozenset(), reason, [job])

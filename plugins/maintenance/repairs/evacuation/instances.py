@@ -1,0 +1,180 @@
+"""What is done about one instance of a node that is evacuated."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ganeti_steward.core.maintenance.disks import DiskHealth
+from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG, Attempt
+from ganeti_steward.core.maintenance.task import ACTIVATE, CLEAN_UP, MOVE, REPLACE_DISKS, START
+from ganeti_steward.core.maintenance.world import InstanceFacts
+from ganeti_steward.core.model.cluster import NOT_MIRRORED
+from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
+from ganeti_steward.core.model.opcodes import Job, activate_disks, clean_up, restart
+from ganeti_steward.plugins.maintenance.repairs.evacuation.case import SECOND, Evacuation, runs_on
+from ganeti_steward.plugins.maintenance.repairs.evacuation.dead_node import (
+    unconfirmed,
+    unsynced_fault,
+)
+
+#: s after which a failed move is tried again, times the number of attempts.
+_PAUSE: Final = 30
+
+#: s for which the state of disks counts.
+_FRESH: Final = 120
+
+#: Ganeti's words for an instance that does not run where it should.
+_DOWN: Final = "ERROR_down"
+_ELSEWHERE: Final = "ERROR_wrongnode"
+#: What a clean-up reports when Ganeti has queried both nodes and the instance runs on neither.
+_NOWHERE: Final = "not seem to be running at all"
+
+
+class Stays(NamedTuple):
+    """It is not moved, and nothing that is going on changes that."""
+
+    reason: str
+
+
+class Later(NamedTuple):
+    """It is not moved now."""
+
+    reason: str
+
+
+class Prepare(NamedTuple):
+    """Something else is done first."""
+
+    step: str
+    job: Job
+    """empty for the step ``replace-disks``: the disks on the other node are lost, and another node
+    has to be found for them"""
+    reason: str
+
+
+class Ready(NamedTuple):
+    """It can be moved."""
+
+    last: bool = False
+    """whether all others go first: it was tried before, or the state of its disks is not known"""
+    before: Job = []  # noqa: RUF012 - never changed
+    """what its job begins with"""
+
+
+Judgement = Stays | Later | Prepare | Ready
+
+
+def judged(case: Evacuation, instance: InstanceFacts) -> Judgement:
+    """What is done about an instance."""
+    if fault := _fault(instance):
+        return Stays(fault)
+    if use := _use(case, instance):
+        return Later(use)
+    attempt = case.incident.attempt(instance.name)
+    if found := _again(case, attempt):
+        return found
+    if instance.primary != case.name:
+        return Ready(last=bool(attempt.tried))
+    if not case.answers:
+        return _of_dead_node(case, instance)
+    if found := _cleaned_up(case, instance, attempt):
+        return found
+    if instance.template != "drbd":
+        return Ready(last=bool(attempt.tried))
+    if not instance.up and all(map(case.world.answers, instance.secondaries)):
+        # Ganeti looks at disks that are active only: without this the copy could be an old one.
+        return Ready(bool(attempt.tried), [activate_disks(instance.name, wait_for_sync=True)])
+    return _with_disks(case, instance, attempt)
+
+
+def _fault(instance: InstanceFacts) -> str:
+    """Why no target helps."""
+    if OPT_OUT_TAG in instance.tags:
+        return f"it has the tag {OPT_OUT_TAG}"
+    if instance.template in NOT_MIRRORED:
+        return f"its disks are on this node only (template {instance.template})"
+    return ""
+
+
+def _use(case: Evacuation, instance: InstanceFacts) -> str:
+    """Which other task is in the way."""
+    world, cluster = case.world, case.world.cluster
+    if instance.name in world.reserved_instances:
+        return "another task uses it"
+    known = instance.name in cluster.instance_index
+    if not known or cluster.instance(instance.name).nodes != instance.nodes:
+        return "its figures are not known yet"
+    used = world.reserved_nodes.intersection(instance.nodes) - {case.name}
+    return f"another task uses its node {', '.join(sorted(used))}" if used else ""
+
+
+def _again(case: Evacuation, attempt: Attempt) -> Judgement | None:
+    """Whether it is tried again, and when."""
+    if not attempt.tried:
+        return None
+    tried = f"tried {attempt.tried} of {case.settings.move_attempts} times, {attempt.reason}"
+    if attempt.tried >= case.settings.move_attempts:
+        return Stays(tried)
+    left = (attempt.at - case.world.now) // SECOND + _PAUSE * attempt.tried
+    return Later(f"{tried}; tried again in {left} s") if left > 0 else None
+
+
+def _of_dead_node(case: Evacuation, instance: InstanceFacts) -> Judgement:
+    lost = unsynced_fault(case, instance)
+    # One that is stopped is not started anywhere.
+    if (instance.up or not case.node.offline) and (wait := unconfirmed(case, instance)):
+        return Later(f"{wait}; even then: {lost}" if lost else wait)
+    return Stays(lost) if lost else Ready()
+
+
+def _cleaned_up(case: Evacuation, instance: InstanceFacts, attempt: Attempt) -> Judgement | None:
+    """Clean up after a migration that was cut in half."""
+    name = instance.name
+    down = attempt.tried > 0 and runs_on(instance, case.name) and instance.status == _DOWN
+    if attempt.prepared >= case.settings.move_attempts:
+        return None
+    if down and attempt.step == CLEAN_UP and _NOWHERE in attempt.reason:
+        return Prepare(START, restart(name), f"start {name} on {case.name}: it runs nowhere")
+    if down or instance.status == _ELSEWHERE or (attempt.interrupted and attempt.step == MOVE):
+        why = "its migration was cut in half"
+        return Prepare(CLEAN_UP, [clean_up(name)], f"clean up {name}: {why}")
+    return None
+
+
+def _with_disks(case: Evacuation, instance: InstanceFacts, attempt: Attempt) -> Judgement:
+    """By the state of both copies; Ganeti looks at them again when it moves the instance."""
+    name, (other, *_) = instance.name, instance.secondaries
+    health = _health(case, name)
+    if health is None or not case.world.answers(other):
+        return Ready(last=True)
+    if health.syncing:
+        return Later("its disks are being synchronized")
+    if health.in_sync:
+        return Ready(last=bool(attempt.tried))
+    faults = ", ".join(health.faults)
+    if {case.name, other} <= {*health.lost_on}:
+        return Stays(f"no copy of its disks is good: {faults}")
+    if case.name in health.lost_on:
+        return _lost_here(case, instance)
+    if attempt.prepared >= case.settings.move_attempts:
+        return Stays(f"its disks stay degraded: {faults}")
+    if other in health.lost_on:
+        return Prepare(REPLACE_DISKS, [], f"copy the disks of {name} again: {faults}")
+    job = [activate_disks(name)]
+    return Prepare(ACTIVATE, job, f"activate the disks of {name}: {faults}")
+
+
+def _health(case: Evacuation, name: str) -> DiskHealth | None:
+    found = case.world.disks.get(name)
+    fresh = found is not None and case.world.now - found.at <= _FRESH * SECOND
+    return found if fresh else None
+
+
+def _lost_here(case: Evacuation, instance: InstanceFacts) -> Judgement:
+    """All that it writes goes to the other node, but Ganeti migrates no such instance."""
+    if case.incident.action == EVACUATE_FAILOVER:
+        return Ready()
+    return Stays(
+        f"its disks on {case.name} are lost, so it cannot be migrated: gnt-instance failover "
+        f"{instance.name} stops it for a moment and starts it on {instance.secondaries[0]}"
+    )

@@ -1,0 +1,226 @@
+"""Which instances leave the node now, and what is done first for those that cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ganeti_steward.core.maintenance.task import MOVE, REPLACE_DISKS, Failed, Plan, Task, Wait
+from ganeti_steward.core.maintenance.world import InstanceFacts
+from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
+from ganeti_steward.core.model.opcodes import MIGRATE, Job, failover
+from ganeti_steward.plugins.maintenance.repairs.evacuation.case import Evacuation, Reasons, listed
+from ganeti_steward.plugins.maintenance.repairs.evacuation.dead_node import confirm, what_is_lost
+from ganeti_steward.plugins.maintenance.repairs.evacuation.instances import (
+    Judgement,
+    Later,
+    Prepare,
+    Ready,
+    Stays,
+    judged,
+)
+
+if TYPE_CHECKING:
+    from ganeti_steward.allocators.score.redundancy import Redundancy
+
+
+class Emptied(NamedTuple):
+    """Nothing more is to be moved off the node."""
+
+    copies: Reasons = ()
+    """instances whose copy stays on it, since no other node of the group could take it"""
+
+    def sentence(self, node: str) -> str:
+        """What is left on the node."""
+        if not self.copies:
+            return f"no instance is left on node {node}"
+        names = ", ".join(name for name, _ in self.copies)
+        return (
+            f"no instance runs on node {node}; copies are missing, for those of "
+            f"{len(self.copies)} instances stay on it: {names}"
+        )
+
+
+class _Found(NamedTuple):
+    """What came of looking for places for some instances."""
+
+    task: Task | None = None
+    blocked: Reasons = ()
+    impossible: Reasons = ()
+    copies: Reasons = ()
+    """instances whose copy stays, though there is no other node in the group for it"""
+
+
+def empty(case: Evacuation) -> Plan | Emptied:
+    """The next task that empties the node; Emptied when there is nothing more to be moved."""
+    here = case.here
+    judgements = {one.name: judged(case, one) for one in here}
+    rest = _Found()
+    for last in (False, True):
+        names = [
+            name
+            for name, found in judgements.items()
+            if isinstance(found, Ready) and found.last == last
+        ]
+        found = _leave(case, names, judgements)
+        if found.task:
+            return found.task
+        rest = _joined(rest, found)
+    return (
+        _confirmed(case, judgements) or _prepared(case, judgements) or _end(case, judgements, rest)
+    )
+
+
+def _joined(one: _Found, other: _Found) -> _Found:
+    return _Found(
+        None,
+        one.blocked + other.blocked,
+        one.impossible + other.impossible,
+        one.copies + other.copies,
+    )
+
+
+def _reasons(judgements: Mapping[str, Judgement], kind: type[Stays | Later]) -> Reasons:
+    return tuple(
+        (name, found.reason) for name, found in judgements.items() if isinstance(found, kind)
+    )
+
+
+# Moves
+
+
+def _leave(case: Evacuation, names: Sequence[str], judgements: Mapping[str, Judgement]) -> _Found:
+    """Move as many of these instances as can be moved at the same time."""
+    if not names:
+        return _Found()
+    # It imports the engine, which most rounds do not need.
+    from ganeti_steward.allocators.moves.leave_node import Leaving, leave_node
+
+    world = case.world
+    failed = {one.instance: frozenset(one.targets) for one in case.incident.attempts}
+    leaving = Leaving(
+        case.name,
+        names,
+        world.avoided_nodes,
+        world.reserved_nodes,
+        case.settings.moves_at_once,
+        last={name: failed[name] for name in names if failed.get(name)},
+        passing=world.passing_nodes,
+        excluded=world.excluded_nodes(),
+    )
+    found = leave_node(leaving, world.cluster, case.context)
+    if not found.moves:
+        alone = found.copies_impossible
+        copies = tuple(one for one in found.stays if one[0] in alone)
+        lasting = tuple(one for one in found.stays if one[0] not in alone)
+        return _Found(None, found.blocked, found.impossible + lasting, copies)
+    moved = [one.instance.name for one in found.moves]
+    parts = [*_reason(case, moved, judgements), *weaker(found.before, found.after)]
+    task = Task(
+        MOVE,
+        frozenset({case.name}).union(*(one.nodes for one in found.moves)),
+        frozenset(moved),
+        "; ".join(parts),
+        [_job(case, judgements[one.instance.name], one.job) for one in found.moves],
+        each=tuple(moved),
+    )
+    return _Found(task)
+
+
+def _reason(
+    case: Evacuation, moved: Sequence[str], judgements: Mapping[str, Judgement]
+) -> Iterator[str]:
+    yield f"move {len(moved)} of {len(case.here)} instances off {case.name}: {', '.join(moved)}"
+    yield from filter(None, (what_is_lost(case, case.world.instances[name]) for name in moved))
+    if others := (*_reasons(judgements, Later), *_reasons(judgements, Stays)):
+        yield f"not now: {listed(others)}"
+
+
+def weaker(before: Redundancy, after: Redundancy) -> Iterator[str]:
+    """What the node group survives no longer once everything has left the node."""
+    if single := sorted({*after.one_copy} - {*before.one_copy}):
+        yield f"afterwards one copy only of {', '.join(single)}"
+    if failing := sorted({*after.n1_failing} - {*before.n1_failing}):
+        yield f"afterwards no room for the instances of {', '.join(failing)} if it fails"
+
+
+def _job(case: Evacuation, judgement: Judgement, job: Job) -> Job:
+    """With what comes first, and with a failover in place of the migration where one is wanted."""
+    assert isinstance(judgement, Ready)
+    at = next((i for i, one in enumerate(job) if one["OP_ID"] == MIGRATE), None)
+    if at is not None and (case.incident.action == EVACUATE_FAILOVER or case.node.offline):
+        over = failover(job[at]["instance_name"], job[at].get("target_node"))
+        job = [*job[:at], over, *job[at + 1 :]]
+    return [*judgement.before, *job]
+
+
+# What comes before a move
+
+
+def _confirmed(case: Evacuation, judgements: Mapping[str, Judgement]) -> Task | None:
+    """Have a node that does not answer confirmed to be off, where something waits for it."""
+    waiting = any(
+        isinstance(judgements[one.name], Later) and one.primary == case.name for one in case.here
+    )
+    return confirm(case) if waiting and not case.answers else None
+
+
+def _prepared(case: Evacuation, judgements: Mapping[str, Judgement]) -> Task | None:
+    """The first kind of preparation that some instances need, for all of these."""
+    wanted = {name: one for name, one in judgements.items() if isinstance(one, Prepare)}
+    for name, prepare in wanted.items():
+        if prepare.step == REPLACE_DISKS:
+            if task := _new_copy(case, case.world.instances[name], prepare):
+                return task
+            continue
+        same = [one for one, found in wanted.items() if found.step == prepare.step]
+        chosen = same[: case.settings.moves_at_once]
+        return Task(
+            prepare.step,
+            frozenset({n for one in chosen for n in case.world.instances[one].nodes} | {case.name}),
+            frozenset(chosen),
+            "; ".join(wanted[one].reason for one in chosen),
+            [wanted[one].job for one in chosen],
+            each=tuple(chosen),
+        )
+    return None
+
+
+def _new_copy(case: Evacuation, instance: InstanceFacts, prepare: Prepare) -> Task | None:
+    """A copy on another node in place of the one that is lost; the instance runs on meanwhile."""
+    from ganeti_steward.allocators.moves.leave_node import Leaving, leave_node
+
+    world, (lost, *_) = case.world, instance.secondaries
+    avoided = {**world.avoided_nodes, case.name: "is evacuated"}
+    leaving = Leaving(
+        lost, [instance.name], avoided, world.reserved_nodes, 1, may_keep_copies=False
+    )
+    for move in leave_node(leaving, world.cluster, case.context).moves:
+        return Task(
+            REPLACE_DISKS,
+            move.nodes | {case.name},
+            frozenset({instance.name}),
+            prepare.reason,
+            [move.job],
+            each=(instance.name,),
+        )
+    return None
+
+
+# The end
+
+
+def _end(case: Evacuation, judgements: Mapping[str, Judgement], rest: _Found) -> Plan | Emptied:
+    on_it = f"of {len(case.here)} instances on {case.name}"
+    waiting = _reasons(judgements, Later) + rest.blocked
+    if waiting:
+        return Wait(f"{len(waiting)} {on_it} wait: {listed(sorted(waiting))}")
+    no_copy = tuple(
+        (name, f"no other node can take a copy of its disks ({one.reason})")
+        for name, one in judgements.items()
+        if isinstance(one, Prepare)
+    )
+    unmovable = tuple(sorted(_reasons(judgements, Stays) + rest.impossible + no_copy))
+    if not unmovable:
+        return Emptied(tuple(sorted(rest.copies)))
+    return Failed(f"{len(unmovable)} {on_it} cannot be moved: {listed(unmovable)}", unmovable)
