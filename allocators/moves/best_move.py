@@ -149,18 +149,22 @@ class BestMoveSearch:
                 return min(found, key=lambda one: one.order)
         return None
 
-    def alternatives(self, left: State, task: MoveTask, limit: int) -> list[MoveChoice]:
-        """A few of the best places of the first stage that has any."""
+    def alternatives(
+        self, left: State, task: MoveTask, limit: int, *, every: bool = False
+    ) -> list[MoveChoice]:
+        """A few of the best places of the first stage that has any, or of every stage."""
         rules = self._rules(left, task)
+        every_found: list[MoveChoice] = []
         for stage in task.stages:
             found = [
                 one
                 for trial in self._trials(rules, task, stage)
                 for one in self._passing(rules, task, trial, limit)
             ]
-            if found:
-                return sorted(found, key=lambda one: (one.copies, *one.order))[:limit]
-        return []
+            every_found += sorted(found, key=lambda one: (one.copies, *one.order))[:limit]
+            if found and not every:
+                break
+        return every_found
 
     def confirms(self, left: State, task: MoveTask, wanted: MoveChoice) -> bool:
         """Whether a move found on another state is legal on this one, too."""

@@ -9,16 +9,20 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ganeti_steward.allocators.moves.best_move import BestMoveSearch, resident_of
 from ganeti_steward.allocators.moves.leave_reasons import LeaveReasons
 from ganeti_steward.allocators.moves.leave_selection import Selection
-from ganeti_steward.allocators.moves.leave_tasks import has_third_node, leave_tasks, without_copy
+from ganeti_steward.allocators.moves.leave_tasks import (
+    has_third_node,
+    leave_score,
+    leave_tasks,
+    live_nodes,
+    urgency,
+    without_copy,
+)
 from ganeti_steward.allocators.moves.leaving import Leaving, NodeMove, NodeMoves
 from ganeti_steward.allocators.moves.planning import MovePlan, Planner
 from ganeti_steward.allocators.rules.move_kinds import FAILOVER, job
-from ganeti_steward.allocators.score.final_score import FinalScore
 from ganeti_steward.allocators.score.redundancy import Redundancy, redundancy
 from ganeti_steward.allocators.state.load import load
 
@@ -54,9 +58,9 @@ def explain_leaving(
     from ganeti_steward.allocators.moves.explain import explain_plan
 
     state = load(cluster, None, context.options.kvm_memory)
-    search = BestMoveSearch(FinalScore(state))
+    search = BestMoveSearch(leave_score(state, leaving))
     tasks = leave_tasks(state, leaving, context)
-    return explain_plan(state, tasks, Planner(state, tasks, search).plan(), search)
+    return explain_plan(state, tasks, Planner(state, tasks, search, thorough=True).plan(), search)
 
 
 class _Departure:
@@ -65,13 +69,14 @@ class _Departure:
     def __init__(self, leaving: Leaving, state: State, context: Context) -> None:
         self._leaving, self._start = leaving, state
         self._left = state.frame.cluster.node_index[leaving.node]
-        self._search = BestMoveSearch(FinalScore(state))
+        self._score = leave_score(state, leaving)
+        self._search = BestMoveSearch(self._score)
         self._context = context
         self._tasks = leave_tasks(state, leaving, context)
 
     def moves(self) -> NodeMoves:
         """What can be done now."""
-        plan = Planner(self._start, self._tasks, self._search).plan()
+        plan = Planner(self._start, self._tasks, self._search, thorough=True).plan()
         rest = [at for at in range(len(self._tasks)) if at not in plan.found]
         waiting = [at for at in rest if self._fits_later(plan.state, at)]
         fallback = self._fallback(plan.state, [at for at in rest if at not in waiting])
@@ -103,14 +108,10 @@ class _Departure:
 
     def _fallback(self, state: State, stranded: list[int]) -> MovePlan:
         """Moves of those that leave as primary only; positions are those of all tasks."""
-        plan = MovePlan(state)
-        for at in stranded:
-            task = self._tasks[at]
-            if self._may_keep(task):
-                left = plan.without(at, task)
-                found = self._search.best(left, without_copy(task))
-                if found is not None:
-                    plan.move(at, task, left, found)
+        kept = [at for at in stranded if self._may_keep(self._tasks[at])]
+        tasks = [without_copy(self._tasks[at]) for at in kept]
+        plan = Planner(state, tasks, self._search).plan() if tasks else MovePlan(state)
+        plan.found = {kept[at]: found for at, found in plan.found.items()}
         return plan
 
     def _may_keep(self, task: MoveTask) -> bool:
@@ -127,10 +128,16 @@ class _Departure:
         tasks = [
             without_copy(t) if self._keeps(at, plan) else t for at, t in enumerate(self._tasks)
         ]
+        # The plan is legal in its order; `Selection` sees to it that it is in this one, too.
+        urgent = sorted(plan.found, key=lambda at: -self._urgency(at))
+        wanted = {at: plan.found[at] for at in urgent}
         selection = Selection(
-            state, tasks, plan.found, self._search, self._left, reserved - {self._left}
+            state, tasks, wanted, self._search, self._left, reserved - {self._left}
         )
         return selection.made(self._leaving.most)
+
+    def _urgency(self, at: int) -> int:
+        return urgency(self._start, self._tasks[at].resident, self._leaving)
 
     @staticmethod
     def _keeps(at: int, plan: MovePlan) -> bool:
@@ -153,10 +160,10 @@ class _Departure:
 
     def _redundancy(self, state: State, *, left_counts: bool) -> Redundancy:
         frame = state.frame
-        live = np.fromiter((node.live for node in frame.cluster.nodes), np.bool_, frame.size)
+        live = live_nodes(state)
         live[self._left] &= left_counts
         scope = frame.group == frame.group[self._left]
-        return redundancy(state, scope, live, self._search.final_score.free(state))
+        return redundancy(state, scope, live, self._score.free(state))
 
     # -- why the others stay
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from ganeti_steward.allocators.moves.node_evacuate import evacuation
 from ganeti_steward.allocators.rules.more_bans import MoreBans, unused_nodes
 from ganeti_steward.allocators.rules.move_kinds import FAILOVER, FAILOVER_STEP
+from ganeti_steward.allocators.score.redundancy import RedundancyScore
 from ganeti_steward.core.model.requests import EVAC_ALL, SECONDARY_ONLY
 from ganeti_steward.core.model.site_rules import ROLES
 
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.moves.best_move import MoveTask, Stages
     from ganeti_steward.allocators.moves.leaving import Leaving
     from ganeti_steward.allocators.rules.candidates import Terms
+    from ganeti_steward.allocators.state.arrays import Mask
     from ganeti_steward.allocators.state.state import Resident, State
     from ganeti_steward.core.model.cluster import Node
     from ganeti_steward.core.model.context import Context
@@ -22,12 +26,36 @@ if TYPE_CHECKING:
 _FAILED: Final = 1e8
 
 
+def live_nodes(state: State) -> Mask:
+    """nodes: whether one is online, vm_capable and reports its figures."""
+    nodes = state.frame.cluster.nodes
+    return np.fromiter((node.live for node in nodes), np.bool_, len(nodes))
+
+
+def leave_score(state: State, leaving: Leaving) -> RedundancyScore:
+    """How plans are compared: the node that is left does not count as one that survives."""
+    live = live_nodes(state)
+    live[state.frame.cluster.node_index[leaving.node]] = False
+    return RedundancyScore(state, live)
+
+
 def leave_tasks(state: State, leaving: Leaving, context: Context) -> list[MoveTask]:
-    """How each instance may leave the node, in the order of the request."""
+    """How each instance may leave the node, the most urgent first, else as requested."""
     cluster = state.frame.cluster
     bans = unused_nodes(leaving.avoided, leaving.reserved, cluster, leaving.passing)
     own = context._replace(site_rules=MoreBans(context.site_rules, tuple(bans)))
-    return [_task(state, state.resident(name), leaving, own) for name in leaving.instances]
+    residents = [state.resident(name) for name in leaving.instances]
+    residents.sort(key=lambda resident: -urgency(state, resident, leaving))
+    return [_task(state, resident, leaving, own) for resident in residents]
+
+
+def urgency(state: State, resident: Resident, leaving: Leaving) -> int:
+    """2: a drbd instance has its only good copy on the node; 1: its other node is ill, too."""
+    if not resident.demand.drbd:
+        return 0
+    nodes = (state.frame.cluster.nodes[at] for at in resident.nodes)
+    (other,) = (node for node in nodes if node.name != leaving.node)
+    return 2 if not other.live else int(other.name in leaving.avoided)
 
 
 def _task(state: State, resident: Resident, leaving: Leaving, context: Context) -> MoveTask:

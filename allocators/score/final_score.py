@@ -8,7 +8,7 @@ will, so that a plan does not prefer nodes that only seem to fail.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,10 +17,21 @@ from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.allocators.state import quantity
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ganeti_steward.allocators.rules.candidates import Terms, Verdicts
-    from ganeti_steward.allocators.state.arrays import Ints, Mask
+    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
     from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import State
+
+
+class Penalties(NamedTuple):
+    """What places of one instance cost beyond the score, whatever that is."""
+
+    primary: Floats
+    """nodes: as primary"""
+    pairs: Callable[[Ints, Ints], Floats]
+    """primaries x secondaries: these as primary and secondary"""
 
 
 class FinalScore:
@@ -41,11 +52,6 @@ class FinalScore:
         )
         return final
 
-    def free(self, state: State) -> Ints:
-        """nodes: MiB of memory that will be reported as free."""
-        free: Ints = state.now[quantity.UNALLOCATED] + self._spare
-        return free
-
     def scorer(self, state: State, scope: Mask) -> Scorer:
         """The score of a state (and of its neighbours) over the nodes of ``scope``."""
         return Scorer(state._replace(now=self.columns(state.now)), scope)
@@ -53,6 +59,10 @@ class FinalScore:
     def score(self, state: State, scope: Mask) -> float:
         """The score of a state over the nodes of ``scope``."""
         return self.scorer(state, scope).score
+
+    def penalties(self, state: State, demand: Demand) -> Penalties | None:
+        """What is added to the scores of places of this instance; None for nothing."""
+        return None
 
 
 class FinalSinglePlaces(SinglePlaces):
@@ -69,6 +79,9 @@ class FinalSinglePlaces(SinglePlaces):
     ) -> None:
         after = final_score.columns(verdicts.after)
         super().__init__(scorer, demand, verdicts._replace(after=after), members, terms)
+        penalties = final_score.penalties(scorer.state, demand)
+        if penalties is not None:
+            self._scores += penalties.primary[self._nodes]
 
     def score_of(self, primary: int, secondary: int) -> float:
         """The score of one place; infinite where it is not legal."""
@@ -91,8 +104,15 @@ class FinalPairPlaces(PairPlaces):
     ) -> None:
         """``scorer`` is of the final score; ``legal``: the same state as the rules see it."""
         self._final_score, self._legal = final_score, legal
+        self._penalties = final_score.penalties(legal, demand)
         first, second = (one._replace(after=final_score.columns(one.after)) for one in verdicts)
         super().__init__(scorer, demand, (first, second), members, terms)
+
+    def _rows(self, start: int, stop: int) -> Floats:
+        rows = super()._rows(start, stop)
+        if self._penalties is not None:
+            rows += self._penalties.pairs(self._first[start:stop], self._second)
+        return rows
 
     def _n1_pair_columns(self, secondary: Ints, kept: Ints) -> tuple[Ints, Mask]:
         after = self._legal.after_secondary(self._demand, kept, secondary)

@@ -1,14 +1,25 @@
-"""What a node group would not survive: instances with one copy, nodes without N+1."""
+"""What a node group would not survive: instances with one copy, nodes without N+1.
+
+With `RedundancyScore` a plan keeps as many nodes as possible whose failure is survived, and has the
+lowest score among those.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from ganeti_steward.allocators.score.final_score import FinalScore, Penalties
+from ganeti_steward.allocators.state import quantity
+
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.state.arrays import Ints, Mask
+    from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
+    from ganeti_steward.allocators.state.demand import Demand
     from ganeti_steward.allocators.state.state import State
+
+#: What a node costs whose failure is no longer survived: more than scores of plans differ by.
+_LOST_NODE: Final = 1e5
 
 
 class Redundancy(NamedTuple):
@@ -49,3 +60,60 @@ def failing_primaries(state: State, live: Mask, free: Ints) -> Mask:
     failing = np.zeros(state.frame.size, np.bool_)
     failing[primary[short]] = True
     return failing
+
+
+class RedundancyScore(FinalScore):
+    """The final score, with a cost for each node whose failure would not be survived."""
+
+    def __init__(self, start: State, live: Mask) -> None:
+        """``live``: nodes: that count as primaries and secondaries."""
+        super().__init__(start)
+        self._live = live
+
+    def free(self, state: State) -> Ints:
+        """nodes: MiB of memory that will be reported as free."""
+        free: Ints = state.now[quantity.UNALLOCATED] + self._spare
+        return free
+
+    def score(self, state: State, scope: Mask) -> float:
+        """The score of a state over the nodes of ``scope``."""
+        failing = failing_primaries(state, self._live, self.free(state)) & scope
+        return super().score(state, scope) + _LOST_NODE * int(failing.sum())
+
+    def penalties(self, state: State, demand: Demand) -> Penalties:
+        """The cost of the nodes that are lost when the instance is placed."""
+        return _LostNodes(state, demand, self._live, self.free(state)).penalties()
+
+
+class _LostNodes:
+    """Which nodes' failure is no longer survived when an instance is placed."""
+
+    def __init__(self, state: State, demand: Demand, live: Mask, free: Ints) -> None:
+        size = state.frame.size
+        self._reserve, self._live, self._free = demand.reserve, live, free
+        self._secondary, self._primary = np.divmod(state.peers.key, size)
+        self._reserved = state.peers.reserved
+        self._failing = failing_primaries(state, live, free)
+        # A new primary has less memory for all it is the secondary of.
+        short = self._reserved > free[self._secondary] - demand.use
+        short &= live[self._secondary] & live[self._primary] & ~self._failing[self._primary]
+        self._lost: Ints = np.bincount(self._secondary[short], minlength=size)
+
+    def penalties(self) -> Penalties:
+        primary: Floats = self._lost * np.float64(_LOST_NODE)
+        return Penalties(primary, self._pairs)
+
+    def _pairs(self, primaries: Ints, secondaries: Ints) -> Floats:
+        """A new secondary needs memory for all that it is the secondary of the primary for."""
+        size = len(self._live)
+        row, column = np.full(size, -1), np.full(size, -1)
+        row[primaries], column[secondaries] = np.arange(len(primaries)), np.arange(len(secondaries))
+        at_row, at_column = row[self._primary], column[self._secondary]
+        mine = (at_row >= 0) & (at_column >= 0)
+        kept = np.zeros((len(primaries), len(secondaries)), np.int64)
+        kept[at_row[mine], at_column[mine]] = self._reserved[mine]
+        short = kept + self._reserve > self._free[secondaries]
+        short &= self._live[secondaries]
+        short &= (self._live & ~self._failing)[primaries, None]
+        lost: Floats = (self._lost[primaries, None] + short) * np.float64(_LOST_NODE)
+        return lost
