@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ask import hail, steward
+from messages import message as sent
+from messages import put
 from paths import DATA
 
 if TYPE_CHECKING:
@@ -62,6 +64,37 @@ def test_a_node_without_cpus_takes_no_vcpus(tmp_path: Path) -> None:
     ours = steward(request)
     assert ours["result"][0] == hail(request, tmp_path)["result"][0] == "n3.test"
     assert "FailCPU: 3" in ours["info"]
+
+
+@pytest.mark.parametrize(("vcpus", "fits"), [(8, True), (9, False)])
+def test_the_last_vcpu_of_the_ratio_can_be_used(vcpus: int, fits: bool, tmp_path: Path) -> None:
+    """Nodes of 8 CPUs without instances, at most one vcpu for each CPU."""
+    request = sent("allocate")
+    request["instances"] = {}
+    for node in request["nodes"].values():
+        node.update(total_cpus=8, reserved_cpus=0)
+    for group in request["nodegroups"].values():
+        group["ipolicy"]["vcpu-ratio"] = 1.0
+    put(request, "request/vcpus", vcpus)
+    ours = steward(request)
+    assert (ours["success"], "vcpus" in ours["info"]) == (fits, not fits), ours["info"]
+    assert hail(request, tmp_path)["success"] == fits
+
+
+def test_one_of_several_ranges_is_enough(tmp_path: Path) -> None:
+    """The first one is too small for the memory, the second one is not."""
+    request = sent("allocate")
+    memory = request["request"]["memory"]
+    for group in request["nodegroups"].values():
+        policy = group["ipolicy"]
+        (wide,) = policy["minmax"]
+        narrow = {"min": wide["min"], "max": wide["max"] | {"memory-size": memory - 1}}
+        policy["minmax"] = [narrow, wide]
+    assert steward(request)["success"]
+    assert hail(request, tmp_path)["success"]
+    for group in request["nodegroups"].values():
+        group["ipolicy"]["minmax"].pop()
+    assert not steward(request)["success"]
 
 
 @pytest.mark.parametrize("node", ["n1.test", "n4.test"])

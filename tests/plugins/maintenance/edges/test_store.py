@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -141,6 +142,29 @@ def test_creations_are_held_while_a_node_is_evacuated(stand_in: StandIn, luxi: L
     store.remove(SECOND.uuid)
     store.remove(FIRST.uuid)
     assert [rule["action"] for rule in stand_in.filters.values()] == ["PAUSE"]
+
+
+def test_what_holds_creations_never_outlives_its_record(stand_in: StandIn, luxi: Luxi) -> None:
+    """luxid stops deleting after any number of rules; later the rest is removed, too."""
+    store, delete = Store(luxi, holds_creations=lambda: True), luxi.delete_filter
+    with pytest.MonkeyPatch.context() as patch:
+        for deleted in range(3):
+            left = [delete] * deleted
+            store.write(FIRST._replace(status=PENDING))
+            assert len(stand_in.filters) == 3
+            patch.setattr(luxi, "delete_filter", lambda uuid, left=left: _next(left, uuid))
+            with pytest.raises(StewardError):
+                store.remove(FIRST.uuid)
+            assert len(stand_in.filters) == 3 - deleted
+            assert FIRST.uuid in stand_in.filters
+    store.remove(FIRST.uuid)
+    assert stand_in.filters == {}
+
+
+def _next(left: list[Callable[[str], None]], uuid: str) -> None:
+    if not left:
+        raise StewardError("luxid does not answer")
+    left.pop()(uuid)
 
 
 def test_creations_are_not_held_by_default(stand_in: StandIn, luxi: Luxi) -> None:

@@ -48,6 +48,18 @@ def test_the_hold_time_starts_again_after_another_report() -> None:
     assert cluster.incident("node2").status == PENDING
 
 
+def test_nothing_begins_while_the_node_reports_something_else() -> None:
+    """The hold time alone passes; any report is not the report of the incident."""
+    cluster = evacuating(CONFIG._replace(hold_time=300))
+    cluster.wait(200)
+    cluster.report("node2", OK)
+    cluster.round()
+    cluster.wait(150)
+    cluster.round()
+    assert cluster.held() == {"not-reported": "node node2 reports Ok now"}
+    assert (cluster.queue, cluster.incident("node2").status) == ({}, NOTED)
+
+
 def test_pause_with_its_reason() -> None:
     cluster = Maintained()
     cluster.cluster_tags.add("maintd:pause:power-works")

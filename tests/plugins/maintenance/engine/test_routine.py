@@ -115,6 +115,16 @@ def test_routine_jobs_that_have_not_started_make_way() -> None:
     assert started == [frozenset({"node2"})]
 
 
+def test_observe_mode_cancels_nothing() -> None:
+    cluster, plans = working(first=[task("node2", "node3")])
+    cluster.round()
+    plans.plans = {}
+    cluster.config = ACTING._replace(mode="observe")
+    cluster.report("node2", EVACUATE)
+    assert cluster.round().cancels == ()
+    assert cluster.queue[1].status == "queued"
+
+
 def test_jobs_that_run_keep_what_they_use() -> None:
     cluster, plans = working(first=[task("node2", "node3")])
     cluster.round()

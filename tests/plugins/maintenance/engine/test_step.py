@@ -117,6 +117,25 @@ def test_a_cancel_while_jobs_are_queued_and_running() -> None:
     assert cluster.incident("node2").open == ()
 
 
+def test_a_canceled_incident_is_known_while_its_jobs_run() -> None:
+    """What they use has to stay reserved, also after the tag of the cancel was removed."""
+    cluster = evacuating()
+    (drain,) = cluster.pending_jobs()
+    cluster.start(drain)
+    incident = cluster.incident("node2")
+    cluster.tag("node2", incident.cancel_tag)
+    cluster.round()
+    cluster.untag("node2", incident.cancel_tag)
+    cluster.report("node2", OK)
+    cluster.round()
+    cluster.wait(2 * CONFIG.healthy_delay)
+    cluster.round()
+    assert cluster.incident("node2").open
+    cluster.end(drain)
+    cluster.run()
+    assert cluster.records == {}
+
+
 def test_a_cancel_cancels_queued_jobs() -> None:
     cluster = evacuating()
     cluster.tag("node2", cluster.incident("node2").cancel_tag)
@@ -314,6 +333,17 @@ def test_a_task_that_changes_nothing_is_not_repeated_forever() -> None:
     assert [job.task.step for job in cluster.queue.values()] == [DRAIN] * 4 + [TAG]
 
 
+def test_what_was_never_submitted_is_no_repetition() -> None:
+    """The daemon dies between the record and the submission, again and again."""
+    cluster = Maintained()
+    cluster.report("node2", EVACUATE)
+    for _ in range(8):
+        cluster.round(crash="records")
+    assert cluster.incident("node2").status == PENDING
+    cluster.run()
+    assert cluster.incident("node2").status == COMPLETED
+
+
 def test_an_unknown_cancel_is_reported() -> None:
     cluster = Maintained()
     cluster.tag("node2", "maintd:cancel:no-such")
@@ -329,6 +359,20 @@ def test_nothing_is_moved_to_ill_failed_or_repaired_nodes() -> None:
     moved = [job for job in cluster.queue.values() if job.task.step == MOVE]
     assert moved
     assert {job.job[0]["target_node"] for job in moved} <= {"node1", "node4"}
+
+
+def test_nothing_is_moved_to_a_node_whose_repair_failed() -> None:
+    """Also once it gives no report any more."""
+    cluster = evacuating()
+    (drain,) = cluster.pending_jobs()
+    cluster.end(drain, "no")
+    cluster.round()
+    incident = cluster.incident("node2")
+    assert incident.status == FAILED
+    cluster.silence("node2")
+    assert avoided_nodes(cluster.world()) == {
+        "node2": f"has a failed incident {incident.uuid} (evacuate)"
+    }
 
 
 @pytest.mark.parametrize("kind", ["node", "group"])
