@@ -89,8 +89,30 @@ class StorageCase(NamedTuple):
 
     def copy_is_synced(self, instance: InstanceFacts) -> bool:
         """Whether all copies on other nodes are good and complete, as Ganeti requires in place."""
-        sides = self.storage.sides.get(instance.name, {})
-        return all(sides.get(one) == GOOD for one in instance.nodes if one != self.node.name)
+        others = [one for one in instance.nodes if one != self.node.name]
+        return all(self._state(instance, one) == GOOD for one in others)
+
+    def is_synced(self, instance: InstanceFacts) -> bool:
+        """Whether the disks are good on all nodes of the instance."""
+        return self._state(instance, self.node.name) == GOOD and self.copy_is_synced(instance)
+
+    def is_lost_primary(self, instance: InstanceFacts) -> bool:
+        """Whether it runs with the disks of another node only: Ganeti does not migrate it."""
+        here = self.node.name
+        return instance.primary == here and self._state(instance, here) == FAULTY
+
+    def primary_fault(self, instance: InstanceFacts) -> str:
+        """Why nothing can be done to an instance that runs here; empty when something can be.
+
+        Ganeti migrates what is good on both sides, and rebuilds disks that are lost.
+        """
+        state = self._state(instance, self.node.name)
+        if instance.primary != self.node.name or state in (GOOD, FAULTY):
+            return ""
+        return _state_fault(state, self.node.name)
+
+    def _state(self, instance: InstanceFacts, node: str) -> str:
+        return self.storage.sides.get(instance.name, {}).get(node, UNKNOWN)
 
     def copy_fault(self, instance: InstanceFacts) -> str:
         """Why the instance has no good copy of its disks on another node; empty when it has."""
@@ -101,20 +123,23 @@ class StorageCase(NamedTuple):
         return "; ".join(filter(None, faults))
 
     def _side_fault(self, instance: InstanceFacts, other: str) -> str:
-        sides, node = self.storage.sides.get(instance.name, {}), self.node.name
-        state = sides.get(other, UNKNOWN)
+        node, state = self.node.name, self._state(instance, other)
         if state == GOOD:
             return ""
-        if state == UNKNOWN:
-            return f"the state of its disks on {other} is not known (gnt-instance activate-disks)"
-        if state == DEGRADED and sides.get(node) == FAULTY:
-            # The good side counts as degraded, too.  On the primary it is the one that is written.
-            return "" if instance.primary == other else _lost_primary(node, other)
-        return f"its disks on {other} are {state}"
+        if state == DEGRADED and self._state(instance, node) == FAULTY:
+            # The sides are not connected.  The primary's is the one that is written.
+            return "" if instance.primary == other else _lost_alone(node, other)
+        return _state_fault(state, other)
 
 
-def _lost_primary(node: str, other: str) -> str:
-    """Ganeti migrates only what is in sync, and a failover may lose what was written last."""
+def _state_fault(state: str, node: str) -> str:
+    if state == UNKNOWN:
+        return f"the state of its disks on {node} is not known (gnt-instance activate-disks)"
+    return f"its disks on {node} are {state}"
+
+
+def _lost_alone(node: str, other: str) -> str:
+    """A failover may lose what was written last."""
     return (
         f"its disks on {node} are lost, so it cannot be migrated: if those on {other} are "
         "complete, fail it over (gnt-instance failover --ignore-consistency)"

@@ -18,9 +18,13 @@ _Reasons = tuple[tuple[str, str], ...]
 
 
 def replace_away(case: StorageCase, context: Context) -> Plan:
-    """The task for the first instance that can be helped now; else what is in the way."""
-    names = sorted({one.instance for one in case.parts() if one.instance})
-    here = [case.world.instances[name] for name in names if name in case.world.instances]
+    """The task for the first instance that can be helped now; else what is in the way.
+
+    Those whose disks are not good on all nodes come last: what fails must not keep others here.
+    """
+    names = {one.instance for one in case.parts()} & {*case.world.instances}
+    here = [case.world.instances[name] for name in sorted(names)]
+    here.sort(key=lambda one: not case.is_synced(one))
     lost = tuple((one.name, fault) for one in here if (fault := _hopeless(case, one)))
     waiting: _Reasons = ()
     for instance in here:
@@ -77,7 +81,7 @@ def _try(case: StorageCase, instance: InstanceFacts, context: Context) -> Task |
             return _Refusal(f"its node {other} {world.avoided_nodes[other]}")
         if any(one.name == other and one.offline for one in world.nodes.values()):
             return _Refusal(f"its node {other} is offline")
-    if fault := case.copy_fault(instance):
+    if fault := case.copy_fault(instance) or case.primary_fault(instance):
         return _Refusal(fault)
     index = world.cluster.instance_index.get(instance.name)
     known = None if index is None else world.cluster.instances[index]
@@ -87,7 +91,20 @@ def _try(case: StorageCase, instance: InstanceFacts, context: Context) -> Task |
     has_room = not case.has_missing and case.open_space() >= known.disk_space
     if has_room and case.copy_is_synced(instance):
         return _in_place(case, instance)
+    if case.is_lost_primary(instance):
+        return _Refusal(_stays(case, instance))
     return _to_another_node(case, instance, context)
+
+
+def _stays(case: StorageCase, instance: InstanceFacts) -> str:
+    why = "there is no room for new ones on other volumes of the node"
+    if case.has_missing:
+        group = case.storage.group
+        why = f"LVM makes no new ones in volume group {group} while a physical volume is missing"
+    return (
+        f"its disks on {case.node.name} are lost, so it cannot be migrated, and {why}: fail it "
+        f"over (gnt-instance failover {instance.name}), which stops it for a moment"
+    )
 
 
 def _in_place(case: StorageCase, instance: InstanceFacts) -> Task:

@@ -19,12 +19,19 @@ from storage_worlds import (
     report,
     task,
 )
-from worlds import InstanceMade, incident
+from worlds import InstanceMade, incident, instance
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.storage import MISSING, NodeStorage, failing_volumes
-from ganeti_steward.core.maintenance.task import Done
+from ganeti_steward.core.maintenance.storage import (
+    DEGRADED,
+    FAULTY,
+    GOOD,
+    MISSING,
+    NodeStorage,
+    failing_volumes,
+)
+from ganeti_steward.core.maintenance.task import Done, Task, Wait
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import (
     migrate,
@@ -128,6 +135,28 @@ def test_disks_that_cannot_be_replaced_in_place(storage: NodeStorage) -> None:
     found = task(ILL, now(storage, [SECONDARY]))
     (target,) = found.nodes - {"n1", "n3"}
     assert found.jobs == [[replace_secondary("db", target)]]
+
+
+@pytest.mark.parametrize("there", [GOOD, DEGRADED])
+def test_a_lost_disk_of_a_primary_is_replaced_in_place(there: str) -> None:
+    """It runs with the other copy meanwhile; without the connection that copy may be old."""
+    sides = {"web": {"n1": FAULTY, "n2": there}}
+    found = plan(ILL, now(lvm({"web": A}, sides=sides), [DRBD]))
+    if there == GOOD:
+        assert isinstance(found, Task)
+        assert found.jobs == [[replace_in_place("web", primary=True)]]
+    else:
+        assert isinstance(found, Wait)
+
+
+def test_doubtful_ones_go_last() -> None:
+    """``app`` comes first by its name, and its disks on the node are lost."""
+    app = instance("app", "n2", "n1")
+    sides = GOOD_BOTH | {"app": {"n1": FAULTY, "n2": GOOD}}
+    seen = now(lvm({"app": A, "db": A, "web": A}, sides=sides), [DRBD, SECONDARY, app])
+    assert task(ILL, seen).instances == {"db"}
+    left = now(lvm({"app": A, "db": B, "web": B}, sides=sides), [DRBD, SECONDARY, app])
+    assert task(ILL, left).instances == {"app"}
 
 
 def test_what_is_on_other_volumes_stays() -> None:

@@ -75,6 +75,35 @@ def test_the_copy_elsewhere_is_not_good(sides: Mapping[str, str], sentence: str)
 
 
 @pytest.mark.parametrize(
+    ("storage", "why"),
+    [
+        ({"free": 100}, "there is no room for new ones on other volumes of the node"),
+        (
+            {"volumes": MISSING_ONE},
+            "LVM makes no new ones in volume group xenvg while a physical volume is missing",
+        ),
+    ],
+)
+@pytest.mark.parametrize("state", [FAULTY, DEGRADED, UNKNOWN])
+def test_a_primary_without_good_disks_stays_and_the_others_leave(
+    storage: dict[str, Any], why: str, state: str
+) -> None:
+    """The other side is good and connected; Ganeti migrates only what is good on both."""
+    lost = instance("app", "n1", "n2")
+    sides = GOOD_BOTH | {"app": {"n1": state, "n2": GOOD}}
+    seen = now(lvm({"app": A, "db": A}, sides=sides, **storage), [lost, SECONDARY])
+    assert task(ILL, seen).instances == {"db"}
+    left = now(lvm({"app": A, "db": B}, sides=sides, **storage), [lost, SECONDARY])
+    sentence = {
+        FAULTY: f"its disks on n1 are lost, so it cannot be migrated, and {why}: fail it over "
+        "(gnt-instance failover app), which stops it for a moment",
+        DEGRADED: "its disks on n1 are degraded",
+        UNKNOWN: "the state of its disks on n1 is not known (gnt-instance activate-disks)",
+    }[state]
+    assert waiting(ILL, left) == f"1 instance on /dev/sda of node n1 wait: app: {sentence}"
+
+
+@pytest.mark.parametrize(
     ("fields", "sentence"),
     [
         ({"reserved_instances": frozenset({"web"})}, "another task uses it"),
