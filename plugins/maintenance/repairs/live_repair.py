@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from ganeti_steward.core import hookimpl
+from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import COMMAND, Failed, Plan, Task, Wait
+from ganeti_steward.core.maintenance.task import COMMAND, Done, Failed, Plan, Task, Wait
 from ganeti_steward.core.maintenance.world import World, diagnose_object
 from ganeti_steward.core.model.finding import LIVE_REPAIR, is_name
 
 _NO_COMMAND: Final = "the diagnose object names no repair command"
+#: Characters of the report's details that a note shows.
+_SHOWN: Final = 200
 
 
 @hookimpl
 def steward_plan(incident: Incident, world: World) -> list[Plan] | None:
-    """The command; the incident ends with it, so it is planned once."""
+    """The command; the incident ends with it, so it is planned once.
+
+    Without a command it is left to people: nothing is to be done here, and nothing has failed.
+    """
     if incident.action != LIVE_REPAIR:
         return None
     node = world.nodes.get(incident.node)
     if not node:
         return [Wait(f"node {incident.node_name} is not in the cluster")]
-    command = diagnose_object(incident.original).get("command")
+    found = diagnose_object(incident.original)
+    command = found.get("command")
     if not isinstance(command, str) or not command:
-        return [Failed(_NO_COMMAND)]
+        return [Done(_left_to_people(node.name, found))]
     if not is_name(command):
         return [Failed(f"{_NO_COMMAND}: {command!a} is no name of a command")]
     reason = f"run the repair command {command} on node {node.name}"
     return [Task(COMMAND, frozenset({node.name}), frozenset(), reason, command=command)]
+
+
+def _left_to_people(node: str, found: Mapping[str, Any]) -> str:
+    reported = (
+        f"no repair command was requested: what node {node} reports ({LIVE_REPAIR}) is left to an "
+        "admin"
+    )
+    if "details" not in found:
+        return reported
+    text = canonical(found["details"]).decode()
+    return f"{reported}: {text if len(text) <= _SHOWN else text[:_SHOWN] + '...'}"

@@ -343,7 +343,7 @@ def _plans(incident: Incident, world: World) -> Iterable[Task | Done | Failed | 
     if incident.action == "live-repair":
         command = diagnose_object(incident.original).get("command")
         if not command:
-            return [Failed("no command")]
+            return [Done("no command")]
         return [Task(COMMAND, frozenset({node.name}), frozenset(), "repair", command=command)]
     return _evacuation(node, world)
 

@@ -21,6 +21,7 @@ from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.engine.book import avoided_nodes
 from ganeti_steward.plugins.maintenance.engine.decision import CommandResult, Planned
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
+from ganeti_steward.plugins.maintenance.repairs.live_repair import steward_plan
 
 
 def test_an_evacuation_runs_to_its_end() -> None:
@@ -44,6 +45,23 @@ def test_a_live_repair_that_succeeds() -> None:
     cluster.run()
     assert cluster.incident("node2").status == COMPLETED
     assert len(cluster.commands) == 1
+
+
+def test_a_live_repair_without_a_command() -> None:
+    """It is for people: the node is ready for the repair, and nothing has failed."""
+    cluster = Maintained()
+    cluster.planner = live_repair
+    cluster.report("node2", diagnose("live-repair", details="disk"))
+    cluster.run()
+    incident = cluster.incident("node2")
+    assert (incident.status, incident.tagged) == (COMPLETED, True)
+    assert incident.note.startswith("no repair command was requested: what node node2 reports")
+    assert cluster.nodes["uuid-node2"].tags == {incident.ready_tag}
+    assert cluster.commands == {}
+
+
+def live_repair(incident: Incident, world: World) -> list[Planned]:
+    return [Planned("live-repair", one) for one in steward_plan(incident, world) or ()]
 
 
 def test_a_live_repair_that_fails() -> None:
@@ -188,7 +206,7 @@ def test_a_tag_that_cannot_be_set_is_tried_again() -> None:
     cluster = Maintained()
     cluster.report("node2", diagnose("live-repair"))
     cluster.round()
-    assert cluster.incident("node2").status == FAILED
+    assert cluster.incident("node2").status == COMPLETED
     (tag,) = (cluster.round(), cluster.pending_jobs())[1]
     cluster.end(tag, "node is locked")
     cluster.round()

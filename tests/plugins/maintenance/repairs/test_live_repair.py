@@ -1,4 +1,4 @@
-"""Live repair: the command of the diagnose object, or the reason why there is none."""
+"""Live repair: the command of the diagnose object; without one it is left to people."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from worlds import incident, node, world
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.maintenance.task import Failed, Task, Wait
+from ganeti_steward.core.maintenance.task import Done, Failed, Task, Wait
 from ganeti_steward.plugins.maintenance.repairs.live_repair import steward_plan
 
 WORLD = world([node("n1"), node("n2")])
@@ -31,9 +31,25 @@ def test_other_actions_are_not_handled() -> None:
 
 @pytest.mark.parametrize("command", [None, "", 5, ["fix"], {}])
 def test_no_command(command: object) -> None:
+    """Nothing has failed: what was reported is left to people."""
     object_ = {"status": "live-repair"} | ({} if command is None else {"command": command})
     ill = incident("n1", "live-repair", original=canonical(object_))
-    assert steward_plan(ill, WORLD) == [Failed("the diagnose object names no repair command")]
+    reason = (
+        "no repair command was requested: what node n1 reports (live-repair) is left to an admin"
+    )
+    assert steward_plan(ill, WORLD) == [Done(reason)]
+    details = [{"source": "smart:X", "details": {"faults": ["failing"]}}]
+    ill = incident("n1", "live-repair", original=canonical(object_ | {"details": details}))
+    text = '[{"details":{"faults":["failing"]},"source":"smart:X"}]'
+    assert steward_plan(ill, WORLD) == [Done(f"{reason}: {text}")]
+
+
+def test_long_details_are_shortened() -> None:
+    object_ = {"status": "live-repair", "details": ["x" * 5000]}
+    (found,) = steward_plan(incident("n1", "live-repair", original=canonical(object_)), WORLD) or ()
+    assert isinstance(found, Done)
+    assert len(found.reason) < 500
+    assert found.reason.endswith("xxx...")
 
 
 @pytest.mark.parametrize("command", ["../fix", "a b", "fix\n", "fïx"])
