@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.maintenance.incident import FAILED, Incident
@@ -27,6 +28,10 @@ _REPEAT: Final = 3600 * 10**9
 
 _NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
 _PLAIN: Final = re.compile(r"[\w.:@/+-]+")
+
+
+#: Subject, brake, the sentence without its numbers, and which one it is of those that are alike.
+_Key = tuple[str, str, str, int]
 
 
 class Entry(NamedTuple):
@@ -76,8 +81,8 @@ class Trail:
     """Makes entries of decisions; remembers what was held before, to report it only once."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[str, str], tuple[str, int]] = {}
-        """subject and brake -> the last sentence that became an entry, and when (ns)"""
+        self._held: dict[_Key, tuple[str, int]] = {}
+        """the last sentence that became an entry, and when (ns)"""
 
     def entries(
         self, decision: Decision, incidents: Mapping[str, Incident], now: int
@@ -110,7 +115,7 @@ class Trail:
     def _news(self, decision: Decision, now: int) -> Iterator[Held]:
         before, self._held = self._held, {}
         for one in decision.held:
-            key = one.subject, one.brake
+            key = self._key(one)
             last = before.get(key)
             if last is None or _differs(last, one.sentence, now):
                 self._held[key] = one.sentence, now
@@ -118,13 +123,15 @@ class Trail:
             else:
                 self._held[key] = last
 
+    def _key(self, held: Held) -> _Key:
+        alike = held.subject, held.brake, _NUMBER.sub("0", held.sentence)
+        return next(key for at in count() if (key := (*alike, at)) not in self._held)
+
 
 def _differs(last: tuple[str, int], sentence: str, now: int) -> bool:
-    """Whether a sentence is news; numbers that count down are not, for an hour."""
+    """Whether a sentence is news of which only numbers can have changed: not for an hour."""
     before, at = last
-    if now - at >= _REPEAT:
-        return sentence != before
-    return _NUMBER.sub("0", sentence) != _NUMBER.sub("0", before)
+    return now - at >= _REPEAT and sentence != before
 
 
 def _of_change(change: Change, now: int) -> Entry:

@@ -126,6 +126,29 @@ def test_what_is_held_is_reported_once() -> None:
     assert news(9 * HOUR, held("node2.lab waits 7 s")) == []
 
 
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ("tag maintd:cancel:a names no incident", "tag maintd:cancel:b names no incident"),
+        ("tag maintd:closed:1 names no incident", "tag maintd:closed:2 names no incident"),
+        ("the same", "the same"),
+    ],
+)
+@pytest.mark.parametrize("order", [1, -1])
+def test_each_of_several_sentences_of_one_brake_is_reported_once(
+    sentences: tuple[str, str], order: int
+) -> None:
+    """Two unknown tags of a node, for example, whatever the order in which they are found."""
+    trail = Trail()
+    found = [held(one, "unknown", subject="node1.lab") for one in sentences]
+    first = trail.entries(Decision(held=tuple(found)), {}, NOW)
+    assert [one.reason for one in first] == [*sentences]
+    again = Decision(held=tuple(found[::order]))
+    assert [trail.entries(again, {}, NOW + at * 60) for at in range(1, 30)] == [[]] * 29
+    later = [trail.entries(again, {}, NOW + at * HOUR // 6) for at in range(4, 100)]
+    assert sum(map(len, later)) <= 2
+
+
 def test_the_node_of_what_is_held() -> None:
     (one,) = Trail().entries(Decision(held=(held("x"),)), INCIDENTS, NOW)
     assert (one.node, one.node_name) == ("uuid-1", "node1.lab")
