@@ -78,6 +78,11 @@ def master_name(data: str = DATA) -> str:
     return next(iter(lines(data, "ssconf_master_node")), "")
 
 
+def master_address(data: str = DATA) -> str:
+    """The cluster's own address, which its master has; empty where this node does not know it."""
+    return next(iter(lines(data, "ssconf_master_ip")), "").strip()
+
+
 def cluster_name(data: str = DATA) -> str:
     """The cluster's name, as far as this node knows it; empty where it does not."""
     return next(iter(lines(data, "ssconf_cluster_name")), "")

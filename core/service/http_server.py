@@ -54,8 +54,18 @@ class Limits(NamedTuple):
     """bytes a request's body may have; a larger one is refused unread"""
 
 
-def bind(address: str, port: int) -> socket.socket:
-    """A socket for one address; raises StewardError."""
+#: Options of Linux for sockets at addresses that no interface has yet (linux/in.h, in6.h).
+_FREEBIND: Final = {
+    socket.AF_INET: (socket.IPPROTO_IP, 15),
+    socket.AF_INET6: (socket.IPPROTO_IPV6, 78),
+}
+
+
+def bind(address: str, port: int, *, absent: bool = False) -> socket.socket:
+    """A socket for one address; raises StewardError.
+
+    ``absent``: whether this machine may get the address later.
+    """
     if not 0 <= port <= _LAST_PORT:
         # getaddrinfo would take it for another one.
         raise StewardError(f"there is no TCP port {port}")
@@ -70,6 +80,8 @@ def bind(address: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        if absent:
+            listener.setsockopt(*_FREEBIND[family], 1)
         listener.bind(place)
     except OSError as err:
         listener.close()

@@ -135,7 +135,9 @@ class Maintd(NamedTuple):
     ] = 60
     agent_port: Annotated[int, whole(1, 65535), "The TCP port of the node agents."] = AGENT_PORT
     address: Annotated[
-        str, TEXT, "Where the status is served; empty for the master's primary address."
+        str,
+        TEXT,
+        "Where the status is served; empty for the master's primary address and the cluster's.",
     ] = ""
     port: Annotated[int, whole(1, 65535), "The TCP port the status is served on."] = 1816
     key_file: Annotated[str, PATH, "The cluster's HMAC key."] = "/var/lib/ganeti/hmac.key"

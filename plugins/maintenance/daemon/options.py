@@ -12,12 +12,23 @@ from ganeti_steward.core.ganeti.luxi import SOCKET
 from ganeti_steward.core.ganeti.this_node import (
     DATA,
     candidate_addresses,
+    master_address,
     master_name,
     own_address,
     this_node,
 )
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster, Voting
+
+
+class Place(NamedTuple):
+    """Where the status is served."""
+
+    address: str
+    port: int
+    """TCP"""
+    also: str = ""
+    """the cluster's address, which this node has as long as it is the master; empty for none"""
 
 
 class Options(NamedTuple):
@@ -51,8 +62,10 @@ class Options(NamedTuple):
 
         return Voting(client, own, undecided_is_master=self.undecided_is_master)
 
-    def place(self, settings: Maintd) -> tuple[str, int]:
-        """Address and TCP port of the status; raises StewardError when there is no address."""
+    def place(self, settings: Maintd) -> Place:
+        """Where the status is served; raises StewardError when there is no address."""
         port = settings.port if self.port is None else self.port
-        address = self.address or settings.address
-        return address or own_address(this_node(self.data, self.host)), port
+        if address := self.address or settings.address:
+            return Place(address, port)
+        own, cluster = own_address(this_node(self.data, self.host)), master_address(self.data)
+        return Place(own, port, "" if cluster == own else cluster)

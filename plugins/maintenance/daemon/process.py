@@ -148,9 +148,9 @@ class Daemon:
 
     def _server(self) -> StatusServer:
         settings = self._configured.settings
-        address, port = self._options.place(settings)
+        address, port, also = self._options.place(settings)
         application = Application(Status(time.time_ns(), settings.mode), _max_age(settings))
-        return StatusServer(application, address, port)
+        return StatusServer(application, address, port, also=also)
 
     def _parts(self, voting: Voting, server: StatusServer) -> Parts:
         """All parts; the audit log is made."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.service.http_server import Limits, Server, bind, silence_waitress
 from ganeti_steward.core.service.wsgi import Answer, json_answer, respond
 from ganeti_steward.plugins.maintenance.edges import metrics
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
     from ganeti_steward.plugins.maintenance.page.render import Page
+
+_log: Final = logging.getLogger(__name__)
 
 #: What callers may take; a request has no body.
 LIMITS: Final = Limits(threads=2, body=1024)
@@ -117,20 +122,34 @@ def _jobs(status: Status) -> Answer:
 
 
 class StatusServer:
-    """The server, in a thread of its own."""
+    """The servers, one for each address, in threads of their own."""
 
-    def __init__(self, application: Application, address: str, port: int) -> None:
-        """Listen, without answering yet; raises StewardError when that is impossible."""
+    def __init__(self, application: Application, address: str, port: int, also: str = "") -> None:
+        """Listen, without answering yet; raises StewardError when that is impossible.
+
+        ``also``: a second address, the cluster's, which this machine may not have yet; where it
+        cannot be used, the log says so.
+        """
         silence_waitress()
         self._application = application
-        self._listener = bind(address, port)
-        self._server = Server(application, self._listener, LIMITS)
-        self._thread = threading.Thread(target=self._server.run, name="http", daemon=True)
-        self.port: Final[int] = self._listener.getsockname()[1]
+        self._served = [_Served(application, bind(address, port))]
+        self.port: Final[int] = self._served[0].port
+        self.also: Final = also if also and self._add(also) else ""
+        """the second address; empty when it is not served"""
+
+    def _add(self, address: str) -> bool:
+        try:
+            listener = bind(address, self.port, absent=True)
+        except StewardError as err:
+            _log.warning("the status is not served at the cluster's address: %s", err)
+            return False
+        self._served.append(_Served(self._application, listener))
+        return True
 
     def start(self) -> None:
         """Begin to answer."""
-        self._thread.start()
+        for one in self._served:
+            one.thread.start()
 
     def publish(self, status: Status) -> None:
         """Show this from now on."""
@@ -138,9 +157,26 @@ class StatusServer:
 
     def stop(self) -> None:
         """End within a second."""
+        for one in self._served:
+            one.stop()
+        for one in self._served:
+            one.close()
+
+
+class _Served:
+    """One address."""
+
+    def __init__(self, application: Application, listener: socket.socket) -> None:
+        self.port: Final[int] = listener.getsockname()[1]
+        self._server = Server(application, listener, LIMITS)
+        self.thread: Final = threading.Thread(target=self._server.run, name="http", daemon=True)
+
+    def stop(self) -> None:
         self._server.stop()
         self._server.pull_trigger()
-        if self._thread.is_alive():
-            self._thread.join(2)
+
+    def close(self) -> None:
+        if self.thread.is_alive():
+            self.thread.join(2)
         self._server.finish()
         self._server.close_all()

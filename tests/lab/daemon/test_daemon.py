@@ -53,6 +53,9 @@ def test_an_evacuation(maintained: MaintainedLab) -> None:
     lab.report(node, EVACUATE)
     with lab.daemon():
         incident = lab.ended(node, COMPLETED)
+        # The address of the design: it stays the same when another node becomes the master.
+        served = lab.steward("maintd", "status", "-b", "cluster.lab")
+        assert incident.uuid in served.stdout, served.stderr
         assert lab.node(node, "offline", "pinst_cnt", "sinst_cnt") == [True, 0, 0]
         assert lab.node(node, "tags") == [[incident.ready_tag]]
         # Acknowledged: known and silent while it is reported, forgotten afterwards.

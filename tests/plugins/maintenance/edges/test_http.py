@@ -42,9 +42,11 @@ def serving(status: Status = STATUS, now: int = NOW) -> Iterator[StatusServer]:
         assert time.monotonic() - begun < 60
 
 
-def ask(server: StatusServer, path: str, method: str = "GET") -> tuple[int, Any]:
+def ask(
+    server: StatusServer, path: str, method: str = "GET", at: str = "127.0.0.1"
+) -> tuple[int, Any]:
     """Status and JSON of an answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
+    connection = http.client.HTTPConnection(at, server.port, timeout=300)
     try:
         connection.request(method, path)
         answer = connection.getresponse()
@@ -224,6 +226,58 @@ def test_no_other_path(path: str) -> None:
 def test_an_address_in_use() -> None:
     with serving() as server, pytest.raises(StewardError, match="cannot listen at"):
         StatusServer(Application(STATUS, MAX_AGE), "127.0.0.1", server.port)
+
+
+@contextmanager
+def also_at(address: str, taken: str = "") -> Iterator[StatusServer]:
+    """A server at 127.0.0.1 and another address; a program may have taken the port of that one."""
+    with socket.socket() as other, socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        if taken:
+            other.bind((taken, port))
+            other.listen()
+        free.close()
+        application = Application(STATUS, MAX_AGE, lambda: NOW)
+        server = StatusServer(application, "127.0.0.1", port, also=address)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+def test_a_second_address() -> None:
+    """GET only there as well, and what is published is shown at both."""
+    with also_at("127.0.0.2") as server:
+        server.publish(STATUS._replace(incidents=()))
+        for address in ("127.0.0.1", "127.0.0.2"):
+            assert ask(server, "/1/status", at=address) == (200, [])
+            assert ask(server, "/1/status", "POST", at=address)[0] == 405
+    with socket.socket() as again:
+        again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        again.bind(("127.0.0.2", server.port))
+
+
+def test_a_second_address_that_is_not_there_yet() -> None:
+    """Ganeti may give the cluster's address to the master later."""
+    with also_at("192.0.2.7") as server:
+        assert ask(server, "/")[0] == 200
+        assert server.also == "192.0.2.7"
+
+
+@pytest.mark.parametrize(
+    ("address", "taken"), [("127.0.0.2", "127.0.0.2"), ("cluster", ""), ("fe80::1%nowhere", "")]
+)
+def test_a_second_address_that_cannot_be_used(
+    address: str, taken: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It never keeps the daemon from starting."""
+    with also_at(address, taken) as server:
+        assert ask(server, "/")[0] == 200
+        assert server.also == ""
+    (record,) = caplog.records
+    assert record.getMessage().startswith("the status is not served at the cluster's address: ")
 
 
 def malformed(random: Random) -> bytes:
