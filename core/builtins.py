@@ -73,6 +73,11 @@ BUILT_INS: Final = (
         "ganeti_steward.diagnose.run.node_check",
         hooks=("steward_check_config",),
     ),
+    BuiltIn(
+        "maintenance.check_config",
+        "ganeti_steward.plugins.maintenance.limits",
+        hooks=("steward_check_config",),
+    ),
     *(
         BuiltIn(
             name,

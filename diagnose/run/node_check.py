@@ -9,8 +9,9 @@ from ganeti_steward.core.builtins import COLLECTORS
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import BadSettings, PluginError, StewardError
 from ganeti_steward.core.hooks.manager import Plugins
+from ganeti_steward.core.node_agent.period import diagnosis_period
 from ganeti_steward.core.trusted_program import program_fault
-from ganeti_steward.diagnose.config.sections import EVERY, Diagnose, Nagios
+from ganeti_steward.diagnose.config.sections import EVERY, Agent, Diagnose, Nagios
 from ganeti_steward.diagnose.sources import whitelist
 
 
@@ -31,6 +32,22 @@ def steward_check_config(config: Config) -> Iterator[str]:
         fault = program_fault(check.command[0])
         if fault:
             yield f"nagios.{name}.command: {fault}"
+    yield from _interval_faults(config.section(Agent), config.section(Diagnose))
+
+
+def _interval_faults(agent: Agent, diagnose: Diagnose) -> Iterator[str]:
+    """What the agent cannot do in the time it has."""
+    period = diagnosis_period(agent.interval)
+    if period and agent.max_age <= period.seconds:
+        yield (
+            f"agent.max-age: a report is sent for {agent.max_age:g} s only, but the next one is "
+            f"made {period.seconds:g} s later ({period.where})"
+        )
+    if agent.interval and diagnose.run_time_limit > agent.max_age:
+        yield (
+            f"diagnose.run-time-limit: a run may take {diagnose.run_time_limit:g} s, but the agent "
+            f"ends it without a report after {agent.max_age:g} s (agent.max-age)"
+        )
 
 
 def _collector_faults(name: str, config: Config) -> Iterator[str]:

@@ -1,0 +1,42 @@
+"""What of [maintd] cannot work together with the agents of the nodes, for ``check-config``.
+
+All nodes are meant to have the same file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ganeti_steward.core import hookimpl
+from ganeti_steward.core.builtins import declaration
+from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.node_agent.period import diagnosis_period
+from ganeti_steward.plugins.maintenance.config import Maintd
+
+
+@hookimpl
+def steward_check_config(config: Config) -> Iterator[str]:
+    """Each fault with both keys and their values."""
+    maintd, agent = config.section(Maintd), config.section(declaration("agent"))
+    period = diagnosis_period(agent.interval)
+    if period and maintd.report_max_age <= period.seconds:
+        yield (
+            f"maintd.report-max-age: a report counts for {maintd.report_max_age:g} s only, but "
+            f"the next one is made {period.seconds:g} s later ({period.where})"
+        )
+    if agent.repair and maintd.command_time_limit <= agent.repair_time_limit:
+        yield (
+            f"maintd.command-time-limit: a repair command counts as failed after "
+            f"{maintd.command_time_limit:g} s, but it may run for {agent.repair_time_limit:g} s "
+            "(agent.repair-time-limit)"
+        )
+    if maintd.agent_port != agent.port:
+        yield (
+            f"maintd.agent-port: the agents are polled at port {maintd.agent_port}, but they "
+            f"listen at {agent.port} (agent.port)"
+        )
+    if maintd.port == agent.port and maintd.address == agent.address:
+        yield (
+            f"maintd.port: the status cannot be served at port {maintd.port}, where the agent of "
+            "the master listens (agent.port)"
+        )

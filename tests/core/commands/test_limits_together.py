@@ -1,0 +1,93 @@
+"""``gnt-steward check-config``: values that are right by themselves and cannot work together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ganeti_steward.core.config.parse import read_config
+from ganeti_steward.diagnose.run import node_check
+from ganeti_steward.plugins.maintenance import limits
+
+if TYPE_CHECKING:
+    from front import Front
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (
+            "[agent]\ninterval = 1200\nmax-age = 3600\n",
+            "maintd.report-max-age: a report counts for 900 s only, but the next one is made "
+            "1200 s later (agent.interval)",
+        ),
+        (
+            "[maintd]\nreport-max-age = 300\n",
+            "maintd.report-max-age: a report counts for 300 s only, but the next one is made "
+            "300 s later (agent.interval)",
+        ),
+        (
+            "[agent]\nmax-age = 200\n[diagnose]\nrun-time-limit = 100\n",
+            "agent.max-age: a report is sent for 200 s only, but the next one is made 300 s later "
+            "(agent.interval)",
+        ),
+        (
+            "[diagnose]\nrun-time-limit = 1000\n",
+            "diagnose.run-time-limit: a run may take 1000 s, but the agent ends it without a "
+            "report after 900 s (agent.max-age)",
+        ),
+        (
+            "[agent]\nrepair = true\nrepair-time-limit = 4000\n",
+            "maintd.command-time-limit: a repair command counts as failed after 3700 s, but it "
+            "may run for 4000 s (agent.repair-time-limit)",
+        ),
+        (
+            "[maintd]\nagent-port = 1900\n",
+            "maintd.agent-port: the agents are polled at port 1900, but they listen at 1817 "
+            "(agent.port)",
+        ),
+        (
+            "[maintd]\nport = 1817\n",
+            "maintd.port: the status cannot be served at port 1817, where the agent of the master "
+            "listens (agent.port)",
+        ),
+    ],
+)
+def test_two_keys_that_cannot_work_together(text: str, fault: str, front: Front) -> None:
+    front.configure(text)
+    done = front("check-config")
+    assert (done.status, done.out) == (1, f"{front.config_file}: {fault}\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[maintd]\nport = 1817\naddress = '127.0.0.1'\n",
+        "[agent]\nport = 1900\n[maintd]\nagent-port = 1900\n",
+        "[agent]\nrepair-time-limit = 4000\n",
+        "[agent]\ninterval = 60\nmax-age = 600\n[maintd]\nreport-max-age = 90\n",
+    ],
+)
+def test_others_can(text: str, front: Front) -> None:
+    front.configure(text)
+    done = front("check-config")
+    assert done.status == 0, done.out
+
+
+def test_the_times_of_cron(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent leaves the diagnosis to cron, which makes a report every half hour."""
+    table = tmp_path / "diagnose"
+    table.write_text("*/30 * * * * root gnt-steward diagnose\n")
+    period = "ganeti_steward.core.node_agent.period.diagnosis_period"
+    monkeypatch.setattr(f"{period}.__defaults__", (tmp_path,))
+    config, _ = read_config("x", b"[agent]\ninterval = 0\n")
+    assert list(limits.steward_check_config(config)) == [
+        "maintd.report-max-age: a report counts for 900 s only, but the next one is made 1800 s "
+        f"later (cron ({table}))"
+    ]
+    assert list(node_check.steward_check_config(config)) == [
+        "agent.max-age: a report is sent for 900 s only, but the next one is made 1800 s later "
+        f"(cron ({table}))"
+    ]
