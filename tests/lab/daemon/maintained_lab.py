@@ -309,8 +309,9 @@ class MaintainedLab(Lab):
         return dict(Store(self.luxi).read_all()[0])
 
     def jobs_of(self, incident: Incident) -> list[FoundJob]:
-        """The incident's jobs, as the queue has them."""
-        return jobs_with_reason(self.luxi, "gnt:daemon:maintd", incident.uuid)
+        """The incident's jobs, as the queue has them; without those that read storage."""
+        found = jobs_with_reason(self.luxi, "gnt:daemon:maintd", incident.uuid)
+        return [job for job in found if "OP_NODE_QUERY_STORAGE" not in job.operations]
 
     def operations(self, incident: Incident) -> list[str]:
         """The operations of the incident's jobs."""

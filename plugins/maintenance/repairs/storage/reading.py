@@ -37,11 +37,7 @@ def nodes_to_read(world: World) -> list[str]:
     """Names of the nodes whose storage a repair has to know, sorted."""
     incidents = [one for one in world.incidents.values() if one.node in world.nodes]
     known = {(one.node, one.original) for one in incidents}
-    wanted = {
-        one.node
-        for one in incidents
-        if failing_volumes(one.original) and (one.active or _is_to_be_opened(one, world))
-    } | {
+    wanted = {one.node for one in incidents if _is_about_storage(one, world)} | {
         uuid
         for uuid, report in world.observations.items()
         if isinstance(report, Reported) and report.ill and uuid in world.nodes
@@ -50,6 +46,13 @@ def nodes_to_read(world: World) -> list[str]:
     }
     busy = {name for one in incidents for each in one.open for name in each.nodes}
     return sorted({world.nodes[uuid].name for uuid in wanted} - busy)
+
+
+def _is_about_storage(incident: Incident, world: World) -> bool:
+    """Whether its repair, or the opening after it, has to know the storage of its node."""
+    if not failing_volumes(incident.original):
+        return False
+    return incident.active or _is_to_be_opened(incident, world)
 
 
 def _is_to_be_opened(incident: Incident, world: World) -> bool:
@@ -76,7 +79,7 @@ def _read(
 ) -> dict[str, NodeStorage]:
     group = str(luxi.info()["volume_group_name"])
     jobs = [_job(name, world) for name in nodes]
-    answers = luxi.submit_with_trails(jobs, [[(JOB_SOURCE, "storage of a node")]] * len(jobs))
+    answers = luxi.submit_with_trails(jobs, [_trail(name, world) for name in nodes])
     numbers = [number for one in answers for number in one.numbers]
     states = _ended(luxi, numbers, sleep)
     return {
@@ -85,6 +88,18 @@ def _read(
         else NodeStorage(fault=answer.error)
         for name, answer in zip(nodes, answers, strict=True)
     }
+
+
+def _trail(node: str, world: World) -> list[tuple[str, str]]:
+    """Sources and texts of the reasons for the job: the incidents it is for, and the node."""
+    uuids = sorted(
+        one.uuid
+        for one in world.incidents.values()
+        if one.node in world.nodes
+        and world.nodes[one.node].name == node
+        and _is_about_storage(one, world)
+    )
+    return [(JOB_SOURCE, text) for text in (*uuids, f"storage of node {node}")]
 
 
 def _job(node: str, world: World) -> Job:

@@ -13,6 +13,7 @@ from ganeti_steward.core.ganeti.jobs import Submitted
 from ganeti_steward.core.maintenance.incident import (
     COMPLETED,
     FAILED,
+    JOB_SOURCE,
     PENDING,
     Incident,
     Submission,
@@ -47,14 +48,18 @@ class Queue:
 
     def __init__(self, *results: Any, **state: Any) -> None:
         self.jobs: list[Job] = []
+        self.trails: list[Sequence[tuple[str, str]]] = []
         self.canceled: list[int] = []
         self._state = JobState(7, **{"status": "success", "results": results, **state})
 
     def info(self) -> dict[str, Any]:
         return {"volume_group_name": "xenvg"}
 
-    def submit_with_trails(self, jobs: Sequence[Job], trails: object) -> list[Submitted]:
+    def submit_with_trails(
+        self, jobs: Sequence[Job], trails: Sequence[Sequence[tuple[str, str]]]
+    ) -> list[Submitted]:
         self.jobs += jobs
+        self.trails += trails
         return [Submitted((7,))]
 
     def states(self, numbers: Sequence[int]) -> list[JobState]:
@@ -104,6 +109,19 @@ def test_one_job_reads_all_of_a_node() -> None:
         "OP_INSTANCE_QUERY_DATA",
     ]
     assert job[2]["instances"] == ["db", "web"]
+
+
+def test_the_job_names_the_incidents_it_is_for() -> None:
+    """Job filters and people select it by them; without an incident it has the node's name."""
+    queue = Queue([], [], {})
+    other = canonical({"status": "live-repair", "details": {"physical_volumes": ["/dev/sdb"]}})
+    both = ailing(), ailing()._replace(original=other, uuid="0")
+    read(queue, seen(*both, incident("n1", "live-repair"), ailing(status=FAILED, uuid="failed")))
+    uuids = [(JOB_SOURCE, uuid) for uuid in sorted(one.uuid for one in both)]
+    assert queue.trails == [[*uuids, (JOB_SOURCE, "storage of node n1")]]
+    queue = Queue([], [], {})
+    read(queue, seen(observations={"n1": REPORT}))
+    assert queue.trails == [[(JOB_SOURCE, "storage of node n1")]]
 
 
 def test_a_job_that_fails_or_lasts_or_returns_something_else() -> None:
