@@ -55,10 +55,18 @@ class ConsoleLog(QueueHandler):
             self._file.write_to_console("is not written", record)
 
     def close(self) -> None:
-        """Close the file; one that is stuck is left to the thread."""
-        if self._listener is not None and not self._file.is_stuck:
-            self._listener.stop()
-            self._listener = None
+        """Close the file; one that is stuck is left to the thread, which ends when it can."""
+        listener, self._listener = self._listener, None
+        if listener is not None and self._file.is_stuck:
+            self._file.is_abandoned = True
+            # All that waits is on the console already.
+            with suppress(queue.Empty):
+                while True:
+                    self._records.get_nowait()
+            with suppress(queue.Full):
+                listener.enqueue_sentinel()
+        elif listener is not None:
+            listener.stop()
             with suppress(OSError):
                 self._file.close()
         super().close()
@@ -78,6 +86,8 @@ class _LogFile(WatchedFileHandler):
         super().__init__(path, encoding="utf-8", errors="backslashreplace", delay=True)
         self._path, self._console = path, console
         self.is_stuck = False
+        self.is_abandoned = False
+        """whether the record that is being written is the last one"""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record."""
@@ -88,6 +98,9 @@ class _LogFile(WatchedFileHandler):
         finally:
             self.is_stuck = False
             getattr(record, "written").set()  # noqa: B009
+            if self.is_abandoned:
+                with suppress(OSError):
+                    self.close()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
         """What logging calls for a record that could not be written."""

@@ -6,7 +6,6 @@ import errno
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from queue import SimpleQueue
 from typing import Any, Final, Protocol, TypeVar
 
 _Result = TypeVar("_Result")
@@ -28,7 +27,7 @@ def without_timeout(function: Callable[[], _Result], /) -> _Result:
 
 
 class DiskTimeout:
-    """Makes calls in a thread of its own, one at a time.
+    """Makes each call in a thread that ends with it, one at a time.
 
     A call without a result in time raises TimeoutError, which is an OSError; so does every
     further call until the first one has ended: threads that wait for a dead disk cannot be
@@ -38,19 +37,15 @@ class DiskTimeout:
     def __init__(self, seconds: float = _TIMEOUT) -> None:
         self._seconds = seconds
         self._lock = threading.Lock()
-        self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
         self._last: Future[Any] | None = None
 
     def __call__(self, function: Callable[[], _Result], /) -> _Result:
-        """The function's result; raises TimeoutError and what the function raises."""
+        """The function's result; raises OSError and what the function raises."""
         with self._lock:
-            if self._last is None:
-                threading.Thread(target=self._work, name="disk", daemon=True).start()
-            elif not self._last.done():
+            if self._last is not None and not self._last.done():
                 raise _no_answer()
-            result: Future[_Result] = Future()
+            result = _started(function)
             self._last = result
-            self._calls.put((function, result))
             try:
                 return result.result(self._seconds)
             except TimeoutError:
@@ -58,13 +53,23 @@ class DiskTimeout:
                     raise
                 raise _no_answer() from None
 
-    def _work(self) -> None:
-        while True:
-            function, result = self._calls.get()
-            try:
-                result.set_result(function())
-            except BaseException as err:
-                result.set_exception(err)
+
+def _started(function: Callable[[], _Result]) -> Future[_Result]:
+    """A call that has begun; raises OSError."""
+    result: Future[_Result] = Future()
+    try:
+        threading.Thread(target=_call, args=(function, result), name="disk", daemon=True).start()
+    except RuntimeError as err:
+        # There are too many threads.
+        raise OSError(errno.EAGAIN, str(err)) from None
+    return result
+
+
+def _call(function: Callable[[], _Result], result: Future[_Result]) -> None:
+    try:
+        result.set_result(function())
+    except BaseException as err:
+        result.set_exception(err)
 
 
 def _no_answer() -> TimeoutError:

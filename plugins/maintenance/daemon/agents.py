@@ -30,11 +30,12 @@ class NodeAgents:
         self._targets: tuple[Target, ...] = ()
         self._runner = RepairRunner(self._repair, wake)
         self._settings = settings
+        self._key = KeyFile(settings.key_file, DiskTimeout())
         self._poller = self._new_poller(Poll())
 
     def _new_poller(self, known: Poll) -> Poller:
         settings = self._settings
-        fetch = agent_reports(settings, KeyFile(settings.key_file, DiskTimeout()))
+        fetch = agent_reports(settings, self._key)
         return Poller(fetch, settings.poll_interval, self._wake, targets=self._targets, known=known)
 
     def start_polling(self) -> None:
@@ -49,6 +50,8 @@ class NodeAgents:
         """Use other settings from now on; what is known stays."""
         self._poller.stop()
         self._settings = settings
+        if settings.key_file != self._key.path:
+            self._key = KeyFile(settings.key_file, DiskTimeout())
         self._poller = self._new_poller(self._poller.latest)
         self._poller.start()
 
@@ -79,10 +82,7 @@ class NodeAgents:
         return self._runner.results(submissions) if self._runs_commands else {}
 
     def _repair(self, target: Target, command: str, diagnose: Mapping[str, Any]) -> Outcome:
-        settings = self._settings
-        return agent_repairs(settings, KeyFile(settings.key_file, DiskTimeout()))(
-            target, command, diagnose
-        )
+        return agent_repairs(self._settings, self._key)(target, command, diagnose)
 
 
 def _target(node: NodeFacts) -> Target:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from programs import wait_until
 from unkillable import frozen_filesystem, needs_freezing
 
 from ganeti_steward.core.log import set_up
@@ -101,13 +102,16 @@ def test_a_console_that_takes_nothing(tmp_path: Path) -> None:
 def test_a_disk_that_answers_nothing(tmp_path: Path, console: Path) -> None:
     """Who logs does not wait for it, however much it is; all of that is on the console."""
     lines = [f"line {number}" for number in range(300)]
+    before = threading.active_count()
     with frozen_filesystem(tmp_path) as frozen:
         tested = Log(str(frozen / "steward.log"), console)
         for line in lines:
             tested.logger.error(line)
         note = f"steward: {frozen}/steward.log is not written: "
         assert tested.on_the_console() == "".join(f"{note}{line}\n" for line in lines)
-    tested.handler.close()
+        # As a reload does; the thread that writes ends as soon as the disk lets it.
+        tested.handler.close()
+    wait_until(lambda: threading.active_count() == before, "the end of the thread that writes")
 
 
 def test_a_log_that_is_moved_away(tested: Log, tmp_path: Path) -> None:

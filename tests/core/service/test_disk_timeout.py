@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from programs import wait_until
 
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
@@ -43,6 +44,31 @@ def test_answers() -> None:
     with pytest.raises(FileNotFoundError):
         ask(lambda: os.stat("/nonexistent"))
     assert ask(lambda: "still there") == "still there"
+
+
+def test_no_thread_is_left() -> None:
+    """Nor after an error; objects like this one are made again and again in a daemon."""
+    before = threading.active_count()
+    kept = [DiskTimeout(LONG) for _ in range(10)]
+    for call_disk in kept:
+        assert call_disk(lambda: 1) == 1
+        with pytest.raises(FileNotFoundError):
+            call_disk(lambda: os.stat("/nonexistent"))
+    wait_until(lambda: threading.active_count() == before, "the end of all threads")
+
+
+def test_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is as if the disk did not answer; the next call may succeed."""
+    call_disk = DiskTimeout(LONG)
+
+    def none(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", none)
+        with pytest.raises(OSError, match="can't start new thread"):
+            call_disk(lambda: 1)
+    assert call_disk(lambda: 2) == 2
 
 
 def test_a_time_out_of_the_disk_itself_is_an_answer() -> None:

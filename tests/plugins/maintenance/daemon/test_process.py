@@ -149,6 +149,20 @@ def test_the_configuration_is_read_again(cluster: Site) -> None:
     assert "maintd.mode" in held[0]["sentence"]
 
 
+def test_reloads_leave_no_thread(cluster: Site) -> None:
+    with cluster.daemon() as process:
+        cluster.begun()
+        wait_for(lambda: cluster.get("/1/daemon")["round"]["number"], cluster.log.read_text)
+        daemon, before = psutil.Process(process.pid), []
+        while len(before) < 100:
+            before.append(daemon.num_threads())
+            time.sleep(0.02)
+        for number in range(1, 6):
+            process.send_signal(signal.SIGHUP)
+            cluster.logged("(?s)" + number * "the configuration was read again.*")
+        wait_for(lambda: daemon.num_threads() <= min(before), cluster.log.read_text)
+
+
 def test_it_goes_on_when_luxid_is_back(cluster: Site) -> None:
     socket = cluster.path / "standin.socket"
     with cluster.daemon():
