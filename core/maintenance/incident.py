@@ -15,9 +15,8 @@ COMPLETED: Final = "completed"
 FAILED: Final = "failed"
 CANCELED: Final = "canceled"
 
-#: Statuses in which something is still to be done.
-ACTIVE: Final = frozenset({NOTED, PENDING})
-STATUSES: Final = (NOTED, PENDING, COMPLETED, FAILED, CANCELED)
+#: A state that is shown as ``completed``: the tag of success was removed.
+ACKNOWLEDGED: Final = "acknowledged"
 
 #: A source in the reason trail of the daemon's jobs; the text is the incident's uuid.
 JOB_SOURCE: Final = "gnt:daemon:maintd"
@@ -37,6 +36,50 @@ STOPPED_TAG: Final = "maintd:stopped:"
 PAUSE_TAG: Final = "maintd:pause:"
 #: A tag of a node, node group or instance: the daemon does nothing to it.
 OPT_OUT_TAG: Final = "maintd:off"
+
+#: How a state looks to an admin.
+GOOD: Final = "good"
+WARN: Final = "warn"
+BAD: Final = "bad"
+
+
+class State(NamedTuple):
+    """What holds for all incidents in one state; nothing else compares states or statuses."""
+
+    status: str
+    """the word that is recorded and shown"""
+    active: bool = False
+    """whether something is still to be done"""
+    begun: bool = True
+    """whether something was started: before that, the node has to report it now"""
+    under_repair: bool = False
+    """whether something is being done to the node"""
+    result: str = ""
+    """the beginning of the tag of the node that says how it ended, until a person removes that"""
+    succeeded: bool = False
+    """whether the repair has succeeded"""
+    withdrawn: bool = False
+    """whether its tags are removed and its queued jobs canceled"""
+    handled: bool = False
+    """whether a person has dealt with its result, or canceled it"""
+    reopens: bool = False
+    """whether volumes that were closed for it are opened again"""
+    avoided: str = ""
+    """why nothing is moved to its node, after "has": "an active"; empty: that is allowed"""
+    look: str = GOOD
+    """how it looks to an admin"""
+
+
+#: Name -> state; the transitions between them are in the engine of the daemon.
+STATES: Final[dict[str, State]] = {
+    NOTED: State(NOTED, active=True, begun=False, avoided="an active", look=WARN),
+    PENDING: State(PENDING, active=True, under_repair=True, avoided="an active", look=WARN),
+    COMPLETED: State(COMPLETED, result=READY_TAG, succeeded=True),
+    ACKNOWLEDGED: State(COMPLETED, succeeded=True, handled=True, reopens=True),
+    FAILED: State(FAILED, result=FAILED_TAG, avoided="a failed", look=BAD),
+    CANCELED: State(CANCELED, withdrawn=True, handled=True),
+}
+STATUSES: Final = tuple(dict.fromkeys(state.status for state in STATES.values()))
 
 
 class Submission(NamedTuple):
@@ -138,9 +181,19 @@ class Incident(NamedTuple):
     """when Ganeti's out-of-band program last reported that the node has no power; 0: never"""
 
     @property
+    def state_name(self) -> str:
+        """The name of its state, a key of `STATES`."""
+        return ACKNOWLEDGED if self.acknowledged else self.status
+
+    @property
+    def state(self) -> State:
+        """What holds for it in its state."""
+        return STATES[self.state_name]
+
+    @property
     def active(self) -> bool:
         """Whether something is still to be done."""
-        return self.status in ACTIVE
+        return self.state.active
 
     @property
     def ready_tag(self) -> str:

@@ -8,15 +8,15 @@ from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.maintenance.disks import DiskHealth
-from ganeti_steward.core.maintenance.incident import FAILED, OPT_OUT_TAG, STOPPED_TAG, Incident
+from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG, STOPPED_TAG, Incident
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.storage import NodeStorage
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.finding import OK
 from ganeti_steward.core.model.job_state import JobState
 
-#: ns for which an answer of the out-of-band program counts: the node may be switched on again.
-_OFF: Final = 600 * 10**9
+#: ns for which a node counts as off after its out-of-band program has reported it.
+OFF_LIMIT: Final = 600 * 10**9
 
 
 class Reported(NamedTuple):
@@ -79,6 +79,8 @@ class NodeFacts(NamedTuple):
     vm_capable: bool = True
     address: str = ""
     """primary IP address"""
+    master_capable: bool = True
+    """whether Ganeti may make it a master candidate"""
 
 
 class InstanceFacts(NamedTuple):
@@ -166,11 +168,11 @@ class World(NamedTuple):
         incidents = [
             one
             for one in self.incidents.values()
-            if one.node == node.uuid and (one.active or one.status == FAILED)
+            if one.node == node.uuid and one.state.avoided
         ]
         words = {STOPPED_TAG + node.uuid, *(one.stopped_tag for one in incidents)}
         return not words.isdisjoint(node.tags) or any(
-            one.off_at and self.now - one.off_at <= _OFF for one in incidents
+            one.off_at and self.now - one.off_at <= OFF_LIMIT for one in incidents
         )
 
     def excluded_nodes(self) -> frozenset[str]:

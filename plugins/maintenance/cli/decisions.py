@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held, Task
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision
-from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN, state_of
+from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
 
 
 def decision_lines(
@@ -35,8 +35,8 @@ def decision_lines(
 
 
 def _change(change: Change) -> str:
-    before = state_of(change.before) if change.before else "new"
-    after = state_of(change.after) if change.after else FORGOTTEN
+    before = change.before.state_name if change.before else "new"
+    after = change.after.state_name if change.after else FORGOTTEN
     one = change.after or change.before
     name = f"{one.uuid} of {one.node_name}" if one else ""
     return f"{before} -> {after} {name}: {change.reason}"

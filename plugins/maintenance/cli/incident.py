@@ -17,7 +17,7 @@ from ganeti_steward.core.commands.fields import (
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
 from ganeti_steward.core.commands.tables import print_lines, print_notes
 from ganeti_steward.core.errors import EXIT_OK, StewardError
-from ganeti_steward.core.maintenance.incident import CANCELED, COMPLETED, FAILED, Incident
+from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.model.opcodes import remove_tags, set_tags
 from ganeti_steward.plugins.maintenance.cli.cluster import (
     Found,
@@ -151,14 +151,14 @@ def _found(options: argparse.Namespace) -> Found:
 def _acknowledge(options: argparse.Namespace) -> int:
     client = live_client(options)
     incident = incident_named(read_incidents(client), options.uuid)
-    if incident.status not in (COMPLETED, FAILED):
+    if incident.acknowledged:
+        print(f"Nothing to do: incident {incident.uuid} is acknowledged already.")
+        return EXIT_OK
+    if not incident.state.result:
         raise StewardError(
             f"incident {incident.uuid} is {incident.status}; only the tag of a completed or "
             "failed one can be removed"
         )
-    if incident.acknowledged:
-        print(f"Nothing to do: incident {incident.uuid} is acknowledged already.")
-        return EXIT_OK
     if not incident.tagged:
         raise StewardError(f"the tag {incident.tag} is not set on {incident.node_name} yet")
     return run_tag_job(
@@ -173,7 +173,7 @@ def _acknowledge(options: argparse.Namespace) -> int:
 def _cancel(options: argparse.Namespace) -> int:
     client = live_client(options)
     incident = incident_named(read_incidents(client), options.uuid)
-    if incident.status == CANCELED:
+    if incident.state.withdrawn:
         print(f"Nothing to do: incident {incident.uuid} is canceled already.")
         return EXIT_OK
     return run_tag_job(

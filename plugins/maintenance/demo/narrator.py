@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.maintenance.incident import COMPLETED, FAILED
+from ganeti_steward.core.maintenance.incident import STATES
 from ganeti_steward.core.maintenance.task import MOVE
 from ganeti_steward.core.model.job_state import SUCCESS
 from ganeti_steward.plugins.maintenance.demo.luxid import Luxid, Submitted
@@ -126,4 +126,9 @@ def is_moving(entry: Entry, node: str) -> bool:
 
 def is_over(entry: Entry, node: str) -> bool:
     """Whether nothing more is done for a node."""
-    return entry.kind == CHANGE and entry.node_name == node and (entry.after in (COMPLETED, FAILED))
+    return entry.kind == CHANGE and entry.node_name == node and has_result(entry)
+
+
+def has_result(entry: Entry) -> bool:
+    """Whether a change leads to a state with a result."""
+    return entry.after in STATES and bool(STATES[entry.after].result)

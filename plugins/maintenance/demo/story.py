@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.maintenance.incident import COMPLETED
+from ganeti_steward.core.maintenance.incident import STATES
 from ganeti_steward.plugins.maintenance.cli.status import fetch_status
 from ganeti_steward.plugins.maintenance.demo.confd import ADDRESS
 from ganeti_steward.plugins.maintenance.demo.files import BAD, GOOD, Files
@@ -80,7 +80,7 @@ class Story:
         node = self._luxid.site.nodes[self._ill]
         last = next(one for one in reversed(self._narrator.entries) if is_over(one, self._ill))
         left = sum(self._ill in one.nodes for one in self._luxid.site.instances.values())
-        if last.after != COMPLETED or left or not node.offline:
+        if not STATES[last.after].succeeded or left or not node.offline:
             raise StewardError(
                 f"the evacuation of {self._ill} ended as {last.after}: {last.reason}"
             )

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.maintenance.incident import FAILED, Incident
+from ganeti_steward.core.maintenance.incident import BAD, STATES, Incident
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision
-from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN, state_of
+from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
 
 CHANGE: Final = "change"
 HELD: Final = "held"
@@ -58,7 +58,8 @@ class Entry(NamedTuple):
     @property
     def alarming(self) -> bool:
         """Whether an admin should look at it."""
-        return self.after == FAILED or (self.kind == HELD and self.event == _STUCK)
+        bad = self.after in STATES and STATES[self.after].look == BAD
+        return bad or (self.kind == HELD and self.event == _STUCK)
 
     @property
     def line(self) -> str:
@@ -151,12 +152,12 @@ def _of_change(change: Change, now: int) -> Entry:
 
 def state_before(incident: Incident | None) -> str:
     """The state before a change."""
-    return state_of(incident) if incident else NEW
+    return incident.state_name if incident else NEW
 
 
 def state_after(incident: Incident | None) -> str:
     """The state after a change."""
-    return state_of(incident) if incident else FORGOTTEN
+    return incident.state_name if incident else FORGOTTEN
 
 
 def _entry(

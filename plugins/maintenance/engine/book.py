@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from ganeti_steward.core.maintenance.incident import FAILED, NOTED, OPT_OUT_TAG, Incident
+from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG, Incident
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.maintenance.world import Reported, World
 from ganeti_steward.core.model.finding import LIVE_REPAIR
@@ -71,10 +71,9 @@ def avoided_nodes(world: World) -> dict[str, str]:
     """Nodes nothing is moved to -> why: ill, under repair, their repair failed, or excluded."""
     found = dict.fromkeys(sorted(world.excluded_nodes()), f"is excluded by the tag {OPT_OUT_TAG}")
     for incident in sorted(world.incidents.values(), key=lambda one: one.uuid):
-        if incident.node in world.nodes and (incident.active or incident.status == FAILED):
-            word = "has a failed" if incident.status == FAILED else "has an active"
+        if incident.node in world.nodes and (why := incident.state.avoided):
             name = world.nodes[incident.node].name
-            found[name] = f"{word} incident {incident.uuid} ({incident.action})"
+            found[name] = f"has {why} incident {incident.uuid} ({incident.action})"
     for uuid, report in sorted(world.observations.items()):
         if isinstance(report, Reported) and report.ill and uuid in world.nodes:
             found.setdefault(world.nodes[uuid].name, f"reports {report.status}")
@@ -90,10 +89,10 @@ def passing_nodes(world: World, hold_time: float) -> frozenset[str]:
     lasting: set[str] = set()
     passing: set[str] = set()
     for one in world.incidents.values():
-        if one.node in world.nodes and (one.active or one.status == FAILED):
+        if one.node in world.nodes and one.state.avoided:
             young = world.now - one.observed_since <= hold_time * _SECOND
             ends = bool(one.open) if one.action == LIVE_REPAIR else False
-            waits = one.status == NOTED and young
+            waits = not one.state.begun and young
             (passing if one.active and (ends or waits) else lasting).add(one.node)
     known = {(one.node, one.original) for one in world.incidents.values()}
     for uuid, seen in world.observations.items():

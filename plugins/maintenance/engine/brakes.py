@@ -9,16 +9,9 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from ganeti_steward.core.maintenance.incident import (
-    NOTED,
-    OPT_OUT_TAG,
-    PENDING,
-    Incident,
-)
+from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG, Incident
 from ganeti_steward.core.maintenance.task import (
     AFTERWARDS,
-    DRAIN,
-    FINAL_ROLE,
     Done,
     Failed,
     Held,
@@ -26,6 +19,7 @@ from ganeti_steward.core.maintenance.task import (
 )
 from ganeti_steward.core.maintenance.windows import is_open
 from ganeti_steward.core.maintenance.world import NodeFacts, Reported, World
+from ganeti_steward.core.model.effects import Effects
 from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
 from ganeti_steward.plugins.maintenance.pause import pause_reason
@@ -46,11 +40,17 @@ class Case(NamedTuple):
     utc_offset: int
     """s"""
     next: Task | Done | Failed | None = None
+    effects: Effects = Effects()
 
     @property
     def subject(self) -> str:
         """What is held back."""
         return self.incident.uuid
+
+    @property
+    def evacuated(self) -> str:
+        """The node that is taken out of service, though it may be silent by now; empty: none."""
+        return "" if self.incident.action == LIVE_REPAIR else self.node.name
 
 
 class Common(Protocol):
@@ -76,6 +76,14 @@ class Common(Protocol):
     def next(self) -> Task | Done | Failed | None:
         """What would be done, once it is planned."""
 
+    @property
+    def effects(self) -> Effects:
+        """What that does to nodes and instances; empty until it is planned."""
+
+    @property
+    def evacuated(self) -> str:
+        """The node that is taken out of service, though it may be silent by now; empty: none."""
+
 
 Brake = Callable[[Case], Held | None]
 
@@ -96,7 +104,7 @@ def _opt_out(case: Case) -> Held | None:
 
 def _not_observed(case: Case) -> Held | None:
     """Only what is reported now is begun: never on silence, never on an old report."""
-    if case.incident.status != NOTED:
+    if case.incident.state.begun:
         return None
     found = case.world.observations.get(case.incident.node)
     if isinstance(found, Reported):
@@ -109,7 +117,7 @@ def _not_observed(case: Case) -> Held | None:
 
 def _hold(case: Case) -> Held | None:
     elapsed = (case.world.now - case.incident.observed_since) / _SECOND
-    if case.incident.status != NOTED or elapsed >= case.config.hold_time:
+    if case.incident.state.begun or elapsed >= case.config.hold_time:
         return None
     return braked(
         case,
@@ -155,7 +163,7 @@ def _most_nodes(case: Case) -> Held | None:
 
 def is_under_repair(incident: Incident) -> bool:
     """Whether something is being done to its node."""
-    return incident.status == PENDING or any(one.step not in AFTERWARDS for one in incident.open)
+    return incident.state.under_repair or any(one.step not in AFTERWARDS for one in incident.open)
 
 
 def storm(case: Common) -> Held | None:
@@ -195,28 +203,6 @@ def window(case: Common) -> Held | None:
     )
 
 
-def _candidate_pool(case: Case) -> Held | None:
-    """A drained or offline node is no master candidate; Ganeti promotes others where it can."""
-    task = case.next
-    loses = isinstance(task, Task) and task.step in (DRAIN, FINAL_ROLE)
-    if not loses or not case.node.master_candidate:
-        return None
-    usable = [one for one in case.world.nodes.values() if not (one.offline or one.drained)]
-    wanted = min(case.world.candidate_pool_size, len(usable))
-    others = [one for one in usable if one.uuid != case.node.uuid]
-    now = sum(one.master_candidate for one in others)
-    after = min(wanted, now + sum(not one.master_candidate for one in others))
-    if wanted - after <= 1:
-        return None
-    return braked(
-        case,
-        "candidate-pool",
-        f"{after} master candidates would be left of {wanted}",
-        candidates=after,
-        limit=wanted - 1,
-    )
-
-
 def _command_not_reported(case: Case) -> Held | None:
     """A record alone has no command run: everybody who may write job filters could write it."""
     if not (isinstance(case.next, Task) and case.next.command):
@@ -252,7 +238,6 @@ BEFORE_PLAN: Final[tuple[Brake, ...]] = (
 AFTER_PLAN: Final[tuple[Brake, ...]] = (
     pause,
     window,
-    _candidate_pool,
     _command_not_reported,
     observe,
 )

@@ -9,9 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.maintenance.incident import CANCELED, COMPLETED, FAILED, NOTED, PENDING
-from ganeti_steward.plugins.maintenance.engine.transitions import (
+from ganeti_steward.core.maintenance.incident import (
     ACKNOWLEDGED,
+    CANCELED,
+    COMPLETED,
+    FAILED,
+    NOTED,
+    PENDING,
+)
+from ganeti_steward.plugins.maintenance.engine.transitions import (
     FORGOTTEN,
     TABLE,
     Event,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ganeti_steward.core.maintenance.incident import COMPLETED, Incident, Submission
+from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.task import (
     AFTERWARDS,
     COMMAND,
@@ -64,7 +64,7 @@ def complete(ledger: Ledger, uuid: str, reason: str) -> None:
     """Complete an incident, and with it the less severe active ones of its node."""
     ledger.happen(uuid, Event.DONE, reason)
     incident = ledger.incidents[uuid]
-    if incident.status != COMPLETED:
+    if not incident.state.succeeded:
         return
     for other in ledger.all(lambda one: one.active and one.node == incident.node):
         if severity(other.action) < severity(incident.action):

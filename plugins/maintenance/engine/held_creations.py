@@ -7,7 +7,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from ganeti_steward.core.ganeti.filter_rules import PAUSE, FilterRule
 from ganeti_steward.core.ganeti.reasons import Reason
-from ganeti_steward.core.maintenance.incident import PENDING, Incident
+from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.model.finding import EVACUATE, EVACUATE_FAILOVER
 
 #: The source in the reason trail of such a rule; the text is the incident's uuid.
@@ -21,7 +21,7 @@ _FIELDS: Final = ("pnode", "snode")
 
 def rules_of(incident: Incident, now: int) -> tuple[FilterRule, ...]:
     """The rules that are to exist for an incident; ``now``: ns since the epoch."""
-    if incident.status != PENDING or incident.action not in (EVACUATE, EVACUATE_FAILOVER):
+    if not incident.state.under_repair or incident.action not in (EVACUATE, EVACUATE_FAILOVER):
         return ()
     reason = Reason(CREATION_SOURCE, incident.uuid, now)
     return tuple(

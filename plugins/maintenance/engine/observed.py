@@ -6,7 +6,6 @@ from uuid import NAMESPACE_URL, uuid5
 
 from ganeti_steward.core.maintenance.incident import (
     CANCEL_TAG,
-    CANCELED,
     CLOSED_TAG,
     READY_TAG,
     Incident,
@@ -41,13 +40,13 @@ def apply_tags(ledger: Ledger) -> None:
             ledger.happen(incident.uuid, Event.CANCEL, f"tag {incident.cancel_tag} was set")
         else:
             _apply_result_tag(ledger, ledger.incidents[incident.uuid], node)
-    for incident in ledger.all(lambda one: one.status == CANCELED):
+    for incident in ledger.all(lambda one: one.state.withdrawn):
         ledger.cancels += queued_jobs(ledger, incident)
     _report_unknown_tags(ledger)
 
 
 def _apply_result_tag(ledger: Ledger, incident: Incident, node: NodeFacts) -> None:
-    if incident.active or incident.status == CANCELED:
+    if not incident.state.result:
         return
     if incident.tag in node.tags:
         ledger.update(incident._replace(tagged=True))
@@ -120,7 +119,7 @@ def _not_seen(ledger: Ledger, incident: Incident, report: Reported) -> None:
     elapsed = (ledger.now - since) / _SECOND
     node = ledger.world.nodes[incident.node]
     # It is known until these are gone: they would name nothing.
-    tags = incident.own_tags if incident.status == CANCELED else (incident.closed_tag,)
+    tags = incident.own_tags if incident.state.withdrawn else (incident.closed_tag,)
     tagged = not node.tags.isdisjoint(tags)
     if elapsed >= ledger.config.healthy_delay and not (incident.open or tagged):
         ledger.happen(

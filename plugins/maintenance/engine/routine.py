@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
-from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG
 from ganeti_steward.core.maintenance.routine import ROUTINE_TEXT
-from ganeti_steward.core.maintenance.task import TAG, Held, RoutinePlan, Task, Wait
+from ganeti_steward.core.maintenance.task import Held, RoutinePlan, Task, Wait
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.model.effects import Effects, effects_of
 from ganeti_steward.core.model.job_state import NOT_STARTED
 from ganeti_steward.core.model.opcodes import REPLACE_DISKS, Job
 from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
@@ -24,6 +24,12 @@ from ganeti_steward.plugins.maintenance.engine.brakes import (
     window,
 )
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, routine_name
+from ganeti_steward.plugins.maintenance.engine.effect_brakes import (
+    FOR_ROUTINE,
+    facts_of,
+    held_task,
+    opt_out,
+)
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 
 #: Stands between a subject and a mark in `World.since`.
@@ -50,6 +56,9 @@ class RoutineCase(NamedTuple):
     unreadable: Mapping[str, str]
     """see `Inputs.unreadable`"""
     next: Task | None = None
+    effects: Effects = Effects()
+    evacuated: str = ""
+    """none: see `Common.evacuated`"""
 
     @property
     def subject(self) -> str:
@@ -61,22 +70,9 @@ Brake = Callable[[RoutineCase], Held | None]
 
 
 def _opt_out(case: RoutineCase) -> Held | None:
-    task, world = case.next or _NOTHING, case.world
-    nodes = [one for one in world.nodes.values() if one.name in task.nodes]
-    groups = {one.group: world.groups[one.group] for one in nodes if one.group in world.groups}
-    tagged = [
-        *(f"node {one.name}" for one in nodes if OPT_OUT_TAG in one.tags),
-        *(f"node group {one.name}" for one in groups.values() if OPT_OUT_TAG in one.tags),
-        *(
-            f"instance {name}"
-            for name in task.instances
-            if name in world.instances and OPT_OUT_TAG in world.instances[name].tags
-        ),
-    ]
-    if not tagged:
-        return None
-    where = " and ".join(sorted(tagged))
-    return braked(case, "opt-out", f"{where} has the tag {OPT_OUT_TAG}; {_held_task(task)}")
+    task = case.next or _NOTHING
+    nodes, instances = task.nodes | case.effects.out, task.instances | case.effects.touched
+    return opt_out(case, nodes, instances)
 
 
 def _under_repair(case: RoutineCase) -> Held | None:
@@ -89,7 +85,7 @@ def _under_repair(case: RoutineCase) -> Held | None:
     )
     if not busy:
         return None
-    sentence = f"an incident is active on {', '.join(busy)}; {_held_task(task)}"
+    sentence = f"an incident is active on {', '.join(busy)}; {held_task(case)}"
     return braked(case, "under-repair", sentence)
 
 
@@ -103,15 +99,11 @@ def _record(case: RoutineCase) -> Held | None:
     )
     if not faults:
         return None
-    return braked(case, "record", f"{'; '.join(faults)}; {_held_task(task)}")
+    return braked(case, "record", f"{'; '.join(faults)}; {held_task(case)}")
 
 
 #: No task: it uses nothing.
 _NOTHING: Final = Task("", frozenset(), frozenset(), "")
-
-
-def _held_task(task: Task) -> str:
-    return f"held: {task.reason}"
 
 
 #: Judged before a plugin is called.
@@ -121,6 +113,7 @@ AFTER_PLAN: Final[tuple[Brake, ...]] = (
     _opt_out,
     _under_repair,
     _record,
+    *FOR_ROUTINE,
     pause,
     window,
     observe,
@@ -134,6 +127,7 @@ class Routine:
 
     def __init__(self, ledger: Ledger, planner: RoutinePlanner, book: Book) -> None:
         self._ledger, self._planner, self._book = ledger, planner, book
+        self._facts = facts_of(ledger.world)
         self.started: list[RoutineStarted] = []
         self.since: dict[str, int] = {}
         """see `Decision.since`"""
@@ -180,11 +174,12 @@ class Routine:
                 name = routine_name(case.plugin, plan.subject)
                 self._ledger.hold(name, "wait", plan.reason)
             else:
-                self._take(case._replace(next=plan), plan)
+                effects = effects_of(plan.jobs, self._facts)
+                self._take(case._replace(next=plan, effects=effects), plan)
 
     def _take(self, case: RoutineCase, task: Task) -> None:
         conflict = self._book.conflict(task, case.plugin)
-        held = holding(FOR_TAGS if task.step == TAG else AFTER_PLAN, case)
+        held = holding(FOR_TAGS if case.effects.only_tags else AFTER_PLAN, case)
         if conflict:
             sentence = f"another task uses {conflict}; held: {task.reason}"
             held = [braked(case, "reserved", sentence)]

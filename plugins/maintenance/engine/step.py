@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from ganeti_steward.core.maintenance.incident import PENDING
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.engine.book import Book
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs
@@ -60,7 +59,7 @@ def step(
 
 def _alarm(ledger: Ledger) -> None:
     """Report incidents for which nothing has happened for too long."""
-    for incident in ledger.all(lambda one: one.status == PENDING):
+    for incident in ledger.all(lambda one: one.state.under_repair):
         elapsed = (ledger.now - incident.progressed) / _SECOND
         if elapsed > ledger.config.stuck_after:
             ledger.hold(

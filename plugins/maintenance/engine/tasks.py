@@ -7,14 +7,10 @@ from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.maintenance.incident import (
-    CANCELED,
-    COMPLETED,
-    Incident,
-    Submission,
-)
+from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.task import TAG, UNTAG, Done, Failed, Plan, Task, Wait
 from ganeti_steward.core.maintenance.world import NodeFacts, World
+from ganeti_steward.core.model.effects import effects_of
 from ganeti_steward.core.model.opcodes import remove_tags, set_tags
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.engine.book import Book
@@ -29,6 +25,7 @@ from ganeti_steward.plugins.maintenance.engine.brakes import (
 )
 from ganeti_steward.plugins.maintenance.engine.choice import chosen
 from ganeti_steward.plugins.maintenance.engine.decision import Planned, Started
+from ganeti_steward.plugins.maintenance.engine.effect_brakes import BY_EFFECTS, facts_of
 from ganeti_steward.plugins.maintenance.engine.ends import complete
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
@@ -40,6 +37,10 @@ MOST_REPEATS: Final = 3
 #: Parameters that name a node to which an instance, or a copy of its disks, goes.
 _TARGETS: Final = ("target_node", "remote_node")
 
+#: All that is judged for what was planned.
+_AFTER_PLAN: Final[tuple[Brake, ...]] = (*BY_EFFECTS, *AFTER_PLAN)
+_FOR_OPENING: Final[tuple[Brake, ...]] = (*BY_EFFECTS, *FOR_OPENING)
+
 Planner = Callable[[Incident, World], Sequence[Planned]]
 
 
@@ -48,6 +49,7 @@ class Tasks:
 
     def __init__(self, ledger: Ledger, planner: Planner, book: Book) -> None:
         self._ledger, self._planner, self._book = ledger, planner, book
+        self._facts = facts_of(ledger.world)
         self.started: list[Started] = []
 
     # Tags of results
@@ -66,7 +68,7 @@ class Tasks:
     ) -> None:
         """Start a task of an incident that has ended; one that failed is tried again later."""
         ledger, incident = self._ledger, case.incident
-        held = holding(brakes, case._replace(next=task))
+        held = holding(brakes, self._planned(case, task))
         ledger.held += held
         if held:
             return
@@ -80,7 +82,7 @@ class Tasks:
 
     def open(self) -> None:
         """Open the volumes of incidents whose tag of success was removed."""
-        for incident in self._ledger.all(lambda one: one.status == COMPLETED and one.acknowledged):
+        for incident in self._ledger.all(lambda one: one.state.reopens):
             node = self._ledger.node(incident)
             if node and incident.closed_tag in node.tags and not incident.open:
                 self._open(self._case(incident, node))
@@ -88,7 +90,7 @@ class Tasks:
     def _open(self, case: Case) -> None:
         for planned in self._planner(case.incident, self._book.world(case.world)):
             if isinstance(planned.plan, Task):
-                self._start_afterwards(case, FOR_OPENING, planned.plan, "opening")
+                self._start_afterwards(case, _FOR_OPENING, planned.plan, "opening")
             else:
                 self._ledger.hold(case.incident.uuid, "wait", planned.plan.reason)
 
@@ -106,6 +108,11 @@ class Tasks:
         world = ledger.world._replace(incidents=ledger.incidents)
         return Case(incident, node, world, ledger.config, ledger.inputs.utc_offset)
 
+    def _planned(self, case: Case, plan: Task | Done | Failed) -> Case:
+        """With what is to be done, and what that does to nodes and instances."""
+        jobs = plan.jobs if isinstance(plan, Task) else ()
+        return case._replace(next=plan, effects=effects_of(jobs, self._facts))
+
     def _plan(self, incident: Incident, node: NodeFacts) -> None:
         case = self._case(incident, node)
         held = holding(BEFORE_PLAN, case)
@@ -122,7 +129,7 @@ class Tasks:
             return
         if isinstance(plan, Task) and not self._is_free(uuid, plan):
             return
-        held = holding(AFTER_PLAN, case._replace(next=plan))
+        held = holding(_AFTER_PLAN, self._planned(case, plan))
         ledger.held += held
         if held:
             if {one.brake for one in held} == {OBSERVE} and isinstance(plan, Task):
@@ -201,12 +208,12 @@ def _submission_id(uuid: str, step: str, now: int) -> str:
 def _tag_task(incident: Incident, node: NodeFacts) -> Task | None:
     """What is to be tagged on the node, or removed from it; None when all is as it should be."""
     nodes = frozenset({node.name})
-    if incident.status == CANCELED:
+    if incident.state.withdrawn:
         tags = [tag for tag in incident.own_tags if tag in node.tags]
         job = [remove_tags("node", node.name, tags)]
         reason = f"remove {', '.join(tags)} from node {node.name}: the incident was canceled"
         return Task(UNTAG, nodes, frozenset(), reason, (job,)) if tags else None
-    if incident.tagged or incident.acknowledged:
+    if incident.tagged or not incident.state.result:
         return None
     job = [set_tags("node", node.name, [incident.tag])]
     reason = f"set {incident.tag} on node {node.name}"

@@ -1,4 +1,4 @@
-"""The life of an incident: one table, and nothing else changes a status (maintenance 3.2).
+"""The life of an incident: one table, and nothing else changes a state (maintenance 3.2).
 
 ``docs/explanation/incidents.md`` draws it.
 """
@@ -9,16 +9,16 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.maintenance.incident import (
+    ACKNOWLEDGED,
     CANCELED,
     COMPLETED,
     FAILED,
     NOTED,
     PENDING,
+    STATES,
     Incident,
 )
 
-#: A state of the table that is shown as ``completed``: the tag of success was removed.
-ACKNOWLEDGED: Final = "acknowledged"
 #: The incident's record is removed.
 FORGOTTEN: Final = "forgotten"
 
@@ -82,11 +82,6 @@ TABLE: Final[dict[tuple[str, Event], Transition]] = {
 }
 
 
-def state_of(incident: Incident) -> str:
-    """The state of an incident in the table."""
-    return ACKNOWLEDGED if incident.acknowledged else incident.status
-
-
 def apply(incident: Incident, event: Event, now: int, note: str) -> tuple[Incident, Transition]:
     """The incident after an event, and what that requires.
 
@@ -94,17 +89,16 @@ def apply(incident: Incident, event: Event, now: int, note: str) -> tuple[Incide
     this state returns the incident as it is and a transition to its own state.  A forgotten one is
     returned as it was.
     """
-    state = state_of(incident)
+    state = incident.state_name
     found = TABLE.get((state, event))
     if not found or found.to == FORGOTTEN:
         return incident, found or Transition(state)
     after = incident._replace(
-        status=COMPLETED if found.to == ACKNOWLEDGED else found.to,
+        status=STATES[found.to].status,
         acknowledged=found.to == ACKNOWLEDGED,
         changed=now,
         note=note,
     )
     if Effect.TAG in found.effects:
-        tag = after.failed_tag if after.status == FAILED else after.ready_tag
-        after = after._replace(tag=tag, tagged=False)
+        after = after._replace(tag=after.state.result + after.uuid, tagged=False)
     return after, found

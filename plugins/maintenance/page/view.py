@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ganeti_steward.core.maintenance.incident import FAILED, Incident, Submission
+from ganeti_steward.core.maintenance.incident import BAD, Incident, Submission
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import Observation, Reported, diagnose_object
@@ -76,14 +76,14 @@ def view(status: Status, fault: str, now: int) -> View:
 
 def _urgency(incident: Incident) -> tuple[bool, bool, int]:
     """Sorts what failed first, then what is active, each by age."""
-    return incident.status != FAILED, not incident.active, incident.first_seen
+    return incident.state.look != BAD, not incident.active, incident.first_seen
 
 
 def _incident(one: Incident, status: Status, now: int) -> IncidentView:
     mine = [entry for entry in status.history if entry.incident == one.uuid]
     return IncidentView(
         incident=one,
-        look="bad" if one.status == FAILED else "warn" if one.active else "good",
+        look=one.state.look,
         seen=moment(one.first_seen, now),
         changed=moment(one.changed, now),
         progressed=moment(one.progressed, now),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from ganeti_steward.core.maintenance.incident import NOTED, Incident
+from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.windows import is_open, read_window
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
@@ -36,7 +36,7 @@ def _of_incident(one: Incident, settings: Maintd) -> Iterator[int]:
     yield one.retry_at
     if one.healthy_since is not None:
         yield one.healthy_since + _ns(settings.healthy_delay)
-    if one.status == NOTED:
+    if not one.state.begun:
         yield one.observed_since + _ns(settings.hold_time)
     if one.active:
         # The alarm is raised when more time than that has passed.

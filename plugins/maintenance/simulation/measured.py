@@ -10,7 +10,7 @@ from ganeti_steward.core.model.opcodes import MOVES, REPLACE_DISKS
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.engine.brakes import is_under_repair
 from ganeti_steward.plugins.maintenance.engine.decision import Change
-from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN, state_of
+from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
 from ganeti_steward.plugins.maintenance.simulation.operations import Operation
 from ganeti_steward.plugins.maintenance.simulation.site import Site
 
@@ -108,5 +108,5 @@ class Measured:
 
 def _state(change: Change) -> str:
     if change.after is None:
-        return f"{FORGOTTEN} while {state_of(change.before)}" if change.before else FORGOTTEN
-    return state_of(change.after)
+        return f"{FORGOTTEN} while {change.before.state_name}" if change.before else FORGOTTEN
+    return change.after.state_name

@@ -6,13 +6,7 @@ from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Final
 
-from ganeti_steward.core.maintenance.incident import (
-    CANCELED,
-    COMPLETED,
-    NOTED,
-    PENDING,
-    Incident,
-)
+from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.plugins.maintenance.simulation.assumptions import HOUR, SECOND, Assumptions
@@ -82,7 +76,7 @@ class Operator:
         nodes = sorted(
             self._site.nodes.values(), key=lambda one: (not one.master_candidate, one.name)
         )
-        ill = {one.node for one in self._incidents.values() if one.status != COMPLETED}
+        ill = {one.node for one in self._incidents.values() if not one.state.succeeded}
         good = [one for one in nodes if self._site.usable(one.name) and one.uuid not in ill]
         if good:
             for node in nodes:
@@ -94,12 +88,10 @@ class Operator:
     def _look_into(self, incident: Incident) -> None:
         """Look at the result of a repair."""
         node = next((n for n in self._site.nodes.values() if n.uuid == incident.node), None)
-        if node is None or incident.status in (NOTED, CANCELED):
+        if node is None or incident.state.withdrawn or not incident.state.begun:
             return
-        if node.name in self._site.out or (incident.status, incident.action) == (
-            COMPLETED,
-            LIVE_REPAIR,
-        ):
+        repaired = incident.state.succeeded and incident.action == LIVE_REPAIR
+        if node.name in self._site.out or repaired:
             self._remove_tags(node.name, incident.own_tags)
         elif node.master or self._is_busy(node.uuid):
             self._notice(incident.uuid)
@@ -141,7 +133,7 @@ class Operator:
         self._hardware.repair(node)
         own = [one for one in self._incidents.values() if one.node == site.nodes[node].uuid]
         facts = site.nodes[node]._replace(offline=False, drained=False)
-        requests = {one.cancel_tag for one in own if one.status == PENDING}
+        requests = {one.cancel_tag for one in own if one.state.under_repair}
         site.change(facts._replace(tags=facts.tags | requests))
         for one in own:
             if not one.active:

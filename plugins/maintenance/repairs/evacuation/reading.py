@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.maintenance.disks import DiskHealth
-from ganeti_steward.core.maintenance.incident import JOB_SOURCE, NOTED, Incident
+from ganeti_steward.core.maintenance.incident import JOB_SOURCE, Incident
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.finding import EVACUATIONS
 from ganeti_steward.core.model.job_state import SUCCESS
@@ -60,4 +60,4 @@ def _needs_reading(incident: Incident) -> bool:
     """While it waits to begin they are read once, so that it is known when they were in sync."""
     if not incident.active or incident.action not in EVACUATIONS or incident.open:
         return False
-    return incident.status != NOTED or not incident.synced
+    return incident.state.begun or not incident.synced

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ganeti_steward.core.maintenance.incident import CANCELED, Incident
+from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.storage import failing_volumes
 from ganeti_steward.core.maintenance.world import NodeFacts, Reported
 from ganeti_steward.core.model.cluster import LOCAL_STORAGE
@@ -87,7 +87,6 @@ def _other_incident(case: StorageCase) -> Incident | None:
     for _, other in sorted(case.world.incidents.items()):
         if other.node != case.incident.node or other.uuid == case.incident.uuid:
             continue
-        is_over = other.status == CANCELED or other.acknowledged
-        if not is_over and {*failing_volumes(other.original)} & {*case.volumes}:
+        if not other.state.handled and {*failing_volumes(other.original)} & {*case.volumes}:
             return other
     return None

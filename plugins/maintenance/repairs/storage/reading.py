@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.maintenance.incident import COMPLETED, JOB_SOURCE, Incident
+from ganeti_steward.core.maintenance.incident import JOB_SOURCE, Incident
 from ganeti_steward.core.maintenance.storage import (
     DEGRADED,
     FAULTY,
@@ -56,8 +56,7 @@ def _is_about_storage(incident: Incident, world: World) -> bool:
 
 
 def _is_to_be_opened(incident: Incident, world: World) -> bool:
-    acknowledged = incident.status == COMPLETED and incident.acknowledged
-    return acknowledged and incident.closed_tag in world.nodes[incident.node].tags
+    return incident.state.reopens and incident.closed_tag in world.nodes[incident.node].tags
 
 
 def read_storage(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.maintenance.incident import COMPLETED, Incident
+from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.storage import failing_volumes
 from ganeti_steward.core.maintenance.task import (
     CLOSE,
@@ -66,8 +66,7 @@ class RepairStorage:
             why = storage.fault if storage else "it was not queried yet"
             return [Wait(f"the storage of node {node.name} is not known: {why}")]
         case = StorageCase(incident, node, world, volumes, storage)
-        acknowledged = incident.status == COMPLETED
-        return [_open(case) if acknowledged else _next(case, context)]
+        return [_open(case) if incident.state.reopens else _next(case, context)]
 
 
 def _next(case: StorageCase, context: Context) -> Plan:

@@ -122,11 +122,14 @@ def test_master_candidates() -> None:
     cluster = Maintained()
     for node in ("node2", "node3"):
         cluster.change(node, master_candidate=True)
-    cluster.change("node1", offline=True, master=False)
+    cluster.change("node3", offline=True, master_candidate=False)
     cluster.change("node4", drained=True)
     cluster.report("node2", EVACUATE)
     cluster.round()
-    assert cluster.incident("node2").status == PENDING, "one below the pool is allowed"
+    assert cluster.incident("node2").status == NOTED
+    assert set(cluster.held()) == {"candidate-pool"}, "the master would be the only one"
+    cluster.change("node4", drained=False)
+    assert cluster.round().started, "node4 is promoted"
     again = Maintained()
     again.change("node2", master_candidate=True)
     again.report("node2", EVACUATE)

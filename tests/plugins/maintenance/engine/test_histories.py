@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from maintained import CONFIG, Maintained, diagnose
 from thorough import often
 
-from ganeti_steward.core.maintenance.incident import ACTIVE, CANCELED, FAILED
+from ganeti_steward.core.maintenance.incident import CANCELED, FAILED
 from ganeti_steward.core.maintenance.task import TAG, UNTAG
 from ganeti_steward.core.maintenance.world import Reported
 from ganeti_steward.plugins.maintenance.config import OBSERVE
@@ -209,7 +209,7 @@ class Histories(RuleBasedStateMachine):
         for _ in range(4):
             cluster.wait(700)
             cluster.run(200)
-        left = [one for one in cluster.records.values() if one.open or one.status in ACTIVE]
+        left = [one for one in cluster.records.values() if one.open or one.active]
         assert not left, cluster.held()
 
 

@@ -12,7 +12,7 @@ from worlds import instance, node, world
 from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG
 from ganeti_steward.core.maintenance.task import RoutinePlan, Task, Wait
 from ganeti_steward.core.maintenance.world import GroupFacts, World
-from ganeti_steward.core.model.opcodes import migrate, replace_secondary
+from ganeti_steward.core.model.opcodes import migrate, replace_secondary, set_tags
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted
 from ganeti_steward.plugins.maintenance.engine.routine import copied_mib
 from ganeti_steward.plugins.maintenance.engine.step import step
@@ -183,7 +183,9 @@ def test_pause_and_window_hold_it() -> None:
 
 
 def test_tags_are_set_outside_the_windows() -> None:
-    tag = Task("tag", frozenset(), frozenset(), "tag inst0", [[{"OP_ID": "OP_TAGS_SET"}]])
+    tag = Task(
+        "tag", frozenset(), frozenset(), "tag inst0", [[set_tags("instance", "inst0", ["x"])]]
+    )
     closed = ACTING._replace(windows=("Mon 00:00-00:01",))
     cluster, _ = working(closed, first=[tag, task("node2", subject="inst0")])
     assert names(cluster.round().routine) == ["first cluster"]

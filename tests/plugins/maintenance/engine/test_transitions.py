@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ganeti_steward.core.maintenance.incident import (
+    ACKNOWLEDGED,
     CANCELED,
     COMPLETED,
     FAILED,
@@ -14,13 +15,11 @@ from ganeti_steward.core.maintenance.incident import (
     Incident,
 )
 from ganeti_steward.plugins.maintenance.engine.transitions import (
-    ACKNOWLEDGED,
     FORGOTTEN,
     TABLE,
     Effect,
     Event,
     apply,
-    state_of,
 )
 
 UUID = "6b1ed8a8-6a5c-4c2a-9b0b-000000000001"
@@ -46,7 +45,7 @@ def test_each_state_and_event(state: str, event: Event) -> None:
         assert after == before
         return
     assert transition == expected
-    assert (state_of(after), after.changed, after.note) == (expected.to, 7, "why")
+    assert (after.state_name, after.changed, after.note) == (expected.to, 7, "why")
 
 
 def test_every_incident_can_end() -> None:

@@ -1,0 +1,238 @@
+"""The brakes that judge what the operations of a task do, whatever its step is called.
+
+They hold for repairs and routine work alike, and so for every plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
+
+from ganeti_steward.core.maintenance.incident import (
+    OPT_OUT_TAG,
+    PAUSE_TAG,
+    STOPPED_TAG,
+    Incident,
+)
+from ganeti_steward.core.maintenance.task import Held, Task
+from ganeti_steward.core.maintenance.world import NodeFacts, Reported, World
+from ganeti_steward.core.model.effects import Facts
+from ganeti_steward.core.model.finding import LIVE_REPAIR
+from ganeti_steward.plugins.maintenance.engine.brakes import Common, braked, is_under_repair
+
+#: Tags by which a person permits something, and those by which one holds something back.
+_WORDS: Final = (f"+{STOPPED_TAG}", "+maintd:approve:", f"-{OPT_OUT_TAG}", f"-{PAUSE_TAG}")
+
+
+def facts_of(world: World) -> Facts:
+    """What effects depend on."""
+    groups = world.groups
+    return Facts(
+        {
+            one.name: (one.uuid, one.group, groups[one.group].name if one.group in groups else "")
+            for one in world.nodes.values()
+        },
+        frozenset(one.name for one in world.nodes.values() if one.offline),
+        {name: one.nodes for name, one in world.instances.items()},
+    )
+
+
+def opt_out(case: Common, nodes: Collection[str], instances: Collection[str]) -> Held | None:
+    """Something of it is excluded by a tag."""
+    world = case.world
+    used = [one for one in world.nodes.values() if one.name in nodes]
+    groups = {one.group: world.groups[one.group] for one in used if one.group in world.groups}
+    tagged = [
+        *(f"node {one.name}" for one in used if OPT_OUT_TAG in one.tags),
+        *(f"node group {one.name}" for one in groups.values() if OPT_OUT_TAG in one.tags),
+        *(
+            f"instance {name}"
+            for name in instances
+            if name in world.instances and OPT_OUT_TAG in world.instances[name].tags
+        ),
+    ]
+    if not tagged:
+        return None
+    where = " and ".join(sorted(tagged))
+    return braked(case, "opt-out", f"{where} has the tag {OPT_OUT_TAG}; {held_task(case)}")
+
+
+def held_task(case: Common) -> str:
+    """The end of a sentence."""
+    return f"held: {case.next.reason}" if case.next else "held"
+
+
+def _whole(case: Common) -> Held | None:
+    if not case.effects.whole:
+        return None
+    names = _list(case.effects.whole)
+    sentence = f"{names} affects the whole cluster, or what it does is not known"
+    return braked(case, "whole-cluster", f"{sentence}; {held_task(case)}")
+
+
+def _not_named(case: Common) -> Held | None:
+    """What a task does not name is not reserved for it."""
+    task, effects = case.next, case.effects
+    if not isinstance(task, Task):
+        return None
+    nodes = (effects.out | effects.cleared) - task.nodes
+    instances = effects.touched - task.instances
+    if case.evacuated in effects.powered:
+        instances -= {one.name for one in case.world.instances_on(case.evacuated)}
+    if not (nodes or instances):
+        return None
+    names = _list(nodes | instances)
+    return braked(case, "not-named", f"the task does not name {names}; {held_task(case)}")
+
+
+def _opt_out(case: Common) -> Held | None:
+    """No node with the tag loses a role or its power, no instance with it stops or changes."""
+    return opt_out(case, case.effects.out, case.effects.touched)
+
+
+def _silent(case: Common) -> Held | None:
+    """Silence is no report of a fault: such a node may be fine."""
+    silent = [
+        one.name
+        for one in _nodes(case.world, case.effects.out - {case.evacuated})
+        if not isinstance(case.world.observations.get(one.uuid), Reported)
+    ]
+    if not silent:
+        return None
+    verb = "gives" if len(silent) == 1 else "give"
+    return braked(case, "silent", f"{_list(silent)} {verb} no valid report; {held_task(case)}")
+
+
+def _master(case: Common) -> Held | None:
+    masters = [one.name for one in _nodes(case.world, case.effects.out) if one.master]
+    if not masters:
+        return None
+    return braked(
+        case,
+        "master",
+        f"node {masters[0]} is the master: it can neither lose a role nor its power before another "
+        f"node is the master (gnt-cluster master-failover there); {held_task(case)}",
+    )
+
+
+def _nodes(world: World, names: Collection[str]) -> list[NodeFacts]:
+    found = [one for one in world.nodes.values() if one.name in names]
+    return sorted(found, key=lambda one: one.name)
+
+
+def _stopped(case: Common) -> Held | None:
+    """What may still run on a node that Ganeti does not ask is not started a second time."""
+    world, effects = case.world, case.effects
+    found = [
+        one
+        for name in sorted(effects.abandoned)
+        if (one := world.instances.get(name))
+        and (one.up or name in effects.started | effects.created | effects.removed)
+        and not world.is_stopped(one.primary)
+    ]
+    if not found:
+        return None
+    primary = found[0].primary
+    names = [one.name for one in found if one.primary == primary]
+    verb = "runs" if len(names) == 1 else "run"
+    return braked(
+        case,
+        "stopped",
+        f"{primary} is offline, and whether {_list(names)} still {verb} there is not known: "
+        "nothing is started elsewhere before it is confirmed to be off; "
+        f"gnt-node add-tags {primary} {STOPPED_TAG}{_confirmed_by(world, primary)}",
+    )
+
+
+def _confirmed_by(world: World, node: str) -> str:
+    """The uuid in the tag of an admin: of the incident of the node, else the node's own."""
+
+    def latest(one: Incident) -> tuple[bool, int, str]:
+        return one.active, one.first_seen, one.uuid
+
+    for uuid, facts in world.nodes.items():
+        if facts.name == node:
+            incidents = world.incidents.values()
+            own = [one for one in incidents if one.node == uuid and one.state.avoided]
+            return max(own, key=latest).uuid if own else uuid
+    return node
+
+
+def _consistency(case: Common) -> Held | None:
+    """Only where nothing writes to the other copy any more, nothing newer can be lost."""
+    world = case.world
+    found = [
+        name
+        for name in sorted(case.effects.unchecked)
+        if name not in world.instances or not world.is_stopped(world.instances[name].primary)
+    ]
+    if not found:
+        return None
+    return braked(
+        case,
+        "consistency",
+        f"the task ignores the state of the disks of {_list(found)}, so that old data may be "
+        f"started; {held_task(case)}",
+    )
+
+
+def _candidate_pool(case: Common) -> Held | None:
+    """The master must not be the only node with the configuration where others could have it.
+
+    Ganeti makes other nodes candidates in place of those that are drained or offline, as far as
+    they are master_capable, in service and wanted.
+    """
+    world, lost = case.world, case.effects.ineligible
+    serving = [one for one in world.nodes.values() if not (one.offline or one.drained)]
+    before = [one for one in serving if one.master or one.master_candidate]
+    leaving = lost | {one.node_name for one in world.incidents.values() if _is_leaving(one)}
+    rest = [one for one in serving if one.master or one.name not in leaving]
+    kept = [one for one in before if one in rest]
+    capable = sum(one.master_capable for one in rest if one not in kept)
+    after = len(kept) + min(capable, max(0, world.candidate_pool_size - len(kept)))
+    others = [one for one in world.nodes.values() if one.name not in lost and one not in kept]
+    enough = min(2, len(before), world.candidate_pool_size)
+    if after >= enough or not others or all(one.name not in lost for one in before):
+        return None
+    return braked(
+        case,
+        "candidate-pool",
+        f"{after} of {len(before)} master candidates would be left, and no other node can become "
+        f"one; {held_task(case)}",
+        candidates=after,
+        limit=enough,
+    )
+
+
+def _is_leaving(incident: Incident) -> bool:
+    """Whether its node is being taken out of service."""
+    return incident.action != LIVE_REPAIR and is_under_repair(incident)
+
+
+def _permits(case: Common) -> Held | None:
+    """What only a person says."""
+    found = sorted(one for one in case.effects.tagged if one.startswith(_WORDS))
+    if not found:
+        return None
+    tags = _list(tag[1:] for tag in found)
+    return braked(case, "person", f"only a person sets or removes {tags}; {held_task(case)}")
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+#: Judged for each task of a plugin.
+BY_EFFECTS: Final[tuple[Callable[[Common], Held | None], ...]] = (
+    _whole,
+    _not_named,
+    _opt_out,
+    _silent,
+    _master,
+    _candidate_pool,
+    _stopped,
+    _consistency,
+    _permits,
+)
+#: Those of them that routine work does not have in a wider form.
+FOR_ROUTINE: Final = tuple(brake for brake in BY_EFFECTS if brake is not _opt_out)
