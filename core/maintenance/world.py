@@ -166,9 +166,7 @@ class World(NamedTuple):
             return False
         # Of one that has ended well the node may have been repaired, and used, since.
         incidents = [
-            one
-            for one in self.incidents.values()
-            if one.node == node.uuid and one.state.avoided
+            one for one in self.incidents.values() if one.node == node.uuid and one.state.avoided
         ]
         words = {STOPPED_TAG + node.uuid, *(one.stopped_tag for one in incidents)}
         return not words.isdisjoint(node.tags) or any(

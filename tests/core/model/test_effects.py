@@ -113,7 +113,7 @@ def test_an_unknown_opcode_is_the_worst() -> None:
         ),
         (failover("a"), {"moved": {"a"}, "stopped": {"a"}}),
         (
-            failover("c", "n1.lab", ignore_consistency=True),
+            failover("c", "n1.lab") | {"ignore_consistency": True},
             {"moved": {"c"}, "abandoned": {"c"}, "stopped": {"c"}, "unchecked": {"c"}},
         ),
         (migrate("a"), {"moved": {"a"}, "stopped": {"a"}}),

@@ -115,8 +115,9 @@ def test_the_job_names_the_incidents_it_is_for() -> None:
     """Job filters and people select it by them; without an incident it has the node's name."""
     queue = Queue([], [], {})
     other = canonical({"status": "live-repair", "details": {"physical_volumes": ["/dev/sdb"]}})
-    both = ailing(), ailing()._replace(original=other, uuid="0")
-    read(queue, seen(*both, incident("n1", "live-repair"), ailing(status=FAILED, uuid="failed")))
+    both = ailing(), ailing(uuid="0")._replace(original=other)
+    plain = incident("n1", "live-repair", uuid="1")
+    read(queue, seen(*both, plain, ailing(status=FAILED, uuid="2")))
     uuids = [(JOB_SOURCE, uuid) for uuid in sorted(one.uuid for one in both)]
     assert queue.trails == [[*uuids, (JOB_SOURCE, "storage of node n1")]]
     queue = Queue([], [], {})
