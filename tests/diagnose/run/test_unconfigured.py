@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from collected import recorded
 
-from ganeti_steward.core.builtins import COLLECTORS
+from ganeti_steward.core.builtins import COLLECTORS, built_in, target
 from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
@@ -30,6 +30,18 @@ def test_without_any_configuration(site: Site) -> None:
     run = diagnose_node(settings, sources(config, lambda _: machine, "/nonexistent"))
     assert run.diagnosis.object == {"status": "Ok"}
     assert run.report["data"] == {"status": "Ok"}
+
+
+@pytest.mark.parametrize("name", COLLECTORS)
+def test_by_default_a_collector_moves_nothing_and_runs_nothing(name: str) -> None:
+    """Why it may look at a node that nobody configured: all it finds is left to people."""
+    found = built_in(name)
+    assert found is not None
+    defaults = target(found.target).CONFIG()._asdict()
+    statuses = {key: one for key, one in defaults.items() if key.endswith("status")}
+    assert statuses
+    assert set(statuses.values()) <= {"Ok", "live-repair"}
+    assert defaults["repair"] == ""
 
 
 def test_the_empty_name_of_a_command(site: Site) -> None:
