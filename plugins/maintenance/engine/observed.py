@@ -54,7 +54,24 @@ def _apply_result_tag(ledger: Ledger, incident: Incident, node: NodeFacts) -> No
     before = ledger.inputs.world.incidents[incident.uuid]
     # A tag that was set in this very moment need not be among the node's tags yet.
     if before.tagged and not any(one.step == TAG for one in incident.open):
-        ledger.happen(incident.uuid, Event.TAG_REMOVED, f"tag {incident.tag} was removed")
+        _apply_removed_tag(ledger, incident, node)
+
+
+def _apply_removed_tag(ledger: Ledger, incident: Incident, node: NodeFacts) -> None:
+    """A failed incident whose fault is gone stays known until what it closed was opened."""
+    removed, event = f"tag {incident.tag} was removed", Event.TAG_REMOVED
+    if not incident.state.succeeded and incident.closed_tag in node.tags:
+        report = ledger.world.observations.get(node.uuid)
+        if not isinstance(report, Reported):
+            sentence = (
+                f"{removed}: whether the repair starts again or closed volumes are opened depends "
+                f"on the next report of node {node.name}"
+            )
+            ledger.hold(incident.uuid, "silent", sentence)
+            return
+        if report.original != incident.original:
+            event = Event.TAG_REMOVED_CLOSED
+    ledger.happen(incident.uuid, event, removed)
 
 
 def _report_unknown_tags(ledger: Ledger) -> None:

@@ -32,6 +32,7 @@ class Event(Enum):
     WORSE_DONE = "a more severe incident of the node completed"
     CANCEL = "cancel requested"
     TAG_REMOVED = "tag removed"
+    TAG_REMOVED_CLOSED = "tag removed, volumes are closed"
     HEALTHY = "not reported for the healthy delay"
     NODE_LEFT = "node left the cluster"
 
@@ -75,6 +76,7 @@ TABLE: Final[dict[tuple[str, Event], Transition]] = {
     (ACKNOWLEDGED, Event.HEALTHY): _FORGET,
     (ACKNOWLEDGED, Event.NODE_LEFT): _FORGET,
     (FAILED, Event.TAG_REMOVED): _FORGET,
+    (FAILED, Event.TAG_REMOVED_CLOSED): Transition(ACKNOWLEDGED),
     (FAILED, Event.CANCEL): Transition(CANCELED, (Effect.UNTAG,)),
     (FAILED, Event.NODE_LEFT): _FORGET,
     (CANCELED, Event.HEALTHY): _FORGET,

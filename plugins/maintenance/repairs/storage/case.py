@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.incident import CLOSED_TAG, Incident
 from ganeti_steward.core.maintenance.storage import (
     DEGRADED,
     FAULTY,
@@ -57,6 +57,21 @@ class StorageCase(NamedTuple):
     def is_closed(self) -> bool:
         """Whether the node has the tag of the closing."""
         return self.incident.closed_tag in self.node.tags
+
+    def taken_over(self) -> list[str]:
+        """Tags of closings that this one takes over from incidents that are forgotten.
+
+        None while anything else is closed, which such a tag may be about.
+        """
+        closed = {one.name for one in self.storage.physical if not one.allocatable}
+        if closed - {*self.named, MISSING}:
+            return []
+        known = {one.closed_tag for one in self.world.incidents.values()}
+        return sorted(
+            tag
+            for tag in self.node.tags - known - {self.incident.closed_tag}
+            if tag.startswith(CLOSED_TAG)
+        )
 
     def to_close(self) -> list[str]:
         """Failing volumes that are still open; LVM closes none while one is missing."""

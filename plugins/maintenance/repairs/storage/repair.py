@@ -96,6 +96,8 @@ def _close(case: StorageCase) -> Task:
     node, volumes = case.node.name, case.to_close()
     job: Job = [set_allocatable(node, one, False) for one in volumes]
     job.append(set_tags("node", node, [case.incident.closed_tag]))
+    if old := case.taken_over():
+        job.append(remove_tags("node", node, old))
     named = listed(case.named)
     what = f"close {listed(volumes)}" if volumes else f"note that {named} is closed or missing"
     reason = f"{what} on node {node}: it is reported as failing"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from maintained import CONFIG, OK, Maintained, diagnose
 
-from ganeti_steward.core.maintenance.incident import COMPLETED, Incident
-from ganeti_steward.core.maintenance.task import CLOSE, OPEN, Done, Plan, Task, Wait
+from ganeti_steward.core.maintenance.incident import COMPLETED, FAILED, Incident
+from ganeti_steward.core.maintenance.task import CLOSE, OPEN, Done, Failed, Plan, Task, Wait
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.opcodes import remove_tags, set_tags
 from ganeti_steward.plugins.maintenance.config import OBSERVE
@@ -109,6 +109,78 @@ def test_a_cancel_leaves_it_closed() -> None:
     cluster.run()
     assert OPEN not in {job.task.step for job in cluster.queue.values()}
     assert cluster.nodes["uuid-node2"].tags == frozenset()
+
+
+def failed() -> Maintained:
+    """Its volume was closed; then a job failed, and the node got the tag of failure."""
+    cluster = Maintained()
+    cluster.planner = planned
+    cluster.report("node2", AILING)
+    cluster.round()
+    (close,) = cluster.pending_jobs()
+    cluster.end(close)
+    cluster.planner = lambda incident, world: [Planned("test", Failed("no room"))]
+    cluster.run()
+    incident = cluster.incident("node2")
+    assert cluster.nodes["uuid-node2"].tags == {incident.closed_tag, incident.failed_tag}
+    cluster.planner = planned
+    return cluster
+
+
+def test_what_a_failed_one_closed_is_opened_once_it_was_acknowledged() -> None:
+    cluster = failed()
+    incident = cluster.incident("node2")
+    cluster.report("node2", OK)
+    cluster.round()
+    cluster.untag("node2", incident.failed_tag)
+    cluster.wait(2 * CONFIG.healthy_delay)
+    cluster.round()
+    assert cluster.incident("node2").acknowledged
+    (number,) = cluster.pending_jobs()
+    assert cluster.queue[number].task.step == OPEN
+    cluster.wait(2 * CONFIG.healthy_delay)
+    cluster.round()
+    assert cluster.pending_jobs() == [number]
+    cluster.run()
+    assert cluster.records == {}
+    assert cluster.nodes["uuid-node2"].tags == frozenset()
+
+
+def test_a_failed_one_that_is_still_reported_starts_again() -> None:
+    cluster = failed()
+    before = cluster.incident("node2")
+    cluster.untag("node2", before.failed_tag)
+    cluster.run()
+    after = cluster.incident("node2")
+    assert (after.status, after.uuid == before.uuid) == (COMPLETED, False)
+
+
+def test_after_a_failure_a_silent_node_decides_later() -> None:
+    """Whether the repair starts again, or what was closed is opened, is in its next report."""
+    cluster = failed()
+    before = cluster.incident("node2")
+    cluster.silence("node2")
+    cluster.untag("node2", before.failed_tag)
+    for _ in range(3):
+        cluster.round()
+        assert cluster.incident("node2").status == FAILED
+        assert cluster.held()["silent"] == (
+            f"tag {before.failed_tag} was removed: whether the repair starts again or closed "
+            "volumes are opened depends on the next report of node node2"
+        )
+    cluster.report("node2", OK)
+    cluster.round()
+    assert cluster.incident("node2").acknowledged
+
+
+def test_a_failed_one_is_forgotten_when_nothing_is_closed() -> None:
+    cluster = failed()
+    incident = cluster.incident("node2")
+    cluster.report("node2", OK)
+    for tag in (incident.closed_tag, incident.failed_tag):
+        cluster.untag("node2", tag)
+    cluster.round()
+    assert cluster.records == {}
 
 
 def test_a_tag_of_a_forgotten_incident_is_named() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from storage_worlds import (
     DRBD,
@@ -34,7 +36,9 @@ from ganeti_steward.core.maintenance.storage import (
 from ganeti_steward.core.maintenance.task import Done, Task, Wait
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import (
+    Operation,
     migrate,
+    remove_tags,
     repair_storage,
     replace_in_place,
     replace_secondary,
@@ -95,6 +99,26 @@ def test_it_is_closed_first() -> None:
     ]
     assert (found.step, found.nodes, found.instances) == ("close-volume", {"n1"}, set())
     assert found.reason == "close /dev/sda on node n1: it is reported as failing"
+
+
+def test_the_closing_is_taken_over_from_a_forgotten_incident() -> None:
+    """It failed and was acknowledged while the node still reported it, so this one began."""
+    old, other = "maintd:closed:gone", ailing(B, uuid="other")
+
+    def tags(closed: Sequence[str], *incidents: Incident) -> list[Operation]:
+        seen = now(lvm(closed=closed), closed_for=None, incidents=incidents)
+        nodes = {
+            uuid: one._replace(tags=frozenset({old, other.closed_tag, "x"}))
+            for uuid, one in seen.nodes.items()
+        }
+        (job,) = task(ILL, seen._replace(nodes=nodes)).jobs
+        return [one for one in job if "TAGS" in one["OP_ID"]]
+
+    own = set_tags("node", "n1", [ILL.closed_tag])
+    assert tags([A], ILL, other) == [own, remove_tags("node", "n1", [old])]
+    assert tags([A], ILL) == [own, remove_tags("node", "n1", [old, other.closed_tag])]
+    # Something else is closed, too: the tag may be about that.
+    assert tags([A, B], ILL, other) == [own]
 
 
 def test_one_that_is_closed_or_missing_already_is_noted() -> None:
