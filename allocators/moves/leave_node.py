@@ -14,6 +14,7 @@ from ganeti_steward.allocators.moves.leave_reasons import LeaveReasons
 from ganeti_steward.allocators.moves.leave_selection import Selection
 from ganeti_steward.allocators.moves.leave_tasks import (
     has_third_node,
+    leave_plan,
     leave_score,
     leave_tasks,
     live_nodes,
@@ -58,9 +59,10 @@ def explain_leaving(
     from ganeti_steward.allocators.moves.explain import explain_plan
 
     state = load(cluster, None, context.options.kvm_memory)
-    search = BestMoveSearch(leave_score(state, leaving))
+    score = leave_score(state, leaving)
+    search = BestMoveSearch(score)
     tasks = leave_tasks(state, leaving, context)
-    return explain_plan(state, tasks, Planner(state, tasks, search, thorough=True).plan(), search)
+    return explain_plan(state, tasks, leave_plan(state, tasks, search, score), search)
 
 
 class _Departure:
@@ -76,7 +78,7 @@ class _Departure:
 
     def moves(self) -> NodeMoves:
         """What can be done now."""
-        plan = Planner(self._start, self._tasks, self._search, thorough=True).plan()
+        plan = leave_plan(self._start, self._tasks, self._search, self._score)
         rest = [at for at in range(len(self._tasks)) if at not in plan.found]
         waiting = [at for at in rest if self._fits_later(plan.state, at)]
         fallback = self._fallback(plan.state, [at for at in rest if at not in waiting])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ganeti_steward.allocators.moves.node_evacuate import evacuation
+from ganeti_steward.allocators.moves.thorough_planning import ThoroughPlanner
 from ganeti_steward.allocators.rules.more_bans import MoreBans, unused_nodes
 from ganeti_steward.allocators.rules.move_kinds import FAILOVER, FAILOVER_STEP
 from ganeti_steward.allocators.score.redundancy import RedundancyScore
@@ -14,8 +15,11 @@ from ganeti_steward.core.model.requests import EVAC_ALL, SECONDARY_ONLY
 from ganeti_steward.core.model.site_rules import ROLES
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.moves.best_move import MoveTask, Stages
+    from collections.abc import Sequence
+
+    from ganeti_steward.allocators.moves.best_move import BestMoveSearch, MoveTask, Stages
     from ganeti_steward.allocators.moves.leaving import Leaving
+    from ganeti_steward.allocators.moves.planning import MovePlan
     from ganeti_steward.allocators.rules.candidates import Terms
     from ganeti_steward.allocators.state.arrays import Mask
     from ganeti_steward.allocators.state.state import Resident, State
@@ -47,6 +51,19 @@ def leave_tasks(state: State, leaving: Leaving, context: Context) -> list[MoveTa
     residents = [state.resident(name) for name in leaving.instances]
     residents.sort(key=lambda resident: -urgency(state, resident, leaving))
     return [_task(state, resident, leaving, own) for resident in residents]
+
+
+def leave_plan(
+    state: State, tasks: Sequence[MoveTask], search: BestMoveSearch, score: RedundancyScore
+) -> MovePlan:
+    """The plan for all tasks; what leaves no instance and no redundancy behind is good enough."""
+    movable = sum(not task.fault for task in tasks)
+    lost = score.lost(state)
+
+    def good_enough(plan: MovePlan) -> bool:
+        return len(plan.found) == movable and score.lost(plan.state) <= lost
+
+    return ThoroughPlanner(state, tasks, search, good_enough).plan()
 
 
 def urgency(state: State, resident: Resident, leaving: Leaving) -> int:

@@ -46,8 +46,6 @@ _SHUFFLES: Final = 12
 
 #: Places of a left-over instance for which another instance may be moved away.
 _ALTERNATIVES: Final = 3
-#: The same in a thorough search.
-_MORE_ALTERNATIVES: Final = 12
 
 #: How many may have to go elsewhere, one for the other, so that one has a place.
 _GIVING_WAY: Final = 2
@@ -91,17 +89,8 @@ class MovePlan:
 class Planner:
     """Plans the tasks of one request."""
 
-    def __init__(
-        self,
-        start: State,
-        tasks: Sequence[MoveTask],
-        search: BestMoveSearch,
-        *,
-        thorough: bool = False,
-    ) -> None:
-        """``thorough``: make room also with more copies of disks."""
+    def __init__(self, start: State, tasks: Sequence[MoveTask], search: BestMoveSearch) -> None:
         self._start, self._tasks, self._search = start, tasks, search
-        self._thorough = thorough
         frame = start.frame
         concerned = {int(frame.group[task.resident.primary]) for task in tasks}
         concerned |= {group for task in tasks for group in task.groups}
@@ -271,17 +260,13 @@ class Planner:
             without = plan.copy()
             without.take_off(other, self._tasks[other])
             left = without.without(at, task)
-            for found in self._alternatives(left, task):
+            for found in self._search.alternatives(left, task, _ALTERNATIVES):
                 trial = without.copy()
                 trial.move(at, task, left, found)
                 if self._insert(trial, other, depth - 1, fixed | {at}):
                     plan.state, plan.found = trial.state, trial.found
                     return True
         return False
-
-    def _alternatives(self, left: State, task: MoveTask) -> list[MoveChoice]:
-        limit = _MORE_ALTERNATIVES if self._thorough else _ALTERNATIVES
-        return self._search.alternatives(left, task, limit, every=self._thorough)
 
     # -- lowering the score
 

@@ -77,8 +77,12 @@ class RedundancyScore(FinalScore):
 
     def score(self, state: State, scope: Mask) -> float:
         """The score of a state over the nodes of ``scope``."""
-        failing = failing_primaries(state, self._live, self.free(state)) & scope
-        return super().score(state, scope) + _LOST_NODE * int(failing.sum())
+        return super().score(state, scope) + _LOST_NODE * self.lost(state, scope)
+
+    def lost(self, state: State, scope: Mask | None = None) -> int:
+        """How many nodes' failure is not survived, of those of ``scope`` or of all."""
+        failing = failing_primaries(state, self._live, self.free(state))
+        return int(failing.sum() if scope is None else failing[scope].sum())
 
     def penalties(self, state: State, demand: Demand) -> Penalties:
         """The cost of the nodes that are lost when the instance is placed."""
