@@ -133,8 +133,15 @@ class _Departure:
         # The plan is legal in its order; `Selection` sees to it that it is in this one, too.
         urgent = sorted(plan.found, key=lambda at: -self._urgency(at))
         wanted = {at: plan.found[at] for at in urgent}
+        lost = self._score.lost(plan.state)
         selection = Selection(
-            state, tasks, wanted, self._search, self._left, reserved - {self._left}
+            state,
+            tasks,
+            wanted,
+            self._search,
+            self._left,
+            reserved - {self._left},
+            lambda then: self._score.lost(then) <= lost,
         )
         return selection.made(self._leaving.most)
 

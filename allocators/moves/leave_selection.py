@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ganeti_steward.allocators.moves.planning import MovePlan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set
+    from collections.abc import Callable, Mapping, Sequence, Set
 
     from ganeti_steward.allocators.moves.best_move import BestMoveSearch, MoveChoice, MoveTask
     from ganeti_steward.allocators.state.state import State
@@ -24,11 +24,14 @@ class Selection:
         search: BestMoveSearch,
         left: int,
         reserved: Set[int],
+        good: Callable[[State], bool],
     ) -> None:
         """``plan``: position of the task -> its move; ``left``: the node that is left, by index;
-        ``reserved``: nodes that are in use.
+        ``reserved``: nodes that are in use; ``good``: whether a state after all moves is as good
+        as that of the plan.
         """
         self._tasks, self._plan, self._search, self._left = tasks, plan, search, left
+        self._good = good
         self._made = MovePlan(state)
         self._used = set(reserved)
 
@@ -68,7 +71,7 @@ class Selection:
         return self._search.best(left, task._replace(targets=targets))
 
     def _completes(self, at: int, left: State, found: MoveChoice) -> bool:
-        """Whether all others can still be moved as planned after this move."""
+        """Whether all others can still be moved as planned after this move, and nothing is lost."""
         trial = self._made.copy()
         trial.move(at, self._tasks[at], left, found)
         for other, planned in self._plan.items():
@@ -77,4 +80,4 @@ class Selection:
                 if not self._search.confirms(left, self._tasks[other], planned):
                     return False
                 trial.move(other, self._tasks[other], left, planned)
-        return True
+        return self._good(trial.state)
