@@ -177,6 +177,8 @@ class Incident(NamedTuple):
     """by name of the instance"""
     synced: tuple[tuple[str, int], ...] = ()
     """instance -> when all its disks were last seen in sync; by name"""
+    demoted: tuple[str, ...] = ()
+    """names of nodes that tasks of it have drained, set offline or the like, sorted"""
     off_at: int = 0
     """when Ganeti's out-of-band program last reported that the node has no power; 0: never"""
 

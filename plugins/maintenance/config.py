@@ -53,11 +53,18 @@ class Maintd(NamedTuple):
     most_nodes: Annotated[
         int, whole(1, 1000), "The most nodes that may be under repair at the same time."
     ] = 1
+    most_waiting: Annotated[
+        int,
+        whole(1, 1000),
+        "The most nodes that repairs may have taken out of service: those that are being "
+        "evacuated, and those that wait, drained or offline, for a person to acknowledge the "
+        "incident.",
+    ] = 2
     storm_share: Annotated[
         float,
         number(0, 1),
-        "Nothing is started while more than this share of the nodes reports a fault; one ill node "
-        "is never too much.",
+        "Nothing is started while more than this share of the nodes in service reports a fault; "
+        "one ill node is never too much.",
     ] = 0.2
     windows: Annotated[
         tuple[str, ...],

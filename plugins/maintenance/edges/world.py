@@ -16,7 +16,7 @@ _Row = dict[str, Any]
 
 #: What the daemon needs in addition to what an allocator does, by kind of object.
 _MORE: Final[Mapping[str, Sequence[str]]] = {
-    "node": ("uuid", "master", "master_candidate", "master_capable", "pip"),
+    "node": ("uuid", "master", "master_candidate", "pip"),
     "instance": ("status",),
 }
 #: Seconds for a job that queries the nodes' storage: a running job may hold it up for hours.

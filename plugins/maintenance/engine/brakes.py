@@ -167,20 +167,56 @@ def is_under_repair(incident: Incident) -> bool:
 
 
 def storm(case: Common) -> Held | None:
-    """Too many nodes report a fault at the same time."""
-    found = [case.world.observations.get(uuid) for uuid in case.world.nodes]
-    ill, nodes = sum(isinstance(one, Reported) and one.ill for one in found), len(found)
-    if ill <= 1 or ill <= case.config.storm_share * nodes:
+    """Too many nodes report a fault at the same time, of those about which nothing is known yet."""
+    nodes = _unjudged(case.world)
+    ill = sum(_is_ill(case.world, one) for one in nodes)
+    if ill <= 1 or ill <= case.config.storm_share * len(nodes):
         return None
     return braked(
         case,
         "storm",
-        f"{ill} of {nodes} nodes report a fault, more than the share of "
+        f"{ill} of {len(nodes)} nodes in service report a fault, more than the share of "
         f"{case.config.storm_share:g}",
         ill=ill,
-        nodes=nodes,
+        nodes=len(nodes),
         limit=case.config.storm_share,
     )
+
+
+def _is_ill(world: World, node: NodeFacts) -> bool:
+    found = world.observations.get(node.uuid)
+    return isinstance(found, Reported) and found.ill
+
+
+def _unjudged(world: World) -> list[NodeFacts]:
+    """All nodes without those that are out of service or excluded, and those whose fault a person
+    knows of or was evacuated for."""
+    known = {
+        (one.node, one.original)
+        for one in world.incidents.values()
+        if one.state.handled or waiting(one, world)
+    }
+    return [
+        node
+        for node in world.nodes.values()
+        if not (node.offline or OPT_OUT_TAG in node.tags or _group_is_excluded(world, node))
+        and (node.uuid, _original(world, node)) not in known
+    ]
+
+
+def _group_is_excluded(world: World, node: NodeFacts) -> bool:
+    return node.group in world.groups and OPT_OUT_TAG in world.groups[node.group].tags
+
+
+def _original(world: World, node: NodeFacts) -> bytes:
+    found = world.observations.get(node.uuid)
+    return found.original if isinstance(found, Reported) else b""
+
+
+def waiting(incident: Incident, world: World) -> set[str]:
+    """Names of nodes that it took out of service until a person acknowledges its result."""
+    out = {one.name for one in world.nodes.values() if one.offline or one.drained}
+    return out.intersection(incident.demoted) if incident.state.result else set()
 
 
 def pause(case: Common) -> Held | None:

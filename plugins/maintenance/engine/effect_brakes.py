@@ -18,7 +18,12 @@ from ganeti_steward.core.maintenance.task import Held, Task
 from ganeti_steward.core.maintenance.world import NodeFacts, Reported, World
 from ganeti_steward.core.model.effects import Facts
 from ganeti_steward.core.model.finding import LIVE_REPAIR
-from ganeti_steward.plugins.maintenance.engine.brakes import Common, braked, is_under_repair
+from ganeti_steward.plugins.maintenance.engine.brakes import (
+    Common,
+    braked,
+    is_under_repair,
+    waiting,
+)
 
 #: Tags by which a person permits something, and those by which one holds something back.
 _WORDS: Final = (f"+{STOPPED_TAG}", "+maintd:approve:", f"-{OPT_OUT_TAG}", f"-{PAUSE_TAG}")
@@ -185,7 +190,7 @@ def _candidate_pool(case: Common) -> Held | None:
     world, lost = case.world, case.effects.ineligible
     serving = [one for one in world.nodes.values() if not (one.offline or one.drained)]
     before = [one for one in serving if one.master or one.master_candidate]
-    leaving = lost | {one.node_name for one in world.incidents.values() if _is_leaving(one)}
+    leaving = lost.union(*map(_leaving, world.incidents.values()))
     rest = [one for one in serving if one.master or one.name not in leaving]
     kept = [one for one in before if one in rest]
     capable = sum(one.master_capable for one in rest if one not in kept)
@@ -204,9 +209,35 @@ def _candidate_pool(case: Common) -> Held | None:
     )
 
 
-def _is_leaving(incident: Incident) -> bool:
-    """Whether its node is being taken out of service."""
-    return incident.action != LIVE_REPAIR and is_under_repair(incident)
+def _leaving(incident: Incident) -> set[str]:
+    """Names of the nodes that it is taking out of service."""
+    if not is_under_repair(incident):
+        return set()
+    own = set() if incident.action == LIVE_REPAIR else {incident.node_name}
+    return own.union(incident.demoted)
+
+
+def _most_waiting(case: Common) -> Held | None:
+    """No node after the other goes out of service while no person looks at any."""
+    world, limit = case.world, case.config.most_waiting
+    lost = _nodes(world, case.effects.demoted)
+    new = {one.name for one in lost if not (one.offline or one.drained)}
+    out = {
+        name: f"{name} ({one.status}, incident {one.uuid})"
+        for one in world.incidents.values()
+        for name in _leaving(one) | waiting(one, world)
+        if name not in new
+    }
+    if not new or len(out) + len(new) <= limit:
+        return None
+    return braked(
+        case,
+        "most-waiting",
+        f"{len(out)} of at most {limit} nodes are out of service for repairs: {_list(out.values())}"
+        f"; gnt-steward incident ack UUID when one is dealt with; {held_task(case)}",
+        nodes=len(out),
+        limit=limit,
+    )
 
 
 def _permits(case: Common) -> Held | None:
@@ -230,6 +261,7 @@ BY_EFFECTS: Final[tuple[Callable[[Common], Held | None], ...]] = (
     _silent,
     _master,
     _candidate_pool,
+    _most_waiting,
     _stopped,
     _consistency,
     _permits,

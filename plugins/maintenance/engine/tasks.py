@@ -151,7 +151,11 @@ class Tasks:
             reason = f"planned again after it succeeded {repeated} times in a row: {task.reason}"
             self._ledger.happen(incident.uuid, Event.FAILURE, reason)
             return
-        self._reserve(incident._replace(last_task=found, repeated=repeated), task)
+        demoted = effects_of(task.jobs, self._facts).demoted.union(incident.demoted)
+        begun = incident._replace(
+            last_task=found, repeated=repeated, demoted=tuple(sorted(demoted))
+        )
+        self._reserve(begun, task)
 
     def _is_free(self, uuid: str, task: Task) -> bool:
         """Whether nothing the task uses is reserved; reported."""
@@ -168,7 +172,9 @@ class Tasks:
         self._book.reserve(task)
         ledger.happen(uuid, Event.STARTED, task.reason)
         current = ledger.incidents[uuid]._replace(
-            last_task=incident.last_task, repeated=incident.repeated
+            last_task=incident.last_task,
+            repeated=incident.repeated,
+            demoted=incident.demoted,
         )
         submission = Submission(
             _submission_id(uuid, task.step, ledger.now),

@@ -8,11 +8,14 @@ from typing import Final
 
 from ganeti_steward.core.hooks.timed_call import sentence, shown
 from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import Done, Failed, Task, Wait
+from ganeti_steward.core.maintenance.task import OPEN, TAG, UNTAG, Done, Failed, Task, Wait
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.finding import is_name
 
 _HOOK: Final = "steward_plan"
+
+#: A failure of these fails no repair, so no repair is called so.
+_OWN_STEPS: Final = (TAG, UNTAG)
 
 
 class BadPlan(Exception):
@@ -57,6 +60,8 @@ def _check_unmovable(unmovable: object) -> None:
 
 def _check_task(task: Task, incident: Incident, world: World) -> None:
     check_text("a step", task.step)
+    if task.step in _OWN_STEPS or (task.step == OPEN and not incident.state.reopens):
+        raise BadPlan(f"the step {task.step} is the daemon's own, after a repair")
     own = _own(incident, world)
     check_names("node", task.nodes, {node.name for node in world.nodes.values()})
     check_names("instance", task.instances, world.instances)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from maintained import CONFIG, EVACUATE, OK, REPAIR, WORSE, Maintained, evacuating
 
-from ganeti_steward.core.maintenance.incident import COMPLETED, NOTED, PENDING
+from ganeti_steward.core.maintenance.incident import COMPLETED, FAILED, NOTED, PENDING
+from ganeti_steward.core.maintenance.world import GroupFacts
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 
 
@@ -106,7 +109,10 @@ def test_a_storm_stops_everything() -> None:
     cluster.end(1)
     cluster.report("node3", EVACUATE)
     cluster.round()
-    assert cluster.held()["storm"] == "2 of 4 nodes report a fault, more than the share of 0.4"
+    assert (
+        cluster.held()["storm"]
+        == "2 of 4 nodes in service report a fault, more than the share of 0.4"
+    )
     assert len(cluster.queue) == 1
     cluster.report("node3", OK)
     cluster.run()
@@ -193,3 +199,134 @@ def test_a_record_alone_has_no_command_run(now: bytes | None) -> None:
     cluster.report("node2", REPAIR)
     cluster.run()
     assert (now == EVACUATE) or cluster.commands
+
+
+# What waits for a person
+
+
+def six(**config: Any) -> Maintained:
+    """Six nodes without instances, with the default settings for storms and waiting nodes."""
+    defaults = {"storm_share": 0.2, "most_waiting": 2, **config}
+    cluster = Maintained(nodes=6, instances=0, config=CONFIG._replace(**defaults))
+    for number in range(1, 7):
+        cluster.report(f"node{number}", OK)
+    return cluster
+
+
+def out(cluster: Maintained) -> list[str]:
+    """Names of the nodes that are out of service."""
+    return sorted(one.name for one in cluster.nodes.values() if one.offline or one.drained)
+
+
+@pytest.mark.parametrize("silent", [True, False])
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_no_node_after_the_other_goes_out_of_service(limit: int, silent: bool) -> None:
+    cluster = six(most_waiting=limit)
+    for number in range(2, 7):
+        cluster.report(f"node{number}", EVACUATE)
+        cluster.run()
+        if silent:
+            cluster.silence(f"node{number}")
+        cluster.wait(3600)
+    assert out(cluster) == [f"node{number}" for number in range(2, 2 + limit)]
+    late = [one for one in cluster.records.values() if one.status == NOTED]
+    assert len(late) == 5 - limit
+    if silent:
+        cluster.report("node6", EVACUATE)
+        cluster.round()
+        sentence = cluster.held()["most-waiting"]
+        assert sentence.startswith(f"{limit} of at most {limit} nodes are out of service")
+        first = cluster.incident("node2")
+        assert f"node2 (completed, incident {first.uuid})" in sentence
+        cluster.untag("node2", first.tag)
+        cluster.run()
+        assert "node6" in out(cluster), "an acknowledgement lets the next one begin"
+
+
+def test_nodes_that_are_evacuated_at_the_moment_count() -> None:
+    cluster = six(most_nodes=5, storm_share=1)
+    for number in range(2, 7):
+        cluster.report(f"node{number}", EVACUATE)
+    assert len(cluster.round().started) == 2
+    cluster.run()
+    assert len(out(cluster)) == 2
+
+
+def test_a_live_repair_takes_no_node_out_of_service() -> None:
+    cluster = six(most_waiting=1)
+    cluster.report("node2", EVACUATE)
+    cluster.run()
+    cluster.report("node3", REPAIR)
+    cluster.run()
+    assert cluster.incident("node3").status == COMPLETED
+
+
+def test_a_failed_evacuation_counts_as_well() -> None:
+    cluster = six(most_waiting=1)
+    cluster.report("node2", EVACUATE)
+    cluster.round()
+    cluster.end(1)
+    cluster.round()
+    cluster.end(2, "no")
+    cluster.round()
+    assert cluster.incident("node2").status == FAILED
+    cluster.run()
+    cluster.report("node3", EVACUATE)
+    cluster.run()
+    assert out(cluster) == ["node2"]
+    assert "node2 (failed, incident" in cluster.held()["most-waiting"]
+
+
+@pytest.mark.parametrize("role", ["offline", "drained"])
+@pytest.mark.parametrize("after", ["", "ack", "off", "canceled"])
+def test_nodes_that_wait_for_parts_are_no_storm(role: str, after: str) -> None:
+    cluster = six()
+    cluster.report("node2", EVACUATE)
+    cluster.run()
+    first = cluster.incident("node2")
+    cluster.change("node2", drained=role == "drained", offline=role == "offline")
+    if after == "ack":
+        cluster.untag("node2", first.tag)
+    elif after == "off":
+        cluster.tag("node2", "maintd:off")
+    elif after == "canceled":
+        cluster.tag("node2", first.cancel_tag)
+    cluster.run()
+    cluster.report("node3", EVACUATE)
+    cluster.run()
+    assert (cluster.incident("node3").status, cluster.held()) == (COMPLETED, {})
+
+
+@pytest.mark.parametrize("excluded", ["tag", "group", "offline", "acknowledged in service"])
+def test_nodes_a_person_knows_of_are_no_storm(excluded: str) -> None:
+    cluster = six()
+    for name in ("node4", "node5"):
+        if excluded == "tag":
+            cluster.tag(name, "maintd:off")
+        elif excluded == "group":
+            cluster.groups["other"] = GroupFacts("other", "other", frozenset({"maintd:off"}))
+            cluster.change(name, group="other")
+        elif excluded == "offline":
+            cluster.change(name, offline=True)
+        else:
+            cluster.config = cluster.config._replace(storm_share=1)
+        cluster.report(name, REPAIR)
+        cluster.run()
+        if excluded.startswith("ack"):
+            cluster.untag(name, cluster.incident(name).tag)
+            cluster.run()
+    cluster.config = cluster.config._replace(storm_share=0.2)
+    cluster.report("node3", EVACUATE)
+    cluster.run()
+    assert cluster.incident("node3").status == COMPLETED
+
+
+def test_new_faults_are_a_storm_beside_old_ones() -> None:
+    """Those known already make the share of the others no smaller."""
+    cluster = six(most_nodes=6)
+    cluster.report("node2", EVACUATE)
+    cluster.run()
+    for name in ("node3", "node4"):
+        cluster.report(name, EVACUATE)
+    cluster.round()
+    assert "2 of 5 nodes in service report a fault" in cluster.held()["storm"]

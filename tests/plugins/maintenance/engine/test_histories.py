@@ -33,9 +33,13 @@ class Histories(RuleBasedStateMachine):
 
     cluster: Maintained
 
-    @initialize(most=st.integers(1, 3), storm=st.sampled_from([0.5, 1.0, 1.0]))
-    def begin(self, most: int, storm: float) -> None:
-        config = CONFIG._replace(most_nodes=most, storm_share=storm, hold_time=2)
+    @initialize(
+        most=st.integers(1, 3), waiting=st.integers(1, 5), storm=st.sampled_from([0.5, 1.0, 1.0])
+    )
+    def begin(self, most: int, waiting: int, storm: float) -> None:
+        config = CONFIG._replace(
+            most_nodes=most, most_waiting=waiting, storm_share=storm, hold_time=2
+        )
         self.cluster = Maintained(nodes=5, instances=6, config=config)
         self.ended: set[str] = set()
         """incidents that were canceled or have failed"""
@@ -187,6 +191,19 @@ class Histories(RuleBasedStateMachine):
             assert len(nodes) <= self.cluster.config.most_nodes
 
     @invariant()
+    def at_most_so_many_nodes_wait_for_a_person(self) -> None:
+        if hasattr(self, "cluster"):
+            nodes = self.cluster.nodes.values()
+            out = {one.name for one in nodes if one.drained or one.offline}
+            mine = {
+                name
+                for one in self.cluster.records.values()
+                if not one.state.handled
+                for name in one.demoted
+            }
+            assert len(mine & out) <= self.cluster.config.most_waiting
+
+    @invariant()
     def nothing_is_submitted_twice(self) -> None:
         if hasattr(self, "cluster"):
             seen = [(job.submission, str(job.job)) for job in self.cluster.queue.values()]
@@ -200,7 +217,9 @@ class Histories(RuleBasedStateMachine):
             return
         cluster = self.cluster
         cluster.cluster_tags = set()
-        cluster.config = cluster.config._replace(mode="act", storm_share=1, hold_time=0)
+        cluster.config = cluster.config._replace(
+            mode="act", storm_share=1, hold_time=0, most_waiting=5
+        )
         for uuid, node in list(cluster.nodes.items()):
             cluster.nodes[uuid] = node._replace(master=False)
             if isinstance(cluster.observations.get(uuid), Reported):

@@ -189,6 +189,10 @@ FAULTS = {
     "return [task('n1', jobs=[[{'OP_ID': 'OP_X', 'a': float('nan')}]])]": (
         "gave jobs that are not JSON: ValueError: Out of range float values are not JSON compliant"
     ),
+    "return [task('n1')._replace(step='tag')]": "the step tag is the daemon's own, after a repair",
+    "return [task('n1')._replace(step='open-volume')]": (
+        "the step open-volume is the daemon's own, after a repair"
+    ),
     "return [task('n1')._replace(nodes=['n1'])]": (
         "gave ['n1'] as the nodes of a task, not a frozenset"
     ),
