@@ -28,28 +28,37 @@ class FoundJob(NamedTuple):
 
 
 def jobs_with_reason(
-    luxi: Luxi, source: str, text: str | None = None, *, after: int = 0, page: int = _PAGE
+    luxi: Luxi,
+    source: str,
+    text: str | None = None,
+    *,
+    after: int = 0,
+    archived: bool = False,
+    page: int = _PAGE,
 ) -> list[FoundJob]:
     """The jobs with an entry of this source, and of exactly this text, by number.
 
-    Queued, running and ended ones that are not archived; also the jobs that such a job has
-    submitted, for they inherit its trail.  ``after``: jobs of higher numbers only; the
-    watermark of a filter rule is the last number when it was written.  Jobs that cannot
+    Queued, running and ended ones; also the jobs that such a job has submitted, for they inherit
+    its trail.  ``archived``: those that are archived as well.  ``after``: jobs of higher numbers
+    only; the watermark of a filter rule is the last number when it was written.  Jobs that cannot
     be read are left out.  Raises StewardError.
 
     luxid cannot search reasons: it reads the file of each job after ``after``, in calls of
     ``page`` jobs.  On two busy cores 1000 jobs took 1 s and 20 000 took 20 to 30 s, nearly all of
     it in luxid.
     """
-    found = (_job(row) for row in _rows(luxi, after, page))
+    found = (_job(row) for row in _rows(luxi, after, archived, page))
     return [job for job in found if job and _has(job, source, text)]
 
 
-def _rows(luxi: Luxi, after: int, page: int) -> Iterator[dict[str, Any]]:
-    numbers = sorted(row["id"] for row in luxi.rows("job", ("id",), [">", "id", after]))
+def _rows(luxi: Luxi, after: int, archived: bool, page: int) -> Iterator[dict[str, Any]]:
+    # luxid looks into its archive where this field is requested.
+    more = ("archived",) if archived else ()
+    numbers = sorted({row["id"] for row in luxi.rows("job", ("id", *more), [">", "id", after])})
     for start in range(0, len(numbers), page):
         some = numbers[start : start + page]
-        yield from luxi.rows("job", _FIELDS, ["&", [">=", "id", some[0]], ["<=", "id", some[-1]]])
+        condition = ["&", [">=", "id", some[0]], ["<=", "id", some[-1]]]
+        yield from luxi.rows("job", (*_FIELDS, *more), condition)
 
 
 def _job(row: dict[str, Any]) -> FoundJob | None:

@@ -44,6 +44,10 @@ class Refused(StewardError):
     """A refusal: nothing was done."""
 
 
+class NotReached(StewardError):
+    """Luxid was not reached: the call was not made."""
+
+
 class Luxi:
     """Calls to one luxid; raises StewardError naming socket and method."""
 
@@ -51,13 +55,14 @@ class Luxi:
         self,
         path: str = SOCKET,
         *,
-        time_limit: float = 120,
+        time_limit: float | None = 120,
         clock: Callable[[], int] = time.time_ns,
         reason_source: str = REASON_SOURCE,
         user_reason: str = "",
     ) -> None:
-        """``time_limit``: seconds for one call; ``clock``: ns since 1970.
+        """``clock``: ns since 1970.
 
+        ``time_limit``: seconds for one call; None: until luxid ends it.
         ``reason_source``: the source of submitted jobs in Ganeti's reason trail; ``user_reason``:
         what a user gives as their reason, the first entry then.
         """
@@ -68,9 +73,24 @@ class Luxi:
         self._clock = clock
 
     @property
+    def path(self) -> str:
+        """The socket."""
+        return self._path
+
+    @property
     def where(self) -> str:
         """The place, for messages."""
         return f"luxid at {self._path}"
+
+    def without_limit(self) -> Luxi:
+        """The same client; a call of it ends only when luxid answers or closes the connection."""
+        return Luxi(
+            self._path,
+            time_limit=None,
+            clock=self._clock,
+            reason_source=self._reason_source,
+            user_reason=self._user_reason,
+        )
 
     def call(self, method: str, *arguments: object) -> Any:
         """The result of one method."""
@@ -88,14 +108,15 @@ class Luxi:
         return result
 
     def _exchange(self, method: str, request: bytes) -> bytes:
-        until = time.monotonic() + self._time_limit
+        limit, began = self._time_limit, time.monotonic()
         answer = bytearray()
         try:
             with self._connection() as connection:
-                connection.settimeout(self._time_limit)
+                connection.settimeout(limit)
                 connection.sendall(request + _END)
                 while not answer.endswith(_END):
-                    connection.settimeout(max(until - time.monotonic(), 0.001))
+                    if limit is not None:
+                        connection.settimeout(max(began + limit - time.monotonic(), 0.001))
                     part = connection.recv(2**20)
                     if not part:
                         raise self._error(method, "the connection was closed before the answer")
@@ -103,7 +124,7 @@ class Luxi:
                     if len(answer) > LONGEST:
                         raise self._error(method, f"the answer is longer than {LONGEST} bytes")
         except TimeoutError:
-            raise self._error(method, f"no answer within {self._time_limit:g} s") from None
+            raise self._error(method, f"no answer within {limit:g} s") from None
         except OSError as err:
             raise self._error(method, err.strerror or str(err)) from None
         return bytes(answer[:-1])
@@ -115,25 +136,25 @@ class Luxi:
             connection.connect(self._path)
         except FileNotFoundError:
             connection.close()
-            raise StewardError(
+            raise NotReached(
                 f"there is no socket {self._path}: luxid runs on the master only"
             ) from None
         except ConnectionRefusedError:
             connection.close()
-            raise StewardError(
+            raise NotReached(
                 f"luxid is stopped: nothing listens at {self._path}; start ganeti-luxid"
             ) from None
         except PermissionError:
             connection.close()
-            raise StewardError(denied(self._path)) from None
+            raise NotReached(denied(self._path)) from None
         except TimeoutError:
             connection.close()
-            raise StewardError(
+            raise NotReached(
                 f"{self._path}: luxid takes no connection within {_CONNECT_LIMIT:g} s"
             ) from None
         except OSError as err:
             connection.close()
-            raise StewardError(f"{self._path}: {err.strerror or err}") from None
+            raise NotReached(f"{self._path}: {err.strerror or err}") from None
         return connection
 
     def _error(self, method: str, text: str) -> StewardError:

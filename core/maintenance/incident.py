@@ -107,6 +107,12 @@ class Submission(NamedTuple):
     """why luxid did not take all of its jobs; empty when it did"""
     each: tuple[str, ...] = ()
     """see `Task.each`"""
+    after: int = 0
+    """a number that is lower than those of its jobs; 0 when none is known"""
+    count: int = 0
+    """how many jobs it has; 0 when that is not known"""
+    task: str = ""
+    """a hash of what it does; empty for tasks that may be repeated without limit"""
 
 
 class Attempt(NamedTuple):
@@ -170,9 +176,9 @@ class Incident(NamedTuple):
     unmovable: tuple[tuple[str, str], ...] = ()
     """instances that could not be moved, each with the reason"""
     last_task: str = ""
-    """a hash of the task that was started last; empty before the first one"""
+    """a hash of the task that succeeded last; empty before the first one"""
     repeated: int = 0
-    """how many times in a row that same task was started again after it had succeeded"""
+    """how many times in a row that same task succeeded again"""
     attempts: tuple[Attempt, ...] = ()
     """by name of the instance"""
     synced: tuple[tuple[str, int], ...] = ()

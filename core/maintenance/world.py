@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG, STOPPED_TAG, Incident
+from ganeti_steward.core.maintenance.orphan import OrphanJob
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.storage import NodeStorage
 from ganeti_steward.core.model.cluster import Cluster
@@ -138,6 +139,8 @@ class World(NamedTuple):
     routine: tuple[RoutineJob, ...] = ()
     """the jobs of routine work: those that have not ended, and those that ended within the last
     hour"""
+    orphans: tuple[OrphanJob, ...] = ()
+    """jobs of repairs that no record knows and that have not ended"""
     tagged_jobs: Mapping[int, JobState] = MappingProxyType({})
     """number -> state of each job that a tag of an instance names as a repair in progress"""
     disks: Mapping[str, DiskHealth] = MappingProxyType({})

@@ -14,20 +14,21 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.confd.choice import Mastership
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held
-from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
+from ganeti_steward.plugins.maintenance.edges.submit import without
 from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ganeti_steward.core.ganeti.confd.choice import Vote
     from ganeti_steward.core.maintenance.world import World
-    from ganeti_steward.plugins.maintenance.daemon.parts import Agents, Queue, Store, Voter
-    from ganeti_steward.plugins.maintenance.edges.submit import Outcome
+    from ganeti_steward.plugins.maintenance.daemon.parts import Agents, Queue, Store
     from ganeti_steward.plugins.maintenance.engine.decision import (
         Decision,
         RoutineStarted,
         Started,
     )
+    from ganeti_steward.plugins.maintenance.queue.calls import Outcome
 
 _log: Final = logging.getLogger(__name__)
 
@@ -40,12 +41,16 @@ class CarryOut:
         store: Store,
         queue: Queue,
         agents: Agents,
-        voting: Voter,
+        voting: Callable[[], Vote],
         stopping: Callable[[], bool],
     ) -> None:
-        """``stopping``: whether the daemon is to end; nothing new is begun then."""
+        """``voting``: the vote before a submission; raises nothing.
+
+        ``stopping``: whether the daemon is to end; nothing new is begun then."""
         self._store, self._queue, self._agents = store, queue, agents
         self._voting, self._stopping = voting, stopping
+        self._deposed = False
+        """whether this node is not the master any more: nothing is recorded"""
         self.held: list[Held] = []
         self.started: list[Started] = []
         """the tasks of repairs that were handed over"""
@@ -59,15 +64,15 @@ class CarryOut:
         """uuids of incidents whose change could not be recorded"""
 
     def do(self, decision: Decision, world: World) -> None:
-        """Do what was decided; a fault of one incident is held and does not stop the others.
-
-        Raises NotMaster when the vote before the submission is lost.
-        """
+        """Do what was decided; a fault of one incident is held and does not stop the others."""
         self.incidents = dict(world.incidents)
         for incident in decision.records:
             self._write(incident)
         for uuid in decision.removed:
             self._remove(uuid)
+        if not self._stopping():
+            with self._part(CLUSTER, "record", "rules that hold creations could not be changed"):
+                self._store.reconcile(self.incidents)
         for number, answer in self._queue.cancel(decision.cancels).items():
             _log.info("cancel job=%d %s", number, answer)
         started = [one for one in decision.started if one.incident not in self.unrecorded]
@@ -112,19 +117,22 @@ class CarryOut:
                     self._run(one, world)
 
     def _not_now(self) -> str:
-        """Why nothing may be submitted; empty when it may.  Raises NotMaster."""
+        """Why nothing may be submitted; empty when it may."""
         if self._stopping():
             return "the daemon ends"
         result = self._voting()
         if result.mastership is Mastership.MASTER:
             return ""
+        if result.mastership is Mastership.NOT_MASTER:
+            self._deposed = True
+            return result.reason
         return f"whether this node is the master is undecided: {result.reason}"
 
     def _submit(self, started: Sequence[Started], routine: Sequence[RoutineStarted]) -> None:
         done = self._queue.submit(started, self.incidents, routine)
         self.incidents |= done.incidents
         for one in started:
-            fault = done.unknown.get(one.submission)
+            fault = done.unknown.get(one.submission) or done.withdrawn.get(one.submission)
             if fault:
                 self.held.append(Held(one.incident, "submit", f"{one.task.reason}: {fault}"))
                 continue
@@ -137,7 +145,7 @@ class CarryOut:
             self._routine_submitted(each, done.routine[each.submission])
 
     def _routine_submitted(self, one: RoutineStarted, outcome: Outcome) -> None:
-        fault = outcome.unknown or outcome.refused
+        fault = outcome.unknown or outcome.withdrawn or outcome.refused
         if fault:
             self.held.append(Held(one.name, "submit", f"{one.task.reason}: {fault}"))
         if outcome.numbers:
@@ -158,13 +166,15 @@ class CarryOut:
     def _withdraw(self, started: Started, reason: str) -> None:
         """Take back an intent that was recorded: nothing was handed over."""
         self.held.append(Held(started.incident, "master", f"{reason}; held: {started.task.reason}"))
+        # Known even where the record cannot be written.
+        self._queue.withdraw(started.submission, reason)
         incident = self.incidents.get(started.incident)
-        if incident is None or started.incident in self.unrecorded:
+        if incident is None or started.incident in self.unrecorded or self._deposed:
             return
         with self._part(incident.uuid, "record", "its record could not be written"):
-            left = tuple(one for one in incident.open if one.id != started.submission)
-            self._store.write(incident._replace(open=left))
-            self.incidents[incident.uuid] = incident._replace(open=left)
+            left = without(incident, started.submission)
+            self._store.write(left)
+            self.incidents[incident.uuid] = left
 
     @contextmanager
     def _part(self, subject: str, brake: str, what: str) -> Iterator[_Part]:
@@ -172,8 +182,6 @@ class CarryOut:
         part = _Part()
         try:
             yield part
-        except NotMaster:
-            raise
         except Exception as err:
             if not isinstance(err, StewardError):
                 _log.exception("%s: %s", subject, what)

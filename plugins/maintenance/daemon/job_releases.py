@@ -23,19 +23,17 @@ from ganeti_steward.plugins.filters.actions.changes import (
     Releases,
 )
 from ganeti_steward.plugins.filters.actions.releasing import concerned, decide
-from ganeti_steward.plugins.filters.jobs import QUEUED, RUNNING, Job, read_job
+from ganeti_steward.plugins.filters.jobs import Job, read_job
 from ganeti_steward.plugins.filters.noted_action import noted_action
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.daemon.carry_out import describe_fault
 from ganeti_steward.plugins.maintenance.pause import pause_reason
+from ganeti_steward.plugins.maintenance.queue.open_jobs import OpenJobs
 
 if TYPE_CHECKING:
     from ganeti_steward.core.maintenance.world import World
     from ganeti_steward.plugins.maintenance.daemon.parts import Releasing
     from ganeti_steward.plugins.maintenance.edges.store import RecordFault
-
-_FIELDS: Final = ("id", "status", "ops")
-_STATUSES: Final = ["|", *(["=", "status", one] for one in (QUEUED, *sorted(RUNNING)))]
 
 #: Changes of one round: each is a change of Ganeti's configuration, which can take a second.
 _MOST: Final = 50
@@ -49,9 +47,7 @@ class JobReleases:
     def __init__(self, luxi: Luxi, config: Callable[[], Config]) -> None:
         """``config``: the configuration in use, which names the plugins."""
         self._luxi, self._config = luxi, config
-        self._rules = FilterRules(luxi)
-        self._first = 0
-        """no job with a lower number is left"""
+        self._rules, self._open = FilterRules(luxi), OpenJobs(luxi)
 
     def decide(self, facts: Facts) -> Releases:
         """What should be done now; changes nothing.  Raises StewardError."""
@@ -94,17 +90,12 @@ class JobReleases:
             self._rules.delete(change.release)
 
     def _jobs(self) -> list[Job]:
-        """Those that have not ended.  luxid reads the file of each job from ``_first`` on."""
-        since = [">=", "id", self._first]
-        numbers = [row["id"] for row in self._luxi.rows("job", ("id",), since)]
-        rows = self._luxi.rows("job", _FIELDS, ["&", since, _STATUSES]) if numbers else []
+        """Those that have not ended."""
         # Of a damaged job nothing is known: it stays held.
         jobs = []
-        for row in rows:
+        for row in self._open.read():
             with suppress(ValueError, TypeError):
                 jobs.append(read_job(row))
-        left = [row["id"] for row in rows]
-        self._first = min(left, default=max(numbers, default=self._first - 1) + 1)
         return jobs
 
 

@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.maintenance.edges import submit
 from ganeti_steward.plugins.maintenance.edges.store import Store
-from ganeti_steward.plugins.maintenance.edges.submit import HandedOver
+from ganeti_steward.plugins.maintenance.edges.submit import HandedOver, LookedUp
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
+from ganeti_steward.plugins.maintenance.queue.calls import PATIENCE, Calls
+from ganeti_steward.plugins.maintenance.queue.connections import Connections
+from ganeti_steward.plugins.maintenance.queue.open_jobs import OpenJobs
+from ganeti_steward.plugins.maintenance.queue.orphans import Unrecorded, orphans_of
 from ganeti_steward.plugins.maintenance.routine.jobs import RoutineJobs, Seen, tagged_jobs
 
 
 class LuxiQueue:
     """The queue of one luxid; what is handed over is recorded in its store."""
 
-    def __init__(self, luxi: Luxi, store: Store, *, settle: bool = True) -> None:
-        """``settle``: whether jobs that a daemon before has submitted may still appear."""
+    def __init__(
+        self,
+        luxi: Luxi,
+        store: Store,
+        *,
+        patience: float = PATIENCE,
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``patience``: seconds for which `submit` waits for luxid's answer.
+
+        ``wake`` is called by another thread when a call has ended.
+        """
         self._luxi, self._store = luxi, store
-        self._routine = RoutineJobs(luxi, settle=settle)
+        self._calls, self._connections = Calls(patience, wake), Connections(luxi.path)
+        self._routine = RoutineJobs(luxi, self._is_over)
+        self._open = OpenJobs(luxi)
+
+    def _is_over(self) -> bool:
+        """Whether every call that has handed over jobs is over, those of an earlier daemon too."""
+        return not (self._calls.running() or self._connections.awaited())
 
     def submit(
         self,
@@ -30,10 +49,18 @@ class LuxiQueue:
         routine: Sequence[RoutineStarted],
     ) -> HandedOver:
         """Hand over the jobs of all tasks at once and record their numbers."""
-        done = submit.submit(started, incidents, self._store, self._luxi, routine)
-        if any(one.unknown for one in done.routine.values()):
-            self._routine.await_jobs(time.time_ns())
-        return done
+        return submit.submit(started, incidents, self._store, self._luxi, routine, self._calls)
+
+    def withdraw(self, submission: str, reason: str) -> None:
+        """Note that a submission that may be recorded is not handed over."""
+        self._calls.withdraw(submission, reason)
+
+    def unrecorded(self, incidents: Iterable[Incident]) -> Unrecorded:
+        """What the queue has that no record knows; raises StewardError."""
+        # Before the queue is read: what has ended meanwhile is there.
+        running = self._calls.running()
+        found = orphans_of(self._open.read(), running, incidents)
+        return Unrecorded(found, self._open.last)
 
     def routine(self, now: int, *, wanted: bool) -> Seen:
         """The jobs of routine work; raises StewardError."""
@@ -49,9 +76,9 @@ class LuxiQueue:
         """Whether one of these jobs has ended; raises StewardError."""
         return any(state.ended for state in self._luxi.states(list(numbers)))
 
-    def look_up(self, submissions: Iterable[Submission], now: int) -> Mapping[str, tuple[int, ...]]:
-        """Submission id -> numbers of its jobs; raises StewardError."""
-        return submit.look_up(submissions, self._luxi, now)
+    def look_up(self, submissions: Iterable[Submission]) -> LookedUp:
+        """What became of the submissions without numbers; raises StewardError."""
+        return submit.look_up(submissions, self._luxi, self._calls, self._connections.awaited)
 
     def states(self, incidents: Iterable[Incident]) -> Mapping[int, JobState]:
         """Number -> state of each job of an open submission; raises StewardError."""

@@ -13,7 +13,7 @@ from ganeti_steward.core.maintenance.world import NodeFacts, Observation, World
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.filters.actions.changes import JobChange, Releases
 from ganeti_steward.plugins.maintenance.edges.store import Records
-from ganeti_steward.plugins.maintenance.edges.submit import HandedOver
+from ganeti_steward.plugins.maintenance.edges.submit import HandedOver, LookedUp
 from ganeti_steward.plugins.maintenance.engine.decision import (
     Change,
     CommandResult,
@@ -22,6 +22,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     RoutineStarted,
     Started,
 )
+from ganeti_steward.plugins.maintenance.queue.orphans import Unrecorded
 from ganeti_steward.plugins.maintenance.routine.jobs import Seen
 
 
@@ -36,6 +37,9 @@ class Store(Protocol):
 
     def remove(self, uuid: str) -> None:
         """Remove one record; one that is gone already is no error."""
+
+    def reconcile(self, incidents: Mapping[str, Incident]) -> None:
+        """Have exactly the rules exist that hold creations for the incidents (by uuid)."""
 
 
 class Queue(Protocol):
@@ -64,11 +68,14 @@ class Queue(Protocol):
     def ended(self, numbers: Iterable[int]) -> bool:
         """Whether one of these jobs has ended; raises StewardError."""
 
-    def look_up(self, submissions: Iterable[Submission], now: int) -> Mapping[str, tuple[int, ...]]:
-        """Submission id -> numbers of its jobs; those that are too young are missing.
+    def withdraw(self, submission: str, reason: str) -> None:
+        """Note that a submission that may be recorded is not handed over."""
 
-        ``now``: ns since the epoch.  Raises StewardError.
-        """
+    def look_up(self, submissions: Iterable[Submission]) -> LookedUp:
+        """What became of the submissions without numbers; raises StewardError."""
+
+    def unrecorded(self, incidents: Iterable[Incident]) -> Unrecorded:
+        """What the queue has that none of the recorded incidents knows; raises StewardError."""
 
     def states(self, incidents: Iterable[Incident]) -> Mapping[int, JobState]:
         """Number -> state of each job of an open submission; raises StewardError."""
@@ -167,6 +174,8 @@ class Round(NamedTuple):
     """numbers of the jobs of repairs and routine work that have not ended"""
     fault: str = ""
     """why the round could not do its work, one sentence; empty when it could"""
+    lost: str = ""
+    """why this node is not the master any more, found out in the round; empty while it is"""
 
 
 class Observer(Protocol):

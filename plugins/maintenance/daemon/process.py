@@ -135,9 +135,7 @@ class Daemon:
         agents = NodeAgents(settings, self._bell.ring, runs_commands=False)
         agents.watch(read_world(self._luxi, time.time_ns(), storage=False).nodes)
         agents.poll_once()
-        return self._rounds(self._deciding(settle=False)._replace(agents=agents)).decide(
-            lasting=True
-        )
+        return self._rounds(self._deciding()._replace(agents=agents)).decide(lasting=True)
 
     def _rounds(self, parts: Parts) -> Rounds:
         return Rounds(parts, self._configured.settings, self._bell, self._signals)
@@ -149,7 +147,9 @@ class Daemon:
     def _server(self) -> StatusServer:
         settings = self._configured.settings
         address, port, also = self._options.place(settings)
-        application = Application(Status(time.time_ns(), settings.mode), _max_age(settings))
+        application = Application(
+            Status(time.time_ns(), settings.mode), lambda: _max_age(self._configured.settings)
+        )
         return StatusServer(application, address, port, also=also)
 
     def _parts(self, voting: Voting, server: StatusServer) -> Parts:
@@ -173,11 +173,8 @@ class Daemon:
             reload=self._reload,
         )
 
-    def _deciding(self, *, settle: bool = True) -> Parts:
-        """What reads the cluster and decides; without a vote nothing is done about it.
-
-        ``settle``: see `LuxiQueue`.
-        """
+    def _deciding(self) -> Parts:
+        """What reads the cluster and decides; without a vote nothing is done about it."""
         store = Store(self._luxi, holds_creations=lambda: self._configured.settings.hold_creations)
 
         def read(now: int, *, storage: bool) -> World:
@@ -186,7 +183,7 @@ class Daemon:
         return Parts(
             voting=_no_vote,
             store=store,
-            queue=LuxiQueue(self._luxi, store, settle=settle),
+            queue=LuxiQueue(self._luxi, store, wake=self._bell.ring),
             read_world=read,
             read_storage=partial(read_storage, self._luxi),
             read_disks=partial(read_disks, self._luxi),

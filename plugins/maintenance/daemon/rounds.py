@@ -82,6 +82,8 @@ class Rounds:
         self._signals = signals
         self._since: Mapping[str, int] = {}
         """of the last decision; what it forgets in a restart only makes routine work wait longer"""
+        self._lost = ""
+        """why this node is not the master any more; empty while it is"""
         self._waiting = Waiting(bell, signals, parts.alive)
 
     def run(self) -> None:
@@ -91,6 +93,8 @@ class Rounds:
             self._parts.alive()
             outcome = self.round()
             self._report(outcome)
+            if outcome.lost:
+                raise NotMaster(outcome.lost)
             self._wait(outcome)
 
     def _reload(self) -> None:
@@ -101,7 +105,11 @@ class Rounds:
     # One round
 
     def round(self) -> Round:
-        """Run one round; raises NotMaster, and Stopped where a signal ends it in time."""
+        """Run one round; raises NotMaster, and Stopped where a signal ends it in time.
+
+        Where the master is another node by the time of the submission, what was recorded before it
+        is returned.
+        """
         at, began = self._parts.clock(), time.monotonic()
         try:
             outcome = self._round(at)
@@ -173,12 +181,13 @@ class Rounds:
                 started=tuple(carried.started),
                 routine=tuple(carried.routine),
                 released=released,
+                lost=self._lost,
                 held=(*outcome.held, *carried.held, *unreleased),
             )
         )
 
     def _release(self, releases: Releases) -> tuple[tuple[JobChange, ...], Sequence[Held]]:
-        """Make the changes for held jobs; raises NotMaster when the vote before is lost."""
+        """Make the changes for held jobs."""
         if not releases.changes or self._parts.releasing is None:
             return (), ()
         if self._signals.stopping:
@@ -192,12 +201,18 @@ class Rounds:
         return tuple(done), failed
 
     def _vote(self) -> Vote:
-        """The vote before a submission; a signal need not wait for candidates that are down."""
+        """The vote before a submission; a signal need not wait for candidates that are down.
+
+        A lost one ends the daemon after the round, whose outcome is reported before.
+        """
         try:
             with self._signals.interruptible():
                 return self._parts.voting()
         except Stopped:
             return Vote(Mastership.UNDECIDED, "the daemon ends")
+        except NotMaster as err:
+            self._lost = str(err)
+            return Vote(Mastership.NOT_MASTER, f"this node is not the master any more: {err}")
 
     def _inputs(self, may_query: bool) -> tuple[Inputs, Sequence[RecordFault]]:
         """Everything the step depends on, and what is wrong with the records."""
@@ -206,7 +221,8 @@ class Rounds:
         submissions = list(_submissions(incidents))
         # Before the world: what a job that has succeeded did is seen there.
         jobs = parts.queue.states(incidents.values())
-        found = parts.queue.look_up(submissions, parts.clock())
+        looked_up = parts.queue.look_up(submissions)
+        unrecorded = parts.queue.unrecorded(incidents.values())
         results = parts.agents.results(submissions)
         observations = {
             uuid: seen
@@ -224,6 +240,7 @@ class Rounds:
             observations=observations,
             routine=routine.jobs,
             disks=routine.disks,
+            orphans=unrecorded.orphans,
             tagged_jobs=tagged,
         )
         if may_query:
@@ -234,7 +251,10 @@ class Rounds:
             world,
             jobs,
             results,
-            found,
+            looked_up.found,
+            looked_up.refused,
+            looked_up.awaited,
+            last_job=unrecorded.last_job,
             utc_offset=time.localtime(world.now / 10**9).tm_gmtoff,
             unreadable={fault.node: fault.text for fault in faults},
             routine_known=routine.known,

@@ -112,6 +112,7 @@ class Luxid:
             "ops": one.job,
             "opstatus": [state.status] * len(one.job),
             "opresult": [state.error] * len(one.job) if failed else list(state.results),
+            "archived": False,
         }
 
     def _query_jobs(self, numbers: Sequence[int], fields: Sequence[str]) -> list[Any]:

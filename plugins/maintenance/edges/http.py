@@ -40,12 +40,15 @@ class Application:
     """The WSGI application; called by several threads."""
 
     def __init__(
-        self, status: Status, max_age: float, clock: Callable[[], int] = time.time_ns
+        self,
+        status: Status,
+        max_age: Callable[[], float],
+        clock: Callable[[], int] = time.time_ns,
     ) -> None:
         """``status``: what is shown first; ``clock``: ns since the epoch.
 
         ``max_age``: seconds after the last round, or the start, from which on the daemon does not
-        count as healthy.
+        count as healthy; asked each time, for the configuration can be read again.
         """
         self.status = status
         self._max_age, self._clock = max_age, clock
@@ -104,11 +107,11 @@ class Application:
         """Why the daemon does not count as healthy; empty when it does."""
         if status.round_fault:
             return f"the last round failed: {status.round_fault}"
-        age = (self._clock() - (status.round_ended or status.started)) / _SECOND
-        if age <= self._max_age:
+        age, most = (self._clock() - (status.round_ended or status.started)) / _SECOND, self._max_age()
+        if age <= most:
             return ""
         what = "last round ended" if status.round_ended else "daemon started, without any round,"
-        return f"the {what} {age:.0f} s ago, more than {self._max_age:g} s"
+        return f"the {what} {age:.0f} s ago, more than {most:g} s"
 
 
 def _incidents(status: Status) -> Answer:

@@ -66,6 +66,8 @@ class Store:
         self._holds_creations = holds_creations
         self._holding: dict[str, str] = {}
         """uuid of a rule that holds creations -> the incident it belongs to"""
+        self._unreadable: frozenset[str] = frozenset()
+        """uuids of the records that could not be read"""
 
     def read_all(self) -> Records:
         """All incidents; rules of others are ignored."""
@@ -80,6 +82,7 @@ class Store:
                 continue
             if incident is not None:
                 incidents[incident.uuid] = incident
+        self._unreadable = frozenset(fault.uuid for fault in faults)
         return Records(incidents, tuple(sorted(faults)))
 
     def write(self, incident: Incident) -> None:
@@ -97,6 +100,16 @@ class Store:
         # First, so that no rule is left without an incident.
         self._hold(uuid, ())
         self._repeated(lambda: self._rules.delete(uuid))
+
+    def reconcile(self, incidents: Mapping[str, Incident]) -> None:
+        """Have exactly the rules that hold creations exist which the incidents (by uuid) need.
+
+        Whoever has deleted a record or a rule, and whatever was configured before; those of a
+        record that cannot be read stay.
+        """
+        for uuid in sorted({*self._holding.values(), *incidents} - self._unreadable):
+            wanted = rules_of(incidents[uuid], self._clock()) if uuid in incidents else ()
+            self._hold(uuid, wanted)
 
     def _hold(self, incident: str, wanted: Sequence[FilterRule]) -> None:
         """Have these rules that hold creations, and no others, exist for an incident."""

@@ -2,61 +2,67 @@
 
 Intent first: when this is called, the records hold the submissions already, without numbers.
 What is not known then, because luxid or the daemon stopped in between, is looked up in the job
-queue by the submission's id in the reason trails before anything is decided again.
+queue by the submission's id in the reason trails before anything is decided again.  Nothing counts
+as not submitted because time has passed: only once the call is known to be over.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.job_search import jobs_with_reason
+from ganeti_steward.core.ganeti.job_search import FoundJob, jobs_with_reason
 from ganeti_steward.core.ganeti.jobs import Submitted
-from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.ganeti.luxi import Luxi, NotReached
 from ganeti_steward.core.maintenance.incident import JOB_SOURCE, Incident, Submission
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
+from ganeti_steward.plugins.maintenance.queue.calls import Calls, Outcome
 from ganeti_steward.plugins.maintenance.routine.trail import trail
 
 #: A source in the reason trail of each operation; the text is the submission's id.
 SUBMISSION_SOURCE: Final = "gnt:daemon:maintd:submission"
 
-#: ns after which luxid has stored all jobs of a submission, or will not.
-SETTLE_TIME: Final = 10 * 10**9
-
 _AnyStarted = Started | RoutineStarted
+
+#: What luxid adds to the trail of each operation.
+_NUMBER: Final = re.compile(r"job=([0-9]{1,15});")
 
 #: luxid's words for a call in which one operation is wrong; it takes none of the others either.
 _UNREADABLE: Final = "Failed to parse request"
-
-
-class Outcome(NamedTuple):
-    """What became of one task."""
-
-    numbers: tuple[int, ...] = ()
-    """of its jobs"""
-    refused: str = ""
-    """why luxid did not take all of its jobs; empty when it did"""
-    unknown: str = ""
-    """why it is not known whether luxid has its jobs; empty when it is"""
 
 
 class HandedOver(NamedTuple):
     """What is known after a submission."""
 
     incidents: Mapping[str, Incident]
-    """uuid -> incident with job numbers or refusal, as it was recorded"""
+    """uuid -> incident as it was recorded: with job numbers or refusal, or without a submission that
+    was withdrawn"""
     unknown: Mapping[str, str]
     """submission id -> why it is not known, or not recorded, whether its jobs are in the queue;
     `look_up` will find out"""
     routine: Mapping[str, Outcome] = MappingProxyType({})
     """submission id -> what became of a task of routine work"""
+    withdrawn: Mapping[str, str] = MappingProxyType({})
+    """submission id -> why its jobs were not handed over, through no fault of the task"""
+
+
+class LookedUp(NamedTuple):
+    """What is known of submissions whose records have no numbers."""
+
+    found: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+    """submission id -> numbers of its jobs, none when it was not handed over"""
+    refused: Mapping[str, str] = MappingProxyType({})
+    """submission id in ``found`` -> why luxid did not take all of its jobs"""
+    awaited: Mapping[str, str] = MappingProxyType({})
+    """submission id, not in ``found`` -> what has to happen before it is known"""
 
 
 def submit(
@@ -65,15 +71,18 @@ def submit(
     store: Store,
     luxi: Luxi,
     routine: Sequence[RoutineStarted] = (),
+    calls: Calls | None = None,
 ) -> HandedOver:
     """Hand all jobs over in one call, then record their numbers; never raises StewardError.
 
     ``incidents`` (by uuid) hold the submissions of ``started`` and are recorded.  Repair commands
     are not handed over here.  Only if luxid cannot read the jobs, each task is handed over by
     itself, so that the wrong one is found: a refusal is recorded as `Submission.refused`.  Nothing
-    is recorded of ``routine``: the reason trails of its jobs say what they are.
+    is recorded of ``routine``: the reason trails of its jobs say what they are.  ``calls``: those of
+    this process.
     """
-    results = _hand_over([*(one for one in started if not one.task.command), *routine], luxi)
+    tasks = [*(one for one in started if not one.task.command), *routine]
+    results = _hand_over(tasks, luxi, calls or Calls())
     changed: dict[str, Incident] = {}
     own = {one.submission: results.pop(one.submission) for one in routine}
     unknown = {key: result.unknown for key, result in results.items() if result.unknown}
@@ -82,13 +91,32 @@ def submit(
         if result is None or result.unknown:
             continue
         incident = changed.get(one.incident, incidents[one.incident])
-        changed[one.incident] = noted(incident, one.submission, result.numbers, result.refused)
+        changed[one.incident] = _with(incident, one.submission, result)
         try:
             store.write(changed[one.incident])
         except StewardError as err:
-            numbers = ", ".join(map(str, result.numbers)) or "none"
-            unknown[one.submission] = f"the job numbers ({numbers}) are not recorded: {err}"
-    return HandedOver(changed, unknown, own)
+            unknown[one.submission] = _unrecorded(result, err)
+    withdrawn = {key: result.withdrawn for key, result in results.items() if result.withdrawn}
+    return HandedOver(changed, unknown, own, withdrawn)
+
+
+def _with(incident: Incident, submission: str, result: Outcome) -> Incident:
+    """The incident with what became of one of its open submissions."""
+    if result.withdrawn:
+        return without(incident, submission)
+    return noted(incident, submission, result.numbers, result.refused)
+
+
+def _unrecorded(result: Outcome, err: StewardError) -> str:
+    if result.withdrawn:
+        return f"{result.withdrawn}; that is not recorded: {err}"
+    numbers = ", ".join(map(str, result.numbers)) or "none"
+    return f"the job numbers ({numbers}) are not recorded: {err}"
+
+
+def without(incident: Incident, submission: str) -> Incident:
+    """The incident without a submission that was not handed over."""
+    return incident._replace(open=tuple(one for one in incident.open if one.id != submission))
 
 
 def noted(
@@ -104,18 +132,23 @@ def noted(
     )
 
 
-def _hand_over(started: Sequence[_AnyStarted], luxi: Luxi) -> dict[str, Outcome]:
+def _hand_over(started: Sequence[_AnyStarted], luxi: Luxi, calls: Calls) -> dict[str, Outcome]:
     faults = {one.submission: _fault(one.task) for one in started}
     results = {key: Outcome(refused=fault) for key, fault in faults.items() if fault}
     good = [one for one in started if not faults[one.submission]]
-    return results | (_submit(good, luxi) if good else {})
+    if not good:
+        return results
+    return results | calls.make(good, lambda: _submit(good, luxi.without_limit()))
 
 
 def _submit(started: Sequence[_AnyStarted], luxi: Luxi) -> dict[str, Outcome]:
+    """The answer of luxid, whenever it comes, or that there will be none."""
     jobs = [job for one in started for job in one.task.jobs]
     trails = [each for one in started for each in _trails(one)]
     try:
         answers = luxi.submit_with_trails(jobs, trails)
+    except NotReached as err:
+        return {one.submission: Outcome(withdrawn=str(err)) for one in started}
     except StewardError as err:
         return {one.submission: Outcome(unknown=str(err)) for one in started}
     whole = _refusal_of_all(answers, luxi)
@@ -123,7 +156,7 @@ def _submit(started: Sequence[_AnyStarted], luxi: Luxi) -> dict[str, Outcome]:
         return _divided(started, answers)
     if _UNREADABLE not in whole:
         # A drained or full queue is no fault of the task: it is planned again.
-        return {one.submission: Outcome(unknown=whole) for one in started}
+        return {one.submission: Outcome(withdrawn=whole) for one in started}
     if len(started) == 1:
         return {started[0].submission: Outcome(refused=whole)}
     results: dict[str, Outcome] = {}
@@ -186,29 +219,63 @@ def _job_fault(job: Job, at: int) -> str:
     return ""
 
 
-def look_up(submissions: Iterable[Submission], luxi: Luxi, now: int) -> dict[str, tuple[int, ...]]:
-    """Submission id -> its job numbers in the queue, none when it was not handed over.
+def look_up(
+    submissions: Iterable[Submission], luxi: Luxi, calls: Calls, before: Callable[[], str]
+) -> LookedUp:
+    """What became of the submissions without numbers; raises StewardError.
 
-    Only submissions without numbers are looked up, and only `SETTLE_TIME` after they were decided:
-    luxid may still be storing the jobs of the others, which are missing in the result.  ``now``: ns
-    since the epoch.  Archived jobs are not found.  Raises StewardError.
+    Those of ``calls`` are known, or their call has ended and the queue has what came of it.  Of
+    the others, handed over by an earlier daemon, that is certain once its calls are over:
+    ``before`` returns why they may go on, as `Connections.awaited` does.
     """
-    old = [
-        one.id
-        for one in submissions
-        if not (one.jobs or one.refused or one.command) and now - one.at >= SETTLE_TIME
-    ]
-    found: dict[str, list[int]] = {key: [] for key in old}
-    for job in jobs_with_reason(luxi, SUBMISSION_SOURCE) if old else ():
-        texts = {
-            reason.text
-            for trail in job.reasons
-            for reason in trail
-            if reason.source == SUBMISSION_SOURCE
-        }
-        for key in texts & found.keys():
-            found[key].append(job.number)
-    return {key: tuple(numbers) for key, numbers in found.items()}
+    wanted = [one for one in submissions if not (one.jobs or one.refused or one.command)]
+    running = {one.submission for one in calls.running()}
+    calls.forget(one.id for one in wanted)
+    awaited = {one.id: "luxid has not answered yet" for one in wanted if one.id in running}
+    outcomes = {one.id: calls.outcome(one.id) for one in wanted if one.id not in running}
+    known = {key: one for key, one in outcomes.items() if one and not one.unknown}
+    found = {key: one.numbers for key, one in known.items()}
+    refused = {key: one.refused for key, one in known.items() if one.refused}
+    lost = [one for one in wanted if one.id in outcomes.keys() - known.keys()]
+    # Before the queue is read.
+    why = before() if any(outcomes[one.id] is None for one in lost) else ""
+    for one, jobs in _in_queue(lost, luxi):
+        if why and outcomes[one.id] is None and not _has_all(one, jobs):
+            awaited[one.id] = why
+        else:
+            found[one.id] = tuple(job.number for job in jobs)
+    return LookedUp(found, refused, awaited)
+
+
+def _in_queue(
+    submissions: Sequence[Submission], luxi: Luxi
+) -> list[tuple[Submission, list[FoundJob]]]:
+    """The jobs of each submission, archived ones included."""
+    if not submissions:
+        return []
+    after = min(one.after for one in submissions)
+    jobs = jobs_with_reason(luxi, SUBMISSION_SOURCE, after=after, archived=True)
+    return [(one, [job for job in jobs if one.id in submissions_of(job)]) for one in submissions]
+
+
+def submissions_of(job: FoundJob) -> set[str]:
+    """The ids of the submissions in the reason trail of a job."""
+    reasons = (reason for trail in job.reasons for reason in trail)
+    return {reason.text for reason in reasons if reason.source == SUBMISSION_SOURCE}
+
+
+def _has_all(submission: Submission, jobs: Sequence[FoundJob]) -> bool:
+    """Whether luxid has stored all jobs of a submission, also while the call goes on."""
+    # A job that was submitted by another one has the other one's number in its trail as well.
+    own = sum(_numbers(job) == {job.number} for job in jobs)
+    return 0 < submission.count == own
+
+
+def _numbers(job: FoundJob) -> set[int]:
+    """The numbers in the reasons that luxid has added."""
+    reasons = (reason for trail in job.reasons for reason in trail)
+    texts = (one.text for one in reasons if one.source.startswith("gnt:opcode:"))
+    return {int(found[1]) for text in texts if (found := _NUMBER.match(text))}
 
 
 def job_states(incidents: Iterable[Incident], luxi: Luxi) -> dict[int, JobState]:

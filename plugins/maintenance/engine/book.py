@@ -17,7 +17,7 @@ class Book:
     """The nodes and instances that are reserved, by name."""
 
     def __init__(self, incidents: Iterable[Incident], world: World, hold_time: float = 0) -> None:
-        """What runs already is reserved: of ``incidents`` and of routine work.
+        """What runs already is reserved: of ``incidents``, of routine work, and of no record.
 
         ``hold_time``: s, see `Maintd`.
         """
@@ -31,6 +31,10 @@ class Book:
         for job in world.routine:
             if job.open:
                 self._use(job.plugin, job.nodes, job.instances)
+        for orphan in world.orphans:
+            on = (world.instances[one].nodes for one in orphan.instances if one in world.instances)
+            nodes = {*orphan.nodes, *(name for names in on for name in names)}
+            self._use("", nodes, orphan.instances)
         self.observed: list[Task] = []
         """the tasks that nothing but observe mode holds"""
 

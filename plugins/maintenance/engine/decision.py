@@ -37,7 +37,13 @@ class Inputs(NamedTuple):
     """submission id -> what came of its repair command, once that is known"""
     found: Mapping[str, tuple[int, ...]] = MappingProxyType({})
     """id of a submission without job numbers -> those the job queue has for it; a submission that
-    is missing here has not been looked up"""
+    is missing here is not known to be over"""
+    refused: Mapping[str, str] = MappingProxyType({})
+    """id of a submission in ``found`` -> why luxid did not take all of its jobs"""
+    awaited: Mapping[str, str] = MappingProxyType({})
+    """id of a submission that is not in ``found`` -> what has to happen before it can be there"""
+    last_job: int = 0
+    """a number that is lower than that of each job that is submitted from now on"""
     utc_offset: int = 0
     """s; what local time, in which windows are configured, is ahead of UTC"""
     unreadable: Mapping[str, str] = MappingProxyType({})

@@ -41,11 +41,9 @@ def _look_at(ledger: Ledger, uuid: str, submission: Submission) -> None:
     elif submission.id in ledger.inputs.found:
         _recovered(ledger, uuid, submission, ledger.inputs.found[submission.id])
     else:
-        ledger.hold(
-            uuid,
-            "lookup",
-            f"whether the jobs of step {submission.step} were submitted is not known yet",
-        )
+        why = ledger.inputs.awaited.get(submission.id, "")
+        text = f"whether the jobs of step {submission.step} were submitted is not known yet"
+        ledger.hold(uuid, "lookup", f"{text}: {why}" if why else text)
 
 
 def _command(ledger: Ledger, uuid: str, submission: Submission) -> None:
@@ -76,13 +74,12 @@ def complete(ledger: Ledger, uuid: str, reason: str) -> None:
 
 
 def _recovered(ledger: Ledger, uuid: str, submission: Submission, numbers: tuple[int, ...]) -> None:
-    """A submission of before a restart: its jobs are in the queue, or it was never submitted."""
-    if not numbers:
+    """A submission whose call is over: luxid has its jobs, or refused it, or never got it."""
+    refused = ledger.inputs.refused.get(submission.id, "")
+    if not (numbers or refused):
         _close(ledger, uuid, submission)
-        # It has not run: to start it now is no repetition.
-        ledger.update(ledger.incidents[uuid]._replace(last_task="", repeated=0))
         return
-    known = submission._replace(jobs=numbers)
+    known = submission._replace(jobs=numbers, refused=refused)
     incident = ledger.incidents[uuid]
     ledger.update(
         incident._replace(
@@ -107,8 +104,10 @@ def _jobs(ledger: Ledger, uuid: str, submission: Submission) -> None:
         _instances(ledger, uuid, submission, states)
     elif submission.step in _POWER:
         _power(ledger, uuid, submission, states, fault)
-    elif fault:
+    elif fault and ledger.incidents[uuid].active:
         _attempt(ledger, uuid, submission.step, "", fault, interrupted=True)
+    if submission.task and not fault and submission.step not in (*PREPARATIONS, *_POWER):
+        _count(ledger, uuid, submission.task)
 
 
 def _is_repeated(
@@ -127,9 +126,10 @@ def _instances(
     ledger: Ledger, uuid: str, submission: Submission, states: Sequence[JobState]
 ) -> None:
     """Note what came of the job of each instance."""
-    if submission.refused:
+    if submission.refused or len(states) != len(submission.each):
+        taken = f"luxid took {len(states)} of {len(submission.each)} jobs"
         for name in submission.each:
-            _attempt(ledger, uuid, submission.step, name, _fault(submission, ()))
+            _attempt(ledger, uuid, submission.step, name, _fault(submission, ()) or taken)
         return
     for name, state in zip(submission.each, states, strict=True):
         if state.status != SUCCESS:
@@ -173,6 +173,13 @@ def _power(
         _attempt(ledger, uuid, submission.step, "", reason)
         return
     ledger.update(ledger.incidents[uuid]._replace(off_at=submission.at))
+
+
+def _count(ledger: Ledger, uuid: str, task: str) -> None:
+    """Count how often the same task has succeeded in a row; what was not run does not count."""
+    incident = ledger.incidents[uuid]
+    repeated = incident.repeated + 1 if task == incident.last_task else 0
+    ledger.update(incident._replace(last_task=task, repeated=repeated))
 
 
 def _fault(submission: Submission, states: Sequence[JobState]) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.engine.book import Book
-from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs
+from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER, Decision, Inputs
 from ganeti_steward.plugins.maintenance.engine.ends import apply_ends
 from ganeti_steward.plugins.maintenance.engine.freshness import without_old_reports
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
@@ -54,6 +54,7 @@ def step(
     routine.cancel()
     routine.plan()
     _alarm(ledger)
+    _report_orphans(ledger)
     return _decision(ledger, tasks, routine)._replace(observed=tuple(book.observed))
 
 
@@ -70,6 +71,20 @@ def _alarm(ledger: Ledger) -> None:
                 elapsed=int(elapsed),
                 limit=ledger.config.stuck_after,
             )
+
+
+def _report_orphans(ledger: Ledger) -> None:
+    """Say which jobs reserve something though no record knows them."""
+    for one in ledger.world.orphans:
+        what = f"job {one.number}" if one.number else "a job that luxid is taking"
+        used = ", ".join((*one.nodes, *one.instances)) or "nothing that is known"
+        ledger.hold(
+            CLUSTER,
+            "orphan",
+            f"{what} of incident {one.incident or 'of an unknown uuid'} has not ended, and the "
+            f"incident's record does not have it; reserved until then: {used}",
+            job=one.number,
+        )
 
 
 def _decision(ledger: Ledger, tasks: Tasks, routine: Routine) -> Decision:

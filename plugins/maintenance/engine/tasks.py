@@ -146,16 +146,13 @@ class Tasks:
     def _start(self, incident: Incident, task: Task) -> None:
         """Start a task of a repair; one that is planned again and again changes nothing."""
         found = _hash(task)
-        repeated = incident.repeated + 1 if found == incident.last_task else 0
-        if repeated > MOST_REPEATS:
-            reason = f"planned again after it succeeded {repeated} times in a row: {task.reason}"
+        if found == incident.last_task and incident.repeated >= MOST_REPEATS:
+            times = incident.repeated + 1
+            reason = f"planned again after it succeeded {times} times in a row: {task.reason}"
             self._ledger.happen(incident.uuid, Event.FAILURE, reason)
             return
         demoted = effects_of(task.jobs, self._facts).demoted.union(incident.demoted)
-        begun = incident._replace(
-            last_task=found, repeated=repeated, demoted=tuple(sorted(demoted))
-        )
-        self._reserve(begun, task)
+        self._reserve(incident._replace(demoted=tuple(sorted(demoted))), task, found)
 
     def _is_free(self, uuid: str, task: Task) -> bool:
         """Whether nothing the task uses is reserved; reported."""
@@ -164,18 +161,14 @@ class Tasks:
             self._ledger.hold(uuid, "reserved", f"another task uses {names}; held: {task.reason}")
         return not names
 
-    def _reserve(self, incident: Incident, task: Task) -> None:
-        """Start a task unless something it uses is reserved."""
+    def _reserve(self, incident: Incident, task: Task, found: str = "") -> None:
+        """Start a task unless something it uses is reserved; ``found``: its hash."""
         if not self._is_free(incident.uuid, task):
             return
         ledger, uuid = self._ledger, incident.uuid
         self._book.reserve(task)
         ledger.happen(uuid, Event.STARTED, task.reason)
-        current = ledger.incidents[uuid]._replace(
-            last_task=incident.last_task,
-            repeated=incident.repeated,
-            demoted=incident.demoted,
-        )
+        current = ledger.incidents[uuid]._replace(demoted=incident.demoted)
         submission = Submission(
             _submission_id(uuid, task.step, ledger.now),
             task.step,
@@ -184,6 +177,9 @@ class Tasks:
             ledger.now,
             command=task.command,
             each=task.each,
+            after=ledger.inputs.last_job,
+            count=len(task.jobs),
+            task=found,
         )
         if current.active:
             current = _with_targets(current, task)._replace(note=task.reason)

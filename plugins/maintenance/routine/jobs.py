@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -12,7 +12,6 @@ from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.maintenance.routine import ROUTINE_SOURCE, RoutineJob
 from ganeti_steward.core.model.job_state import LOST, SUCCESS, JobState
-from ganeti_steward.plugins.maintenance.edges.submit import SETTLE_TIME
 from ganeti_steward.plugins.maintenance.repairs.disk_check import CHECK_DISKS, read_check
 from ganeti_steward.plugins.maintenance.routine.trail import read_trail
 
@@ -40,49 +39,44 @@ class Seen(NamedTuple):
 class RoutineJobs:
     """What is known of the jobs of routine work; each job of the queue is read once for it."""
 
-    def __init__(self, luxi: Luxi, *, settle: bool = True) -> None:
-        """``settle``: whether jobs that a daemon before has submitted may still appear."""
-        self._luxi, self._settle = luxi, settle
+    def __init__(self, luxi: Luxi, is_over: Callable[[], bool]) -> None:
+        """``is_over``: whether every call that has handed over jobs is over.
+
+        luxid has stored the jobs of such a call, or will not.
+        """
+        self._luxi, self._is_over = luxi, is_over
         self._jobs: dict[int, RoutineJob] = {}
         self._disks: dict[int, dict[str, DiskHealth]] = {}
         """number of a job that checked disks -> what it found, by instance"""
         self._after = 0
         """jobs up to this number have been read, and none of them can appear any more"""
-        self._read: list[tuple[int, int]] = []
-        """when (ns) jobs up to which number had been read, of the last seconds"""
-        self._unsettled: int | None = None
-        """until when (ns) luxid may be storing jobs of an unknown number"""
 
     def look(self, now: int) -> Seen:
         """The jobs now; ``now``: ns since the epoch.  Raises StewardError."""
-        if self._unsettled is None:
-            self._unsettled = now + SETTLE_TIME if self._settle else now
-        self._find(now)
+        # Before the queue is read.
+        known = self._is_over()
+        last = self._find()
+        if known:
+            self._after = last
         self._follow(now)
         jobs = tuple(one for _, one in sorted(self._jobs.items()))
         checks = (found for _, found in sorted(self._disks.items()))
         disks = {name: one for found in checks for name, one in found.items()}
-        return Seen(jobs, now >= self._unsettled, disks)
-
-    def await_jobs(self, now: int) -> None:
-        """Whether luxid has taken jobs of routine work at ``now`` (ns) is not known."""
-        self._unsettled = now + SETTLE_TIME
+        return Seen(jobs, known, disks)
 
     @property
     def running(self) -> bool:
         """Whether a job that was seen has not ended."""
         return any(one.open for one in self._jobs.values())
 
-    def _find(self, now: int) -> None:
-        """Read the jobs that are new; a number can appear later than a higher one."""
+    def _find(self) -> int:
+        """Read the jobs that are new; the highest number."""
         rows = self._luxi.rows("job", ("id",), [">", "id", self._after])
         for job in jobs_with_reason(self._luxi, ROUTINE_SOURCE, after=self._after) if rows else ():
             found = read_trail(job) if job.number not in self._jobs else None
             if found:
                 self._jobs[job.number] = found
-        self._read.append((now, max((row["id"] for row in rows), default=self._after)))
-        while self._read and now - self._read[0][0] >= SETTLE_TIME:
-            self._after = max(self._after, self._read.pop(0)[1])
+        return max((row["id"] for row in rows), default=self._after)
 
     def _follow(self, now: int) -> None:
         """Read the states of what has not ended; forget what ended long ago."""

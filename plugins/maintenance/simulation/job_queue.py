@@ -9,9 +9,11 @@ from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.daemon.parts import Store
-from ganeti_steward.plugins.maintenance.edges.submit import HandedOver, Outcome, noted
+from ganeti_steward.plugins.maintenance.edges.submit import HandedOver, LookedUp, noted
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
 from ganeti_steward.plugins.maintenance.repairs.disk_check import CHECK_DISKS, read_check
+from ganeti_steward.plugins.maintenance.queue.calls import Outcome
+from ganeti_steward.plugins.maintenance.queue.orphans import Unrecorded
 from ganeti_steward.plugins.maintenance.routine.jobs import RECENT, Seen, tagged_numbers
 from ganeti_steward.plugins.maintenance.simulation.running_jobs import RunningJobs
 from ganeti_steward.plugins.maintenance.simulation.schedule import Schedule
@@ -61,9 +63,16 @@ class SimulatedQueue:
         """Whether one of these jobs has ended."""
         return any(self._jobs.state(number).ended for number in numbers)
 
-    def look_up(self, submissions: Iterable[Submission], now: int) -> Mapping[str, tuple[int, ...]]:
+    def withdraw(self, submission: str, reason: str) -> None:
+        """Each is handed over."""
+
+    def look_up(self, submissions: Iterable[Submission]) -> LookedUp:
         """None is lost: the simulated daemon does not stop in between."""
-        return {}
+        return LookedUp()
+
+    def unrecorded(self, incidents: Iterable[Incident]) -> Unrecorded:
+        """No record is lost either."""
+        return Unrecorded()
 
     def states(self, incidents: Iterable[Incident]) -> Mapping[int, JobState]:
         """Number -> state of each job of an open submission."""

@@ -15,7 +15,7 @@ from ganeti_steward.core.model.finding import EVACUATE
 from ganeti_steward.core.model.opcodes import after, set_tags
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.edges.submit import (
-    SETTLE_TIME,
+    LookedUp,
     cancel,
     job_states,
     look_up,
@@ -23,6 +23,7 @@ from ganeti_steward.plugins.maintenance.edges.submit import (
 )
 from ganeti_steward.plugins.maintenance.edges.world import read_world
 from ganeti_steward.plugins.maintenance.engine.decision import Started
+from ganeti_steward.plugins.maintenance.queue.calls import Calls
 
 from ..cluster import DEFAULT_GROUP, DRBD, MASTER, NOT_VM_CAPABLE, PLAIN, Lab, op, tagged, until
 
@@ -101,9 +102,16 @@ def test_submit_and_find_again(lab: Lab, store: Store) -> None:
     assert {state.status for state in states.values()} == {"success"}
     lost = [one.open[0] for one in before.values()]
     never = lost[0]._replace(id=f"{at}-3")
-    assert look_up([*lost, never], luxi, at + SETTLE_TIME - 1) == {}
-    found = look_up([*lost, never], luxi, at + SETTLE_TIME)
-    assert found == {**dict(zip(ids, numbers, strict=True)), never.id: ()}
+    jobs = [one._replace(count=len(own)) for one, own in zip(lost, numbers, strict=True)]
+    expected = dict(zip(ids, numbers, strict=True))
+    going_on = look_up([*jobs, never], luxi, Calls(), lambda: "a call goes on")
+    assert going_on == LookedUp(expected, awaited={never.id: "a call goes on"})
+    over = LookedUp({**expected, never.id: ()})
+    assert look_up([*lost, never], luxi, Calls(), str) == over
+    for number in numbers[0]:
+        luxi.call("ArchiveJob", number)
+    assert look_up([*lost, never], luxi, Calls(), str) == over
+    assert job_states(done.incidents.values(), luxi) == states
     (row,) = luxi.rows("job", ("ops",), ["=", "id", numbers[0][0]])
     assert [entry[:2] for entry in row["ops"][0]["reason"]][-3:-1] == [
         ["gnt:daemon:maintd", incident(1).uuid],

@@ -21,7 +21,6 @@ from ganeti_steward.core.model.finding import EVACUATE
 from ganeti_steward.core.model.opcodes import Job, after, migrate, remove_tags, set_tags
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.edges.submit import (
-    SETTLE_TIME,
     cancel,
     job_states,
     look_up,
@@ -29,6 +28,7 @@ from ganeti_steward.plugins.maintenance.edges.submit import (
 )
 from ganeti_steward.plugins.maintenance.edges.world import read_world
 from ganeti_steward.plugins.maintenance.engine.decision import Started
+from ganeti_steward.plugins.maintenance.queue.calls import Calls
 
 from ..cluster import Lab, until
 
@@ -79,7 +79,7 @@ def run(luxi: Luxi, *jobs: Job) -> list[tuple[str, str]]:
     numbers = done.incidents[UUID].open[0].jobs
     until(lambda: all(state.ended for state in luxi.states(numbers)))
     states = job_states(done.incidents.values(), luxi)
-    found = look_up([opened(submission).open[0]], luxi, SETTLE_TIME)
+    found = look_up([opened(submission).open[0]], luxi, Calls(), str).found
     assert found == {submission: numbers}
     return [
         (states[one].status, states[one].error.replace(f"job {one - 1} ", "job before "))

@@ -47,6 +47,10 @@ class StandIn:
         self.queue = Jobs(self.ganeti, clock)
         self.filters: dict[str, Row] = {}
         self.drained = False
+        self.late = 0.0
+        """seconds from the allocation of numbers until their jobs are stored, see `storing`"""
+        self.storing: Callable[[float], None] = lambda seconds: None
+        """what waits in between; other requests may be answered meanwhile"""
         self.submissions: list[Any] = []
         """the arguments of every SubmitManyJobs that was taken"""
 
@@ -69,18 +73,20 @@ class StandIn:
         return self.ganeti.info
 
     def query(self, what: str, fields: Sequence[str], condition: Any) -> Row:
-        rows = [row for row in self._rows(what) if _holds(condition, row)]
+        # As luxid: the archive is looked into where this field is requested.
+        rows = self._rows(what, archived="archived" in fields)
+        rows = [row for row in rows if _holds(condition, row)]
         described = [{"name": f, "title": f, "kind": "other", "doc": f} for f in fields]
         return {
             "fields": described,
             "data": [[_field(row, field) for field in fields] for row in rows],
         }
 
-    def _rows(self, what: str) -> list[Row]:
+    def _rows(self, what: str, *, archived: bool) -> list[Row]:
         if what == "filter":
             return list(self.filters.values())
         if what == "job":
-            return [job for job in self.queue.jobs.values() if not job["archived"]]
+            return [job for job in self.queue.jobs.values() if archived or not job["archived"]]
         return self.ganeti.rows(what)
 
     def query_jobs(self, numbers: Sequence[int] | None, fields: Sequence[str]) -> list[Any]:
@@ -104,7 +110,10 @@ class StandIn:
         if self.drained:
             raise Refusal(["GenericError", ["Queue drained"]])
         self.submissions.append(jobs)
-        return self.queue.submit(jobs)
+        numbers = self.queue.allocate(len(jobs))
+        if self.late:
+            self.storing(self.late)
+        return self.queue.store(numbers, jobs)
 
     def drain(self, value: bool) -> bool:
         self.drained = value
@@ -154,6 +163,10 @@ class StandIn:
         """Let every job run for so long."""
         self.queue.pace = seconds
 
+    def delay(self, seconds: float) -> None:
+        """Let every job be stored so much later than its number is allocated."""
+        self.late = seconds
+
     def fail(self, operation: str, name: str, text: str) -> None:
         """Let every operation of a kind that names an object fail; ``name`` empty: any."""
         self.queue.faults.append((operation, name, text))
@@ -176,6 +189,7 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {
     "test.leave": StandIn.leave,
     "test.pace": StandIn.pace,
     "test.fail": StandIn.fail,
+    "test.late": StandIn.delay,
     "test.submitted": StandIn.submitted,
 }
 

@@ -34,12 +34,17 @@ class Jobs:
         self.jobs: dict[int, Row] = {}
         self.last = 0
 
-    def submit(self, jobs: Sequence[Sequence[Row]]) -> list[list[Any]]:
-        return [[True, self._submit_one(job)] for job in jobs]
+    def allocate(self, jobs: int) -> range:
+        """The numbers of so many jobs that are stored later."""
+        self.last += jobs
+        return range(self.last + 1 - jobs, self.last + 1)
 
-    def _submit_one(self, operations: Sequence[Row]) -> int:
-        self.last += 1
-        number = self.last
+    def store(self, numbers: Sequence[int], jobs: Sequence[Sequence[Row]]) -> list[list[Any]]:
+        for number, job in zip(numbers, jobs, strict=True):
+            self._store_one(number, job)
+        return [[True, number] for number in numbers]
+
+    def _store_one(self, number: int, operations: Sequence[Row]) -> None:
         ops = [self._stored(number, at, op) for at, op in enumerate(operations)]
         self.jobs[number] = {
             "id": number,
@@ -52,7 +57,6 @@ class Jobs:
             "started": None,
             "end_ts": None,
         }
-        return number
 
     def _stored(self, number: int, at: int, operation: Row) -> Row:
         """As luxid keeps it: with its own reason, and with absolute dependencies."""

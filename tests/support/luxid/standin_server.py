@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,15 @@ Row = dict[str, Any]
 
 def _answers(stand_in: StandIn) -> Callable[[bytes], bytes]:
     lock = threading.Lock()
+
+    def storing(seconds: float) -> None:
+        lock.release()
+        try:
+            time.sleep(seconds)
+        finally:
+            lock.acquire()
+
+    stand_in.storing = storing
 
     def answer(raw: bytes) -> bytes:
         request = json.loads(raw)

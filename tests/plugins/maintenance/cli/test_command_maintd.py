@@ -104,7 +104,7 @@ def test_replay_names_a_broken_line(front: Front, tmp_path: Path) -> None:
 
 @pytest.fixture
 def server() -> Iterator[StatusServer]:
-    server = StatusServer(Application(Status(NOW), 60, lambda: NOW), "127.0.0.1", 0)
+    server = StatusServer(Application(Status(NOW), lambda: 60, lambda: NOW), "127.0.0.1", 0)
     server.start()
     yield server
     server.stop()

@@ -10,6 +10,7 @@ from worlds import NOW, node, world
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
 from ganeti_steward.core.maintenance.incident import Incident, Submission
+from ganeti_steward.core.maintenance.orphan import OrphanJob
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.maintenance.world import NodeFacts, Observation, World
 from ganeti_steward.core.model.job_state import JobState
@@ -20,7 +21,7 @@ from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
 from ganeti_steward.plugins.maintenance.edges.store import RecordFault, Records
-from ganeti_steward.plugins.maintenance.edges.submit import HandedOver, Outcome, noted
+from ganeti_steward.plugins.maintenance.edges.submit import HandedOver, LookedUp, noted
 from ganeti_steward.plugins.maintenance.engine.decision import (
     Change,
     CommandResult,
@@ -30,6 +31,8 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     RoutineStarted,
     Started,
 )
+from ganeti_steward.plugins.maintenance.queue.calls import Outcome
+from ganeti_steward.plugins.maintenance.queue.orphans import Unrecorded
 from ganeti_steward.plugins.maintenance.routine.jobs import Seen
 
 MASTER = Vote(Mastership.MASTER, "2 of 3 master candidates name n1", "n1")
@@ -58,6 +61,8 @@ class Fakes:
         self.stored: dict[str, Incident] = {}
         self.jobs: dict[int, JobState] = {}
         self.queued: dict[str, tuple[int, ...]] = {}
+        self.awaited: dict[str, str] = {}
+        self.orphans: list[OrphanJob] = []
         self.results: dict[str, CommandResult] = {}
         self.observations: dict[str, Observation] = {}
         self.record_faults: list[RecordFault] = []
@@ -65,6 +70,8 @@ class Fakes:
         self.world = world([node("n1", master=True), node("n2"), node("n3")])
         self.faults: dict[tuple[str, Any], Exception] = {}
         self.meanwhile: dict[str, Callable[[], None]] = {}
+        self.reconciled: list[dict[str, Incident]] = []
+        """what each round has given `reconcile`"""
         self.rounds_reported: list[Round] = []
         self.settings: Maintd | None = None
         self.bell = Bell()
@@ -139,6 +146,9 @@ class _Store:
         self._fakes.note("remove", uuid)
         self._fakes.stored.pop(uuid, None)
 
+    def reconcile(self, incidents: Mapping[str, Incident]) -> None:
+        self._fakes.reconciled.append(dict(incidents))
+
 
 class _Queue:
     def __init__(self, fakes: Fakes) -> None:
@@ -174,9 +184,18 @@ class _Queue:
         self._fakes.note("ended", tuple(numbers))
         return any(self._fakes.jobs[number].ended for number in numbers)
 
-    def look_up(self, submissions: Iterable[Submission], now: int) -> Mapping[str, tuple[int, ...]]:
+    def withdraw(self, submission: str, reason: str) -> None:
+        self._fakes.note("withdraw", submission)
+
+    def look_up(self, submissions: Iterable[Submission]) -> LookedUp:
         ids = [one.id for one in submissions if not (one.jobs or one.command or one.refused)]
-        return {one: self._fakes.queued.get(one, ()) for one in ids}
+        awaited = {one: text for one, text in self._fakes.awaited.items() if one in ids}
+        known = (one for one in ids if one not in awaited)
+        found = {one: self._fakes.queued.get(one, ()) for one in known}
+        return LookedUp(found, awaited=awaited)
+
+    def unrecorded(self, incidents: Iterable[Incident]) -> Unrecorded:
+        return Unrecorded(tuple(self._fakes.orphans), max(self._fakes.jobs, default=0))
 
     def states(self, incidents: Iterable[Incident]) -> Mapping[int, JobState]:
         numbers = [number for one in incidents for known in one.open for number in known.jobs]

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from fake_parts import LOST, MASTER, UNDECIDED, Fakes, fault, starting
-from worlds import incident
+from worlds import NOW, incident
 
 from ganeti_steward.core.maintenance.incident import Submission
 from ganeti_steward.core.maintenance.storage import NodeStorage
 from ganeti_steward.core.maintenance.task import Task, Wait
 from ganeti_steward.core.maintenance.world import Reported, Silent
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
+from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.bell import Stopped
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
@@ -29,6 +30,8 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     Planned,
     RoutineStarted,
 )
+from ganeti_steward.plugins.maintenance.engine.step import step
+from ganeti_steward.plugins.maintenance.engine.tasks import MOST_REPEATS
 
 A, B = incident("n1"), incident("n2")
 OPEN = Submission("s1", "drain", (), (), 0, jobs=(5,))
@@ -101,10 +104,49 @@ def test_a_lost_vote_ends_the_daemon(fakes: Fakes) -> None:
 
 
 def test_a_vote_lost_before_the_submission_ends_the_daemon(fakes: Fakes) -> None:
+    """What was recorded before it is reported, and nothing is recorded after it."""
     fakes.votes = [MASTER, LOST]
     with pytest.raises(NotMaster):
-        deciding(fakes, starting(A, B)).rounds().round()
+        deciding(fakes, starting(A, B)).rounds().run()
     assert fakes.done("write", "submit") == [("write", A.uuid), ("write", B.uuid)]
+    (outcome,) = fakes.rounds_reported
+    assert [one.after and one.after.uuid for one in outcome.changes] == [A.uuid, B.uuid]
+    assert [(one.subject, one.brake) for one in outcome.held] == [
+        (A.uuid, "master"),
+        (B.uuid, "master"),
+    ]
+    assert outcome.started == ()
+
+
+def test_votes_that_stay_undecided_are_no_repetitions(fakes: Fakes) -> None:
+    """Each time an intent is recorded and taken back; nothing has succeeded."""
+    fakes.stored = {B.uuid: B}
+    fakes.observations = {B.node: Reported(B.original, B.action, "", NOW)}
+    drain: Job = [{"OP_ID": "OP_NODE_SET_PARAMS"}]
+    nodes = frozenset({B.node_name})
+    task = Task("drain", nodes, frozenset(), f"drain {B.node_name}", (drain,))
+    rounds = fakes.rounds(
+        Maintd(mode="act", hold_time=0), step=step, planner=lambda *_: [Planned("x", task)]
+    )
+    for _ in range(3 * MOST_REPEATS):
+        fakes.votes = [MASTER, UNDECIDED]
+        rounds.round()
+    incident = fakes.stored[B.uuid]
+    assert (incident.status, incident.open, incident.repeated) == ("pending", (), 0)
+    assert fakes.done("submit") == []
+    rounds.round()
+    assert fakes.done("submit") == [("submit", (B.uuid,))]
+
+
+def test_what_creations_are_held_for_is_compared_in_every_round(fakes: Fakes) -> None:
+    fakes.stored = {A.uuid: A}
+    rounds = fakes.rounds()
+    rounds.round()
+    rounds.round()
+    assert fakes.reconciled == [{A.uuid: A}] * 2
+    fakes.votes = [UNDECIDED]
+    rounds.round()
+    assert len(fakes.reconciled) == 2
 
 
 def test_an_undecided_vote_writes_nothing(fakes: Fakes) -> None:

@@ -32,7 +32,7 @@ PATHS: Final = (
 
 @contextmanager
 def serving(status: Status = STATUS, now: int = NOW) -> Iterator[StatusServer]:
-    server = StatusServer(Application(status, MAX_AGE, lambda: now), "127.0.0.1", 0)
+    server = StatusServer(Application(status, lambda: MAX_AGE, lambda: now), "127.0.0.1", 0)
     server.start()
     try:
         yield server
@@ -225,7 +225,7 @@ def test_no_other_path(path: str) -> None:
 
 def test_an_address_in_use() -> None:
     with serving() as server, pytest.raises(StewardError, match="cannot listen at"):
-        StatusServer(Application(STATUS, MAX_AGE), "127.0.0.1", server.port)
+        StatusServer(Application(STATUS, lambda: MAX_AGE), "127.0.0.1", server.port)
 
 
 @contextmanager

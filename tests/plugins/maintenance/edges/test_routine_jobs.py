@@ -13,7 +13,7 @@ from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue
 from ganeti_steward.plugins.maintenance.edges.store import Store
-from ganeti_steward.plugins.maintenance.edges.submit import SETTLE_TIME, submit
+from ganeti_steward.plugins.maintenance.edges.submit import submit
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted
 from ganeti_steward.plugins.maintenance.routine.jobs import RECENT, RoutineJobs
 
@@ -42,7 +42,7 @@ def test_one_call_and_back(stand_in: StandIn, luxi: Luxi) -> None:
     assert len(stand_in.submissions) == before + 1
     assert done.routine["r1"].numbers == (2, 3)
     now = stand_in.queue.clock()
-    seen = RoutineJobs(luxi, settle=False).look(now)
+    seen = RoutineJobs(luxi, lambda: True).look(now)
     assert seen.known
     found = [one._replace(status="", error="") for one in without_times(seen.jobs)]
     assert found == [ours(2, copied=2048), ours(3)]
@@ -61,7 +61,7 @@ def test_repairs_and_routine_work_are_one_call(stand_in: StandIn, luxi: Luxi) ->
 def test_ended_jobs_are_known_for_an_hour(stand_in: StandIn, luxi: Luxi) -> None:
     stand_in.queue.faults.append(("OP_TEST_DELAY", "", "no disk"))
     submit([], {}, Store(luxi), luxi, [WORK])
-    jobs, now = RoutineJobs(luxi, settle=False), stand_in.queue.clock()
+    jobs, now = RoutineJobs(luxi, lambda: True), stand_in.queue.clock()
     first = jobs.look(now).jobs
     assert [(one.status, one.error, one.open, one.failed) for one in first] == [
         ("error", "no disk", False, True)
@@ -73,35 +73,38 @@ def test_ended_jobs_are_known_for_an_hour(stand_in: StandIn, luxi: Luxi) -> None
 
 
 def test_each_job_is_read_once(stand_in: StandIn, luxi: Luxi) -> None:
-    """After the time in which a lower number can still appear."""
+    """Once no lower number can appear any more."""
     stand_in.queue.pace = 3600
     submit([], {}, Store(luxi), luxi, [WORK])
-    jobs, now = RoutineJobs(luxi, settle=False), stand_in.queue.clock()
-    jobs.look(now)
-    assert jobs.running
+    over = iter((False, True, True))
+    jobs, now = RoutineJobs(luxi, lambda: next(over)), stand_in.queue.clock()
     conditions: list[object] = []
     rows = luxi.rows
     luxi.rows = lambda what, fields, condition=None: (  # type: ignore[method-assign]
         conditions.append(condition),
         rows(what, fields, condition),
     )[1]
-    jobs.look(now + SETTLE_TIME)
-    jobs.look(now + SETTLE_TIME + SECOND)
-    assert conditions[0] == [">", "id", 0]
-    assert conditions[-1] == [">", "id", 2]
+    assert [jobs.look(now).known for _ in range(3)] == [False, True, True]
+    assert jobs.running
+    looks = [one for one in conditions if isinstance(one, list) and one[0] == ">"]
+    assert looks == [[">", "id", 0]] * 4 + [[">", "id", 2]]
 
 
-def test_a_start_and_a_lost_answer_are_waited_for(luxi: Luxi) -> None:
-    jobs = RoutineJobs(luxi)
-    assert [jobs.look(at).known for at in (1, SETTLE_TIME, 1 + SETTLE_TIME)] == [False, False, True]
-    jobs.await_jobs(SETTLE_TIME + 5)
-    assert [jobs.look(at).known for at in (SETTLE_TIME + 6, 2 * SETTLE_TIME + 5)] == [False, True]
+def test_jobs_of_an_earlier_daemon_are_waited_for(stand_in: StandIn, luxi: Luxi) -> None:
+    """Luxid stores them while this one begins."""
+    over = [False]
+    jobs, now = RoutineJobs(luxi, lambda: over[0]), stand_in.queue.clock()
+    assert not jobs.look(now).known
+    submit([], {}, Store(luxi), luxi, [WORK])
+    assert not jobs.look(now + 3600 * SECOND).known
+    over[0] = True
+    assert [one.number for one in jobs.look(now).jobs] == [1, 2]
 
 
 def test_without_routine_work_the_queue_is_not_read(stand_in: StandIn, luxi: Luxi) -> None:
     """Except for jobs that were begun before it was switched off."""
     stand_in.queue.pace = 3600
-    queue = LuxiQueue(luxi, Store(luxi), settle=False)
+    queue = LuxiQueue(luxi, Store(luxi))
     queue.submit([], {}, [WORK])
     now = stand_in.queue.clock()
     assert queue.routine(now, wanted=False).jobs == ()

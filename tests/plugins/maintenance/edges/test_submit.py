@@ -18,8 +18,8 @@ from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job, after, migrate
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.edges.submit import (
-    SETTLE_TIME,
     HandedOver,
+    LookedUp,
     cancel,
     job_states,
     look_up,
@@ -27,6 +27,7 @@ from ganeti_steward.plugins.maintenance.edges.submit import (
     submit,
 )
 from ganeti_steward.plugins.maintenance.engine.decision import Started
+from ganeti_steward.plugins.maintenance.queue.calls import Calls
 
 if TYPE_CHECKING:
     from standin import StandIn
@@ -159,25 +160,46 @@ def test_a_job_that_is_refused_alone(tmp_path: Path) -> None:
 
 
 def test_a_drained_queue_is_no_fault_of_the_tasks(stand_in: StandIn, luxi: Luxi) -> None:
+    """Luxid has taken none: what was recorded is taken back at once."""
     luxi.call("SetDrainFlag", True)
     done = run(luxi, started(1, [DELAY]), started(2, [DELAY]))
-    assert done.incidents == {}
-    assert {text.rsplit(": ", 1)[1] for text in done.unknown.values()} == {"Queue drained"}
-    late = 5 + SETTLE_TIME
-    assert look_up((opened(1).open[0],), luxi, late) == {"s1": ()}
+    assert {text.rsplit(": ", 1)[1] for text in done.withdrawn.values()} == {"Queue drained"}
+    assert [(one.jobs, one.open) for one in done.incidents.values()] == [((1,), ())] * 2
     assert stand_in.submissions == []
 
 
-def test_an_answer_that_never_comes(tmp_path: Path) -> None:
-    def answer(method: str, arguments: list[Any]) -> Any:
-        return None if method == "SubmitManyJobs" else arguments[0]
+def test_luxid_that_is_not_there(luxi: Luxi, tmp_path: Path) -> None:
+    """The call was not made: that is known without looking anywhere."""
+    calls, gone = Calls(), Luxi(str(tmp_path / "none"))
+    done = submit([started(1, [DELAY])], {uuid_of(1): opened(1)}, Store(gone), gone, calls=calls)
+    assert "runs on the master only" in done.withdrawn["s1"]
+    assert "that is not recorded" in done.unknown["s1"]
+    assert look_up(opened(1).open, luxi, calls, going_on).found == {"s1": ()}
 
+
+def going_on() -> str:
+    """A call of an earlier daemon has not ended."""
+    return "a call goes on"
+
+
+def test_an_answer_that_never_comes(tmp_path: Path, luxi: Luxi) -> None:
+    """The connection was closed, so the call is over: the queue has what came of it."""
+
+    def answer(method: str, arguments: list[Any]) -> Any:
+        if method == "SubmitManyJobs":
+            luxi.call(method, arguments[0])
+            return None
+        return arguments[0]
+
+    calls = Calls()
     with luxid(tmp_path, answer) as daemon:
-        luxi = Luxi(daemon.path)
-        done = submit([started(1, [DELAY])], {uuid_of(1): opened(1)}, Store(luxi), luxi)
+        client = Luxi(daemon.path)
+        incidents = {uuid_of(1): opened(1)}
+        done = submit([started(1, [DELAY])], incidents, Store(client), client, calls=calls)
     assert done.incidents == {}
     assert "the connection was closed before the answer" in done.unknown["s1"]
     assert [request["method"] for request in daemon.requests] == ["SubmitManyJobs"]
+    assert look_up(opened(1).open, luxi, calls, going_on).found == {"s1": (1,)}
 
 
 def test_numbers_that_cannot_be_recorded(tmp_path: Path) -> None:
@@ -215,19 +237,39 @@ def test_after_a_crash_jobs_are_found(luxi: Luxi) -> None:
     known = lost[0]._replace(id="known", jobs=(5,))
     refused = lost[0]._replace(id="refused", refused="no")
     command = lost[0]._replace(id="command", command="fix")
-    found = look_up([*lost, known, refused, command], luxi, 5 + SETTLE_TIME)
-    assert found == {"s1": (1, 2), "s2": (3,), "s3": ()}
+    found = look_up([*lost, known, refused, command], luxi, Calls(), str)
+    assert found == LookedUp({"s1": (1, 2), "s2": (3,), "s3": ()})
 
 
-def test_what_was_decided_just_now_is_not_looked_up(stand_in: StandIn, luxi: Luxi) -> None:
-    """Luxid may still be storing it."""
-    new, old = Submission("new", "move", (), (), 100 * SECOND), opened(1).open[0]
-    assert look_up([new, old], luxi, 100 * SECOND + SETTLE_TIME - 1) == {"s1": ()}
-    assert look_up([new], luxi, 100 * SECOND + SETTLE_TIME) == {"new": ()}
+def test_what_luxid_may_be_storing_is_waited_for(stand_in: StandIn, luxi: Luxi) -> None:
+    """However long that takes; what is stored already is known, if it is known to be all."""
+    run(luxi, started(1, [DELAY], [DELAY]), started(2, [DELAY]))
+    one, two, three = (opened(number).open[0] for number in (1, 2, 3))
+    some = [one._replace(count=2), two._replace(count=2), three._replace(count=1)]
+    found = look_up([*some, one._replace(id="s4")], luxi, Calls(), going_on)
+    assert found == LookedUp({"s1": (1, 2)}, awaited=dict.fromkeys(("s2", "s3", "s4"), going_on()))
+
+
+def test_a_job_of_a_job_is_none_of_the_submission(stand_in: StandIn, luxi: Luxi) -> None:
+    """It has the trail of the one that has submitted it, and counts for nothing."""
+    run(luxi, started(1, [DELAY]))
+    (parent,) = stand_in.queue.jobs.values()
+    luxi.call("SubmitManyJobs", [[DELAY | {"reason": parent["ops"][0]["reason"]}]])
+    wanted = opened(1).open[0]._replace(count=2)
+    assert look_up([wanted], luxi, Calls(), going_on).found == {}
+    assert look_up([wanted], luxi, Calls(), str).found == {"s1": (1, 2)}
+
+
+def test_archived_jobs_are_found(stand_in: StandIn, luxi: Luxi) -> None:
+    run(luxi, started(1, [DELAY]))
+    luxi.call("ArchiveJob", 1)
+    assert look_up(opened(1).open, luxi, Calls(), str).found == {"s1": (1,)}
+    later = opened(1).open[0]._replace(after=1)
+    assert look_up([later], luxi, Calls(), str).found == {"s1": ()}
 
 
 def test_nothing_to_look_up_is_no_call(tmp_path: Path) -> None:
-    assert look_up([], Luxi(str(tmp_path / "none")), 5) == {}
+    assert look_up([], Luxi(str(tmp_path / "none")), Calls(), going_on) == LookedUp()
 
 
 def test_states(stand_in: StandIn, luxi: Luxi) -> None:

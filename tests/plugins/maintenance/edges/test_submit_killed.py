@@ -28,8 +28,10 @@ from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.plugins.maintenance.edges.store import Store
-from ganeti_steward.plugins.maintenance.edges.submit import SETTLE_TIME, look_up, noted, submit
+from ganeti_steward.plugins.maintenance.edges.submit import look_up, noted, submit
 from ganeti_steward.plugins.maintenance.engine.decision import Started
+from ganeti_steward.plugins.maintenance.queue.calls import Calls
+from ganeti_steward.plugins.maintenance.queue.connections import Connections
 
 luxi = Luxi(sys.argv[1])
 store = Store(luxi)
@@ -37,7 +39,9 @@ DELAY = {"OP_ID": "OP_TEST_DELAY", "duration": 1}
 print("ready", flush=True)
 known = dict(store.read_all().incidents)
 pending = [one for incident in known.values() for one in incident.open]
-for key, numbers in look_up(pending, luxi, SETTLE_TIME).items():
+looked_up = look_up(pending, luxi, Calls(), Connections(luxi.path).awaited)
+assert not looked_up.awaited, looked_up.awaited
+for key, numbers in looked_up.found.items():
     (incident,) = [i for i in known.values() if key in [one.id for one in i.open]]
     found = noted(incident, key, numbers) if numbers else incident._replace(open=())
     store.write(found)

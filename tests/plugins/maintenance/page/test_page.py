@@ -268,7 +268,7 @@ def numbered(make: Callable[[str], Status]) -> Status:
 
 def test_the_page_shows_no_more_than_the_other_paths() -> None:
     status = numbered(hostile)
-    server = StatusServer(Application(status, 1e9, lambda: NOW), "127.0.0.1", 0)
+    server = StatusServer(Application(status, lambda: 1e9, lambda: NOW), "127.0.0.1", 0)
     server.start()
     try:
         headers, shown = get(server, "/ui")

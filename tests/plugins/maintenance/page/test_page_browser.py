@@ -26,7 +26,7 @@ TAB, ENTER, SPACE = ("Tab", 9), ("Enter", 13), (" ", 32)
 
 @contextmanager
 def serving(status: Status) -> Iterator[tuple[StatusServer, str]]:
-    server = StatusServer(Application(status, 100, lambda: NOW), "127.0.0.1", 0)
+    server = StatusServer(Application(status, lambda: 100, lambda: NOW), "127.0.0.1", 0)
     server.start()
     try:
         yield server, f"http://127.0.0.1:{server.port}/ui"

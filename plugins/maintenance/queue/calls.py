@@ -1,0 +1,126 @@
+"""Calls that hand jobs over: each is waited for until luxid has ended it, however long it takes.
+
+A master candidate that hangs delays luxid for a minute and more while it stores jobs.  A round
+waits for a part of that only; the call goes on in a thread of its own, and what it has returned is
+known to a later round.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final, NamedTuple, Protocol
+
+from ganeti_steward.core.maintenance.task import Task
+
+#: Seconds for which a round waits.
+PATIENCE: Final = 20.0
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Outcome(NamedTuple):
+    """What became of one task."""
+
+    numbers: tuple[int, ...] = ()
+    """of its jobs"""
+    refused: str = ""
+    """why luxid did not take all of its jobs; empty when it did"""
+    withdrawn: str = ""
+    """why it was not handed over, without being at fault; empty when it was: it is planned again"""
+    unknown: str = ""
+    """why it is not known whether luxid has its jobs; empty when it is"""
+
+
+class AnyStarted(Protocol):
+    """A task to be handed over."""
+
+    @property
+    def submission(self) -> str:
+        """The id of its submission."""
+
+    @property
+    def task(self) -> Task:
+        """What it is."""
+
+
+class _Call:
+    """One call, in a thread of its own."""
+
+    def __init__(
+        self,
+        started: Collection[AnyStarted],
+        make: Callable[[], Mapping[str, Outcome]],
+        ended: Callable[[], None],
+    ) -> None:
+        self.started = {one.submission: one for one in started}
+        self._make, self._ended = make, ended
+        self._outcomes: Mapping[str, Outcome] = {}
+        self._thread = threading.Thread(target=self._run, name="submit", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._outcomes = self._make()
+        except Exception as err:
+            _log.exception("jobs cannot be handed over")
+            text = f"{type(err).__name__}: {err}"
+            self._outcomes = {one: Outcome(unknown=text) for one in self.started}
+        self._ended()
+
+    def outcomes(self, patience: float) -> Mapping[str, Outcome] | None:
+        """What it returned; None while it goes on, after so many seconds."""
+        self._thread.join(patience)
+        return None if self._thread.is_alive() else self._outcomes
+
+
+class Calls:
+    """The calls of this process that hand jobs over."""
+
+    def __init__(
+        self, patience: float = PATIENCE, wake: Callable[[], None] = lambda: None
+    ) -> None:
+        """``patience``: seconds; ``wake`` is called by another thread when a call has ended."""
+        self._patience, self._wake = patience, wake
+        self._running: list[_Call] = []
+        self._known: dict[str, Outcome] = {}
+        """submission id -> what became of it, until its record says so"""
+
+    def make(
+        self, started: Collection[AnyStarted], call: Callable[[], Mapping[str, Outcome]]
+    ) -> dict[str, Outcome]:
+        """The outcome of each submission, unknown where the call goes on."""
+        made = _Call(started, call, self._wake)
+        outcomes = made.outcomes(self._patience)
+        if outcomes is None:
+            self._running.append(made)
+            text = f"luxid has not answered within {self._patience:g} s; the answer is waited for"
+            return {one: Outcome(unknown=text) for one in made.started}
+        self._known |= outcomes
+        return dict(outcomes)
+
+    def withdraw(self, submission: str, reason: str) -> None:
+        """Note that a submission that may be recorded is not handed over."""
+        self._known[submission] = Outcome(withdrawn=reason)
+
+    def running(self) -> tuple[AnyStarted, ...]:
+        """What is being handed over now."""
+        left: list[_Call] = []
+        for call in self._running:
+            outcomes = call.outcomes(0)
+            if outcomes is None:
+                left.append(call)
+            else:
+                self._known |= outcomes
+        self._running = left
+        return tuple(one for call in left for one in call.started.values())
+
+    def outcome(self, submission: str) -> Outcome | None:
+        """What became of a submission whose call has ended; None where none did in here."""
+        return self._known.get(submission)
+
+    def forget(self, left: Iterable[str]) -> None:
+        """Keep the outcomes of these submissions only: the records have the others."""
+        kept = set(left)
+        self._known = {key: one for key, one in self._known.items() if key in kept}

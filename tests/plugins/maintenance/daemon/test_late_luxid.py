@@ -1,0 +1,149 @@
+"""luxid stores jobs late, for a candidate that hangs delays it: nothing is submitted twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import clusters
+import pytest
+from fake_parts import Fakes
+from standin import StandIn
+from standin_server import process, serving
+from thorough import often
+from worlds import incident
+
+from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.task import Task
+from ganeti_steward.core.maintenance.world import Reported, World
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue
+from ganeti_steward.plugins.maintenance.daemon.rounds import Rounds
+from ganeti_steward.plugins.maintenance.edges.store import Store
+from ganeti_steward.plugins.maintenance.engine.decision import Planned
+from ganeti_steward.plugins.maintenance.engine.step import step
+
+#: s from the allocation of a number until the job is stored.
+LATE = often(4.0, 90.0)
+CLUSTER = clusters.generate("--nodes=3", "--groups=1", "--mix=drbd=1")
+ILL = incident("n2")
+DRAIN = Task(
+    "drain",
+    frozenset({"n2"}),
+    frozenset(),
+    "drain n2",
+    ([{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "n2", "drained": True}],),
+)
+
+
+@pytest.fixture
+def fakes() -> Iterator[Fakes]:
+    fakes = Fakes()
+    fakes.observations = {ILL.node: Reported(ILL.original, "evacuate", "", time.time_ns())}
+    yield fakes
+    fakes.bell.close()
+
+
+def daemon(fakes: Fakes, luxi: Luxi, *, reading: float = 0, patience: float = 1) -> Rounds:
+    """A daemon that has just begun; ``reading``: s for which it reads the cluster."""
+
+    def read_world(now: int, *, storage: bool) -> World:
+        time.sleep(reading)
+        return fakes.world._replace(now=now)
+
+    store = Store(luxi)
+    return fakes.rounds(
+        Maintd(mode="act", hold_time=0),
+        step=step,
+        store=store,
+        queue=LuxiQueue(luxi, store, patience=patience),
+        planner=lambda *_: [Planned("x", DRAIN)],
+        read_world=read_world,
+        clock=time.time_ns,
+    )
+
+
+def known(luxi: Luxi) -> Incident:
+    (found,) = Store(luxi).read_all().incidents.values()
+    return found
+
+
+@pytest.mark.parametrize("reading", [0.0, 3.0])
+def test_an_answer_that_takes_longer_than_a_round_waits(
+    reading: float, fakes: Fakes, tmp_path: Path
+) -> None:
+    stand_in = StandIn(CLUSTER)
+    stand_in.queue.pace, stand_in.late = 3600, LATE
+    with serving(tmp_path, stand_in) as luxi:
+        rounds = daemon(fakes, luxi, reading=reading)
+        first = rounds.round()
+        assert any("the answer is waited for" in one.sentence for one in first.held)
+        until = time.monotonic() + LATE + 20
+        while not known(luxi).jobs and time.monotonic() < until:
+            held = {one.brake: one.sentence for one in rounds.round().held}
+            assert "running" in held, held
+            time.sleep(0.2)
+        assert known(luxi).jobs == (1,)
+        rounds.round()
+    assert len(stand_in.submissions) == 1
+
+
+def test_a_daemon_that_is_killed_meanwhile(fakes: Fakes, tmp_path: Path) -> None:
+    """The next one waits for the end of the call, which it has not made."""
+    with process(tmp_path, CLUSTER) as luxi:
+        luxi.call("test.pace", 3600)
+        luxi.call("test.late", LATE)
+        # Its thread goes on, as luxid does; nothing reads what it gets to know.
+        daemon(fakes, luxi, patience=0).round()
+        began, rounds = time.monotonic(), daemon(fakes, luxi)
+        waited = set[str]()
+        while not known(luxi).jobs and time.monotonic() < began + LATE + 20:
+            waited |= {one.sentence for one in rounds.round().held if one.brake == "lookup"}
+        assert known(luxi).jobs == (1,)
+        assert any("connections to luxid that were open when the daemon" in one for one in waited)
+        rounds.round()
+        assert len(luxi.call("test.submitted")) == 1
+
+
+def test_what_an_earlier_daemon_did_not_submit_is_submitted_at_once(
+    fakes: Fakes, tmp_path: Path
+) -> None:
+    """It was killed between its record and the call: no connection is open, none is waited for."""
+    stand_in = StandIn(CLUSTER)
+    stand_in.queue.pace = 3600
+    with serving(tmp_path, stand_in) as luxi:
+        rounds = daemon(fakes, luxi)
+        rounds.round()
+        before = known(luxi)
+        stand_in.queue.jobs.clear()
+        stand_in.submissions.clear()
+        (submission,) = before.open
+        lost = before._replace(jobs=(), open=(submission._replace(jobs=()),))
+        Store(luxi).write(lost)
+        daemon(fakes, luxi).round()
+        assert known(luxi).jobs == (2,)
+        assert len(stand_in.submissions) == 1
+
+
+def test_a_deleted_record_while_luxid_takes_its_job(fakes: Fakes, tmp_path: Path) -> None:
+    """The node gets a new incident; what the job uses is reserved before it is in the queue."""
+    stand_in = StandIn(CLUSTER)
+    stand_in.queue.pace, stand_in.late = 3600, LATE
+    with serving(tmp_path, stand_in) as luxi:
+        rounds = daemon(fakes, luxi)
+        rounds.round()
+        Store(luxi).remove(known(luxi).uuid)
+        until = time.monotonic() + LATE + 20
+        while not stand_in.queue.jobs and time.monotonic() < until:
+            assert {"orphan", "reserved"} <= {one.brake for one in rounds.round().held}
+            time.sleep(0.2)
+        held = {one.brake: one.sentence for one in rounds.round().held}
+        assert held["orphan"].startswith("job 1 of incident ")
+        assert "n2" in held["reserved"]
+        assert len(stand_in.submissions) == 1
+        stand_in.queue.pace = 0
+        rounds.round()
+        rounds.round()
+        assert len(stand_in.submissions) == 2
