@@ -57,3 +57,27 @@ def test_whether_it_is_locked(tmp_path: Path) -> None:
     assert is_locked(str(path)) is False
     (tmp_path / "link").symlink_to(path)
     assert is_locked(str(tmp_path / "link")) is None
+
+
+_LOOK = """
+import sys
+from ganeti_steward.core.service.lock_file import is_locked
+print("looking", flush=True)
+while True:
+    is_locked(sys.argv[1])
+"""
+
+
+def test_who_only_looks_is_in_nobodys_way(tmp_path: Path) -> None:
+    """A status command at the moment of the start."""
+    path = str(tmp_path / "lock")
+    Path(path).touch(mode=0o600)
+    with subprocess.Popen([sys.executable, "-c", _LOOK, path], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"looking\n"
+        try:
+            for _ in range(3000):
+                with lock_file(path):
+                    pass
+        finally:
+            other.kill()
