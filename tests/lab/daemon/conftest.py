@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ..conftest import lacking
+from .faults.watched import Runs
 from .maintained_lab import MaintainedLab
 
 #: Half of the scenarios take minutes.
@@ -41,6 +42,14 @@ def maintained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaintainedL
 @pytest.fixture(scope="module", autouse=True)
 def _as_found() -> None:
     """In place of the fixture of that name for the usual lab, which is not needed here."""
+
+
+@pytest.fixture(autouse=True)
+def runs(maintained: MaintainedLab, _clean: None) -> Iterator[Runs]:
+    """Where instances really ran; in no test does one run on two nodes at any moment."""
+    with maintained.watched() as found:
+        yield found
+    assert found.double == []
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -21,6 +21,7 @@ from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.plugins.maintenance.edges.store import Store
 
 from ..cluster import PROGRAMS, Lab, op, until
+from .faults.watched import Runs, watched
 from .node_files import AGENT_SECTIONS, DAEMON_SECTION, DIAGNOSE_COMMAND, OK, REPAIR_COMMAND
 
 NODES: Final = tuple(f"node{i}.lab" for i in range(1, 7))
@@ -137,9 +138,8 @@ class MaintainedLab(Lab):
     def configure_daemon(self, more: str = "", mode: str = "act", node: str = NODES[0]) -> None:
         """Write the configuration of a node that runs agent and daemon."""
         state = self.directory / "steward-state" / node
-        text = AGENT_SECTIONS.format(directory=state) + DAEMON_SECTION.format(
-            directory=state, mode=mode, more=more
-        )
+        usual = DAEMON_SECTION.format(directory=state, mode=mode)
+        text = AGENT_SECTIONS.format(directory=state) + instead(usual, more)
         (self.etc(node) / "steward.toml").write_text(text)
 
     @contextmanager
@@ -228,9 +228,27 @@ class MaintainedLab(Lab):
         return self.create(name, primary, template, **more)
 
     def power_off(self, node: str) -> None:
-        """End the node daemon of a node, and with it all that Ganeti can do there."""
-        self.on(node, "/usr/lib/ganeti/daemon-util", "stop", "ganeti-noded")
+        """End the node daemon of a node and all its instances."""
+        self.stop_noded(node)
         self.storage("power-off", node=node)
+        self.end_instances(node)
+
+    def stop_noded(self, node: str) -> None:
+        """End the node daemon of a node: what runs there runs on, and Ganeti cannot ask."""
+        self.on(node, "/usr/lib/ganeti/daemon-util", "stop", "ganeti-noded")
+
+    def running(self, node: str) -> set[str]:
+        """The instances that really run on a node, whether Ganeti can see them or not."""
+        folder = self._hypervisor(node)
+        return {one.name for one in folder.iterdir()} if folder.exists() else set()
+
+    def end_instances(self, node: str) -> None:
+        """What runs on a node does not any more, and nobody in Ganeti has done it."""
+        for name in self.running(node):
+            (self._hypervisor(node) / name).unlink(missing_ok=True)
+
+    def _hypervisor(self, node: str) -> Path:
+        return self.directory / "nodes" / node / "run/ganeti/fake-hypervisor"
 
     @contextmanager
     def without_power(self, *nodes: str) -> Iterator[None]:
@@ -245,6 +263,10 @@ class MaintainedLab(Lab):
             for node in nodes:
                 self.power_on(node)
             self.do(*({**one, "offline": False} for one in roles))
+
+    def watched(self) -> AbstractContextManager[Runs]:
+        """Look at all nodes all the time for where instances run, until the end of the block."""
+        return watched(self.directory)
 
     def power_on(self, node: str) -> None:
         """Start the node daemon of a node again."""
@@ -289,6 +311,7 @@ class MaintainedLab(Lab):
         )
         self.remove(*self.instances())
         for node in NODES:
+            self.end_instances(node)
             # Ganeti leaves the volumes of an instance on nodes that are offline.
             self.storage("empty", node=node)
 
@@ -354,6 +377,13 @@ class MaintainedLab(Lab):
 
         until(has_ended, seconds)
         return self.incident(node)
+
+
+def instead(usual: str, more: str) -> str:
+    """The usual lines of a section without those whose key ``more`` has as well, then ``more``."""
+    keys = {line.partition("=")[0].strip() for line in more.splitlines()}
+    kept = [one for one in usual.splitlines() if one.partition("=")[0].strip() not in keys]
+    return "\n".join([*kept, more, ""])
 
 
 def signal_program(process: subprocess.Popen[bytes], number: int) -> None:

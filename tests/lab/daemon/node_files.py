@@ -45,5 +45,4 @@ poll-interval = 1
 round-interval = 2
 storm-share = 1
 audit-file = "{directory}/audit.db"
-{more}
 """

@@ -1,0 +1,86 @@
+"""What these scenarios ask of the cluster, beside what it says itself."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ganeti_steward.core.maintenance.incident import Incident
+
+from ...cluster import until
+from ..maintained_lab import MaintainedLab
+from .watched import Runs
+
+
+def says(lab: MaintainedLab, *words: str, seconds: float = 300) -> None:
+    """Wait until ``maintd status`` has all of these words."""
+    until(lambda: lacking(status(lab), words) == [], seconds)
+
+
+def status(lab: MaintainedLab) -> str:
+    """What ``maintd status`` prints, in one line: sentences are wrapped."""
+    done = lab.steward("maintd", "status", node=lab.master)
+    return " ".join((done.stdout + done.stderr).split())
+
+
+def lacking(text: str, words: tuple[str, ...]) -> list[str]:
+    """The words a text does not have."""
+    return [word for word in words if word not in text]
+
+
+def during(seconds: float, holds: Callable[[], bool], lab: MaintainedLab) -> None:
+    """Something holds all the time, for so long."""
+    last = time.monotonic() + seconds
+    while time.monotonic() < last:
+        assert holds(), lab.incidents
+        time.sleep(0.5)
+
+
+def data(lab: MaintainedLab, instance: str) -> dict[str, str]:
+    """Node -> the generation of the instance's data there: the same ones are the same data."""
+    state = json.loads((lab.directory / "fake/state/state.json").read_text())
+    return {
+        node: volume["drbd"]["generation"]
+        for node, found in state["nodes"].items()
+        for volume in found["lvs"].values()
+        if volume["drbd"] and f"originstname+{instance}" in volume["tags"]
+    }
+
+
+def operations(lab: MaintainedLab, incident: Incident, instance: str) -> list[dict[str, Any]]:
+    """The operations of the incident's jobs on one instance, in the order of the jobs."""
+    numbers = {job.number for job in lab.jobs_of(incident)}
+    rows = sorted((int(number), ops) for number, ops in lab.rows("job", "id", "ops"))
+    return [
+        one
+        for number, ops in rows
+        for one in ops
+        if number in numbers and one.get("instance_name") == instance
+    ]
+
+
+def ids(found: list[dict[str, Any]]) -> list[str]:
+    """The names of operations."""
+    return [one["OP_ID"] for one in found]
+
+
+def ignores_consistency(lab: MaintainedLab) -> list[Any]:
+    """All operations ever submitted that would start whatever data there are."""
+    rows = lab.rows("job", "ops")
+    return [one for (ops,) in rows for one in ops if one.get("ignore_consistency")]
+
+
+def all_well(lab: MaintainedLab, runs: Runs) -> dict[str, str]:
+    """The instances that do not run just where Ganeti believes they do, each with its status.
+
+    Ganeti's own word is not enough: it asks the nodes only that are primaries of instances, so
+    one that runs on a node that is not looks as if it were down.
+    """
+    rows = lab.rows("instance", "name", "status", "pnode")
+    return {
+        name: f"{word}, on {runs.now(name)}, should be on {primary}"
+        for name, word, primary in rows
+        if word != "running" or runs.now(name) != [primary]
+    }
