@@ -21,6 +21,8 @@ _LONG = [
     "test_disturbances.py",
     "test_even_out.py",
     "test_faulty_storage.py",
+    "faults/test_long_evacuations.py",
+    "faults/test_killed_and_stopped.py",
 ]
 collect_ignore = [] if os.environ.get("STEWARD_THOROUGH") else _LONG
 

@@ -243,7 +243,7 @@ class MaintainedLab(Lab):
         return {one.name for one in folder.iterdir()} if folder.exists() else set()
 
     def end_instances(self, node: str) -> None:
-        """What runs on a node does not any more, and nobody in Ganeti has done it."""
+        """What runs on a node ends there, without Ganeti."""
         for name in self.running(node):
             (self._hypervisor(node) / name).unlink(missing_ok=True)
 

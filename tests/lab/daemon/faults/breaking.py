@@ -1,4 +1,4 @@
-"""What breaks in these scenarios, and how it is mended again at the end of a block."""
+"""What breaks in these scenarios, and how it is repaired at the end of a block."""
 
 from __future__ import annotations
 

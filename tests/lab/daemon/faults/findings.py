@@ -1,4 +1,4 @@
-"""What these scenarios ask of the cluster, beside what it says itself."""
+"""What these scenarios read from the cluster."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def ignores_consistency(lab: MaintainedLab) -> list[Any]:
 
 
 def all_well(lab: MaintainedLab, runs: Runs) -> dict[str, str]:
-    """The instances that do not run just where Ganeti believes they do, each with its status.
+    """The instances that do not run just where Ganeti has them, each with its status.
 
-    Ganeti's own word is not enough: it asks the nodes only that are primaries of instances, so
+    Ganeti's own status is not enough: it queries only nodes that are primaries of instances, so
     one that runs on a node that is not looks as if it were down.
     """
     rows = lab.rows("instance", "name", "status", "pnode")

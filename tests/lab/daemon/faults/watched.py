@@ -1,4 +1,4 @@
-"""Where instances really run, watched from outside: nothing of Ganeti is asked."""
+"""Where instances really run, watched from outside, without Ganeti."""
 
 from __future__ import annotations
 
