@@ -96,6 +96,11 @@ class MaintainedLab(Lab):
         """Whether the node's repair command was run."""
         return (self.etc(node) / "repair-input.json").exists()
 
+    def repairs(self, node: str) -> int:
+        """How often the node's repair command was run."""
+        runs = self.etc(node) / "repair-runs"
+        return len(runs.read_text().splitlines()) if runs.exists() else 0
+
     # Processes
 
     def start_agents(self, nodes: Iterable[str] = WITH_AGENT) -> None:
@@ -292,7 +297,8 @@ class MaintainedLab(Lab):
         """All nodes online and reported as fine, without tags, records and instances."""
         for node in WITH_AGENT:
             self.report(node, OK)
-            (self.etc(node) / "repair-input.json").unlink(missing_ok=True)
+            for name in ("repair-input.json", "repair-runs"):
+                (self.etc(node) / name).unlink(missing_ok=True)
         self.storage("sync-time", "0")
         for rule in FilterRules(self.luxi).read().rules:
             FilterRules(self.luxi).delete(rule.uuid)

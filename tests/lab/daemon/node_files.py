@@ -9,6 +9,7 @@ DIAGNOSE_COMMAND: Final = "#!/bin/sh\nexec cat /etc/ganeti/diagnose.json\n"
 #: A repair command that keeps what it was given and ends as the test wants it.
 REPAIR_COMMAND: Final = """#!/bin/sh
 cat > /etc/ganeti/repair-input.json
+echo >> /etc/ganeti/repair-runs
 while [ -e /etc/ganeti/repair-held ]; do sleep 0.2; done
 exit $(cat /etc/ganeti/repair-status)
 """
