@@ -19,6 +19,7 @@ from ganeti_steward.allocators.moves.leave_tasks import (
     leave_tasks,
     live_nodes,
     urgency,
+    urgent_first,
     without_copy,
 )
 from ganeti_steward.allocators.moves.leaving import Leaving, NodeMove, NodeMoves
@@ -61,7 +62,7 @@ def explain_leaving(
     state = load(cluster, None, context.options.kvm_memory)
     score = leave_score(state, leaving)
     search = BestMoveSearch(score)
-    tasks = leave_tasks(state, leaving, context)
+    tasks = leave_tasks(state, urgent_first(state, leaving), context)
     return explain_plan(state, tasks, leave_plan(state, tasks, search, score), search)
 
 
@@ -69,12 +70,12 @@ class _Departure:
     """The plan for all instances of one node."""
 
     def __init__(self, leaving: Leaving, state: State, context: Context) -> None:
-        self._leaving, self._start = leaving, state
+        self._leaving, self._start = urgent_first(state, leaving), state
         self._left = state.frame.cluster.node_index[leaving.node]
         self._score = leave_score(state, leaving)
         self._search = BestMoveSearch(self._score)
         self._context = context
-        self._tasks = leave_tasks(state, leaving, context)
+        self._tasks = leave_tasks(state, self._leaving, context)
 
     def moves(self) -> NodeMoves:
         """What can be done now."""

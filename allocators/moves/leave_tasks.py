@@ -44,13 +44,11 @@ def leave_score(state: State, leaving: Leaving) -> RedundancyScore:
 
 
 def leave_tasks(state: State, leaving: Leaving, context: Context) -> list[MoveTask]:
-    """How each instance may leave the node, the most urgent first, else as requested."""
+    """How each instance may leave the node, in the order of the request."""
     cluster = state.frame.cluster
     bans = unused_nodes(leaving.avoided, leaving.reserved, cluster, leaving.passing)
     own = context._replace(site_rules=MoreBans(context.site_rules, tuple(bans)))
-    residents = [state.resident(name) for name in leaving.instances]
-    residents.sort(key=lambda resident: -urgency(state, resident, leaving))
-    return [_task(state, resident, leaving, own) for resident in residents]
+    return [_task(state, state.resident(name), leaving, own) for name in leaving.instances]
 
 
 def leave_plan(
@@ -64,6 +62,14 @@ def leave_plan(
         return len(plan.found) == movable and score.lost(plan.state) <= lost
 
     return ThoroughPlanner(state, tasks, search, good_enough).plan()
+
+
+def urgent_first(state: State, leaving: Leaving) -> Leaving:
+    """The same request, with the most urgent instances first, else in the order given."""
+    by_urgency = sorted(
+        leaving.instances, key=lambda name: -urgency(state, state.resident(name), leaving)
+    )
+    return leaving._replace(instances=by_urgency)
 
 
 def urgency(state: State, resident: Resident, leaving: Leaving) -> int:

@@ -57,6 +57,8 @@ class ThoroughPlanner(Planner):
     def _rearranged(self, plan: MovePlan) -> Iterator[MovePlan]:
         """One instance to one of several places, then another one to its best place."""
         for first, second in permutations(self._movable, 2):
+            if self._spent:
+                return
             others = [at for at in plan.found if at not in (first, second)]
             rest = self._in_order(others, plan.found)
             left = rest.without(first, self._tasks[first])

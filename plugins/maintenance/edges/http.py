@@ -107,7 +107,10 @@ class Application:
         """Why the daemon does not count as healthy; empty when it does."""
         if status.round_fault:
             return f"the last round failed: {status.round_fault}"
-        age, most = (self._clock() - (status.round_ended or status.started)) / _SECOND, self._max_age()
+        age, most = (
+            (self._clock() - (status.round_ended or status.started)) / _SECOND,
+            self._max_age(),
+        )
         if age <= most:
             return ""
         what = "last round ended" if status.round_ended else "daemon started, without any round,"

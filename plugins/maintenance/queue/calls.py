@@ -78,9 +78,7 @@ class _Call:
 class Calls:
     """The calls of this process that hand jobs over."""
 
-    def __init__(
-        self, patience: float = PATIENCE, wake: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, patience: float = PATIENCE, wake: Callable[[], None] = lambda: None) -> None:
         """``patience``: seconds; ``wake`` is called by another thread when a call has ended."""
         self._patience, self._wake = patience, wake
         self._running: list[_Call] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from worlds import InstanceMade, NodeMade, instance, node, world
@@ -237,3 +238,51 @@ def test_nodes_whose_failure_is_no_longer_survived() -> None:
     found = leave([*made[:1], node("n2", memory=4000), *made[2:]], on_them)
     assert found.before.n1_failing == ()
     assert found.after.n1_failing == ("n2",)
+
+
+# -- the order
+
+
+def test_the_only_good_copy_leaves_first() -> None:
+    """Of three instances the one whose other node is offline goes first, however it is named."""
+    made = [*nodes(6), node("n7", offline=True)]
+    on_them = [instance("a", "n1", "n2"), instance("b", "n1", "n3"), instance("z", "n1", "n7")]
+    assert list(moved(leave(made, on_them, most=1))) == ["z"]
+    assert next(iter(moved(leave(made, on_them)))) == "z"
+
+
+def test_the_only_good_copy_gets_the_place_that_is_left() -> None:
+    """``z`` needs n2 and n3; then n3 has no room for a copy of ``a``."""
+    made = [node("n1", drained=True), node("n5", offline=True)]
+    made += [node("n2", disk=15000), node("n3", disk=12000)]
+    on_them = [instance("a", "n1", "n2", disk=4600), instance("z", "n1", "n5", disk=9000)]
+    found = leave(made, on_them)
+    assert list(moved(found)) == ["z"]
+    assert found.after.one_copy == ("a",)
+
+
+def test_a_copy_beside_an_ill_node_leaves_before_others() -> None:
+    ill = {"n3": "reports evacuate"}
+    on_them = [instance("a", "n1", "n2"), instance("z", "n1", "n3")]
+    assert list(moved(leave(nodes(6), on_them, avoided=ill, most=1))) == ["z"]
+
+
+def test_many_instances_of_many_nodes_are_planned_quickly() -> None:
+    """Where room is short, too, so that the plan is searched further."""
+    number = 200
+    names = [f"n{i}" for i in range(2, number + 1)]
+    on_them = [
+        instance(f"i{k}", names[k % len(names)], names[(k * 7 + 1) % len(names)])
+        for k in range(10 * number)
+        if k % len(names) != (k * 7 + 1) % len(names)
+    ]
+    for k in range(40):
+        places = ("n1", names[k * 3]) if k % 2 else (names[k * 5 % len(names)], "n1")
+        on_them.append(instance(f"x{k}", *places, memory=3000))
+    for memory in (32768, 14000, 11000):
+        made = [node("n1", drained=True), *(node(n, memory=memory, disk=2**20) for n in names)]
+        now = world(made, on_them)
+        request = Leaving("n1", [f"x{k}" for k in range(40)], {}, frozenset(), 4)
+        started = time.process_time()
+        leave_node(request, now.cluster, Context())
+        assert time.process_time() - started < 2

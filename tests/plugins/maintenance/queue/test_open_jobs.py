@@ -66,7 +66,7 @@ def test_a_lower_number_is_stored_later() -> None:
 def test_what_has_ended_is_not_read_again() -> None:
     queue = Queue()
     jobs = OpenJobs(queue)
-    queue.status = {one: "success" for one in range(1, 50)} | {50: "running", 51: "error"}
+    queue.status = dict.fromkeys(range(1, 50), "success") | {50: "running", 51: "error"}
     assert numbers(jobs) == [50]
     queue.read.clear()
     assert numbers(jobs) == [50]
@@ -81,7 +81,7 @@ def test_what_has_ended_is_not_read_again() -> None:
 def test_archived_jobs_are_not_missing() -> None:
     queue = Queue()
     jobs = OpenJobs(queue)
-    queue.archived = {one: "success" for one in range(1, 90)}
+    queue.archived = dict.fromkeys(range(1, 90), "success")
     queue.status = {90: "running"}
     assert numbers(jobs) == [90]
     queue.read.clear()
