@@ -29,6 +29,15 @@ def without_noded(lab: MaintainedLab, node: str) -> Iterator[None]:
 
 
 @contextmanager
+def isolated(lab: MaintainedLab, node: str, *instances: str) -> Iterator[None]:
+    """The same, and the drbd instances have lost their connections: DRBD does not stop others."""
+    for name in instances:
+        lab.storage("cut", name, node=node)
+    with without_noded(lab, node):
+        yield
+
+
+@contextmanager
 def migrations(lab: MaintainedLab, point: str, *nodes: str, fail: bool = False) -> Iterator[None]:
     """Migrations stay, or fail, at this point on these nodes until the end of the block."""
     state = lab.directory / "fake/state"

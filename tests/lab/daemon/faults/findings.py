@@ -67,9 +67,11 @@ def ids(found: list[dict[str, Any]]) -> list[str]:
 
 
 def ignores_consistency(lab: MaintainedLab) -> list[Any]:
-    """All operations ever submitted that would start whatever data there are."""
-    rows = lab.rows("job", "ops")
-    return [one for (ops,) in rows for one in ops if one.get("ignore_consistency")]
+    """All operations of incidents that would start whatever data there are."""
+    numbers = {job.number for one in lab.incidents.values() for job in lab.jobs_of(one)}
+    rows = lab.rows("job", "id", "ops")
+    ran = [one for number, ops in rows if number in numbers for one in ops]
+    return [one for one in ran if one.get("ignore_consistency")]
 
 
 def all_well(lab: MaintainedLab, runs: Runs) -> dict[str, str]:

@@ -137,8 +137,8 @@ def test_a_group_of_two_nodes(maintained: MaintainedLab, runs: Runs) -> None:
             incident = lab.ended(node, COMPLETED)
         assert lab.node(node, "drained", "offline", "pinst_cnt") == [True, False, 0]
         assert lab.nodes_of("inst1.lab") == lab.nodes_of("inst2.lab") == [other, node]
-        assert "inst1.lab" in incident.note
-        assert "inst2.lab" in incident.note
+        sentence = f"{incident.note} {incident.unmovable}"
+        assert all(word in sentence for word in ("inst1.lab", "inst2.lab", "cop")), sentence
         assert all_well(lab, runs) == {}
 
 
