@@ -65,7 +65,8 @@ def _apply_removed_tag(ledger: Ledger, incident: Incident, node: NodeFacts) -> N
         if not isinstance(report, Reported):
             sentence = (
                 f"{removed}: whether the repair starts again or closed volumes are opened depends "
-                f"on the next report of node {node.name}"
+                f"on the next report of node {node.name} (without the tag {incident.closed_tag} "
+                "it is forgotten)"
             )
             ledger.hold(incident.uuid, "silent", sentence)
             return

@@ -34,7 +34,7 @@ def test_without_any_configuration(site: Site) -> None:
 
 @pytest.mark.parametrize("name", COLLECTORS)
 def test_by_default_a_collector_moves_nothing_and_runs_nothing(name: str) -> None:
-    """Why it may look at a node that nobody configured: all it finds is left to people."""
+    """Why it may look at a node without configuration: all it finds is left to people."""
     found = built_in(name)
     assert found is not None
     defaults = target(found.target).CONFIG()._asdict()

@@ -166,7 +166,8 @@ def test_after_a_failure_a_silent_node_decides_later() -> None:
         assert cluster.incident("node2").status == FAILED
         assert cluster.held()["silent"] == (
             f"tag {before.failed_tag} was removed: whether the repair starts again or closed "
-            "volumes are opened depends on the next report of node node2"
+            "volumes are opened depends on the next report of node node2 "
+            f"(without the tag {before.closed_tag} it is forgotten)"
         )
     cluster.report("node2", OK)
     cluster.round()
