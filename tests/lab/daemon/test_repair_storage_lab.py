@@ -35,14 +35,36 @@ def test_disks_are_replaced_away_from_a_failing_volume(maintained: MaintainedLab
     lab.set_open(node, FAILING)
 
 
-def test_a_primary_that_lost_its_disk_stays_until_it_is_failed_over(
-    maintained: MaintainedLab,
-) -> None:
+def test_a_primary_that_lost_its_disk_is_rebuilt_while_it_runs(maintained: MaintainedLab) -> None:
     """DRBD is connected, so the other side is good; Ganeti cannot migrate it all the same."""
     lab, node = maintained, "node2.lab"
     lab.place(
         ("inst1.lab", "drbd", f"{node}:node3.lab"), ("inst2.lab", "drbd", f"node3.lab:{node}")
     )
+    lab.storage("lose-pv", FAILING, node=node)
+    lab.report(node, AILING)
+    with lab.daemon("repair-storage = true"):
+        incident = lab.ended(node, COMPLETED)
+    assert lab.nodes_of("inst1.lab") == [node, "node3.lab"]
+    assert node not in lab.nodes_of("inst2.lab")
+    assert [name for name in lab.operations(incident) if "TAGS" not in name] == [
+        "OP_INSTANCE_REPLACE_DISKS",
+        "OP_REPAIR_NODE_STORAGE",
+        "OP_INSTANCE_REPLACE_DISKS",
+    ]
+    # Good on both nodes: it can be migrated again.
+    lab.do(op("INSTANCE_MIGRATE", instance_name="inst1.lab"))
+    lab.storage("return-pv", FAILING, node=node)
+
+
+def test_a_primary_without_room_for_its_disk_stays_until_it_is_failed_over(
+    maintained: MaintainedLab,
+) -> None:
+    lab, node = maintained, "node2.lab"
+    lab.place(
+        ("inst1.lab", "drbd", f"{node}:node3.lab"), ("inst2.lab", "drbd", f"node3.lab:{node}")
+    )
+    lab.set_open(node, "/dev/lab1", is_open=False)
     lab.storage("lose-pv", FAILING, node=node)
     lab.report(node, AILING)
     with lab.daemon("repair-storage = true"):
@@ -54,10 +76,11 @@ def test_a_primary_that_lost_its_disk_stays_until_it_is_failed_over(
         lab.do(op("INSTANCE_FAILOVER", instance_name="inst1.lab"))
         incident = lab.ended(node, COMPLETED)
     assert node not in lab.nodes_of("inst1.lab")
-    assert lab.volumes(node) == {"/dev/lab1": True}
+    assert lab.volumes(node) == {"/dev/lab1": False}
     assert [name for name in lab.operations(incident) if "TAGS" not in name] == [
         "OP_INSTANCE_REPLACE_DISKS",
         "OP_INSTANCE_REPLACE_DISKS",
         "OP_REPAIR_NODE_STORAGE",
     ]
     lab.storage("return-pv", FAILING, node=node)
+    lab.set_open(node, "/dev/lab1")

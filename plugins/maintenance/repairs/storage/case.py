@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ganeti_steward.core.maintenance.incident import CLOSED_TAG, Incident
+from ganeti_steward.core.maintenance.incident import CLOSED_TAG, OPT_OUT_TAG, Incident
 from ganeti_steward.core.maintenance.storage import (
     DEGRADED,
     FAULTY,
@@ -92,9 +92,11 @@ class StorageCase(NamedTuple):
         )
 
     def open_space(self) -> float:
-        """Free MiB on the volumes of the node that are open and not named as failing."""
+        """Free MiB on the volumes of the node that are there, open and not named as failing."""
         return sum(
-            one.free for one in self.storage.physical if one.allocatable and not self._is_named(one)
+            one.free
+            for one in self.storage.physical
+            if one.allocatable and one.name != MISSING and not self._is_named(one)
         )
 
     def parts(self) -> list[LogicalVolume]:
@@ -115,6 +117,38 @@ class StorageCase(NamedTuple):
         """Whether it runs with the disks of another node only: Ganeti does not migrate it."""
         here = self.node.name
         return instance.primary == here and self._state(instance, here) == FAULTY
+
+    def can_be_rebuilt(self, instance: InstanceFacts) -> bool:
+        """Whether its lost disks can be copied back to this node while it runs here."""
+        if OPT_OUT_TAG in instance.tags:
+            return False
+        return self.is_lost_primary(instance) and self.copy_is_synced(instance)
+
+    def affected(self) -> list[InstanceFacts]:
+        """Instances on failing or missing volumes, and those whose volumes were taken away."""
+        names = {one.instance for one in self.parts()}
+        return [
+            one
+            for one in self.world.instances_on(self.node.name)
+            if one.name in names or (self.can_be_rebuilt(one) and self._lacks_volumes(one))
+        ]
+
+    def _lacks_volumes(self, instance: InstanceFacts) -> bool:
+        """Whether some of its volumes are gone, as after the repair of the volume group."""
+        found = {one.name for one in self.storage.logical if one.instance == instance.name}
+        index = self.world.cluster.instance_index.get(instance.name)
+        # Each disk has two volumes, for data and metadata.
+        return index is not None and len(found) < 2 * len(self.world.cluster.instances[index].disks)
+
+    def is_group_next(self) -> bool:
+        """Whether the volume group has to be repaired before what is left can be rebuilt here."""
+        left, cluster = self.affected(), self.world.cluster
+        if not self.has_missing or not all(map(self.can_be_rebuilt, left)):
+            return False
+        names = {one.name for one in left}
+        if not {one.instance for one in self.parts()} <= names <= {*cluster.instance_index}:
+            return False
+        return sum(cluster.instance(name).disk_space for name in names) <= self.open_space()
 
     def primary_fault(self, instance: InstanceFacts) -> str:
         """Why nothing can be done to an instance that runs here; empty when something can be.

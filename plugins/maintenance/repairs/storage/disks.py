@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG
 from ganeti_steward.core.maintenance.task import REPLACE_DISKS, Failed, Plan, Task, Wait
 from ganeti_steward.core.maintenance.world import InstanceFacts
-from ganeti_steward.core.model.cluster import NOT_MIRRORED
+from ganeti_steward.core.model.cluster import NOT_MIRRORED, Instance
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import Job, replace_in_place
 from ganeti_steward.plugins.maintenance.repairs.storage.case import StorageCase, counted, listed
@@ -22,9 +22,7 @@ def replace_away(case: StorageCase, context: Context) -> Plan:
 
     Those whose disks are not good on all nodes come last: what fails must not keep others here.
     """
-    names = {one.instance for one in case.parts()} & {*case.world.instances}
-    here = [case.world.instances[name] for name in sorted(names)]
-    here.sort(key=lambda one: not case.is_synced(one))
+    here = sorted(case.affected(), key=lambda one: not case.is_synced(one))
     lost = tuple((one.name, fault) for one in here if (fault := _hopeless(case, one)))
     waiting: _Reasons = ()
     for instance in here:
@@ -87,24 +85,22 @@ def _try(case: StorageCase, instance: InstanceFacts, context: Context) -> Task |
     known = None if index is None else world.cluster.instances[index]
     if known is None or known.nodes != instance.nodes:
         return _Refusal("its figures are not known yet")
-    # LVM makes no new volume in a group that misses a physical one.
-    has_room = not case.has_missing and case.open_space() >= known.disk_space
-    if has_room and case.copy_is_synced(instance):
+    no_room = _no_room(case, known)
+    if not no_room and case.copy_is_synced(instance):
         return _in_place(case, instance)
     if case.is_lost_primary(instance):
-        return _Refusal(_stays(case, instance))
+        return _Refusal(
+            f"its disks on {node} are lost, so it cannot be migrated, and {no_room}: fail it "
+            f"over (gnt-instance failover {instance.name}), which stops it for a moment"
+        )
     return _to_another_node(case, instance, context)
 
 
-def _stays(case: StorageCase, instance: InstanceFacts) -> str:
-    why = "there is no room for new ones on other volumes of the node"
-    if case.has_missing:
-        group = case.storage.group
-        why = f"LVM makes no new ones in volume group {group} while a physical volume is missing"
-    return (
-        f"its disks on {case.node.name} are lost, so it cannot be migrated, and {why}: fail it "
-        f"over (gnt-instance failover {instance.name}), which stops it for a moment"
-    )
+def _no_room(case: StorageCase, instance: Instance) -> str:
+    """Why its disks get no new volumes on this node; empty when they do."""
+    if case.open_space() < instance.disk_space:
+        return "there is no room for new ones on other volumes of the node"
+    return "LVM makes no new ones while a physical volume is missing" if case.has_missing else ""
 
 
 def _in_place(case: StorageCase, instance: InstanceFacts) -> Task:
@@ -142,10 +138,11 @@ def _task(
     case: StorageCase, instance: InstanceFacts, nodes: frozenset[str], job: Job, how: str
 ) -> Task:
     on = sorted({one.on for one in case.parts() if one.instance == instance.name})
+    where = f"{listed(on)} of node" if on else "node"
     return Task(
         REPLACE_DISKS,
         nodes,
         frozenset({instance.name}),
-        f"replace the disks of {instance.name} on {listed(on)} of node {case.node.name} {how}",
+        f"replace the disks of {instance.name} on {where} {case.node.name} {how}",
         [job],
     )

@@ -1,8 +1,8 @@
 """The repair of physical volumes that a node reports as failing.
 
 Close them for new logical volumes, replace the disks of one instance after the other away from
-them, take missing ones out of the volume group; after the operator's word open them again.  Each
-step is chosen by what LVM and Ganeti show now.
+them, take missing ones out of the volume group, rebuild what instances have lost there; after the
+operator's word open them again.  Each step is chosen by what LVM and Ganeti show now.
 """
 
 from __future__ import annotations
@@ -74,20 +74,27 @@ def _next(case: StorageCase, context: Context) -> Plan:
         return Wait(fault)
     if case.to_close() or (case.named and not case.is_closed):
         return _close(case)
-    if case.parts():
-        return replace_away(case, context)
+    if case.parts() or case.affected():
+        found = replace_away(case, context)
+        is_next = isinstance(found, Wait) and case.is_group_next()
+        return _repair_group(case, f"{found.reason}; ") if is_next else found
     if not case.has_missing:
         return Done(f"no disk is left on {listed(case.volumes)} of node {case.node.name}")
+    return _repair_group(case)
+
+
+def _repair_group(case: StorageCase, waiting: str = "") -> Plan:
+    """``waiting``: what waits for it, before why it cannot be done; empty: nothing is left."""
     if fault := repair_fault(case):
-        return Wait(fault)
+        return Wait(f"{waiting}{fault}")
     name = case.node.name
+    left = "" if waiting else "no disk is left there, and "
     return Task(
         REPAIR_STORAGE,
         frozenset({name}),
         frozenset(one.name for one in case.world.instances_on(name)),
         f"take {counted(case.missing, 'missing physical volume')} out of volume group "
-        f"{case.storage.group} of node {name}: no disk is left there, and every instance has a "
-        "good copy elsewhere",
+        f"{case.storage.group} of node {name}: {left}every instance has a good copy elsewhere",
         [[repair_storage(name, case.storage.group)]],
     )
 

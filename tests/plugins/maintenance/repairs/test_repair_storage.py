@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import pytest
 from storage_worlds import (
@@ -30,6 +31,8 @@ from ganeti_steward.core.maintenance.storage import (
     FAULTY,
     GOOD,
     MISSING,
+    UNKNOWN,
+    LogicalVolume,
     NodeStorage,
     failing_volumes,
 )
@@ -193,6 +196,40 @@ def test_a_missing_volume_is_taken_out_of_the_group() -> None:
     found = task(ILL, now(storage, [DRBD]))
     assert found.jobs == [[repair_storage("n1", "xenvg")]]
     assert (found.nodes, found.instances) == ({"n1"}, {"web"})
+
+
+LOST_PRIMARY: Final = {"n1": FAULTY, "n2": GOOD}
+
+
+def test_lost_disks_of_primaries_are_rebuilt_after_the_repair_of_the_group() -> None:
+    """LVM makes no volumes before; the instance runs with the copy on the other node."""
+    sides = GOOD_BOTH | {"web": LOST_PRIMARY}
+    seen = now(lvm({"web": A, "db": A}, sides=sides, volumes=MISSING_ONE), [DRBD, SECONDARY])
+    # The others leave first.
+    assert task(ILL, seen).instances == {"db"}
+    left = now(lvm({"web": A, "db": B}, sides=sides, volumes=MISSING_ONE), [DRBD, SECONDARY])
+    found = task(ILL, left)
+    assert found.jobs == [[repair_storage("n1", "xenvg")]]
+    assert found.reason.endswith(": every instance has a good copy elsewhere")
+    # What lay on the missing volume is gone; one of its two volumes was on another one.
+    repaired = now(lvm({"web": B}, sides=sides, volumes=[B]), [DRBD])
+    assert task(ILL, repaired).jobs == [[replace_in_place("web", primary=True)]]
+    rebuilt = now(lvm({"web": B}, sides=GOOD_BOTH, volumes=[B]), [DRBD])
+    assert isinstance(plan(ILL, rebuilt), Done)
+
+
+@pytest.mark.parametrize("there", [DEGRADED, UNKNOWN, FAULTY])
+def test_it_is_not_repaired_without_a_good_copy(there: str) -> None:
+    sides = {"web": {"n1": FAULTY, "n2": there}}
+    found = plan(ILL, now(lvm({"web": A}, sides=sides, volumes=MISSING_ONE), [DRBD]))
+    assert isinstance(found, Wait)
+
+
+def test_a_lost_disk_that_is_not_the_reported_one_is_left() -> None:
+    """All volumes of the instance are there."""
+    storage = lvm(sides={"web": LOST_PRIMARY}, volumes=[B])
+    volumes = tuple(LogicalVolume(f"xenvg/{kind}", B, "web") for kind in ("data", "meta"))
+    assert isinstance(plan(ILL, now(storage._replace(logical=volumes), [DRBD])), Done)
 
 
 def test_a_report_that_knows_no_name() -> None:

@@ -32,7 +32,7 @@ from ganeti_steward.core.maintenance.storage import (
     NodeStorage,
 )
 from ganeti_steward.core.maintenance.task import Failed
-from ganeti_steward.core.maintenance.world import Refused, Silent
+from ganeti_steward.core.maintenance.world import Refused, Silent, World
 
 # -- before disks are replaced away
 
@@ -74,33 +74,41 @@ def test_the_copy_elsewhere_is_not_good(sides: Mapping[str, str], sentence: str)
     assert waiting(ILL, seen) == f"1 instance on /dev/sda of node n1 wait: {sentence}"
 
 
-@pytest.mark.parametrize(
-    ("storage", "why"),
-    [
-        ({"free": 100}, "there is no room for new ones on other volumes of the node"),
-        (
-            {"volumes": MISSING_ONE},
-            "LVM makes no new ones in volume group xenvg while a physical volume is missing",
-        ),
-    ],
-)
+@pytest.mark.parametrize("volumes", [(A, B), MISSING_ONE], ids=["present", "missing"])
 @pytest.mark.parametrize("state", [FAULTY, DEGRADED, UNKNOWN])
 def test_a_primary_without_good_disks_stays_and_the_others_leave(
-    storage: dict[str, Any], why: str, state: str
+    volumes: tuple[str, ...], state: str
 ) -> None:
     """The other side is good and connected; Ganeti migrates only what is good on both."""
     lost = instance("app", "n1", "n2")
     sides = GOOD_BOTH | {"app": {"n1": state, "n2": GOOD}}
-    seen = now(lvm({"app": A, "db": A}, sides=sides, **storage), [lost, SECONDARY])
-    assert task(ILL, seen).instances == {"db"}
-    left = now(lvm({"app": A, "db": B}, sides=sides, **storage), [lost, SECONDARY])
+
+    def seen(db: str) -> World:
+        storage = lvm({"app": A, "db": db}, sides=sides, volumes=volumes, free=100)
+        return now(storage, [lost, SECONDARY])
+
+    assert task(ILL, seen(A)).instances == {"db"}
     sentence = {
-        FAULTY: f"its disks on n1 are lost, so it cannot be migrated, and {why}: fail it over "
-        "(gnt-instance failover app), which stops it for a moment",
+        FAULTY: "its disks on n1 are lost, so it cannot be migrated, and there is no room for new "
+        "ones on other volumes of the node: fail it over (gnt-instance failover app), which stops "
+        "it for a moment",
         DEGRADED: "its disks on n1 are degraded",
         UNKNOWN: "the state of its disks on n1 is not known (gnt-instance activate-disks)",
     }[state]
-    assert waiting(ILL, left) == f"1 instance on /dev/sda of node n1 wait: app: {sentence}"
+    assert waiting(ILL, seen(B)) == f"1 instance on /dev/sda of node n1 wait: app: {sentence}"
+
+
+def test_lost_primaries_wait_for_what_keeps_the_group_from_being_repaired() -> None:
+    """A plain instance on another volume, here; they can be failed over at any time."""
+    sides = {"web": {"n1": FAULTY, "n2": GOOD}}
+    plain = instance("file", "n1", template="plain")
+    storage = lvm({"web": A, "file": B}, sides=sides, volumes=MISSING_ONE)
+    assert waiting(ILL, now(storage, [DRBD, plain])) == (
+        "1 instance on /dev/sda of node n1 wait: web: its disks on n1 are lost, so it cannot be "
+        "migrated, and LVM makes no new ones while a physical volume is missing: fail it over "
+        "(gnt-instance failover web), which stops it for a moment; volume group xenvg of node n1 "
+        "is not repaired: instance file: its disks are on this node only (template plain)"
+    )
 
 
 @pytest.mark.parametrize(
