@@ -130,7 +130,7 @@ class StorageCase(NamedTuple):
         return [
             one
             for one in self.world.instances_on(self.node.name)
-            if one.name in names or (self.can_be_rebuilt(one) and self._lacks_volumes(one))
+            if one.name in names or (self.is_lost_primary(one) and self._lacks_volumes(one))
         ]
 
     def _lacks_volumes(self, instance: InstanceFacts) -> bool:

@@ -216,6 +216,20 @@ def test_lost_disks_of_primaries_are_rebuilt_after_the_repair_of_the_group() -> 
     assert task(ILL, repaired).jobs == [[replace_in_place("web", primary=True)]]
     rebuilt = now(lvm({"web": B}, sides=GOOD_BOTH, volumes=[B]), [DRBD])
     assert isinstance(plan(ILL, rebuilt), Done)
+    # The copy was good when the group was repaired; the connection was lost since then.
+    worse = {"web": {"n1": FAULTY, "n2": DEGRADED}}
+    assert isinstance(plan(ILL, now(lvm({"web": B}, sides=worse, volumes=[B]), [DRBD])), Wait)
+
+
+@pytest.mark.parametrize("places", [("n3", "n1"), ("n1", "n3")])
+def test_the_group_is_not_repaired_before_all_others_have_left(places: tuple[str, str]) -> None:
+    """One that the daemon must not touch has volumes there, of its secondary or primary."""
+    sides = {"web": LOST_PRIMARY, "db": {"n1": FAULTY, "n3": GOOD}}
+    storage = lvm({"web": A, "db": A}, sides=sides, volumes=MISSING_ONE)
+    excluded = instance("db", *places, tags=["maintd:off"])
+    found = plan(ILL, now(storage, [DRBD, excluded]))
+    assert isinstance(found, Wait)
+    assert "web: its disks on n1 are lost" in found.reason
 
 
 @pytest.mark.parametrize("there", [DEGRADED, UNKNOWN, FAULTY])
@@ -223,6 +237,7 @@ def test_it_is_not_repaired_without_a_good_copy(there: str) -> None:
     sides = {"web": {"n1": FAULTY, "n2": there}}
     found = plan(ILL, now(lvm({"web": A}, sides=sides, volumes=MISSING_ONE), [DRBD]))
     assert isinstance(found, Wait)
+    assert "is not repaired" not in found.reason
 
 
 def test_a_lost_disk_that_is_not_the_reported_one_is_left() -> None:

@@ -84,7 +84,7 @@ def test_a_primary_without_good_disks_stays_and_the_others_leave(
     sides = GOOD_BOTH | {"app": {"n1": state, "n2": GOOD}}
 
     def seen(db: str) -> World:
-        storage = lvm({"app": A, "db": db}, sides=sides, volumes=volumes, free=100)
+        storage = lvm({"app": A, "db": db}, sides=sides, volumes=volumes, free=8000)
         return now(storage, [lost, SECONDARY])
 
     assert task(ILL, seen(A)).instances == {"db"}
