@@ -17,10 +17,10 @@ from thorough import often
 from ganeti_steward.core.ganeti.filter_rules import PAUSE, FilterRule, FilterRules
 from ganeti_steward.core.ganeti.job_search import FoundJob, jobs_with_reason
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.incident import STOPPED_TAG, Incident
 from ganeti_steward.plugins.maintenance.edges.store import Store
 
-from ..cluster import PROGRAMS, Lab, op, until
+from ..cluster import PROGRAMS, Lab, op, tagged, until
 from .faults.watched import Runs, watched
 from .node_files import AGENT_SECTIONS, DAEMON_SECTION, DIAGNOSE_COMMAND, OK, REPAIR_COMMAND
 
@@ -272,6 +272,12 @@ class MaintainedLab(Lab):
     def watched(self) -> AbstractContextManager[Runs]:
         """Look at all nodes all the time for where instances run, until the end of the block."""
         return watched(self.directory)
+
+    def confirm_off(self, *nodes: str) -> None:
+        """Set the tags by which an admin says that nothing of Ganeti runs on these nodes."""
+        rows = self.luxi.rows("node", ("name", "uuid"))
+        uuids = {row["name"]: row["uuid"] for row in rows}
+        self.do(*(tagged("node", node, STOPPED_TAG + uuids[node]) for node in nodes))
 
     def power_on(self, node: str) -> None:
         """Start the node daemon of a node again."""

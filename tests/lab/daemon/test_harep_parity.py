@@ -140,6 +140,8 @@ def both(maintained: MaintainedLab) -> Iterator[None]:
             up=up,
         )
     with lab.without_power("node2.lab", "node4.lab"):
+        # harep fails over at once; here an admin has to say that the nodes are off.
+        lab.confirm_off("node2.lab", "node4.lab")
         lab.do(op("NODE_SET_PARAMS", node_name="node6.lab", drained=True, auto_promote=True))
         yield
     lab.remove(*lab.instances())

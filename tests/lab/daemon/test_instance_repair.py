@@ -27,6 +27,10 @@ def test_a_node_that_is_down_and_a_degraded_disk(maintained: MaintainedLab) -> N
     lab.storage("detach", "inst3.lab", node="node3.lab")
     lab.configure_daemon(_DAEMON)
     with lab.without_power("node2.lab"):
+        held = lab.steward("maintd", "plan").stdout
+        assert "node2.lab is offline, and whether inst1.lab still runs there is not known" in held
+        assert [*planned(held)] == ["inst2.lab"]
+        lab.confirm_off("node2.lab")
         text = lab.steward("maintd", "plan").stdout
         assert "check the disks of instances on node1.lab" in text
         plan = planned(text)

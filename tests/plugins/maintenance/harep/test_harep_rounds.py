@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from harep_worlds import (
     AT,
@@ -20,6 +22,9 @@ from worlds import SECOND, instance, node, world
 
 from ganeti_steward.core.maintenance.task import Task, Wait
 from ganeti_steward.core.model.job_state import JobState
+from ganeti_steward.plugins.maintenance.config import ACT, Maintd
+from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs
+from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.harep.config import Harep
 
 _WITHOUT_DISKS = Harep(disk_check_interval=0)
@@ -161,3 +166,41 @@ def test_an_instance_that_is_opted_out_gets_no_tag() -> None:
     (one,) = seen.instances.values()
     seen = seen._replace(instances={"i1": one._replace(tags=one.tags | {"maintd:off"})})
     assert "has the tag maintd:off" in reason(seen)
+
+
+@pytest.mark.parametrize(
+    ("own", "primary", "secondary", "operations"),
+    [
+        (("failover",), OFF, {}, ["OP_INSTANCE_FAILOVER"]),
+        (("reinstall",), OFF, OFF, ["OP_INSTANCE_RECREATE_DISKS", "OP_INSTANCE_REINSTALL"]),
+    ],
+)
+def test_what_may_still_run_is_held_once_and_the_same(
+    own: tuple[str, ...],
+    primary: dict[str, Any],
+    secondary: dict[str, Any],
+    operations: list[str],
+) -> None:
+    """harep starts it elsewhere at once; here an admin says that its primary is off."""
+    config = Maintd(mode=ACT, routine=("harep",))
+
+    def decided(tags: frozenset[str] = frozenset(), seconds: int = AT) -> Decision:
+        seen = one_instance(
+            own, primary={**primary, "tags": tags}, secondary=secondary, **at(seconds)
+        )
+        inputs = Inputs(seen)
+        return step(inputs, config, lambda *_: (), lambda _, now: plans(now, _WITHOUT_DISKS))
+
+    first, later = decided(), decided(seconds=AT + 60)
+    assert first.routine == later.routine == ()
+    (held,) = first.held
+    assert later.held == (held,), "nothing new in the log"
+    assert (held.subject, held.brake) == ("harep i1", "stopped")
+    uuid = next(one.uuid for one in one_instance(own).nodes.values() if one.name == "n1")
+    tag = f"maintd:stopped:{uuid}"
+    assert held.sentence == (
+        "n1 is offline, and whether i1 still runs there is not known: nothing is started elsewhere "
+        f"before it is confirmed to be off; gnt-node add-tags n1 {tag}"
+    )
+    (started,) = decided(frozenset({tag})).routine
+    assert [one["OP_ID"] for job in started.task.jobs for one in job][1:] == operations
