@@ -34,6 +34,8 @@ class Effects(NamedTuple):
     """those of ``demoted`` that cannot be master candidates then"""
     powered: frozenset[str] = _NONE
     """nodes that are power-cycled or powered off, or run a program that may do that"""
+    targets: frozenset[str] = _NONE
+    """nodes that are named to get an instance or a copy of its disks"""
     cleared: frozenset[str] = _NONE
     """nodes of which logical volumes may be removed"""
     stopped: frozenset[str] = _NONE
@@ -79,9 +81,14 @@ def effects_of(jobs: Iterable[Sequence[Mapping[str, Any]]], facts: Facts) -> Eff
     work = _Work(facts)
     for job in jobs:
         for operation in job:
+            work.find_targets(operation)
             for rule in TABLE.get(operation["OP_ID"], (_whole,)):
                 rule(work, operation)
     return Effects(**{name: frozenset(found) for name, found in work.found.items()})
+
+
+#: Parameters that name a node which gets an instance, or a copy of its disks.
+_TARGETS: Final = ("target_node", "remote_node", "pnode", "snode")
 
 
 class _Work:
@@ -100,6 +107,16 @@ class _Work:
     def instance(self, operation: Mapping[str, Any]) -> str:
         """The instance an operation names."""
         return _resolved(operation.get("instance_name"), self.facts.instances)
+
+    def find_targets(self, operation: Mapping[str, Any]) -> None:
+        """Nodes that an operation names by name or uuid to be used in addition."""
+        nodes = self.facts.nodes
+        uuids = {about[0]: name for name, about in nodes.items() if about}
+        for key in _TARGETS:
+            if isinstance(name := operation.get(key), str):
+                self.found["targets"].add(_resolved(name, nodes))
+            if uuid := operation.get(f"{key}_uuid"):
+                self.found["targets"].add(uuids.get(uuid, str(uuid)))
 
     def instances_of(self, node: str) -> set[str]:
         """Instances whose primary is, or may be by then, this node."""
@@ -176,6 +193,8 @@ def _all_created(work: _Work, operation: Mapping[str, Any]) -> None:
 
 def _recreated(work: _Work, operation: Mapping[str, Any]) -> None:
     """With other nodes its primary changes."""
+    given = operation.get("nodes") or operation.get("node_uuids") or ()
+    work.found["targets"].update(_listed("nodes", work, operation) if given else ())
     if any(operation.get(one) for one in ("nodes", "node_uuids", "iallocator")):
         work.leave(work.instance(operation))
 

@@ -77,13 +77,16 @@ def _whole(case: Common) -> Held | None:
 
 def _not_named(case: Common) -> Held | None:
     """What a task does not name is not reserved for it."""
-    task, effects = case.next, case.effects
+    task, effects, world = case.next, case.effects, case.world
     if not isinstance(task, Task):
         return None
-    nodes = (effects.out | effects.cleared) - task.nodes
+    changed = effects.moved | effects.degraded | effects.erased | effects.removed
+    known = [world.instances[name] for name in changed if name in world.instances]
+    nodes = (effects.out | effects.cleared | effects.targets).union(*(one.nodes for one in known))
+    nodes -= task.nodes
     instances = effects.touched - task.instances
     if case.evacuated in effects.powered:
-        instances -= {one.name for one in case.world.instances_on(case.evacuated)}
+        instances -= {one.name for one in world.instances_on(case.evacuated)}
     if not (nodes or instances):
         return None
     names = _list(nodes | instances)
@@ -91,8 +94,8 @@ def _not_named(case: Common) -> Held | None:
 
 
 def _opt_out(case: Common) -> Held | None:
-    """No node with the tag loses a role or its power, no instance with it stops or changes."""
-    return opt_out(case, case.effects.out, case.effects.touched)
+    """No node with the tag loses role or power or gets anything, no instance with it changes."""
+    return opt_out(case, case.effects.out | case.effects.targets, case.effects.touched)
 
 
 def _silent(case: Common) -> Held | None:

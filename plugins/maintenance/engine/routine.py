@@ -71,8 +71,8 @@ Brake = Callable[[RoutineCase], Held | None]
 
 def _opt_out(case: RoutineCase) -> Held | None:
     task = case.next or _NOTHING
-    nodes, instances = task.nodes | case.effects.out, task.instances | case.effects.touched
-    return opt_out(case, nodes, instances)
+    nodes = task.nodes | case.effects.out | case.effects.targets
+    return opt_out(case, nodes, task.instances | case.effects.touched)
 
 
 def _under_repair(case: RoutineCase) -> Held | None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from ganeti_steward.core.model.effects import TABLE, Effects, Facts, effects_of
+from ganeti_steward.core.model.effects import _TARGETS, TABLE, Effects, Facts, effects_of
 from ganeti_steward.core.model.opcodes import failover, migrate, set_role, set_tags
 from ganeti_steward.plugins.filters.lint.opcode_table import opcode_table
 
@@ -71,7 +71,9 @@ def test_every_parameter_has_a_real_name(name: str) -> None:
 
     given = Recorded(OP_ID=name, instance_name="a", node_name="n1.lab")
     effects_of([[given]], FACTS)
-    assert read <= {*opcode_table()[name], "target_node"}
+    targets = {f"{key}{end}" for key in _TARGETS for end in ("", "_uuid")}
+    assert read - targets <= {*opcode_table()[name]}
+    assert targets & {key for row in opcode_table().values() for key in row} == targets
 
 
 def test_an_unknown_opcode_is_the_worst() -> None:
@@ -114,7 +116,13 @@ def test_an_unknown_opcode_is_the_worst() -> None:
         (failover("a"), {"moved": {"a"}, "stopped": {"a"}}),
         (
             failover("c", "n1.lab") | {"ignore_consistency": True},
-            {"moved": {"c"}, "abandoned": {"c"}, "stopped": {"c"}, "unchecked": {"c"}},
+            {
+                "moved": {"c"},
+                "abandoned": {"c"},
+                "stopped": {"c"},
+                "unchecked": {"c"},
+                "targets": {"n1.lab"},
+            },
         ),
         (migrate("a"), {"moved": {"a"}, "stopped": {"a"}}),
         (op("INSTANCE_MIGRATE", instance_name="a"), {"moved": {"a"}}),
@@ -126,7 +134,15 @@ def test_an_unknown_opcode_is_the_worst() -> None:
         ),
         (
             op("INSTANCE_SET_PARAMS", instance_name="c", pnode="n1"),
-            {"moved": {"c"}, "abandoned": {"c"}},
+            {"moved": {"c"}, "abandoned": {"c"}, "targets": {"n1.lab"}},
+        ),
+        (
+            op("INSTANCE_RECREATE_DISKS", instance_name="a", node_uuids=["u3"]),
+            {"moved": {"a"}, "stopped": {"a"}, "erased": {"a"}, "targets": {"n3.lab"}},
+        ),
+        (
+            op("INSTANCE_REPLACE_DISKS", instance_name="a", remote_node_uuid="u3"),
+            {"degraded": {"a"}, "targets": {"n3.lab"}},
         ),
         (op("INSTANCE_SET_PARAMS", instance_name="a", beparams={"vcpus": 2}), {}),
         (

@@ -165,6 +165,25 @@ def test_instances_are_named_and_not_excluded(operation: dict[str, Any]) -> None
         assert set(other.held()) == held
 
 
+def test_targets_are_named_and_not_excluded() -> None:
+    plan = task(migrate("inst1", "node4"), nodes="node2 node3 node4", instances="inst1")
+    for nodes, tags, held in (
+        ("node2 node3 node4", frozenset[str](), set[str]()),
+        ("node2 node3", frozenset[str](), {"not-named"}),
+        ("node2 node4", frozenset[str](), {"not-named"}),
+        ("node2 node3 node4", frozenset({"maintd:off"}), {"opt-out"}),
+    ):
+        for routine in (False, True):
+            cluster = Cluster4()
+            cluster.change("node4", tags=tags)
+            mine = plan._replace(nodes=frozenset(nodes.split()))
+            if routine:
+                assert bool(cluster.routinely(mine).routine) != bool(held)
+            else:
+                assert bool(cluster.repaired(mine).started) != bool(held)
+            assert set(cluster.held()) == held
+
+
 @pytest.mark.parametrize("name", ["CLUSTER_DESTROY", "CLUSTER_SET_PARAMS", "NEW_IN_4_0"])
 def test_what_affects_the_whole_cluster_or_is_unknown(name: str) -> None:
     cluster = Cluster4()

@@ -45,6 +45,13 @@ class Plans:
 def working(config: Any = ACTING, **plans: Sequence[RoutinePlan]) -> tuple[Maintained, Plans]:
     cluster = Maintained(config=config)
     cluster.routine = made = Plans(**plans)
+    for plan in (one for given in plans.values() for one in given if isinstance(one, Task)):
+        # The instance is on a node that the task names.
+        for name in plan.instances & cluster.instances.keys():
+            primary = cluster.instances[name].primary
+            if primary not in plan.nodes and plan.nodes:
+                facts = cluster.instances[name]._replace(primary=min(plan.nodes))
+                cluster.instances[name] = facts
     return cluster, made
 
 
