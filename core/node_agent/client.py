@@ -30,14 +30,24 @@ from ganeti_steward.core.node_agent.answers import (
 from ganeti_steward.core.node_agent.protocol import (
     NONCE_PATH,
     PORT,
+    PROTOCOL,
     REPAIR_PATH,
     REPAIRED,
     REPORT,
     REPORT_PATH,
+    STATE_PATH,
     BadAnswer,
     Outcome,
     read_outcome,
     request_text,
+)
+from ganeti_steward.core.node_agent.remembered import (
+    ENDED,
+    STATE,
+    Question,
+    RepairState,
+    question_text,
+    read_state,
 )
 
 #: Seconds until the connection stands.
@@ -57,6 +67,10 @@ class NotConnected(StewardError):
 
 class OutcomeUnknown(StewardError):
     """A repair command was requested, and it is unknown whether it was run."""
+
+
+class NoMemory(StewardError):
+    """The agent is of a version that does not remember repair commands."""
 
 
 class AgentClient:
@@ -108,16 +122,24 @@ class AgentClient:
         return report
 
     def repair(
-        self, node: str, command: str, diagnose: Mapping[str, Any], time_limit: float
+        self,
+        node: str,
+        command: str,
+        diagnose: Mapping[str, Any],
+        time_limit: float,
+        once: tuple[str, int] | None = None,
     ) -> Outcome:
         """Have a repair command run; ``time_limit``: seconds until its outcome is given up.
 
         ``node`` is what the report calls the node, ``diagnose`` the object that requests the
-        command.  Raises AgentRefused, NotConnected or another StewardError where nothing was run,
-        and OutcomeUnknown where that is unknown.
+        command.  ``once``: an id, which an agent that remembers commands never runs twice, and
+        when it was given to this command (s since the epoch).  Raises AgentRefused, NotConnected
+        or another StewardError where nothing was run, and OutcomeUnknown where that is unknown.
         """
-        nonce, rsalt = self._nonce(), self._random()
-        text = request_text(node, command, diagnose, rsalt)
+        (nonce, protocol), rsalt = self._nonce(), self._random()
+        # Others refuse a member that they do not know.
+        once = once if protocol >= PROTOCOL else None
+        text = request_text(node, command, diagnose, rsalt, once)
         request = sign(self._key.key(), text, nonce)
         try:
             status, raw = self._call("POST", REPAIR_PATH, time_limit, request)
@@ -130,23 +152,52 @@ class AgentClient:
         try:
             if status != HTTPStatus.OK:
                 raise self._error(f"no answer to a repair (HTTP {status}: {_line(raw)})")
-            return read_outcome(open_answer(self._key, raw, rsalt, REPAIRED), node, command)
+            if once is None:
+                return read_outcome(open_answer(self._key, raw, rsalt, REPAIRED), node, command)
+            found = read_state(open_answer(self._key, raw, rsalt, STATE), node, once[0])
+            if (found.state, found.command) != (ENDED, command):
+                raise BadAnswer(f"the command with its id is {found.state}")
+            return found.outcome
         except (BadAnswer, RejectedAnswer) as err:
             raise OutcomeUnknown(f"{self._error(str(err))}; {_unknown(command)}") from None
         except StewardError as err:
             raise OutcomeUnknown(f"{err}; {_unknown(command)}") from None
 
-    def _nonce(self) -> str:
+    def repair_state(self, node: str, id_: str, submitted: int) -> RepairState:
+        """What became of a command that was requested with an id; a signed answer.
+
+        ``submitted``: when the id was given to it, s since the epoch.  Once this was asked, the
+        agent does not start a command with that id any more.  Raises NoMemory where the agent
+        knows no ids, AgentRefused, NotConnected or another StewardError where there is no answer.
+        """
+        (nonce, protocol), rsalt = self._nonce(), self._random()
+        if protocol < PROTOCOL:
+            raise NoMemory(f"{self.where}: it does not remember repair commands")
+        text = question_text(Question(node, id_, submitted, rsalt))
+        request = sign(self._key.key(), text, nonce)
+        status, raw = self._call("POST", STATE_PATH, self._time_limit, request)
+        if status == HTTPStatus.FORBIDDEN:
+            raise self._refused()
+        if status != HTTPStatus.OK:
+            raise self._error(f"no state of a repair (HTTP {status}: {_line(raw)})")
+        try:
+            return read_state(open_answer(self._key, raw, rsalt, STATE), node, id_)
+        except (BadAnswer, RejectedAnswer) as err:
+            raise self._error(str(err)) from None
+
+    def _nonce(self) -> tuple[str, int]:
+        """A nonce, and the protocol of the agent; 1 for those that do not name it."""
         status, raw = self._call("POST", NONCE_PATH, self._time_limit)
         if status == HTTPStatus.FORBIDDEN:
             raise self._refused()
         try:
-            nonce = strict_json(raw.decode())["nonce"]
-        except (ValueError, TypeError, KeyError):
-            nonce = None
+            content = strict_json(raw.decode())
+            nonce, protocol = content["nonce"], content.get("protocol", 1)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            nonce, protocol = None, 1
         if status != HTTPStatus.OK or not (isinstance(nonce, str) and is_nonce(nonce)):
             raise self._error(f"no nonce (HTTP {status}: {_line(raw)})")
-        return nonce
+        return nonce, protocol if type(protocol) is int else 1
 
     def _call(self, method: str, path: str, limit: float, body: bytes = b"") -> tuple[int, bytes]:
         """Status and body of one answer, within ``limit`` seconds."""
@@ -163,7 +214,12 @@ class AgentClient:
         connection.sock.settimeout(None)
         late = threading.Event()
         overrun = threading.Timer(deadline - time.monotonic(), _hang_up, [connection.sock, late])
-        overrun.start()
+        try:
+            overrun.start()
+        except RuntimeError as err:
+            # There are too many threads; nothing was sent.
+            connection.close()
+            raise NotConnected(f"{self.where}: {err}") from None
         try:
             connection.request(method, path, body, {"Connection": "close"})
             answer = connection.getresponse()

@@ -8,8 +8,9 @@ as a request, and confd's messages have no purpose at all.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError
@@ -24,6 +25,11 @@ PORT: Final = 1817
 REPORT_PATH: Final = "/1/report/node/diagnose"
 NONCE_PATH: Final = "/1/repair/nonce"
 REPAIR_PATH: Final = "/1/repair"
+STATE_PATH: Final = "/1/repair/state"
+
+#: What an agent that remembers commands by their ids sends with each nonce.  One that sends
+#: nothing takes no id and has no `STATE_PATH`.
+PROTOCOL: Final = 2
 
 #: The purposes of signed messages: a report, a repair request, and its answer.
 REPORT: Final = "report"
@@ -34,6 +40,10 @@ REPAIRED: Final = "repaired"
 LONGEST_OBJECT: Final = 2**16
 
 _MEMBERS: Final = ("purpose", "node", "command", "diagnose", "rsalt")
+#: Of a request that is to be followed once only; callers of before protocol 2 send none of them.
+_ONCE: Final = ("id", "submitted")
+
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class BadAnswer(StewardError):
@@ -54,6 +64,10 @@ class RepairRequest(NamedTuple):
     """the diagnose object, for its standard input"""
     rsalt: str
     """what the answer is signed with"""
+    id: str = ""
+    """the same id is never run twice; empty: nothing is remembered"""
+    submitted: int = 0
+    """when the caller decided to have it run, s since the epoch; 0 without an id"""
 
 
 class Outcome(NamedTuple):
@@ -66,39 +80,89 @@ class Outcome(NamedTuple):
     """why it was stopped or not started; empty when it ended by itself"""
 
 
-def request_text(node: str, command: str, diagnose: Mapping[str, Any], rsalt: str) -> str:
-    """The text of a signed request; ``diagnose``: the object that requests the command."""
-    return json.dumps(dict(zip(_MEMBERS, (REPAIR, node, command, diagnose, rsalt), strict=True)))
+def is_id(text: object) -> TypeGuard[str]:
+    """Whether this may be the id of a command that is run once."""
+    return isinstance(text, str) and _ID.fullmatch(text) is not None
+
+
+def is_seconds(value: object) -> TypeGuard[int]:
+    """Whether this may be a time in seconds since the epoch."""
+    return type(value) is int and 0 <= value < 2**40
+
+
+def request_text(
+    node: str,
+    command: str,
+    diagnose: Mapping[str, Any],
+    rsalt: str,
+    once: tuple[str, int] | None = None,
+) -> str:
+    """The text of a signed request; ``diagnose``: the object that requests the command.
+
+    ``once``: its id, and when it was submitted; None where nothing is to be remembered.
+    """
+    given = dict(zip(_MEMBERS, (REPAIR, node, command, diagnose, rsalt), strict=True))
+    return json.dumps(given | (dict(zip(_ONCE, once, strict=True)) if once else {}))
 
 
 def read_request(text: str, is_this_node: Callable[[str], bool]) -> RepairRequest:
     """The request in the text of a signed message; raises BadRequest."""
-    try:
-        given = strict_json(text)
-    except ValueError:
-        raise BadRequest("it is not valid JSON") from None
-    if not isinstance(given, dict) or sorted(given) != sorted(_MEMBERS):
-        raise BadRequest(f"it does not have exactly the members {', '.join(_MEMBERS)}")
-    _check(given, is_this_node)
+    given = read_members(text, REPAIR, _MEMBERS, is_this_node, _ONCE)
+    _check_command(given)
     try:
         content = canonical(given["diagnose"])
     except (ValueError, RecursionError):
         raise BadRequest("its diagnose object cannot be written as JSON") from None
-    return RepairRequest(given["node"], given["command"], content, given["rsalt"])
+    once = [given[name] for name in _ONCE if name in given]
+    return RepairRequest(given["node"], given["command"], content, given["rsalt"], *once)
 
 
-def _check(given: dict[str, Any], is_this_node: Callable[[str], bool]) -> None:
-    for name in ("purpose", "node", "command", "rsalt"):
-        if not isinstance(given[name], str):
-            raise BadRequest(f"{name}: a text is expected, found {describe(given[name])}")
-    if given["purpose"] != REPAIR:
+def read_members(
+    text: str,
+    purpose: str,
+    members: Sequence[str],
+    is_this_node: Callable[[str], bool],
+    more: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The members of a signed message with a purpose, for this node; raises BadRequest.
+
+    ``members``: which it has to have; ``more``: those that it may have, all or none.
+    """
+    try:
+        given = strict_json(text)
+    except ValueError:
+        raise BadRequest("it is not valid JSON") from None
+    if not isinstance(given, dict) or set(given) not in ({*members}, {*members, *more}):
+        raise BadRequest(f"it does not have exactly the members {', '.join(members)}")
+    for name in ("purpose", "node", "rsalt"):
+        _check_text(given, name)
+    if given["purpose"] != purpose:
         raise BadRequest(f"its purpose is {quoted(given['purpose'])}")
     if not is_this_node(given["node"]):
         raise BadRequest(f"it is for the node {quoted(given['node'])}")
-    if not is_name(given["command"]):
-        raise BadRequest(f"{quoted(given['command'])} is no name of a command")
     if not is_salt(given["rsalt"]):
         raise BadRequest(f"its rsalt is no salt: {quoted(given['rsalt'])}")
+    if "id" in given:
+        _check_once(given)
+    return given
+
+
+def _check_text(given: Mapping[str, Any], name: str) -> None:
+    if not isinstance(given[name], str):
+        raise BadRequest(f"{name}: a text is expected, found {describe(given[name])}")
+
+
+def _check_once(given: Mapping[str, Any]) -> None:
+    if not is_id(given["id"]):
+        raise BadRequest(f"id: 1 to 64 letters, digits, _ or -, found {describe(given['id'])}")
+    if not is_seconds(given["submitted"]):
+        raise BadRequest(f"submitted: seconds are expected, found {describe(given['submitted'])}")
+
+
+def _check_command(given: Mapping[str, Any]) -> None:
+    _check_text(given, "command")
+    if not is_name(given["command"]):
+        raise BadRequest(f"{quoted(given['command'])} is no name of a command")
     diagnose = given["diagnose"]
     if not isinstance(diagnose, dict):
         raise BadRequest(f"diagnose: an object is expected, found {describe(diagnose)}")
@@ -107,7 +171,7 @@ def _check(given: dict[str, Any], is_this_node: Callable[[str], bool]) -> None:
 
 
 def answer_text(request: RepairRequest, outcome: Outcome) -> str:
-    """The text of the signed answer."""
+    """The text of the signed answer to a request without an id."""
     content = {
         "purpose": REPAIRED,
         "node": request.node,
@@ -118,9 +182,14 @@ def answer_text(request: RepairRequest, outcome: Outcome) -> str:
 
 
 def read_outcome(content: Mapping[str, Any], node: str, command: str) -> Outcome:
-    """The outcome in the content of a signed answer; raises BadAnswer."""
+    """The outcome in the content of a signed answer to such a request; raises BadAnswer."""
     if (content.get("node"), content.get("command")) != (node, command):
         raise BadAnswer("the answer is about another repair")
+    return outcome_in(content)
+
+
+def outcome_in(content: Mapping[str, object]) -> Outcome:
+    """The outcome among other members; raises BadAnswer."""
     status, output, fault = (content.get(key) for key in Outcome._fields)
     if not isinstance(output, str) or not isinstance(fault, str):
         raise BadAnswer("the answer lacks the outcome of the repair")

@@ -21,11 +21,12 @@ OUTPUT_RETURNED: Final = 2**16
 
 
 def executor(
-    launcher: Launcher, directory: str, limit: float
+    launcher: Launcher, directory: str, limit: float, is_ending: Callable[[], bool]
 ) -> Callable[[RepairRequest], Outcome]:
     """What runs the commands of a directory for ``limit`` seconds each.
 
-    It raises `whitelist.Forbidden` for those that must not be run.
+    ``is_ending``: whether the agent ends, and with it what it has started.  What it gives raises
+    `whitelist.Forbidden` for commands that must not be run.
     """
 
     def execute(request: RepairRequest) -> Outcome:
@@ -43,6 +44,8 @@ def executor(
                 if kind == b"forbidden":
                     raise Forbidden(rest.decode())
                 outcome = outcome._replace(result=rest)
+            elif is_ending():
+                return Outcome(None, fault="it was stopped, for the agent ended")
             return _outcome(unpacked_run(outcome))
         except OSError as err:
             return Outcome(None, fault=f"it could not be started: {reason_of(err)}")

@@ -14,7 +14,13 @@ from urllib.parse import parse_qs
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.signing import is_salt, sign
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.core.node_agent.protocol import NONCE_PATH, REPAIR_PATH, REPORT_PATH
+from ganeti_steward.core.node_agent.protocol import (
+    NONCE_PATH,
+    PROTOCOL,
+    REPAIR_PATH,
+    REPORT_PATH,
+    STATE_PATH,
+)
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.core.service.wsgi import TEXT, Answer, json_answer, respond
 from ganeti_steward.diagnose.agent import metrics
@@ -59,7 +65,7 @@ class Application:
             if method not in ("GET", "HEAD"):
                 return _wrong_method("GET, HEAD")
             return self._reading[path](environ.get("QUERY_STRING", ""))
-        if path in (NONCE_PATH, REPAIR_PATH):
+        if path in (NONCE_PATH, REPAIR_PATH, STATE_PATH):
             return self._repair(path, environ) if method == "POST" else _wrong_method("POST")
         return Answer(b"no such path\n", 404, TEXT)
 
@@ -87,10 +93,11 @@ class Application:
         address = environ["REMOTE_ADDR"]
         try:
             if path == NONCE_PATH:
-                return json_answer({"nonce": self._repairs.nonce(address)})
+                return json_answer({"nonce": self._repairs.nonce(address), "protocol": PROTOCOL})
             # One byte more than may be is enough to see that there is too much.
             raw = environ["wsgi.input"].read(REQUEST_LIMIT + 1)
-            return Answer(self._repairs.repair(address, raw))
+            answer = self._repairs.state if path == STATE_PATH else self._repairs.repair
+            return Answer(answer(address, raw))
         except Unreadable as err:
             return Answer(f"{err}\n".encode(), 400, TEXT)
         except Refused:

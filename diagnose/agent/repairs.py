@@ -1,4 +1,4 @@
-"""Who may have a repair command run, and that each accepted request runs it once.
+"""Who may have a repair command run, and that each accepted request, and each id, runs it once.
 
 The caller only gets "refused"; the reason is in the log.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
@@ -22,9 +23,11 @@ from ganeti_steward.core.node_agent.protocol import (
     answer_text,
     read_request,
 )
+from ganeti_steward.core.node_agent.remembered import ENDED, RepairState, read_question, state_text
 from ganeti_steward.core.service.callers import caller
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.core.trusted_program import Forbidden
+from ganeti_steward.diagnose.agent.memory import Memory
 from ganeti_steward.diagnose.agent.nonces import Nonces
 from ganeti_steward.diagnose.agent.penalties import Penalties
 
@@ -33,6 +36,8 @@ REQUEST_LIMIT: Final = 2**20
 
 #: Characters of a command's output that are logged.
 _LOGGED: Final = 400
+
+_Read = TypeVar("_Read")
 
 _log = logging.getLogger(__name__)
 
@@ -73,8 +78,10 @@ class Repairs:
         execute: Callable[[RepairRequest], Outcome],
         nonces: Nonces,
         penalties: Penalties,
+        memory: Memory,
     ) -> None:
         """``execute`` runs a command; raises Forbidden where it must not be run."""
+        self._memory = memory
         self._key, self._is_this_node, self._execute = key, is_this_node, execute
         self._nonces, self._penalties = nonces, penalties
         self._running = threading.Lock()
@@ -89,17 +96,33 @@ class Repairs:
     def repair(self, address: str, raw: bytes) -> bytes:
         """Execute a signed request; the signed answer.  Raises Unreadable, Refused, NoKey."""
         _check_size(raw)
+        with self._judged(address) as who:
+            request = self._examine(who, raw, read_request)
+            text = self._once(address, request) if request.id else self._nameless(address, request)
+        return sign(self._key.key(), text, request.rsalt)
+
+    def state(self, address: str, raw: bytes) -> bytes:
+        """The signed answer to a signed question; raises Unreadable, Refused, NoKey."""
+        _check_size(raw)
+        with self._judged(address) as who:
+            question = self._examine(who, raw, read_question)
+            found = self._memory.asked(question.id, question.submitted)
+        _log.debug("repair question caller=%s id=%s state=%s", address, question.id, found.state)
+        text = state_text(question.node, question.id, found)
+        return sign(self._key.key(), text, question.rsalt)
+
+    @contextmanager
+    def _judged(self, address: str) -> Iterator[str]:
+        """Punish a caller whose request turns out to be a guess, or forgive; raises Refused."""
         who = caller(address)
         self._listen_to(who)
         try:
-            request = self._examine(who, raw)
-            outcome = self._run(address, request)
+            yield who
         except _Fault as err:
             shut_out = self._penalties.punish(who) if err.guess else 0
             _log.warning("repair refused caller=%s shut-out=%g reason=%s", address, shut_out, err)
             raise Refused from None
         self._penalties.forgive(who)
-        return sign(self._key.key(), answer_text(request, outcome), request.rsalt)
 
     def _listen_to(self, who: str) -> None:
         if self._penalties.is_shut_out(who):
@@ -107,7 +130,9 @@ class Repairs:
             _log.debug("repair unexamined caller=%s", who)
             raise Refused
 
-    def _examine(self, who: str, raw: bytes) -> RepairRequest:
+    def _examine(
+        self, who: str, raw: bytes, read: Callable[[str, Callable[[str], bool]], _Read]
+    ) -> _Read:
         """The request, its nonce used up; raises _Fault, Refused."""
         try:
             signed = self._key.with_key(lambda key: open_signed(key, raw))
@@ -120,20 +145,57 @@ class Repairs:
         if not self._nonces.take(signed.salt, who):
             raise _Fault("its nonce is unknown, used, too old or another caller's", guess=True)
         try:
-            return read_request(signed.text, self._is_this_node)
+            return read(signed.text, self._is_this_node)
         except BadRequest as err:
             raise _Fault(str(err), guess=True) from None
 
-    def _run(self, address: str, request: RepairRequest) -> Outcome:
+    def _once(self, address: str, request: RepairRequest) -> str:
+        """Run a command if its id is new; the text of the answer.  Raises _Fault."""
+        found = self._memory.state(request.id)
+        if found is None:
+            with self._alone():
+                found = self._memory.begin(request.id, request.command, request.submitted)
+                if found is None:
+                    return state_text(request.node, request.id, self._remembered(address, request))
+        _log.info("repair not run again caller=%s id=%s: %s", address, request.id, found.state)
+        return state_text(request.node, request.id, found)
+
+    def _remembered(self, address: str, request: RepairRequest) -> RepairState:
+        """Run a command and note what came of it; raises _Fault."""
+        outcome = None
+        try:
+            outcome = self._run(address, request)
+        except _Fault as err:
+            outcome = Outcome(None, fault=f"it was not run: {err}")
+            raise
+        finally:
+            self._memory.end(request.id, outcome)
+        found = self._memory.state(request.id) or RepairState(ENDED, request.command)
+        # All of its output, which is not remembered.
+        return found._replace(outcome=outcome)
+
+    def _nameless(self, address: str, request: RepairRequest) -> str:
+        """Run a command for a caller that gives no ids; the text of the answer."""
+        with self._alone():
+            self._memory.begin_nameless()
+            return answer_text(request, self._run(address, request))
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Be the only command that runs; raises _Fault."""
         if not self._running.acquire(blocking=False):
             raise _Fault("another repair command is running", guess=False)
         try:
-            _log.info("repair requested caller=%s command=%s", address, request.command)
+            yield
+        finally:
+            self._running.release()
+
+    def _run(self, address: str, request: RepairRequest) -> Outcome:
+        _log.info("repair requested caller=%s command=%s", address, request.command)
+        try:
             outcome = self._execute(request)
         except Forbidden as err:
             raise _Fault(str(err), guess=True) from None
-        finally:
-            self._running.release()
         _log.info(
             "repair ended command=%s status=%s fault=%s output=%s",
             request.command,

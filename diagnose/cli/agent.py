@@ -8,6 +8,7 @@ import logging
 import secrets
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ from ganeti_steward.diagnose.agent.child import Diagnosing
 from ganeti_steward.diagnose.agent.execute import executor
 from ganeti_steward.diagnose.agent.http import Application
 from ganeti_steward.diagnose.agent.launcher import Launcher
+from ganeti_steward.diagnose.agent.memory import Memory
 from ganeti_steward.diagnose.agent.nonces import Nonces
 from ganeti_steward.diagnose.agent.penalties import Penalties
 from ganeti_steward.diagnose.agent.preload import preload
@@ -49,6 +51,12 @@ LIMITS: Final = Limits(body=2 * REQUEST_LIMIT)
 
 #: Signals that end it.
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+#: The directory, in that of the diagnosis, of what was done with repair commands.
+COMMANDS: Final = "commands"
+
+#: Seconds a disk may take to write that down; a command waits so long before it is started.
+_WRITE_TIMEOUT: Final = 10.0
 
 _log = logging.getLogger(__name__)
 
@@ -115,14 +123,16 @@ def run(options: argparse.Namespace) -> int:
         data=options.data,
         node_name=options.node_name,
     )
-    execute = executor(launcher, options.repair_directory, settings.repair_time_limit)
-    application = _application(settings, reports, is_this_node, execute)
+    ending = threading.Event()
+    limit = settings.repair_time_limit
+    execute = executor(launcher, options.repair_directory, limit, ending.is_set)
+    application = _application(config, reports, is_this_node, execute)
     server = Server(application, listener, LIMITS)
     preload(application)
     _note_start(listener.getsockname(), settings)
     if locks:
         _lock_memory()
-    with _ended_by_signals(server), _diagnosing(settings, launcher, reports):
+    with _ended_by_signals(server, ending), _diagnosing(settings, launcher, reports):
         notify("READY=1")
         server.run()
     server.finish()
@@ -136,20 +146,23 @@ def _reports(config: Config, is_this_node: Callable[[str], bool]) -> Reports:
 
 
 def _application(
-    settings: Agent,
+    config: Config,
     reports: Reports,
     is_this_node: Callable[[str], bool],
     execute: Callable[[RepairRequest], Outcome],
 ) -> Application:
+    settings = config.section(Agent)
     key = KeyFile(settings.key_file, DiskTimeout())
     if not settings.repair:
         return Application(reports, key, None)
+    directory = f"{config.section(Diagnose).directory}/{COMMANDS}"
     repairs = Repairs(
         key,
         is_this_node,
         execute,
         Nonces(lambda: secrets.token_urlsafe(32), time.monotonic, settings.nonce_life),
         Penalties(time.monotonic),
+        Memory(directory, time.time, DiskTimeout(_WRITE_TIMEOUT)),
     )
     return Application(reports, key, repairs)
 
@@ -202,9 +215,13 @@ def _lock_memory() -> None:
 
 
 @contextmanager
-def _ended_by_signals(server: Server) -> Iterator[None]:
+def _ended_by_signals(server: Server, ending: threading.Event) -> Iterator[None]:
+    def end(*_: object) -> None:
+        ending.set()
+        server.stop()
+
     for number in _ENDING:
-        signal.signal(number, lambda *_: server.stop())
+        signal.signal(number, end)
     yield
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
-from ganeti_steward.core.maintenance.incident import Submission
+from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.world import NodeFacts, Observation
-from ganeti_steward.core.node_agent.protocol import Outcome
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.edges.commands import RepairRunner, agent_repairs
+from ganeti_steward.plugins.maintenance.edges.commands import RepairRunner, agent_calls
 from ganeti_steward.plugins.maintenance.edges.poll import Poll, Poller, Target, agent_reports
 from ganeti_steward.plugins.maintenance.engine.decision import CommandResult
 
@@ -28,7 +26,7 @@ class NodeAgents:
         """
         self._wake, self._runs_commands = wake, runs_commands
         self._targets: tuple[Target, ...] = ()
-        self._runner = RepairRunner(self._repair, wake)
+        self._runner = RepairRunner(lambda: agent_calls(self._settings, self._key), wake)
         self._settings = settings
         self._key = KeyFile(settings.key_file, DiskTimeout())
         self._poller = self._new_poller(Poll())
@@ -77,12 +75,19 @@ class NodeAgents:
         """Have a repair command run; returns at once."""
         self._runner.start(submission, _target(node), command, original)
 
-    def results(self, submissions: Iterable[Submission]) -> Mapping[str, CommandResult]:
-        """Submission id -> result, of those with a command that is not running any more."""
-        return self._runner.results(submissions) if self._runs_commands else {}
+    def results(self, incidents: Iterable[Incident]) -> Mapping[str, CommandResult]:
+        """Submission id -> what is known, of open submissions whose command is not running.
 
-    def _repair(self, target: Target, command: str, diagnose: Mapping[str, Any]) -> Outcome:
-        return agent_repairs(self._settings, self._key)(target, command, diagnose)
+        Nodes are known from the first `watch` on.
+        """
+        if not (self._runs_commands and self._targets):
+            return {}
+        targets = {one.uuid: one for one in self._targets}
+        return self._runner.results(
+            (submission, targets.get(one.node, Target(one.node, one.node_name, "")))
+            for one in incidents
+            for submission in one.open
+        )
 
 
 def _target(node: NodeFacts) -> Target:

@@ -122,8 +122,8 @@ class Agents(Protocol):
     def start(self, node: NodeFacts, submission: str, command: str, original: bytes) -> None:
         """Have a repair command run; returns at once."""
 
-    def results(self, submissions: Iterable[Submission]) -> Mapping[str, CommandResult]:
-        """Submission id -> result, of those with a command that is not running any more."""
+    def results(self, incidents: Iterable[Incident]) -> Mapping[str, CommandResult]:
+        """Submission id -> what is known, of open submissions whose command is not running."""
 
 
 class Planner(Protocol):

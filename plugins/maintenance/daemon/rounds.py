@@ -223,7 +223,7 @@ class Rounds:
         jobs = parts.queue.states(incidents.values())
         looked_up = parts.queue.look_up(submissions)
         unrecorded = parts.queue.unrecorded(incidents.values())
-        results = parts.agents.results(submissions)
+        results = parts.agents.results(incidents.values())
         observations = {
             uuid: seen
             for uuid, seen in parts.agents.observations().items()

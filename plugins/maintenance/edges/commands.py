@@ -1,20 +1,39 @@
-"""Runs repair commands of node agents in the background, each submission once."""
+"""Runs repair commands of node agents in the background, each submission once.
+
+Where it is not known what came of one, its agent is asked by the submission's id until that is
+known: after a lost connection, and for those that another process of the daemon has started.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.maintenance.incident import Submission
 from ganeti_steward.core.maintenance.world import diagnose_object
+from ganeti_steward.core.node_agent.client import AgentRefused, NoMemory
 from ganeti_steward.core.node_agent.protocol import Outcome
+from ganeti_steward.core.node_agent.remembered import (
+    ENDED,
+    LOST,
+    NEVER,
+    RUNNING,
+    RepairState,
+)
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.poll import Target, agent_client
-from ganeti_steward.plugins.maintenance.engine.decision import CommandResult
+from ganeti_steward.plugins.maintenance.engine.decision import (
+    NEVER_CAME,
+    NOT_KNOWN,
+    CommandResult,
+)
 
 #: Characters of a command's output that are kept.
 _OUTPUT: Final = 1000
@@ -22,83 +41,229 @@ _OUTPUT: Final = 1000
 #: Results that are kept.
 _KEPT: Final = 1000
 
+#: Seconds between two questions about the same command.
+_PAUSE: Final = 5.0
+
+#: How many times in a row a command of a node may not reach its agent.
+_ATTEMPTS: Final = 5
+
+_SECOND: Final = 10**9
+
 _log = logging.getLogger(__name__)
 
-#: Has a command run on a node, with the diagnose object that requests it; raises StewardError.
-Repair = Callable[[Target, str, Mapping[str, Any]], Outcome]
+
+class Command(NamedTuple):
+    """A repair command of one submission."""
+
+    submission: str
+    """its id"""
+    name: str
+    submitted: int
+    """s since the epoch"""
+    target: Target
+    """the node that runs it"""
 
 
-def agent_repairs(settings: Maintd, key: KeyFile) -> Repair:
-    """Has commands run by the real agents."""
+class AgentCalls(NamedTuple):
+    """Calls to agents; they raise StewardError."""
 
-    def repair(target: Target, command: str, diagnose: Mapping[str, Any]) -> Outcome:
-        client = agent_client(target, settings, key)
+    repair: Callable[[Command, Mapping[str, Any]], Outcome]
+    """has a command run, with the diagnose object that requests it"""
+    ask: Callable[[Command], RepairState]
+    """what became of it"""
+    time_limit: float
+    """s; how long a command may take, and how long it is asked for"""
+
+
+def agent_calls(settings: Maintd, key: KeyFile) -> AgentCalls:
+    """Calls to the real agents."""
+    limit = settings.command_time_limit
+
+    def repair(command: Command, diagnose: Mapping[str, Any]) -> Outcome:
+        client = agent_client(command.target, settings, key)
+        once = (command.submission, command.submitted)
         # Each node knows its own name; its uuid only if it is a master candidate.
-        return client.repair(target.name, command, diagnose, settings.command_time_limit)
+        return client.repair(command.target.name, command.name, diagnose, limit, once)
 
-    return repair
+    def ask(command: Command) -> RepairState:
+        client = agent_client(command.target, settings, key)
+        return client.repair_state(command.target.name, command.submission, command.submitted)
+
+    return AgentCalls(repair, ask, limit)
 
 
 class RepairRunner:
     """Commands that are running, and the results of those that have ended."""
 
-    def __init__(self, repair: Repair, wake: Callable[[], None]) -> None:
-        """``wake`` is called when a result is there."""
-        self._repair, self._wake = repair, wake
+    def __init__(
+        self,
+        calls: Callable[[], AgentCalls],
+        wake: Callable[[], None],
+        *,
+        clock: Callable[[], int] = time.time_ns,
+        pause: float = _PAUSE,
+    ) -> None:
+        """``calls``: those of this moment; ``wake`` is called when a result is there.
+
+        ``clock``: ns since the epoch; ``pause``: s between two questions about a command.
+        """
+        self._calls, self._wake, self._clock, self._pause = calls, wake, clock, pause
         self._lock = threading.Lock()
         self._started = set[str]()
-        """ids of all submissions there ever were in this process"""
-        self._running = set[str]()
+        """ids of the submissions that have a thread or a result"""
         self._results: dict[str, CommandResult] = {}
+        self._open = set[str]()
+        """ids of the submissions that are still open"""
+        self._failed = Counter[tuple[str, str]]()
+        """uuid of a node and name of a command -> how many times in a row it did not arrive"""
 
     def start(self, submission: str, target: Target, command: str, original: bytes) -> None:
         """Run a command in the background, unless it is or was run for this submission already.
 
         ``submission``: its id; ``original``: the diagnose object that requests it, as JSON.
         """
+        one = Command(submission, command, self._clock() // _SECOND, target)
         with self._lock:
             if submission in self._started:
                 return
-            self._started.add(submission)
-            self._running.add(submission)
-        arguments = (submission, target, command, diagnose_object(original))
-        try:
-            threading.Thread(target=self._run, args=arguments, name="repair", daemon=True).start()
-        except RuntimeError as err:
-            self._end(submission, CommandResult(False, f"{command} was not run: {err}"))
+            self._begin(one, self._run, diagnose_object(original))
 
-    def results(self, open_submissions: Iterable[Submission]) -> dict[str, CommandResult]:
-        """Submission id -> result, of those commands that are not running any more.
+    def results(self, submissions: Iterable[tuple[Submission, Target]]) -> dict[str, CommandResult]:
+        """Submission id -> what is known, of those whose command is not running.
 
-        A command that another process of the daemon has started, before a restart, is not
-        running any more, and what came of it is not known.
+        ``submissions``: all open ones, each with the node of its incident.  A command that another
+        process of the daemon has started, before a restart, is asked for from now on.
         """
+        wanted = {one.id: (one, target) for one, target in submissions if one.command}
         with self._lock:
-            return {
-                one.id: self._results.get(one.id) or _lost(one.command)
-                for one in open_submissions
-                if one.command and one.id not in self._running
-            }
+            self._open = {*wanted}
+            for one, target in wanted.values():
+                if one.id not in self._started:
+                    command = Command(one.id, one.command, one.at // _SECOND, target)
+                    self._begin(command, self._ask, _lost(one.command))
+            return {key: self._results[key] for key in wanted if key in self._results}
 
-    def _run(
-        self, submission: str, target: Target, command: str, diagnose: Mapping[str, Any]
-    ) -> None:
+    def _begin(self, command: Command, work: Callable[..., None], *more: object) -> None:
+        """Do some work for a command in a thread of its own."""
+        key = command.submission
+        thread = threading.Thread(target=work, args=(command, *more), name="repair", daemon=True)
+        self._started.add(key)
+        self._open.add(key)
         try:
-            result = _result(self._repair(target, command, diagnose))
-        except StewardError as err:
-            result = CommandResult(False, str(err))
-        except Exception as err:
-            _log.exception("the repair command %s failed", command)
-            result = CommandResult(False, f"{err}; whether {command} was run is not known")
-        self._end(submission, result)
+            thread.start()
+        except RuntimeError as err:
+            if work == self._ask:
+                # It is tried again with the next round.
+                self._started.discard(key)
+            else:
+                text = f"{command.name} was not run: {err}"
+                self._results[key] = CommandResult(False, text)
+                self._wake()
 
-    def _end(self, submission: str, result: CommandResult) -> None:
+    def _run(self, command: Command, diagnose: Mapping[str, Any]) -> None:
+        try:
+            result = _result(self._calls().repair(command, diagnose))
+        except AgentRefused as err:
+            result = CommandResult(False, str(err))
+        except StewardError as err:
+            self._ask(command, str(err))
+            return
+        except Exception as err:
+            _log.exception("the repair command %s failed", command.name)
+            self._ask(command, f"{err}; whether {command.name} was run is not known")
+            return
+        self._end(command, result)
+
+    def _ask(self, command: Command, first: str) -> None:
+        """Ask until it is known what came of a command, or its submission is not open any more.
+
+        ``first``: why it is not known, one sentence.
+        """
+        begun = time.monotonic()
+        while True:
+            result, limit = self._ask_once(command, first), self._calls().time_limit
+            if result is not None and result.state != NOT_KNOWN:
+                break
+            if time.monotonic() - begun > limit:
+                text = result.text if result else f"{command.name} still ran after {limit:g} s"
+                result = CommandResult(False, text)
+                break
+            self._note(command, result)
+            time.sleep(self._pause)
+            if not self._is_open(command):
+                result = None
+                break
+        self._end(command, result)
+
+    def _ask_once(self, command: Command, first: str) -> CommandResult | None:
+        """What its agent says; None while it runs."""
+        try:
+            found = self._calls().ask(command)
+        except NoMemory:
+            return CommandResult(False, first)
+        except StewardError as err:
+            text = f"whether {command.name} was run is not known: {err}"
+            return CommandResult(False, text, NOT_KNOWN)
+        except Exception as err:
+            _log.exception("the agent of %s cannot be asked", command.target.name)
+            return CommandResult(False, f"{err}; whether {command.name} was run is not known")
+        if found.state == RUNNING:
+            return None
+        return self._never_came(command, first) if found.state == NEVER else _judged(command, found)
+
+    def _never_came(self, command: Command, first: str) -> CommandResult:
+        """It is started again, but not for ever."""
         with self._lock:
-            self._running.discard(submission)
-            self._results[submission] = result
+            self._failed[_place(command)] += 1
+            times = self._failed[_place(command)]
+        if times < _ATTEMPTS:
+            return CommandResult(False, f"{command.name} did not reach the agent", NEVER_CAME)
+        return CommandResult(
+            False, f"{command.name} did not reach the agent {times} times: {first}"
+        )
+
+    def _is_open(self, command: Command) -> bool:
+        with self._lock:
+            return command.submission in self._open
+
+    def _note(self, command: Command, result: CommandResult | None) -> None:
+        """Note what is known meanwhile."""
+        with self._lock:
+            self._results.pop(command.submission, None)
+            if result is not None:
+                self._results[command.submission] = result
+
+    def _end(self, command: Command, result: CommandResult | None) -> None:
+        """Note the result; None where nobody waits for it any more."""
+        self._note(command, result)
+        with self._lock:
+            if result is None:
+                self._started.discard(command.submission)
+            elif result.state != NEVER_CAME:
+                self._failed.pop(_place(command), None)
             if len(self._results) > _KEPT:
-                del self._results[next(iter(self._results))]
+                # Should it still be open, its agent is asked.
+                oldest = next(iter(self._results))
+                del self._results[oldest]
+                self._started.discard(oldest)
         self._wake()
+
+
+def _place(command: Command) -> tuple[str, str]:
+    return command.target.uuid, command.name
+
+
+def _judged(command: Command, found: RepairState) -> CommandResult:
+    """What came of a command that its agent knows, or has known."""
+    if found.state == ENDED:
+        return _result(found.outcome)
+    if found.state == LOST:
+        started = datetime.fromtimestamp(found.started, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        why = "the agent or the node was restarted meanwhile"
+        text = f"{command.name} was started at {started}, and how it ended is not known: {why}"
+        return CommandResult(False, text)
+    why = "the agent does not remember what was so long ago"
+    return CommandResult(False, f"whether {command.name} was run is not known: {why}")
 
 
 def _result(outcome: Outcome) -> CommandResult:
@@ -113,7 +278,5 @@ def _result(outcome: Outcome) -> CommandResult:
     return CommandResult(not outcome.fault and outcome.status == 0, text)
 
 
-def _lost(command: str) -> CommandResult:
-    return CommandResult(
-        False, f"the daemon was restarted meanwhile; whether {command} was run is not known"
-    )
+def _lost(command: str) -> str:
+    return f"the daemon was restarted meanwhile; whether {command} was run is not known"

@@ -16,13 +16,21 @@ from ganeti_steward.plugins.filters.actions.changes import Releases
 CLUSTER: Final = "cluster"
 
 
+#: What is known of a repair command: its end, nothing yet, or that its agent never got it.
+HAS_ENDED: Final = "ended"
+NOT_KNOWN: Final = "not known"
+NEVER_CAME: Final = "never came"
+
+
 class CommandResult(NamedTuple):
     """What came of a repair command of a node agent."""
 
     ok: bool
     """whether it ended by itself with exit status 0"""
     text: str
-    """exit status and output, or why it was not run, in one sentence"""
+    """exit status and output, or why it was not run, or why that is not known, in one sentence"""
+    state: str = HAS_ENDED
+    """`NOT_KNOWN`: its agent is asked until it is; `NEVER_CAME`: it was not and will not be run"""
 
 
 class Inputs(NamedTuple):
@@ -34,7 +42,7 @@ class Inputs(NamedTuple):
     """number -> state, of each job of an open submission; read before the world, so that what a
     job that has succeeded did is seen there"""
     results: Mapping[str, CommandResult] = MappingProxyType({})
-    """submission id -> what came of its repair command, once that is known"""
+    """submission id -> what is known of its repair command; missing while that runs"""
     found: Mapping[str, tuple[int, ...]] = MappingProxyType({})
     """id of a submission without job numbers -> those the job queue has for it; a submission that
     is missing here is not known to be over"""

@@ -17,6 +17,7 @@ from ganeti_steward.core.maintenance.task import (
 from ganeti_steward.core.model.finding import severity
 from ganeti_steward.core.model.job_state import CANCELED, NOT_STARTED, SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.engine.causes import is_interrupted, power_fault
+from ganeti_steward.plugins.maintenance.engine.decision import NEVER_CAME, NOT_KNOWN
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 
@@ -49,6 +50,12 @@ def _look_at(ledger: Ledger, uuid: str, submission: Submission) -> None:
 def _command(ledger: Ledger, uuid: str, submission: Submission) -> None:
     result = ledger.inputs.results.get(submission.id)
     if result is None:
+        return
+    if result.state == NOT_KNOWN:
+        ledger.hold(uuid, "lookup", result.text)
+        return
+    if result.state == NEVER_CAME:
+        _recovered(ledger, uuid, submission, ())
         return
     _close(ledger, uuid, submission)
     reason = f"{COMMAND} {submission.command}: {result.text}"

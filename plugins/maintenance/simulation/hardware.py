@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.maintenance.incident import Submission
+from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.world import NodeFacts, Observation, Reported, Silent
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, severity
 from ganeti_steward.plugins.maintenance.engine.decision import CommandResult
@@ -74,9 +74,9 @@ class Hardware:
         """Have a repair command run."""
         self._schedule.after(_RUNS * SECOND, lambda: self._ran(node.name, submission, original))
 
-    def results(self, submissions: Iterable[Submission]) -> Mapping[str, CommandResult]:
+    def results(self, incidents: Iterable[Incident]) -> Mapping[str, CommandResult]:
         """Submission id -> result, of those that have ended."""
-        ids = [one.id for one in submissions]
+        ids = [one.id for incident in incidents for one in incident.open]
         return {key: self._results[key] for key in ids if key in self._results}
 
     def _ran(self, node: str, submission: str, original: bytes) -> None:

@@ -35,10 +35,12 @@ from ganeti_steward.core.node_agent.answers import (
 from ganeti_steward.core.node_agent.client import (
     AgentClient,
     AgentRefused,
+    NoMemory,
     NotConnected,
     Outcome,
     OutcomeUnknown,
 )
+from ganeti_steward.core.node_agent.remembered import RepairState
 
 UUID = "ce55f3c9-6d68-4ff5-92f7-a67577ccec32"
 NOW = 1_700_000_000 * 10**9
@@ -218,6 +220,94 @@ def test_a_repair_of_unknown_outcome(key: KeyFile, lie: Lie, fault: str) -> None
         repair(one)
     assert fault in str(error.value)
     assert str(error.value).endswith("; whether replace-disk was run is not known")
+
+
+#: As an agent sends it that remembers commands.
+NONCE_2 = json.dumps({"nonce": "nonce.0123456789abcdef", "protocol": 2}).encode()
+ONCE = ("id-1", 1_700_000_000)
+
+
+def remembering(key: bytes = KEY, **changed: Any) -> Lie:
+    """An agent that has run the command with the id before."""
+
+    def lie(path: str, body: bytes) -> tuple[int, bytes]:
+        if path == "/1/repair/nonce":
+            return 200, NONCE_2
+        call = json.loads(open_signed(KEY, body).text)
+        assert (call["id"], call["submitted"]) == ONCE
+        content = {"purpose": "repair-state", "node": call["node"], "id": call["id"]}
+        content |= {"state": "ended", "command": COMMAND, "started": 5}
+        content |= {"status": 0, "output": "done", "fault": ""} | changed
+        return 200, sign(key, json.dumps(content), call["rsalt"])
+
+    return lie
+
+
+def test_a_repair_with_an_id(key: KeyFile) -> None:
+    with liar(key, remembering(status=3)) as one:
+        assert one.repair(UUID, COMMAND, DIAGNOSE, 60, ONCE) == Outcome(3, "done")
+        expected = RepairState("ended", COMMAND, 5, Outcome(3, "done"))
+        assert one.repair_state(UUID, *ONCE) == expected
+
+
+@pytest.mark.parametrize("state", ["running", "lost", "never", "unknown"])
+def test_a_repair_that_was_not_run_now(key: KeyFile, state: str) -> None:
+    """The answer to the question says more."""
+    with liar(key, remembering(state=state, status=None)) as one:
+        with pytest.raises(OutcomeUnknown, match=f"the command with its id is {state}"):
+            one.repair(UUID, COMMAND, DIAGNOSE, 60, ONCE)
+        assert one.repair_state(UUID, *ONCE).state == state
+
+
+@pytest.mark.parametrize(
+    ("lie", "fault"),
+    [
+        (remembering(b"forged\n"), "not made with the cluster's key"),
+        (remembering(purpose="repaired"), "another purpose"),
+        (remembering(node="node2.lab"), "about another repair"),
+        (remembering(id="id-2"), "about another repair"),
+        (remembering(state="gone"), "lacks the state of the repair"),
+        (remembering(command=None), "lacks the state of the repair"),
+        (remembering(started=-1), "lacks the state of the repair"),
+        (remembering(output=None), "lacks the outcome of the repair"),
+    ],
+)
+def test_an_answer_about_an_id_that_cannot_be_true(key: KeyFile, lie: Lie, fault: str) -> None:
+    with liar(key, lie) as one:
+        with pytest.raises(OutcomeUnknown, match=fault):
+            one.repair(UUID, COMMAND, DIAGNOSE, 60, ONCE)
+        with pytest.raises(StewardError, match=fault):
+            one.repair_state(UUID, *ONCE)
+
+
+def test_an_agent_without_memory(key: KeyFile) -> None:
+    """It gets no id, which it would refuse, and no question, for which it has no path."""
+
+    def answer(call: dict[str, Any]) -> tuple[int, bytes]:
+        assert sorted(call) == ["command", "diagnose", "node", "purpose", "rsalt"]
+        return repaired()("/1/repair", sign(KEY, json.dumps(call), json.loads(NONCE)["nonce"]))
+
+    with liar(key, repairs(answer)) as one:
+        assert one.repair(UUID, COMMAND, DIAGNOSE, 60, ONCE) == Outcome(0, "done")
+        with pytest.raises(NoMemory, match="does not remember repair commands"):
+            one.repair_state(UUID, *ONCE)
+
+
+def test_without_a_thread_nothing_is_sent(key: KeyFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    requested: list[str] = []
+
+    def lie(path: str, _: bytes) -> tuple[int, bytes]:
+        requested.append(path)
+        return 200, NONCE
+
+    with liar(key, lie) as one, monkeypatch.context() as patched:
+        patched.setattr(threading.Timer, "start", none)
+        with pytest.raises(NotConnected, match="can't start new thread"):
+            repair(one)
+    assert requested == []
 
 
 @pytest.mark.parametrize("path", ["/1/repair/nonce", "/1/repair"])

@@ -299,7 +299,7 @@ def test_a_signed_report_is_no_request(agent: Agent, repair: str) -> None:
 @pytest.mark.parametrize("settings", ["", "repair = false"])
 def test_off_by_default(tmp_path: Path, commands: Path, repair: str, settings: str) -> None:
     with running(tmp_path, "--repair-directory", str(commands), settings=settings) as agent:
-        for path in ("/1/repair/nonce", "/1/repair"):
+        for path in ("/1/repair/nonce", "/1/repair", "/1/repair/state"):
             answer = agent.ask("POST", path, b"{}")
             assert (answer.status, answer.body) == (403, b"refused\n")
         assert notes(repair) == ""

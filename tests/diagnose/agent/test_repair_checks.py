@@ -6,76 +6,23 @@ import json
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 import pytest
-from repair_requests import BAD_TEXTS, COMMAND, KEY, NODE, RSALT, damaged, message, request
+from repair_bench import FORGER, LIFE, MASTER, Bench
+from repair_requests import BAD_TEXTS, COMMAND, KEY, NODE, damaged, message, request
 from thorough import often
 
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
-from ganeti_steward.core.ganeti.signing import sign, verify
+from ganeti_steward.core.ganeti.signing import sign
 from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest
 from ganeti_steward.core.trusted_program import Forbidden
 from ganeti_steward.diagnose.agent.http import Application
-from ganeti_steward.diagnose.agent.nonces import Nonces
-from ganeti_steward.diagnose.agent.penalties import LONGEST, Penalties
-from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Repairs, Unreadable
-
-MASTER: Final = "192.0.2.1"
-FORGER: Final = "192.0.2.66"
-LIFE: Final = 30.0
-
-Execute = Callable[[RepairRequest], Outcome]
-
-
-class Bench:
-    """An agent's repairs, whose clock and commands are a test's."""
-
-    def __init__(self, path: Path) -> None:
-        self.now = 1000.0
-        self.run: list[RepairRequest] = []
-        self.execute: Execute = lambda _: Outcome(0, "done\n")
-        self.key_file = path / "hmac.key"
-        self.key_file.write_bytes(KEY)
-        self.repairs = self.process()
-
-    def process(self) -> Repairs:
-        """What another process on the same node is."""
-        numbers: Iterator[int] = count()
-        random = Random(repr(self))
-        return Repairs(
-            KeyFile(str(self.key_file)),
-            NODE.is_called,
-            self._execute,
-            Nonces(lambda: f"{random.randbytes(16).hex()}{next(numbers)}", lambda: self.now, LIFE),
-            Penalties(lambda: self.now),
-        )
-
-    def _execute(self, request: RepairRequest) -> Outcome:
-        outcome = self.execute(request)
-        self.run.append(request)
-        return outcome
-
-    def nonce(self, caller: str = MASTER) -> str:
-        return self.repairs.nonce(caller)
-
-    def ask(self, raw: bytes, caller: str = MASTER) -> dict[str, Any] | None:
-        """What a caller is answered; None for a refusal."""
-        try:
-            answer = self.repairs.repair(caller, raw)
-        except Refused:
-            return None
-        content: dict[str, Any] = json.loads(verify(self.key_file.read_bytes(), answer, RSALT))
-        return content
-
-    def wait(self, seconds: float = LONGEST) -> None:
-        """Let every penalty pass."""
-        self.now += seconds
+from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Unreadable
 
 
 @pytest.fixture

@@ -36,6 +36,7 @@ from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.maintenance.config import ACT, Maintd
 from ganeti_steward.plugins.maintenance.engine.decision import (
+    NEVER_CAME,
     CommandResult,
     Decision,
     Inputs,
@@ -235,12 +236,14 @@ class Maintained:
         )
 
     def _restart(self) -> None:
-        """What a new daemon finds out about submissions whose jobs were not recorded."""
+        """What a new daemon finds out about submissions whose jobs were not recorded.
+
+        The agents know their commands: those that they got run on.
+        """
         for incident in self.records.values():
             for one in incident.open:
-                if one.command and one.id not in self.results:
-                    text = "the daemon was restarted: whether it was run is not known"
-                    self.results[one.id] = CommandResult(False, text)
+                if one.command and one.id not in self.commands:
+                    self.results[one.id] = CommandResult(False, "it never came", NEVER_CAME)
                 elif not one.command and not one.jobs:
                     self.found[one.id] = tuple(
                         number for number, job in self.queue.items() if job.submission == one.id

@@ -31,6 +31,17 @@ def request(nonce: str, key: bytes = KEY, **changed: Any) -> bytes:
     return sign(key, json.dumps(message(**changed)), nonce)
 
 
+def question(**changed: Any) -> dict[str, Any]:
+    """What a good question about a command says."""
+    return {
+        "purpose": "repair-question",
+        "node": NODE.uuid,
+        "id": "id-1",
+        "submitted": 5,
+        "rsalt": RSALT,
+    } | changed
+
+
 def without(member: str) -> str:
     return json.dumps({key: value for key, value in message().items() if key != member})
 
@@ -65,6 +76,17 @@ BAD_TEXTS: Final[dict[str, str]] = {
     "nested": json.dumps(message())[:-1] + ', "more": ' + "[" * 500 + "]" * 500 + "}",
     "infinite": json.dumps(message()).replace('["sda"]', "1e999"),
     "more members": json.dumps(message(more=1)),
+    "an id alone": json.dumps(message(id="id-1")),
+    "a time alone": json.dumps(message(submitted=5)),
+    **{
+        f"id {value!r}": json.dumps(message(id=value, submitted=5))
+        for value in ("", "a b", "../x", "x" * 65, None, 1, ["id-1"])
+    },
+    **{
+        f"submitted {value!r}": json.dumps(message(id="id-1", submitted=value))
+        for value in (-1, 2**40, 1.5, True, None, "5")
+    },
+    "a question": json.dumps(question()),
     "confd's request": '{"protocol": 1, "type": 3, "rsalt": "11111111-2222-3333"}\n',
     "confd's reply": '{"protocol": 1, "status": 0, "answer": 3000000, "serial": 0}',
     "a report": json.dumps({"purpose": "report", "node": NODE.uuid, "data": {"status": "Ok"}}),

@@ -220,8 +220,8 @@ class _Agents:
     def start(self, node: NodeFacts, submission: str, command: str, original: bytes) -> None:
         self._fakes.note("command", (node.name, command))
 
-    def results(self, submissions: Iterable[Submission]) -> Mapping[str, CommandResult]:
-        ids = {one.id for one in submissions}
+    def results(self, incidents: Iterable[Incident]) -> Mapping[str, CommandResult]:
+        ids = {one.id for incident in incidents for one in incident.open}
         return {one: found for one, found in self._fakes.results.items() if one in ids}
 
 

@@ -12,7 +12,7 @@ from fake_agents import FakeAgents, fake_agents, sends
 from programs import wait_until
 from repair_requests import KEY
 
-from ganeti_steward.core.maintenance.incident import Submission
+from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.world import NodeFacts
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.agents import NodeAgents
@@ -52,7 +52,8 @@ def test_no_thread_is_left(settings: Maintd) -> None:
         agents.start(NODE, one.id, "replace-disk", ORIGINAL)
     for _ in range(5):
         agents.configure(settings)
-    wait_until(lambda: len(agents.results(opened)) == COMMANDS, "the end of all commands")
+    incident = Incident("i1", NODE.uuid, NODE.name, ORIGINAL, "live-repair", open=opened)
+    wait_until(lambda: len(agents.results([incident])) == COMMANDS, "the end of all commands")
     agents.stop()
     wait_until(lambda: set(threading.enumerate()) <= before, "the end of all threads")
 

@@ -1,33 +1,54 @@
-"""Repair commands of node agents: each submission once."""
+"""Repair commands of node agents: each submission once, and asked for until its end is known."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from agents import running
+from agents import Agent, running
 from programs import notes, program, wait_until
-from repair_requests import COMMAND, KEY
+from repair_requests import COMMAND
 from whitelists import needs_root, whitelist
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.this_node import this_node
 from ganeti_steward.core.maintenance.incident import Submission
-from ganeti_steward.core.node_agent.client import NotConnected, OutcomeUnknown
+from ganeti_steward.core.node_agent.client import (
+    AgentRefused,
+    NoMemory,
+    NotConnected,
+    OutcomeUnknown,
+)
 from ganeti_steward.core.node_agent.protocol import Outcome
+from ganeti_steward.core.node_agent.remembered import RepairState
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.edges.commands import RepairRunner, agent_repairs
+from ganeti_steward.plugins.maintenance.edges.commands import (
+    AgentCalls,
+    Command,
+    RepairRunner,
+    agent_calls,
+)
 from ganeti_steward.plugins.maintenance.edges.poll import Target
-from ganeti_steward.plugins.maintenance.engine.decision import CommandResult
+from ganeti_steward.plugins.maintenance.engine.decision import (
+    NEVER_CAME,
+    NOT_KNOWN,
+    CommandResult,
+)
 
 NODE: Final = Target("uuid-1", "node1.lab", "127.0.0.1")
 ORIGINAL: Final = b'{"command":"replace-disk","status":"live-repair"}'
-SUBMISSION: Final = Submission("s1", "command", ("node1.lab",), (), 5, command="replace-disk")
-
+#: s since the epoch; submissions have ns.
+AT: Final = 1_700_000_000
+SUBMISSION: Final = Submission(
+    "s1", "command", ("node1.lab",), (), AT * 10**9, command="replace-disk"
+)
+BROKEN: Final = OutcomeUnknown("it broke; whether replace-disk was run is not known")
+FIXED: Final = RepairState("ended", COMMAND, AT, Outcome(0, "fixed\n"))
+DONE: Final = CommandResult(True, "exit status 0: fixed")
 LOST: Final = CommandResult(
     False, "the daemon was restarted meanwhile; whether replace-disk was run is not known"
 )
@@ -36,39 +57,66 @@ LOST: Final = CommandResult(
 class Fake:
     """A runner whose commands end when a test lets them, as it wants."""
 
-    def __init__(self, outcome: Outcome | Exception) -> None:
-        self.calls: list[tuple[Target, str, Mapping[str, Any]]] = []
+    def __init__(
+        self,
+        outcome: Outcome | Exception = BROKEN,
+        *states: RepairState | Exception,
+        limit: float = 300,
+    ) -> None:
+        """``states``: what the agent answers to questions; the last one again and again."""
+        self.calls: list[tuple[Command, Mapping[str, Any]]] = []
+        self.questions: list[Command] = []
         self.may_end, self.woken = threading.Event(), threading.Event()
-        self._outcome = outcome
-        self.runner = RepairRunner(self._repair, self.woken.set)
+        self._outcome, self._states = outcome, list(states or [NoMemory("too old")])
+        calls = AgentCalls(self._repair, self._ask, limit)
+        self.runner = RepairRunner(
+            lambda: calls, self.woken.set, clock=lambda: AT * 10**9, pause=0.01
+        )
 
-    def _repair(self, *call: Any) -> Outcome:
-        self.calls.append(call)
+    def _repair(self, command: Command, diagnose: Mapping[str, Any]) -> Outcome:
+        self.calls.append((command, diagnose))
         assert self.may_end.wait(300)
-        if isinstance(self._outcome, Exception):
-            raise self._outcome
-        return self._outcome
+        return _given(self._outcome)
+
+    def _ask(self, command: Command) -> RepairState:
+        self.questions.append(command)
+        return _given(self._states.pop(0) if len(self._states) > 1 else self._states[0])
 
     def start(self, submission: str = "s1") -> None:
         self.runner.start(submission, NODE, COMMAND, ORIGINAL)
 
+    def known(self, *submissions: Submission) -> dict[str, CommandResult]:
+        """What is known of some submissions."""
+        return self.runner.results([(one, NODE) for one in submissions or [SUBMISSION]])
+
     def result(self) -> CommandResult:
-        """The result, after the command has ended."""
+        """The result of the command, after it has ended."""
         self.start()
         self.may_end.set()
+        return self.asked()
+
+    def asked(self) -> CommandResult:
+        """The result where another process has started the command."""
+        self.known()
         assert self.woken.wait(300)
-        return self.runner.results([SUBMISSION])["s1"]
+        return self.known()["s1"]
+
+
+def _given(result: Any) -> Any:
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 def test_a_result_is_kept() -> None:
     fake = Fake(Outcome(0, "fixed\n"))
     fake.start()
-    assert fake.runner.results([SUBMISSION]) == {}
-    expected = {"s1": CommandResult(True, "exit status 0: fixed")}
+    assert fake.known() == {}
     fake.result()
-    assert fake.runner.results([SUBMISSION]) == expected
-    assert fake.runner.results([SUBMISSION]) == expected
-    assert fake.calls == [(NODE, COMMAND, {"command": COMMAND, "status": "live-repair"})]
+    assert fake.known() == fake.known() == {"s1": DONE}
+    command = Command("s1", COMMAND, AT, NODE)
+    assert fake.calls == [(command, {"command": COMMAND, "status": "live-repair"})]
+    assert fake.questions == []
 
 
 @pytest.mark.parametrize(
@@ -81,14 +129,132 @@ def test_a_result_is_kept() -> None:
         (Outcome(None), False, "no exit status"),
         (Outcome(0, "x" * 5000), True, "exit status 0: ..." + "x" * 1000),
         (NotConnected("no route"), False, "no route"),
-        (OutcomeUnknown("it broke; whether it was run is not known"), False, "it broke; whether"),
+        (BROKEN, False, str(BROKEN)),
         (StewardError("no nonce"), False, "no nonce"),
         (ValueError("oops"), False, "oops; whether replace-disk was run is not known"),
     ],
 )
 def test_outcomes(outcome: Outcome | Exception, ok: bool, text: str) -> None:
+    """With an agent that does not remember commands."""
     found = Fake(outcome).result()
     assert (found.ok, found.text[: len(text)]) == (ok, text)
+
+
+def test_a_refusal_is_no_question() -> None:
+    fake = Fake(AgentRefused("refused"), FIXED)
+    assert fake.result() == CommandResult(False, "refused")
+    assert fake.questions == []
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (FIXED, DONE),
+        (FIXED._replace(outcome=Outcome(3)), CommandResult(False, "exit status 3")),
+        (
+            RepairState("lost", COMMAND, AT),
+            CommandResult(
+                False,
+                "replace-disk was started at 2023-11-14 22:13:20 UTC, and how it ended is not "
+                "known: the agent or the node was restarted meanwhile",
+            ),
+        ),
+        (
+            RepairState("never"),
+            CommandResult(False, "replace-disk did not reach the agent", NEVER_CAME),
+        ),
+        (
+            RepairState("unknown"),
+            CommandResult(
+                False,
+                "whether replace-disk was run is not known: the agent does not remember what "
+                "was so long ago",
+            ),
+        ),
+        (NoMemory("too old"), LOST),
+        (
+            ValueError("oops"),
+            CommandResult(False, "oops; whether replace-disk was run is not known"),
+        ),
+    ],
+)
+def test_a_command_of_an_earlier_process(
+    state: RepairState | Exception, expected: CommandResult
+) -> None:
+    fake = Fake(Outcome(0), state)
+    assert fake.asked() == expected
+    fake.start()
+    assert fake.known() == {"s1": expected}
+    assert fake.calls == [], "it is not run again"
+    assert fake.questions == [Command("s1", COMMAND, AT, NODE)]
+
+
+@pytest.mark.parametrize("error", [BROKEN, NotConnected("no route"), StewardError("no nonce")])
+def test_a_lost_connection(error: StewardError) -> None:
+    """Its agent is asked as soon as it answers again."""
+    silent = NotConnected("no route")
+    fake = Fake(error, silent, silent, RepairState("running", COMMAND, AT), FIXED)
+    assert fake.result() == DONE
+    assert (len(fake.calls), len(fake.questions)) == (1, 4)
+
+
+def test_while_the_agent_does_not_answer() -> None:
+    fake = Fake(Outcome(0), NotConnected("no route"))
+    text = "whether replace-disk was run is not known: no route"
+    wait_until(
+        lambda: fake.known() == {"s1": CommandResult(False, text, NOT_KNOWN)}, "the sentence"
+    )
+    fake._states.append(FIXED)
+    assert fake.asked() == DONE
+
+
+def test_while_it_runs() -> None:
+    """Nothing is held then."""
+    fake = Fake(Outcome(0), RepairState("running", COMMAND, AT))
+    fake.known()
+    wait_until(lambda: len(fake.questions) > 3, "some questions")
+    assert fake.known() == {}
+    fake._states.append(FIXED)
+    assert fake.asked() == DONE
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        (NotConnected("no route"), "whether replace-disk was run is not known: no route"),
+        (RepairState("running", COMMAND, AT), "replace-disk still ran after 0.05 s"),
+    ],
+)
+def test_not_for_ever(state: RepairState | Exception, text: str) -> None:
+    assert Fake(Outcome(0), state, limit=0.05).asked() == CommandResult(False, text)
+
+
+def test_a_command_that_never_arrives() -> None:
+    """It is started again, but not for ever."""
+    fake, results = Fake(NotConnected("no route"), RepairState("never")), []
+    fake.may_end.set()
+    for number in range(5):
+        one = SUBMISSION._replace(id=f"s{number}")
+        fake.start(one.id)
+        wait_until(lambda one=one: fake.known(one), "the result")
+        results.append(fake.known(one)[one.id])
+    assert [one.state for one in results[:4]] == [NEVER_CAME] * 4
+    assert results[4] == CommandResult(
+        False, "replace-disk did not reach the agent 5 times: no route"
+    )
+
+
+def test_a_submission_that_is_closed_is_not_asked_for() -> None:
+    """And no thread is left; should it be open again, it is asked for again."""
+    before, fake = threading.active_count(), Fake(Outcome(0), NotConnected("no route"))
+    fake.known()
+    wait_until(lambda: fake.questions, "a question")
+    fake.runner.results([])
+    wait_until(lambda: threading.active_count() == before, "the end of the thread")
+    assert fake.runner.results([]) == {}
+    fake._states.append(FIXED)
+    fake.woken.clear()
+    assert fake.asked() == DONE
 
 
 def test_a_submission_is_never_run_twice() -> None:
@@ -99,46 +265,106 @@ def test_a_submission_is_never_run_twice() -> None:
     fake.start()
     fake.start("s2")
     other = SUBMISSION._replace(id="s2")
-    wait_until(lambda: fake.runner.results([other]), "the end of the other submission")
+    wait_until(lambda: fake.known(other), "the end of the other submission")
     assert len(fake.calls) == 2
 
 
 def test_jobs_are_not_its_business() -> None:
     fake = Fake(Outcome(0))
-    assert fake.runner.results([SUBMISSION._replace(id="s2", command="", jobs=(7,))]) == {}
-
-
-def test_a_command_of_an_earlier_process() -> None:
-    """Nothing is known about it, so that it must not count as done."""
-    assert Fake(Outcome(0)).runner.results([SUBMISSION]) == {"s1": LOST}
+    assert fake.known(SUBMISSION._replace(id="s2", command="", jobs=(7,))) == {}
+    assert fake.questions == []
 
 
 def test_without_any_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = Fake(Outcome(0))
+    fake = Fake(Outcome(0), FIXED)
 
     def none(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(threading.Thread, "start", none)
-    fake.start()
-    assert fake.woken.is_set()
-    assert fake.runner.results([SUBMISSION]) == {
-        "s1": CommandResult(False, "replace-disk was not run: can't start new thread")
-    }
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", none)
+        fake.start()
+        assert fake.woken.is_set()
+        text = "replace-disk was not run: can't start new thread"
+        other = SUBMISSION._replace(id="s2")
+        assert fake.known(SUBMISSION, other) == {"s1": CommandResult(False, text)}
+    wait_until(lambda: fake.known(other) == {"s2": DONE}, "the other one, which is asked for later")
+
+
+# The real agent
+
+
+@pytest.fixture
+def commands() -> Iterator[Path]:
+    with whitelist() as path:
+        yield path
+
+
+def runner_of(agent: Agent) -> tuple[RepairRunner, Target]:
+    """Another process of the daemon, and its node."""
+    settings, key = Maintd(agent_port=agent.port), KeyFile(str(agent.key_file))
+    runner = RepairRunner(lambda: agent_calls(settings, key), lambda: None, pause=0.05)
+    return runner, Target("u", this_node().name, agent.address)
+
+
+def result(runner: RepairRunner, target: Target, submission: Submission) -> CommandResult:
+    """What came of a submission, in the end."""
+    found: list[CommandResult] = []
+
+    def has_ended() -> bool:
+        found[:] = runner.results([(submission, target)]).values()
+        return bool(found) and found[0].state != NOT_KNOWN
+
+    wait_until(has_ended, "the result")
+    return found[0]
 
 
 @needs_root
-def test_the_real_agent(tmp_path: Path) -> None:
-    with whitelist() as commands:
-        path = program(commands, COMMAND, "cat > NOTES; echo fixed")
-        options = ("--repair-directory", str(commands))
-        with running(tmp_path, *options, settings="repair = true") as agent:
-            (tmp_path / "key").write_bytes(KEY)
-            settings = Maintd(agent_port=agent.port)
-            woken = threading.Event()
-            repair = agent_repairs(settings, KeyFile(str(tmp_path / "key")))
-            runner = RepairRunner(repair, woken.set)
-            runner.start("s1", Target("u", this_node().name, agent.address), COMMAND, ORIGINAL)
-            assert woken.wait(300)
-        assert runner.results([SUBMISSION]) == {"s1": CommandResult(True, "exit status 0: fixed")}
-        assert notes(path).encode() == ORIGINAL
+def test_the_real_agent(tmp_path: Path, commands: Path) -> None:
+    """The daemon is restarted while a command runs, and after it has ended."""
+    go_on = commands / "go-on"
+    source = f"cat >> NOTES; until [ -e {go_on} ]; do sleep 0.02; done; echo fixed"
+    path = program(commands, COMMAND, source)
+    options = ("--repair-directory", str(commands))
+    with running(tmp_path, *options, settings="repair = true") as agent:
+        first, target = runner_of(agent)
+        first.start("s1", target, COMMAND, ORIGINAL)
+        wait_until(lambda: notes(path), "the command")
+        second, _ = runner_of(agent)
+        second.results([(SUBMISSION, target)])
+        go_on.touch()
+        third, _ = runner_of(agent)
+        for runner in (first, second, third):
+            assert result(runner, target, SUBMISSION) == DONE
+    assert notes(path).encode() == ORIGINAL
+
+
+@needs_root
+def test_an_agent_that_was_away(tmp_path: Path, commands: Path) -> None:
+    """A command that it never got is known to be that, one it was killed with as well."""
+    path = program(commands, COMMAND, "echo run >> NOTES; sleep 3600")
+    options = ("--repair-directory", str(commands))
+    with running(tmp_path, *options, settings="repair = true") as agent:
+        before, port = runner_of(agent), agent.port
+        before[0].start("s1", before[1], COMMAND, ORIGINAL)
+        wait_until(lambda: notes(path), "the command")
+        agent.process.kill()
+        agent.process.wait()
+    before[0].start("s2", before[1], COMMAND, ORIGINAL)
+    _age(tmp_path)
+    again = (*options, "--port", str(port))
+    with running(tmp_path, *again, settings="repair = true"):
+        lost = result(*before, SUBMISSION)
+        assert lost.text.startswith("replace-disk was started at 20")
+        assert "the agent or the node was restarted meanwhile" in lost.text
+        other = SUBMISSION._replace(id="s2")
+        assert result(*before, other).state == NEVER_CAME
+    assert notes(path) == "run\n"
+
+
+def _age(path: Path) -> None:
+    """Have the agent's memory begin long ago."""
+    file = path / "diagnose" / "commands" / "commands.json"
+    text = file.read_text()
+    begun = text.partition('"began":')[2].partition(",")[0]
+    file.write_text(text.replace(f'"began":{begun}', '"began":1'))

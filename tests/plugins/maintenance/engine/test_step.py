@@ -19,7 +19,12 @@ from ganeti_steward.core.maintenance.world import GroupFacts, Reported, World
 from ganeti_steward.core.model.opcodes import set_role
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.engine.book import avoided_nodes
-from ganeti_steward.plugins.maintenance.engine.decision import CommandResult, Planned
+from ganeti_steward.plugins.maintenance.engine.decision import (
+    NEVER_CAME,
+    NOT_KNOWN,
+    CommandResult,
+    Planned,
+)
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 from ganeti_steward.plugins.maintenance.repairs.live_repair import steward_plan
 
@@ -76,6 +81,35 @@ def test_a_live_repair_that_fails() -> None:
     assert "fix-nic: exit status 3" in incident.note
     assert incident.failed_tag in cluster.nodes["uuid-node2"].tags
     assert incident.ready_tag not in cluster.nodes["uuid-node2"].tags
+
+
+def test_a_live_repair_of_which_nothing_is_known_yet() -> None:
+    """It is held, not failed; once its agent answers it ends as the command did."""
+    cluster = Maintained()
+    cluster.report("node2", REPAIR)
+    cluster.round()
+    (submission,) = cluster.commands
+    cluster.results[submission] = CommandResult(False, "the agent does not answer", NOT_KNOWN)
+    cluster.round()
+    assert cluster.held()["lookup"] == "the agent does not answer"
+    assert cluster.incident("node2").status == PENDING
+    del cluster.results[submission]
+    cluster.run()
+    assert cluster.incident("node2").status == COMPLETED
+    assert len(cluster.commands) == 1
+
+
+def test_a_live_repair_that_never_came() -> None:
+    """It is started again, with an id of its own, while the node still reports it."""
+    cluster = Maintained()
+    cluster.report("node2", REPAIR)
+    cluster.round()
+    (lost,) = cluster.commands
+    cluster.results[lost] = CommandResult(False, "it never came", NEVER_CAME)
+    cluster.run()
+    incident = cluster.incident("node2")
+    assert (incident.status, incident.repeated) == (COMPLETED, 0)
+    assert len(cluster.commands) == 2
 
 
 def test_no_more_jobs_after_one_failed() -> None:
@@ -311,13 +345,14 @@ def test_a_submission_that_is_not_looked_up_yet_waits() -> None:
     assert len(cluster.queue) == 1
 
 
-def test_a_command_is_not_run_twice() -> None:
+@pytest.mark.parametrize("crash", ["records", "submitted"])
+def test_a_command_is_run_once(crash: str) -> None:
+    """Its agent knows whether it came, also when the daemon was killed."""
     cluster = Maintained()
     cluster.report("node2", REPAIR)
-    cluster.round(crash="submitted")
+    cluster.round(crash=crash)
     cluster.run()
-    assert cluster.incident("node2").status == FAILED
-    assert "not known" in cluster.incident("node2").note
+    assert cluster.incident("node2").status == COMPLETED
     assert len(cluster.commands) == 1
 
 

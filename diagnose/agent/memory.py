@@ -1,0 +1,185 @@
+"""What this node did with repair commands, so that the same id is never run twice.
+
+A command is written down before it is started, and again when it has ended.  It is kept in memory
+as well: a disk that takes no writing makes nothing run twice while the agent runs, and an agent
+that cannot write when it starts takes it that something was lost before.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.node_agent.protocol import Outcome
+from ganeti_steward.core.node_agent.remembered import (
+    ENDED,
+    LOST,
+    NEVER,
+    RUNNING,
+    UNKNOWN,
+    RepairState,
+)
+from ganeti_steward.core.safe_files import read_own
+from ganeti_steward.core.service.disk_timeout import CallDisk, without_timeout
+from ganeti_steward.diagnose.agent.memory_file import Command, Known, parse, written
+from ganeti_steward.diagnose.run.files import prepare_directory, write_file
+
+#: The file's name, and what is put behind it when it is not understood.
+FILE: Final = "commands.json"
+SET_ASIDE: Final = ".unusable"
+
+#: Commands that are remembered, and characters of the output and the fault of each, the last ones.
+KEPT: Final = 200
+OUTPUT: Final = 1000
+
+#: Ids that were asked for before they came.
+_ASKED: Final = 1024
+
+#: Seconds the clocks of two nodes may differ; Ganeti warns of more, too.
+_APART: Final = 150
+
+#: Bytes of the file; it is far smaller.
+_LONGEST: Final = 2**24
+
+_log = logging.getLogger(__name__)
+
+
+class Memory:
+    """The commands of this node; may be called by several threads."""
+
+    def __init__(
+        self, directory: str, clock: Callable[[], float], call_disk: CallDisk = without_timeout
+    ) -> None:
+        """``directory``: where the file is; ``clock``: s since the epoch.
+
+        ``call_disk``: reads and writes it, and may give up.
+        """
+        self._path, self._clock, self._call_disk = f"{directory}/{FILE}", clock, call_disk
+        self._lock, self._writing = threading.Lock(), threading.Lock()
+        self._running = set[str]()
+        """ids of those that this process has started"""
+        self._asked: OrderedDict[str, str] = OrderedDict()
+        """id that was asked for before it came -> state that was answered"""
+        self._known = self._read()
+        if not self._save():
+            # It may have been so before this process began, too.
+            self._known = self._known._replace(lost=self._now())
+
+    def state(self, id_: str) -> RepairState | None:
+        """What is known of a command; None where nothing is."""
+        with self._lock:
+            return self._state(id_)
+
+    def asked(self, id_: str, submitted: int) -> RepairState:
+        """The answer to a question: one that has not come by now is not run any more.
+
+        ``submitted``: when the id was given, s since the epoch by the caller's clock.
+        """
+        with self._lock:
+            found = self._state(id_)
+            if found is None:
+                reaches = submitted >= max(self._known.began, self._known.lost) + _APART
+                found = RepairState(NEVER if reaches else UNKNOWN)
+                self._asked[id_] = found.state
+                if len(self._asked) > _ASKED:
+                    self._asked.popitem(last=False)
+            return found
+
+    def begin(self, id_: str, command: str, submitted: int) -> RepairState | None:
+        """Note that a command is about to be started: None; or why it must not be."""
+        with self._lock:
+            found = self._state(id_)
+            if found is None and self._known.lost and submitted < self._known.lost + _APART:
+                found = RepairState(UNKNOWN)
+            if found is not None:
+                return found
+            self._known.commands[id_] = Command(command, self._now())
+            self._running.add(id_)
+            self._forget()
+        self._save()
+        return None
+
+    def begin_nameless(self) -> None:
+        """Note that a command without an id is about to be started.
+
+        Its caller may ask for it later by an id that the agent never got.
+        """
+        with self._lock:
+            self._known = self._known._replace(began=self._now())
+        self._save()
+
+    def end(self, id_: str, outcome: Outcome | None) -> None:
+        """Note what came of a command; None where that is not known."""
+        with self._lock:
+            self._running.discard(id_)
+            if outcome is not None:
+                kept = outcome._replace(
+                    output=outcome.output[-OUTPUT:], fault=outcome.fault[-OUTPUT:]
+                )
+                begun = self._known.commands[id_]
+                self._known.commands[id_] = begun._replace(ended=self._now(), outcome=kept)
+        self._save()
+
+    def _now(self) -> int:
+        return max(int(self._clock()), 0)
+
+    def _state(self, id_: str) -> RepairState | None:
+        if id_ in self._asked:
+            return RepairState(self._asked[id_])
+        found = self._known.commands.get(id_)
+        if found is None:
+            return None
+        if found.outcome is not None:
+            return RepairState(ENDED, found.command, found.started, found.outcome)
+        state = RUNNING if id_ in self._running else LOST
+        return RepairState(state, found.command, found.started)
+
+    def _forget(self) -> None:
+        """Keep the newest ones; of what was submitted before the others nothing is known then."""
+        commands = self._known.commands
+        while len(commands) > KEPT:
+            oldest = commands.pop(next(iter(commands)))
+            self._known = self._known._replace(lost=max(self._known.lost, oldest.started))
+
+    # The file
+
+    def _read(self) -> Known:
+        now = self._now()
+        try:
+            self._call_disk(lambda: _prepare(os.path.dirname(self._path)))
+            return parse(self._call_disk(lambda: read_own(self._path, _LONGEST)))
+        except FileNotFoundError:
+            return Known(now, 0, {})
+        except (OSError, StewardError) as err:
+            reason = reason_of(err) if isinstance(err, OSError) else err
+            text = f"{self._path} cannot be used: {reason}"
+        with suppress(OSError):
+            self._call_disk(lambda: os.replace(self._path, self._path + SET_ASIDE))
+            text += f" (the file is {self._path + SET_ASIDE} now)"
+        _log.warning("which repair commands were run is not known any more: %s", text)
+        return Known(now, now, {})
+
+    def _save(self) -> bool:
+        """Whether all is on the disk."""
+        with self._writing:
+            with self._lock:
+                content = written(self._known)
+            try:
+                self._call_disk(lambda: write_file(self._path, content))
+            except (OSError, StewardError) as err:
+                reason = reason_of(err) if isinstance(err, OSError) else err
+                _log.warning("repair commands are remembered in memory only: %s", reason)
+                return False
+            return True
+
+
+def _prepare(directory: str) -> None:
+    """Make the directory; nobody else may exchange it in the one that it is in."""
+    prepare_directory(os.path.dirname(directory))
+    prepare_directory(directory)
