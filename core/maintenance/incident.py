@@ -165,6 +165,8 @@ class Incident(NamedTuple):
     """since when the node reports it without reporting something else in between"""
     healthy_since: int | None = None
     """since when the node reports something else; None while it is observed"""
+    silent_since: int | None = None
+    """since when, after that, there is no valid report: the time before it counts for nothing"""
     changed: int = 0
     """when the status changed last"""
     progressed: int = 0

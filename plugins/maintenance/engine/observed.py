@@ -84,11 +84,20 @@ def _report_unknown_tags(ledger: Ledger) -> None:
 
 
 def apply_reports(ledger: Ledger) -> None:
-    """Note new incidents, and which ones are reported no more; silence changes nothing."""
+    """Note new incidents, and which ones are reported no more; silence says neither."""
     for uuid, node in sorted(ledger.world.nodes.items()):
         report = ledger.world.observations.get(uuid)
         if isinstance(report, Reported):
             _apply_report(ledger, node, report)
+        else:
+            _apply_silence(ledger, node)
+
+
+def _apply_silence(ledger: Ledger, node: NodeFacts) -> None:
+    """The healthy delay is time in which the node was seen to be healthy: it begins anew."""
+    for incident in ledger.all(lambda one: one.node == node.uuid):
+        if incident.healthy_since is not None and incident.silent_since is None:
+            ledger.update(incident._replace(silent_since=ledger.now))
 
 
 def _apply_report(ledger: Ledger, node: NodeFacts, report: Reported) -> None:
@@ -126,15 +135,18 @@ def _new_incident(node: NodeFacts, report: Reported, now: int) -> Incident:
 
 def _seen(ledger: Ledger, incident: Incident) -> None:
     if incident.healthy_since is not None:
-        ledger.update(incident._replace(healthy_since=None, observed_since=ledger.now))
+        ledger.update(
+            incident._replace(healthy_since=None, silent_since=None, observed_since=ledger.now)
+        )
 
 
 def _not_seen(ledger: Ledger, incident: Incident, report: Reported) -> None:
-    if incident.healthy_since is None:
-        ledger.update(incident._replace(healthy_since=ledger.now))
+    if incident.healthy_since is None or incident.silent_since is not None:
+        ledger.update(incident._replace(healthy_since=ledger.now, silent_since=None))
         incident = ledger.incidents[incident.uuid]
     since = incident.healthy_since if incident.healthy_since is not None else ledger.now
-    elapsed = (ledger.now - since) / _SECOND
+    # What came after the report is not known.
+    elapsed = max(report.at - since, 0) / _SECOND
     node = ledger.world.nodes[incident.node]
     # It is known until these are gone: they would name nothing.
     tags = incident.own_tags if incident.state.withdrawn else (incident.closed_tag,)

@@ -81,8 +81,8 @@ def _report_orphans(ledger: Ledger) -> None:
         ledger.hold(
             CLUSTER,
             "orphan",
-            f"{what} of incident {one.incident or 'of an unknown uuid'} has not ended, and the "
-            f"incident's record does not have it; reserved until then: {used}",
+            f"{what} of incident {one.incident} has not ended, and no record has it; reserved "
+            f"until then: {used}",
             job=one.number,
         )
 

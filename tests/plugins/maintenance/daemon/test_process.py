@@ -15,8 +15,14 @@ import pytest
 from fake_agents import sends
 from running import Site, site, wait_for
 
+from ganeti_steward.core.builtins import MAINTENANCE
+from ganeti_steward.core.config.load import load_config
+from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals
+from ganeti_steward.plugins.maintenance.daemon.options import Options
+from ganeti_steward.plugins.maintenance.daemon.process import Daemon
 from ganeti_steward.plugins.maintenance.daemon.recording import read_moments
 from ganeti_steward.plugins.maintenance.edges.audit import read_audit
+from ganeti_steward.plugins.maintenance.edges.status import Status
 
 
 @pytest.fixture
@@ -161,6 +167,25 @@ def test_reloads_leave_no_thread(cluster: Site) -> None:
             process.send_signal(signal.SIGHUP)
             cluster.logged("(?s)" + number * "the configuration was read again.*")
         wait_for(lambda: daemon.num_threads() <= min(before), cluster.log.read_text)
+
+
+def test_healthz_goes_by_the_configuration_in_use(cluster: Site) -> None:
+    cluster.configure(**{"round-interval": 60})
+    bell = Bell()
+    config = load_config(str(cluster.config), MAINTENANCE)
+    daemon = Daemon(Options(address="127.0.0.1", port=0), config, bell, Signals(bell))
+    server = daemon._server()
+    try:
+        application = server._application
+        ended = time.time_ns() - 900 * 10**9
+        application.status = Status(ended, round_ended=ended)
+        assert "more than 480 s" in application._fault(application.status)
+        cluster.configure(**{"round-interval": 3600})
+        daemon._configured.config = load_config(str(cluster.config), MAINTENANCE)
+        assert application._fault(application.status) == ""
+    finally:
+        server.stop()
+        bell.close()
 
 
 def test_it_goes_on_when_luxid_is_back(cluster: Site) -> None:

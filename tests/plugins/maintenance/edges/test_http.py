@@ -72,6 +72,24 @@ def test_a_scrape() -> None:
     )
 
 
+def test_how_old_a_round_may_be_can_change() -> None:
+    """The configuration is read again while the server runs."""
+    settings, round_ended = [60.0], NOW - 900 * SECOND
+    application = Application(Status(NOW), lambda: settings[0], lambda: NOW)
+    application.status = Status(round_ended, round_ended=round_ended)
+    server = StatusServer(application, "127.0.0.1", 0)
+    server.start()
+    try:
+        status, found = ask(server, "/healthz")
+        assert (status, found["reason"]) == (
+            503, "the last round ended 900 s ago, more than 60 s"
+        )  # fmt: skip
+        settings[0] = 3600
+        assert ask(server, "/healthz") == (200, {"ok": True, "reason": ""})
+    finally:
+        server.stop()
+
+
 def test_the_paths_of_the_design() -> None:
     with serving() as server:
         assert ask(server, "/") == (200, [1])

@@ -167,6 +167,60 @@ def _next(left: list[Callable[[str], None]], uuid: str) -> None:
     left.pop()(uuid)
 
 
+def actions(stand_in: StandIn) -> list[str]:
+    return sorted(rule["action"] for rule in stand_in.filters.values())
+
+
+def test_rules_that_hold_creations_do_not_outlive_their_incident(
+    stand_in: StandIn, luxi: Luxi
+) -> None:
+    """Whoever has deleted its record, and whoever the rules."""
+    pending = FIRST._replace(status=PENDING)
+    Store(luxi, holds_creations=lambda: True).write(pending)
+    store = Store(luxi, holds_creations=lambda: True)
+    luxi.delete_filter(pending.uuid)
+    store.reconcile(store.read_all().incidents)
+    assert actions(stand_in) == []
+    store.write(pending)
+    luxi.delete_filter(next(u for u, r in stand_in.filters.items() if r["action"] == "PAUSE"))
+    assert actions(stand_in) == ["CONTINUE", "PAUSE"]
+    store.reconcile(store.read_all().incidents)
+    assert actions(stand_in) == ["CONTINUE", "PAUSE", "PAUSE"]
+
+
+def test_rules_that_hold_creations_follow_the_configuration(
+    stand_in: StandIn, luxi: Luxi
+) -> None:
+    holds = [True]
+    store = Store(luxi, holds_creations=lambda: holds[0])
+    store.write(FIRST._replace(status=PENDING))
+    for wanted, found in ((False, ["CONTINUE"]), (True, ["CONTINUE", "PAUSE", "PAUSE"])):
+        holds[0] = wanted
+        store.reconcile(store.read_all().incidents)
+        assert actions(stand_in) == found
+
+
+def test_nothing_is_written_where_all_is_as_it_should_be(stand_in: StandIn, luxi: Luxi) -> None:
+    store = Store(luxi, holds_creations=lambda: True)
+    store.write(FIRST._replace(status=PENDING))
+    before = dict(stand_in.filters)
+    store.reconcile(store.read_all().incidents)
+    assert stand_in.filters == before
+
+
+def test_rules_of_an_unreadable_record_stay(stand_in: StandIn, luxi: Luxi) -> None:
+    store = Store(luxi, holds_creations=lambda: True)
+    store.write(FIRST._replace(status=PENDING))
+    (entry,) = (
+        one for one in stand_in.filters[FIRST.uuid]["reason_trail"] if one[0] == RECORD_SOURCE
+    )
+    entry[1] = "{"
+    records = store.read_all()
+    assert records.incidents == {}
+    store.reconcile(records.incidents)
+    assert actions(stand_in) == ["CONTINUE", "PAUSE", "PAUSE"]
+
+
 def test_creations_are_not_held_by_default(stand_in: StandIn, luxi: Luxi) -> None:
     Store(luxi).write(FIRST._replace(status=PENDING))
     assert [*stand_in.filters] == [FIRST.uuid]
