@@ -130,6 +130,8 @@ class Attempt(NamedTuple):
     """how many jobs have succeeded that were to make another one possible"""
     step: str = ""
     """the step of the last one"""
+    failed: bool = True
+    """whether the last one failed"""
     interrupted: bool = False
     """whether Ganeti itself broke the last one"""
     targets: tuple[str, ...] = ()

@@ -25,7 +25,7 @@ TAG: Final = "tag"
 UNTAG: Final = "untag"
 
 #: Steps for one instance each that only make its move possible.
-PREPARATIONS: Final = frozenset({ACTIVATE, CLEAN_UP, START, REPLACE_DISKS})
+PREPARATIONS: Final = frozenset({ACTIVATE, CLEAN_UP, START})
 
 #: Steps after the repair itself: a failure of one is no failure of the repair.
 AFTERWARDS: Final = frozenset({TAG, UNTAG, OPEN})

@@ -13,6 +13,7 @@ from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.task import Held, RoutinePlan, Wait
 from ganeti_steward.core.maintenance.world import Reported
+from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.filters.actions.changes import Releases
 from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals, Stopped
 from ganeti_steward.plugins.maintenance.daemon.carry_out import CarryOut, describe_fault
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger(__name__)
 
 
+ReadDisks = Callable[["World", Mapping[int, JobState]], Mapping[str, "DiskHealth"]]
+
+
 class Parts(NamedTuple):
     """What the loop works with."""
 
@@ -61,8 +65,8 @@ class Parts(NamedTuple):
     """None: no job is released"""
     read_storage: Callable[[World], Mapping[str, NodeStorage]] = lambda world: {}
     """name -> storage of the nodes that report failing physical volumes"""
-    read_disks: Callable[[World], Mapping[str, DiskHealth]] = lambda world: {}
-    """name -> disks of instances that are going to leave a node"""
+    read_disks: ReadDisks = lambda world, jobs: {}
+    """name -> disks of instances that are going to leave a node; ``jobs``: as in `Inputs`"""
     observers: Sequence[Observer] = ()
     record: Callable[[Inputs, Maintd], None] = lambda inputs, settings: None
     """called with what each step gets"""
@@ -244,7 +248,7 @@ class Rounds:
             tagged_jobs=tagged,
         )
         if may_query:
-            world = world._replace(disks={**world.disks, **parts.read_disks(world)})
+            world = world._replace(disks={**world.disks, **parts.read_disks(world, jobs)})
         if may_query and settings.repair_storage:
             world = world._replace(storage=parts.read_storage(world))
         inputs = Inputs(

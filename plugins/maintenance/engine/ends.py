@@ -153,7 +153,12 @@ def _attempt(
     incident = ledger.incidents[uuid]
     before = incident.attempt(name)
     after = before._replace(
-        tried=before.tried + 1, at=ledger.now, reason=reason, step=step, interrupted=interrupted
+        tried=before.tried + 1,
+        at=ledger.now,
+        reason=reason,
+        step=step,
+        failed=True,
+        interrupted=interrupted,
     )
     # It did nothing, so to plan the same again is no repetition.
     ledger.update(incident.with_attempt(after)._replace(last_task="", repeated=0))
@@ -164,7 +169,7 @@ def _prepared(ledger: Ledger, uuid: str, step: str, name: str) -> None:
     incident = ledger.incidents[uuid]
     before = incident.attempt(name)
     after = before._replace(
-        prepared=before.prepared + 1, at=ledger.now, step=step, interrupted=False
+        prepared=before.prepared + 1, at=ledger.now, step=step, failed=False, interrupted=False
     )
     ledger.update(incident.with_attempt(after)._replace(last_task="", repeated=0))
 

@@ -8,6 +8,7 @@ from ganeti_steward.core.maintenance.incident import (
     CANCEL_TAG,
     CLOSED_TAG,
     READY_TAG,
+    STOPPED_TAG,
     Incident,
 )
 from ganeti_steward.core.maintenance.task import TAG
@@ -77,9 +78,10 @@ def _apply_removed_tag(ledger: Ledger, incident: Incident, node: NodeFacts) -> N
 
 def _report_unknown_tags(ledger: Ledger) -> None:
     known = {tag for one in ledger.inputs.world.incidents.values() for tag in one.own_tags}
+    known |= {f"{STOPPED_TAG}{uuid}" for uuid in ledger.world.nodes}
     for node in sorted(ledger.world.nodes.values(), key=lambda one: one.name):
         for tag in sorted(node.tags - known):
-            if tag.startswith((CANCEL_TAG, CLOSED_TAG)):
+            if tag.startswith((CANCEL_TAG, CLOSED_TAG, STOPPED_TAG)):
                 ledger.hold(node.name, "unknown", f"tag {tag} names no incident")
 
 

@@ -11,14 +11,12 @@ from ganeti_steward.core.maintenance.world import InstanceFacts
 from ganeti_steward.core.model.cluster import NOT_MIRRORED
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
 from ganeti_steward.core.model.opcodes import Job, activate_disks, clean_up, restart
+from ganeti_steward.plugins.maintenance.repairs.attempts import retry
 from ganeti_steward.plugins.maintenance.repairs.evacuation.case import SECOND, Evacuation, runs_on
 from ganeti_steward.plugins.maintenance.repairs.evacuation.dead_node import (
     unconfirmed,
     unsynced_fault,
 )
-
-#: s after which a failed move is tried again, times the number of attempts.
-_PAUSE: Final = 30
 
 #: s for which the state of disks counts.
 _FRESH: Final = 120
@@ -71,8 +69,8 @@ def judged(case: Evacuation, instance: InstanceFacts) -> Judgement:
     if use := _use(case, instance):
         return Later(use)
     attempt = case.incident.attempt(instance.name)
-    if found := _again(case, attempt):
-        return found
+    if again := retry(case.incident, instance.name, case.world.now, case.settings.move_attempts):
+        return Stays(again.reason) if again.final else Later(again.reason)
     if instance.primary != case.name:
         return Ready(last=bool(attempt.tried))
     if not case.answers:
@@ -106,17 +104,6 @@ def _use(case: Evacuation, instance: InstanceFacts) -> str:
         return "its figures are not known yet"
     used = world.reserved_nodes.intersection(instance.nodes) - {case.name}
     return f"another task uses its node {', '.join(sorted(used))}" if used else ""
-
-
-def _again(case: Evacuation, attempt: Attempt) -> Judgement | None:
-    """Whether it is tried again, and when."""
-    if not attempt.tried:
-        return None
-    tried = f"tried {attempt.tried} of {case.settings.move_attempts} times, {attempt.reason}"
-    if attempt.tried >= case.settings.move_attempts:
-        return Stays(tried)
-    left = (attempt.at - case.world.now) // SECOND + _PAUSE * attempt.tried
-    return Later(f"{tried}; tried again in {left} s") if left > 0 else None
 
 
 def _of_dead_node(case: Evacuation, instance: InstanceFacts) -> Judgement:

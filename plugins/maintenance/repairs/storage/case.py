@@ -30,6 +30,8 @@ class StorageCase(NamedTuple):
     """names of the failing physical volumes"""
     storage: NodeStorage
     """of the node, as it is now"""
+    move_attempts: int = 3
+    """how many jobs may fail for an instance"""
 
     @property
     def named(self) -> list[str]:

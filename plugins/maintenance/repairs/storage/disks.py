@@ -11,6 +11,7 @@ from ganeti_steward.core.maintenance.world import InstanceFacts
 from ganeti_steward.core.model.cluster import NOT_MIRRORED, Instance
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import Job, replace_in_place
+from ganeti_steward.plugins.maintenance.repairs.attempts import retry
 from ganeti_steward.plugins.maintenance.repairs.storage.case import StorageCase, counted, listed
 
 #: Instances, each with the reason why nothing is done to it.
@@ -71,6 +72,8 @@ def _try(case: StorageCase, instance: InstanceFacts, context: Context) -> Task |
     world, node = case.world, case.node.name
     if instance.name in world.reserved_instances:
         return _Refusal("another task uses it")
+    if again := retry(case.incident, instance.name, world.now, case.move_attempts):
+        return _Refusal(again.reason, final=again.final)
     others = [name for name in instance.nodes if name != node]
     for other in others:
         if other in world.reserved_nodes:
@@ -145,4 +148,5 @@ def _task(
         frozenset({instance.name}),
         f"replace the disks of {instance.name} on {where} {case.node.name} {how}",
         [job],
+        each=(instance.name,),
     )

@@ -188,9 +188,7 @@ def test_rules_that_hold_creations_do_not_outlive_their_incident(
     assert actions(stand_in) == ["CONTINUE", "PAUSE", "PAUSE"]
 
 
-def test_rules_that_hold_creations_follow_the_configuration(
-    stand_in: StandIn, luxi: Luxi
-) -> None:
+def test_rules_that_hold_creations_follow_the_configuration(stand_in: StandIn, luxi: Luxi) -> None:
     holds = [True]
     store = Store(luxi, holds_creations=lambda: holds[0])
     store.write(FIRST._replace(status=PENDING))

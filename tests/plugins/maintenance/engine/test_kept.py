@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from maintained import CONFIG, EVACUATE, OK, SECOND, Maintained, evacuating
 
 from ganeti_steward.core.maintenance.incident import CANCELED, NOTED, PENDING, Incident
@@ -126,7 +125,9 @@ def test_only_what_has_succeeded_counts() -> None:
         cluster.round(crash="records")
     incident = cluster.incident("node2")
     assert len(cluster.queue) == MOST_REPEATS + 1
-    assert incident.note == f"planned again after it succeeded {MOST_REPEATS + 1} times in a row: why"
+    assert (
+        incident.note == f"planned again after it succeeded {MOST_REPEATS + 1} times in a row: why"
+    )
 
 
 def test_a_submission_remembers_where_its_jobs_can_be() -> None:

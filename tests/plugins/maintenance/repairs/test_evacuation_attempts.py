@@ -74,7 +74,7 @@ def test_a_pause_between_two_attempts() -> None:
     cluster.round(10)
     assert cluster.sentences("wait") == [
         "1 of 1 instances on n1 wait: i0: tried 1 of 3 times, job 1 (move) failed: Disk 0 is "
-        "degraded; tried again in 30 s"
+        "degraded; tried again in 20 s"
     ]
     assert len(cluster.jobs) == 1
     cluster.round(31)

@@ -56,6 +56,7 @@ def test_an_instance_out_of_sync_is_connected_and_waited_for() -> None:
     assert cluster.jobs[-1] == [activate_disks("a")]
     cluster.disks("a", "disk/0 is degraded", syncing=True)
     cluster.round()
+    cluster.round(6)
     (sentence,) = cluster.sentences("wait")
     assert sentence == "1 of 1 instances on n1 wait: a: its disks are being synchronized"
     cluster.disks("a")
