@@ -47,7 +47,7 @@ def leave_node(leaving: Leaving, cluster: Cluster, context: Context) -> NodeMove
     """
     if not leaving.instances:
         return NodeMoves()
-    return _Departure(leaving, load(cluster, None, context.options.kvm_memory), context).moves()
+    return _NodePlan(leaving, load(cluster, None, context.options.kvm_memory), context).moves()
 
 
 def explain_leaving(
@@ -66,7 +66,7 @@ def explain_leaving(
     return explain_plan(state, tasks, leave_plan(state, tasks, search, score), search)
 
 
-class _Departure:
+class _NodePlan:
     """The plan for all instances of one node."""
 
     def __init__(self, leaving: Leaving, state: State, context: Context) -> None:
@@ -160,7 +160,7 @@ class _Departure:
         made = job(instance, found.kind, names[0], names[-1])
         return NodeMove(instance, nodes, made, keeps_copy=found.kind is FAILOVER)
 
-    # -- what is said of it
+    # -- what the group would not survive
 
     def _without_third_node(self) -> Iterator[str]:
         for task in self._tasks:

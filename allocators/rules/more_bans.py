@@ -39,7 +39,7 @@ def unused_nodes(
 ) -> Iterator[Ban]:
     """Bans of nodes by name: of those to be avoided (-> why), and of those others use now.
 
-    ``passing``: those not used for a short time only, whatever else is said of them.
+    ``passing``: those not used for a short time only, although they may be avoided, too.
     """
     nodes = dict.fromkeys(reserved, (RESERVED, "another task uses it"))
     nodes |= {name: (_AVOIDED, why) for name, why in avoided.items()}

@@ -55,7 +55,7 @@ def requests(draw: st.DrawFn) -> tuple[World, Leaving]:
 
 
 def check_moves(found: NodeMoves, now: World, leaving: Leaving) -> None:
-    """Of all moves at the same time; how the nodes are afterwards is counted anew."""
+    """Of all moves at the same time; the figures afterwards are those of a new snapshot."""
     assert len(found.moves) <= leaving.most
     assert len({one.keeps_copy for one in found.moves}) == 1
     assert not any((found.blocked, found.impossible, found.stays))
@@ -76,8 +76,10 @@ def check_moves(found: NodeMoves, now: World, leaving: Leaving) -> None:
         changed = {*place} - {*before} | {place[0]} - {before[0]}
         assert changed.isdisjoint(leaving.unused | unusable)
         for name in changed:
-            figures = then.cluster.nodes[then.cluster.node_index[name]]
-            assert figures.free_disk >= 0
+            at = now.cluster.node_index[name]
+            was, figures = now.cluster.nodes[at], then.cluster.nodes[at]
+            # Worlds may have too much on a node from the start.
+            assert figures.free_disk >= min(0, was.free_disk)
             assert name != place[0] or figures.free_memory > 0
 
 
@@ -101,9 +103,9 @@ def check_reasons(found: NodeMoves, now: World, leaving: Leaving) -> None:
     assert found.after.one_copy == tuple(sorted(found.after.one_copy))
 
 
-@settings(max_examples=often(120, 4000), deadline=None)
+@settings(max_examples=often(80, 4000), deadline=None)
 @given(requests())
-def test_every_departure(given: tuple[World, Leaving]) -> None:
+def test_every_history(given: tuple[World, Leaving]) -> None:
     now, leaving = given
     kept: set[str] = set()
     for _ in range(2 * len(now.instances) + 2):
