@@ -109,7 +109,7 @@ class Submission(NamedTuple):
     """see `Task.each`"""
     after: int = 0
     """a number that is lower than those of its jobs; 0 when none is known"""
-    count: int = 0
+    size: int = 0
     """how many jobs it has; 0 when that is not known"""
     task: str = ""
     """a hash of what it does; empty for tasks that may be repeated without limit"""

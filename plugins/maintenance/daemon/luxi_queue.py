@@ -11,7 +11,7 @@ from ganeti_steward.plugins.maintenance.edges import submit
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.edges.submit import HandedOver, LookedUp
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
-from ganeti_steward.plugins.maintenance.queue.calls import PATIENCE, Calls
+from ganeti_steward.plugins.maintenance.queue.calls import ROUND_WAIT, Calls
 from ganeti_steward.plugins.maintenance.queue.connections import Connections
 from ganeti_steward.plugins.maintenance.queue.open_jobs import OpenJobs
 from ganeti_steward.plugins.maintenance.queue.orphans import Unrecorded, orphans_of
@@ -26,15 +26,15 @@ class LuxiQueue:
         luxi: Luxi,
         store: Store,
         *,
-        patience: float = PATIENCE,
+        wait: float = ROUND_WAIT,
         wake: Callable[[], None] = lambda: None,
     ) -> None:
-        """``patience``: seconds for which `submit` waits for luxid's answer.
+        """``wait``: seconds for which `submit` waits for luxid's answer.
 
         ``wake`` is called by another thread when a call has ended.
         """
         self._luxi, self._store = luxi, store
-        self._calls, self._connections = Calls(patience, wake), Connections(luxi.path)
+        self._calls, self._connections = Calls(wait, wake), Connections(luxi.path)
         self._routine = RoutineJobs(luxi, self._is_over)
         self._open = OpenJobs(luxi)
 

@@ -171,7 +171,8 @@ class Round(NamedTuple):
     held: tuple[Held, ...] = ()
     """everything that was not done, also for faults while it was done"""
     waiting: tuple[int, ...] = ()
-    """numbers of the jobs of repairs and routine work that have not ended"""
+    """numbers of the jobs of repairs and routine work that have not ended, also of those whose
+    record is gone"""
     fault: str = ""
     """why the round could not do its work, one sentence; empty when it could"""
     lost: str = ""

@@ -328,10 +328,12 @@ def _submissions(incidents: Mapping[str, Incident]) -> Iterator[Submission]:
 
 
 def _with_waiting(outcome: Round) -> Round:
-    """With the jobs of repairs, and those of routine work that the round has seen."""
-    seen = outcome.world.routine if outcome.world else ()
-    routine = {*outcome.waiting, *(one.number for one in seen if one.open)}
-    return outcome._replace(waiting=tuple(sorted(open_jobs(outcome.incidents) | routine)))
+    """With the jobs of repairs, and those of routine work or of no record that it has seen."""
+    numbers = {*outcome.waiting, *open_jobs(outcome.incidents)}
+    if outcome.world:
+        numbers |= {one.number for one in outcome.world.routine if one.open}
+        numbers |= {one.number for one in outcome.world.orphans if one.number}
+    return outcome._replace(waiting=tuple(sorted(numbers)))
 
 
 def _has_work(incidents: Mapping[str, Incident], observations: Mapping[str, Observation]) -> bool:

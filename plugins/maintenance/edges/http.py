@@ -48,7 +48,7 @@ class Application:
         """``status``: what is shown first; ``clock``: ns since the epoch.
 
         ``max_age``: seconds after the last round, or the start, from which on the daemon does not
-        count as healthy; asked each time, for the configuration can be read again.
+        count as healthy; it can change when the configuration is read again.
         """
         self.status = status
         self._max_age, self._clock = max_age, clock

@@ -104,8 +104,8 @@ class Store:
     def reconcile(self, incidents: Mapping[str, Incident]) -> None:
         """Have exactly the rules that hold creations exist which the incidents (by uuid) need.
 
-        Whoever has deleted a record or a rule, and whatever was configured before; those of a
-        record that cannot be read stay.
+        Records and rules can be deleted by others, and the configuration can change; the rules of
+        a record that cannot be read stay.
         """
         for uuid in sorted({*self._holding.values(), *incidents} - self._unreadable):
             wanted = rules_of(incidents[uuid], self._clock()) if uuid in incidents else ()

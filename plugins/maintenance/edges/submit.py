@@ -43,8 +43,8 @@ class HandedOver(NamedTuple):
     """What is known after a submission."""
 
     incidents: Mapping[str, Incident]
-    """uuid -> incident as it was recorded: with job numbers or refusal, or without a submission that
-    was withdrawn"""
+    """uuid -> incident as it was recorded: with job numbers or refusal, or without a submission
+    that was withdrawn"""
     unknown: Mapping[str, str]
     """submission id -> why it is not known, or not recorded, whether its jobs are in the queue;
     `look_up` will find out"""
@@ -78,10 +78,10 @@ def submit(
     ``incidents`` (by uuid) hold the submissions of ``started`` and are recorded.  Repair commands
     are not handed over here.  Only if luxid cannot read the jobs, each task is handed over by
     itself, so that the wrong one is found: a refusal is recorded as `Submission.refused`.  Nothing
-    is recorded of ``routine``: the reason trails of its jobs say what they are.  ``calls``: those of
-    this process.
+    is recorded of ``routine``: the reason trails of its jobs say what they are.  ``calls``: those
+    of this process.
     """
-    tasks = [*(one for one in started if not one.task.command), *routine]
+    tasks: list[_AnyStarted] = [*(one for one in started if not one.task.command), *routine]
     results = _hand_over(tasks, luxi, calls or Calls())
     changed: dict[str, Incident] = {}
     own = {one.submission: results.pop(one.submission) for one in routine}
@@ -268,7 +268,7 @@ def _has_all(submission: Submission, jobs: Sequence[FoundJob]) -> bool:
     """Whether luxid has stored all jobs of a submission, also while the call goes on."""
     # A job that was submitted by another one has the other one's number in its trail as well.
     own = sum(_numbers(job) == {job.number} for job in jobs)
-    return 0 < submission.count == own
+    return 0 < submission.size == own
 
 
 def _numbers(job: FoundJob) -> set[int]:

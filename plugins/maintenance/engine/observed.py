@@ -96,7 +96,7 @@ def apply_reports(ledger: Ledger) -> None:
 
 
 def _apply_silence(ledger: Ledger, node: NodeFacts) -> None:
-    """The healthy delay is time in which the node was seen to be healthy: it begins anew."""
+    """Begin the healthy delay again: it is time in which the node was seen to be healthy."""
     for incident in ledger.all(lambda one: one.node == node.uuid):
         if incident.healthy_since is not None and incident.silent_since is None:
             ledger.update(incident._replace(silent_since=ledger.now))
@@ -147,8 +147,7 @@ def _not_seen(ledger: Ledger, incident: Incident, report: Reported) -> None:
         ledger.update(incident._replace(healthy_since=ledger.now, silent_since=None))
         incident = ledger.incidents[incident.uuid]
     since = incident.healthy_since if incident.healthy_since is not None else ledger.now
-    # What came after the report is not known.
-    elapsed = max(report.at - since, 0) / _SECOND
+    elapsed = (ledger.now - since) / _SECOND
     node = ledger.world.nodes[incident.node]
     # It is known until these are gone: they would name nothing.
     tags = incident.own_tags if incident.state.withdrawn else (incident.closed_tag,)

@@ -178,7 +178,7 @@ class Tasks:
             command=task.command,
             each=task.each,
             after=ledger.inputs.last_job,
-            count=len(task.jobs),
+            size=len(task.jobs),
             task=found,
         )
         if current.active:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 from ganeti_steward.core.maintenance.task import Task
 
 #: Seconds for which a round waits.
-PATIENCE: Final = 20.0
+ROUND_WAIT: Final = 20.0
 
 _log: Final = logging.getLogger(__name__)
 
@@ -69,18 +69,18 @@ class _Call:
             self._outcomes = {one: Outcome(unknown=text) for one in self.started}
         self._ended()
 
-    def outcomes(self, patience: float) -> Mapping[str, Outcome] | None:
+    def outcomes(self, wait: float) -> Mapping[str, Outcome] | None:
         """What it returned; None while it goes on, after so many seconds."""
-        self._thread.join(patience)
+        self._thread.join(wait)
         return None if self._thread.is_alive() else self._outcomes
 
 
 class Calls:
     """The calls of this process that hand jobs over."""
 
-    def __init__(self, patience: float = PATIENCE, wake: Callable[[], None] = lambda: None) -> None:
-        """``patience``: seconds; ``wake`` is called by another thread when a call has ended."""
-        self._patience, self._wake = patience, wake
+    def __init__(self, wait: float = ROUND_WAIT, wake: Callable[[], None] = lambda: None) -> None:
+        """``wait``: seconds; ``wake`` is called by another thread when a call has ended."""
+        self._wait, self._wake = wait, wake
         self._running: list[_Call] = []
         self._known: dict[str, Outcome] = {}
         """submission id -> what became of it, until its record says so"""
@@ -90,10 +90,10 @@ class Calls:
     ) -> dict[str, Outcome]:
         """The outcome of each submission, unknown where the call goes on."""
         made = _Call(started, call, self._wake)
-        outcomes = made.outcomes(self._patience)
+        outcomes = made.outcomes(self._wait)
         if outcomes is None:
             self._running.append(made)
-            text = f"luxid has not answered within {self._patience:g} s; the answer is waited for"
+            text = f"luxid has not answered within {self._wait:g} s; the answer is waited for"
             return {one: Outcome(unknown=text) for one in made.started}
         self._known |= outcomes
         return dict(outcomes)

@@ -39,7 +39,7 @@ class _Open(NamedTuple):
 
 
 class Connections:
-    """The connections that were open when this was first asked."""
+    """The connections that were open at the first look."""
 
     def __init__(
         self,
@@ -86,7 +86,8 @@ class Connections:
             return ""
         return (
             f"{len(self._before)} connections to luxid that were open when the daemon began have "
-            "to be closed: a call is under way, or a command waits for a job"
+            "to be closed: a call is under way, or a command waits for a job (a restart of luxid "
+            "closes them)"
         )
 
     def _visible(self) -> _Open:

@@ -1,7 +1,7 @@
 """The jobs of luxid's queue that have not ended, without reading all others again and again.
 
 luxid allocates the number of a job first and stores the job later: several calls at a time store
-theirs in any order.  A number that is missing below a higher one is asked for until it is there.
+theirs in any order.  A number that is missing below a higher one is looked for until it is there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FIELDS: Final = ("id", "status", "ops")
 _OPEN: Final = ("queued", "waiting", "canceling", "running")
 _STATUSES: Final = ["|", *(["=", "status", one] for one in _OPEN)]
 
-#: Missing numbers that are asked for, at most, the highest ones: a number can be lost for ever.
+#: Missing numbers that are looked for, at most, the highest ones: a number can be lost for ever.
 _MOST_MISSING: Final = 1000
 
 

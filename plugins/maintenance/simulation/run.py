@@ -7,7 +7,7 @@ configuration or an incident sets; all other rounds would decide what the one be
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from ganeti_steward.core.config.values import Config
@@ -186,3 +186,6 @@ class _MemoryStore:
     def remove(self, uuid: str) -> None:
         """Remove one record."""
         self.incidents.pop(uuid, None)
+
+    def reconcile(self, incidents: Mapping[str, Incident]) -> None:
+        """No rule holds creations here."""

@@ -102,7 +102,7 @@ def test_submit_and_find_again(lab: Lab, store: Store) -> None:
     assert {state.status for state in states.values()} == {"success"}
     lost = [one.open[0] for one in before.values()]
     never = lost[0]._replace(id=f"{at}-3")
-    jobs = [one._replace(count=len(own)) for one, own in zip(lost, numbers, strict=True)]
+    jobs = [one._replace(size=len(own)) for one, own in zip(lost, numbers, strict=True)]
     expected = dict(zip(ids, numbers, strict=True))
     going_on = look_up([*jobs, never], luxi, Calls(), lambda: "a call goes on")
     assert going_on == LookedUp(expected, awaited={never.id: "a call goes on"})

@@ -46,7 +46,7 @@ def fakes() -> Iterator[Fakes]:
     fakes.bell.close()
 
 
-def daemon(fakes: Fakes, luxi: Luxi, *, reading: float = 0, patience: float = 1) -> Rounds:
+def daemon(fakes: Fakes, luxi: Luxi, *, reading: float = 0, wait: float = 1) -> Rounds:
     """A daemon that has just begun; ``reading``: s for which it reads the cluster."""
 
     def read_world(now: int, *, storage: bool) -> World:
@@ -58,7 +58,7 @@ def daemon(fakes: Fakes, luxi: Luxi, *, reading: float = 0, patience: float = 1)
         Maintd(mode="act", hold_time=0),
         step=step,
         store=store,
-        queue=LuxiQueue(luxi, store, patience=patience),
+        queue=LuxiQueue(luxi, store, wait=wait),
         planner=lambda *_: [Planned("x", DRAIN)],
         read_world=read_world,
         clock=time.time_ns,
@@ -96,7 +96,7 @@ def test_a_daemon_that_is_killed_meanwhile(fakes: Fakes, tmp_path: Path) -> None
         luxi.call("test.pace", 3600)
         luxi.call("test.late", LATE)
         # Its thread goes on, as luxid does; nothing reads what it gets to know.
-        daemon(fakes, luxi, patience=0).round()
+        daemon(fakes, luxi, wait=0).round()
         began, rounds = time.monotonic(), daemon(fakes, luxi)
         waited = set[str]()
         while not known(luxi).jobs and time.monotonic() < began + LATE + 20:

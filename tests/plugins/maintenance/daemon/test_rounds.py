@@ -13,6 +13,7 @@ from fake_parts import LOST, MASTER, UNDECIDED, Fakes, fault, starting
 from worlds import NOW, incident
 
 from ganeti_steward.core.maintenance.incident import Submission
+from ganeti_steward.core.maintenance.orphan import OrphanJob
 from ganeti_steward.core.maintenance.storage import NodeStorage
 from ganeti_steward.core.maintenance.task import Task, Wait
 from ganeti_steward.core.maintenance.world import Reported, Silent
@@ -136,6 +137,15 @@ def test_votes_that_stay_undecided_are_no_repetitions(fakes: Fakes) -> None:
     assert fakes.done("submit") == []
     rounds.round()
     assert fakes.done("submit") == [("submit", (B.uuid,))]
+
+
+def test_jobs_without_a_record_are_waited_for(fakes: Fakes) -> None:
+    """A job that luxid is just taking has no number yet."""
+    fakes.orphans = [OrphanJob(number, "gone", "s", (), ()) for number in (0, 15)]
+    outcome = fakes.rounds().round()
+    assert outcome.waiting == (15,)
+    (inputs,) = fakes.inputs
+    assert inputs.world.orphans == tuple(fakes.orphans)
 
 
 def test_what_creations_are_held_for_is_compared_in_every_round(fakes: Fakes) -> None:

@@ -174,7 +174,7 @@ def actions(stand_in: StandIn) -> list[str]:
 def test_rules_that_hold_creations_do_not_outlive_their_incident(
     stand_in: StandIn, luxi: Luxi
 ) -> None:
-    """Whoever has deleted its record, and whoever the rules."""
+    """Also where others have deleted its record, or one of the rules."""
     pending = FIRST._replace(status=PENDING)
     Store(luxi, holds_creations=lambda: True).write(pending)
     store = Store(luxi, holds_creations=lambda: True)

@@ -245,7 +245,7 @@ def test_what_luxid_may_be_storing_is_waited_for(stand_in: StandIn, luxi: Luxi) 
     """However long that takes; what is stored already is known, if it is known to be all."""
     run(luxi, started(1, [DELAY], [DELAY]), started(2, [DELAY]))
     one, two, three = (opened(number).open[0] for number in (1, 2, 3))
-    some = [one._replace(count=2), two._replace(count=2), three._replace(count=1)]
+    some = [one._replace(size=2), two._replace(size=2), three._replace(size=1)]
     found = look_up([*some, one._replace(id="s4")], luxi, Calls(), going_on)
     assert found == LookedUp({"s1": (1, 2)}, awaited=dict.fromkeys(("s2", "s3", "s4"), going_on()))
 
@@ -255,7 +255,7 @@ def test_a_job_of_a_job_is_none_of_the_submission(stand_in: StandIn, luxi: Luxi)
     run(luxi, started(1, [DELAY]))
     (parent,) = stand_in.queue.jobs.values()
     luxi.call("SubmitManyJobs", [[DELAY | {"reason": parent["ops"][0]["reason"]}]])
-    wanted = opened(1).open[0]._replace(count=2)
+    wanted = opened(1).open[0]._replace(size=2)
     assert look_up([wanted], luxi, Calls(), going_on).found == {}
     assert look_up([wanted], luxi, Calls(), str).found == {"s1": (1, 2)}
 

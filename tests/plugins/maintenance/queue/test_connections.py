@@ -136,4 +136,4 @@ def test_a_list_that_shows_nothing_is_no_evidence(server: Server, tmp_path: Path
     assert found.endswith(f"does not have those of {server.path}")
     found = Connections(server.path, table=str(tmp_path / "none")).awaited()
     assert found.endswith("No such file or directory")
-    assert "cannot be listed" in Connections(str(tmp_path / "nobody")).awaited()
+    assert "cannot be listed" in Connections(str(tmp_path / "missing")).awaited()

@@ -92,7 +92,7 @@ def test_archived_jobs_are_not_missing() -> None:
     assert jobs.last == 90
 
 
-def test_only_the_highest_missing_numbers_are_asked_for() -> None:
+def test_only_the_highest_missing_numbers_are_looked_for() -> None:
     queue = Queue()
     jobs = OpenJobs(queue)
     queue.status = {100_000: "running"}

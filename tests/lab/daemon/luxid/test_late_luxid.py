@@ -1,0 +1,200 @@
+"""luxid stores jobs late: nothing is submitted twice, also when daemon or record are gone."""
+
+from __future__ import annotations
+
+import json
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import pytest
+from thorough import often
+
+from ganeti_steward.core.maintenance.incident import COMPLETED
+from ganeti_steward.plugins.maintenance.edges.submit import submissions_of
+
+from ...cluster import until
+from ..maintained_lab import MaintainedLab
+from ..node_files import EVACUATE
+
+#: s from a call that hands jobs over until luxid gets it.
+LATE: Final = often([6.0], [6.0, 30.0, 90.0])
+NODE: Final = "node3.lab"
+END: Final = b"\x03"
+
+
+class Delay(socketserver.ThreadingUnixStreamServer):
+    """In front of luxid: answers what it answers, and hands jobs over late."""
+
+    daemon_threads = True
+
+    def __init__(self, path: str, luxid: str) -> None:
+        self.luxid, self.seconds, self.calls = luxid, 0.0, 0
+        super().__init__(path, _Handler)
+
+
+class _Handler(socketserver.BaseRequestHandler):
+    server: Delay
+
+    def handle(self) -> None:
+        raw = received(self.request)
+        if not raw:
+            return
+        if json.loads(raw[:-1])["method"] == "SubmitManyJobs":
+            self.server.calls += 1
+            time.sleep(self.server.seconds)
+        with socket.socket(socket.AF_UNIX) as luxid:
+            luxid.connect(self.server.luxid)
+            luxid.sendall(raw)
+            answer = received(luxid)
+        # Its caller can be gone by now, as luxid's can.
+        with suppress(OSError):
+            self.request.sendall(answer)
+
+
+def received(connection: socket.socket) -> bytes:
+    """One message, its last byte included; empty where the other side is gone."""
+    raw = bytearray()
+    while not raw.endswith(END):
+        part = connection.recv(2**16)
+        if not part:
+            return b""
+        raw += part
+    return bytes(raw)
+
+
+@contextmanager
+def delaying(lab: MaintainedLab) -> Iterator[Delay]:
+    """In the place of the master's socket, which is luxid's again at the end."""
+    folder = lab.directory / "nodes" / lab.master / "run/ganeti/socket"
+    usual, moved = folder / "ganeti-query", folder / "luxid"
+    usual.rename(moved)
+    server = Delay(str(usual), str(moved))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+        moved.rename(usual)
+
+
+def handed_over(lab: MaintainedLab) -> list[list[str]]:
+    """The submissions of each job of each incident."""
+    return [
+        sorted(submissions_of(job))
+        for incident in lab.incidents.values()
+        for job in lab.jobs_of(incident)
+    ]
+
+
+@pytest.mark.parametrize("late", LATE)
+def test_a_daemon_that_is_killed_while_luxid_stores_its_jobs(
+    late: float, maintained: MaintainedLab
+) -> None:
+    lab = maintained
+    lab.place(("inst1.lab", "sharedfile", NODE))
+    lab.report(NODE, EVACUATE)
+    with delaying(lab) as luxid:
+        luxid.seconds = late
+        with lab.daemon() as daemon:
+            until(lambda: luxid.calls > 0)
+            lab.kill(daemon)
+        luxid.seconds = 0
+        with lab.daemon():
+            incident = lab.ended(NODE, COMPLETED, 300 + late)
+    names = lab.operations(incident)
+    assert sorted(names) == sorted(
+        ["OP_NODE_SET_PARAMS", "OP_INSTANCE_MIGRATE", "OP_NODE_SET_PARAMS", "OP_TAGS_SET"]
+    )
+    each = handed_over(lab)
+    assert len({one for (one,) in each}) == len(each)
+
+
+def test_a_record_that_is_deleted_while_its_job_runs(maintained: MaintainedLab) -> None:
+    """Its instance is moved once, and its rules that hold creations are gone."""
+    lab = maintained
+    lab.place(("inst1.lab", "sharedfile", NODE))
+    with lab.daemon("hold-creations = true"):
+        with lab.held_jobs("OP_INSTANCE_MIGRATE"):
+            lab.report(NODE, EVACUATE)
+            until(lambda: "move" in lab.open_steps())
+            old = lab.incident(NODE)
+            lab.luxi.delete_filter(old.uuid)
+            new = lab.incident(NODE)
+            assert new.uuid != old.uuid
+            until(lambda: held(lab, "orphan") and held(lab, "reserved"))
+        incident = lab.ended(NODE, COMPLETED)
+        until(lambda: rules_of(lab, old.uuid) == 0)
+    assert incident.uuid == new.uuid
+    names = [*lab.operations(old), *lab.operations(incident)]
+    assert names.count("OP_INSTANCE_MIGRATE") == 1
+    assert lab.node(NODE, "offline", "pinst_cnt") == [True, 0]
+
+
+def held(lab: MaintainedLab, brake: str) -> bool:
+    """Whether the daemon holds something back with this word."""
+    return f"({brake})" in lab.steward("maintd", "status").stdout
+
+
+def rules_of(lab: MaintainedLab, uuid: str) -> int:
+    """How many rules hold creations for an incident."""
+    rows = lab.luxi.rows("filter", ("reason_trail",))
+    return sum(uuid in json.dumps(row) for row in rows)
+
+
+def test_what_the_list_of_connections_shows(maintained: MaintainedLab) -> None:
+    """luxid closes a connection at the end of its call, also where the caller is gone."""
+    lab = maintained
+    program = lab.directory / "look.py"
+    program.write_text(LOOK)
+    python = str(lab.programs / "python3")
+    done = lab._run(
+        [str(lab_run()), "-n", lab.master, python, str(program)],
+        timeout=120,
+    )
+    program.unlink()
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[-1] == "waited and over", done.stdout
+
+
+def lab_run() -> str:
+    """The program that runs others on a node."""
+    from ...cluster import PROGRAMS
+
+    return str(PROGRAMS / "lab-run")
+
+
+#: On the master: a call that takes luxid three seconds, whose caller goes away at once.
+LOOK: Final = """
+import json, socket, time
+from ganeti_steward.core.ganeti.luxi import SOCKET, Luxi
+from ganeti_steward.plugins.maintenance.queue.connections import Connections
+
+assert Connections(SOCKET).awaited() == "", "a connection is open that should not be"
+job = Luxi().call("SubmitJob", [{"OP_ID": "OP_TEST_DELAY", "duration": 4, "on_nodes": [],
+    "on_master": True, "no_locks": True, "interruptible": False, "repeat": 0, "reason": []}])
+time.sleep(1)
+assert Connections(SOCKET).awaited() == "", "the process of a job keeps a connection"
+status = Luxi().call("QueryJobs", [job], ["status"])[0][0]
+assert status in ("waiting", "running"), status
+with socket.socket(socket.AF_UNIX) as caller:
+    caller.connect(SOCKET)
+    arguments = [job, ["status"], [status], 0, 3]
+    request = {"method": "WaitForJobChange", "args": arguments, "version": 3000000}
+    caller.sendall(json.dumps(request).encode() + b"\\x03")
+    time.sleep(0.3)
+ours = Connections(SOCKET, wait=0.1)
+assert ours.awaited(), "luxid let go of the call at once"
+began = time.monotonic()
+while ours.awaited():
+    assert time.monotonic() - began < 60, ours.awaited()
+print(f"{time.monotonic() - began:.1f} s")
+print("waited and over")
+"""
