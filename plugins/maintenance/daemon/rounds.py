@@ -120,11 +120,7 @@ class Rounds:
         except NotMaster:
             raise
         except Exception as err:
-            if isinstance(err, StewardError):
-                _log.error("round failed: %s", err)
-            else:
-                _log.exception("round failed")
-            outcome = Round(at, 0, fault=describe_fault(err))
+            outcome = Round(at, 0, fault=_failed(err))
         return outcome._replace(seconds=time.monotonic() - began)
 
     def decide(
@@ -169,8 +165,15 @@ class Rounds:
         carried = CarryOut(
             parts.store, parts.queue, parts.agents, self._vote, lambda: self._signals.stopping
         )
-        carried.do(decision, world)
-        released, unreleased = self._release(decision.releases)
+        fault = ""
+        released: Sequence[JobChange] = ()
+        unreleased: Sequence[Held] = ()
+        # What was recorded is reported, whatever happens after it.
+        try:
+            carried.do(decision, world)
+            released, unreleased = self._release(decision.releases)
+        except Exception as err:
+            fault = _failed(err)
         changes = tuple(
             change
             for change in decision.changes
@@ -184,7 +187,8 @@ class Rounds:
                 changes=changes,
                 started=tuple(carried.started),
                 routine=tuple(carried.routine),
-                released=released,
+                released=tuple(released),
+                fault=fault,
                 lost=self._lost,
                 held=(*outcome.held, *carried.held, *unreleased),
             )
@@ -310,6 +314,15 @@ class Rounds:
         except StewardError:
             # The next round reports it, after the interval.
             return False
+
+
+def _failed(err: Exception) -> str:
+    """Log why a round failed, and say it in one sentence."""
+    if isinstance(err, StewardError):
+        _log.error("round failed: %s", err)
+    else:
+        _log.exception("round failed")
+    return describe_fault(err)
 
 
 def _held_back(releases: Releases, why: str) -> tuple[Held, ...]:

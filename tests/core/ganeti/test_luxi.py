@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from daemons import luxid
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted
-from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.ganeti.luxi import Luxi, NotReached
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import after, migrate, set_tags
 
@@ -61,6 +62,29 @@ def test_no_answer(tmp_path: Path) -> None:
         listening.listen()
         with pytest.raises(StewardError, match=r"QueryClusterInfo: no answer within 0\.05 s"):
             Luxi(path, time_limit=0.05).info()
+
+
+def test_a_call_without_a_limit_ends_when_luxid_ends_it(tmp_path: Path) -> None:
+    """With its answer, or without one."""
+
+    def answer(method: str, arguments: list[Any]) -> Any:
+        time.sleep(0.3)
+        return None if arguments else {"name": "c"}
+
+    with luxid(tmp_path, answer) as daemon:
+        client = Luxi(daemon.path, time_limit=0.05).without_limit()
+        assert client.info() == {"name": "c"}
+        with pytest.raises(StewardError, match="the connection was closed before the answer"):
+            client.call("Query", "node")
+
+
+def test_a_call_that_was_not_made(tmp_path: Path) -> None:
+    """It differs from one of which nothing is known."""
+    with pytest.raises(NotReached):
+        Luxi(str(tmp_path / "none")).info()
+    with luxid(tmp_path, lambda *_: None) as daemon, pytest.raises(StewardError) as caught:
+        Luxi(daemon.path).info()
+    assert not isinstance(caught.value, NotReached)
 
 
 def test_no_listener(tmp_path: Path) -> None:

@@ -119,6 +119,17 @@ def test_a_vote_lost_before_the_submission_ends_the_daemon(fakes: Fakes) -> None
     assert outcome.started == ()
 
 
+@pytest.mark.parametrize("err", [fault("no luxid"), ZeroDivisionError("x")])
+def test_what_was_recorded_is_reported_whatever_fails_after_it(
+    err: Exception, fakes: Fakes
+) -> None:
+    fakes.faults["submit", (A.uuid,)] = err
+    outcome = deciding(fakes, starting(A)).rounds().round()
+    assert outcome.fault.endswith(str(err))
+    assert [one.after and one.after.status for one in outcome.changes] == ["pending"]
+    assert outcome.incidents[A.uuid].status == "pending"
+
+
 def test_votes_that_stay_undecided_are_no_repetitions(fakes: Fakes) -> None:
     """Each time an intent is recorded and taken back; nothing has succeeded."""
     fakes.stored = {B.uuid: B}
