@@ -166,7 +166,7 @@ class AgentClient:
     def repair_state(self, node: str, id_: str, submitted: int) -> RepairState:
         """What became of a command that was requested with an id; a signed answer.
 
-        ``submitted``: when the id was given to it, s since the epoch.  Once this was asked, the
+        ``submitted``: when the id was given to it, s since the epoch.  After this query the
         agent does not start a command with that id any more.  Raises NoMemory where the agent
         knows no ids, AgentRefused, NotConnected or another StewardError where there is no answer.
         """

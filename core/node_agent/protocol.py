@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeGuard
+from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError
@@ -80,12 +80,12 @@ class Outcome(NamedTuple):
     """why it was stopped or not started; empty when it ended by itself"""
 
 
-def is_id(text: object) -> TypeGuard[str]:
+def is_id(text: object) -> bool:
     """Whether this may be the id of a command that is run once."""
     return isinstance(text, str) and _ID.fullmatch(text) is not None
 
 
-def is_seconds(value: object) -> TypeGuard[int]:
+def is_seconds(value: object) -> bool:
     """Whether this may be a time in seconds since the epoch."""
     return type(value) is int and 0 <= value < 2**40
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.node_agent.protocol import (
@@ -83,11 +83,11 @@ def state_text(node: str, id_: str, found: RepairState) -> str:
     return canonical(content).decode()
 
 
-def read_state(content: Mapping[str, object], node: str, id_: str) -> RepairState:
+def read_state(content: Mapping[str, Any], node: str, id_: str) -> RepairState:
     """The state in the content of a signed answer; raises BadAnswer."""
     if (content.get("node"), content.get("id")) != (node, id_):
         raise BadAnswer("the answer is about another repair")
     state, command, started = (content.get(name) for name in ("state", "command", "started"))
     if state not in STATES or not isinstance(command, str) or not is_seconds(started):
         raise BadAnswer("the answer lacks the state of the repair")
-    return RepairState(str(state), command, started, outcome_in(content))
+    return RepairState(content["state"], command, content["started"], outcome_in(content))

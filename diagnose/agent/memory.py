@@ -38,8 +38,8 @@ SET_ASIDE: Final = ".unusable"
 KEPT: Final = 200
 OUTPUT: Final = 1000
 
-#: Ids that were asked for before they came.
-_ASKED: Final = 1024
+#: Ids that were queried before they came.
+_QUERIED: Final = 1024
 
 #: Seconds the clocks of two nodes may differ; Ganeti warns of more, too.
 _APART: Final = 150
@@ -64,8 +64,8 @@ class Memory:
         self._lock, self._writing = threading.Lock(), threading.Lock()
         self._running = set[str]()
         """ids of those that this process has started"""
-        self._asked: OrderedDict[str, str] = OrderedDict()
-        """id that was asked for before it came -> state that was answered"""
+        self._queried: OrderedDict[str, str] = OrderedDict()
+        """id that was queried before it came -> state that was returned"""
         self._known = self._read()
         if not self._save():
             # It may have been so before this process began, too.
@@ -76,7 +76,7 @@ class Memory:
         with self._lock:
             return self._state(id_)
 
-    def asked(self, id_: str, submitted: int) -> RepairState:
+    def query(self, id_: str, submitted: int) -> RepairState:
         """The answer to a question: one that has not come by now is not run any more.
 
         ``submitted``: when the id was given, s since the epoch by the caller's clock.
@@ -86,9 +86,9 @@ class Memory:
             if found is None:
                 reaches = submitted >= max(self._known.began, self._known.lost) + _APART
                 found = RepairState(NEVER if reaches else UNKNOWN)
-                self._asked[id_] = found.state
-                if len(self._asked) > _ASKED:
-                    self._asked.popitem(last=False)
+                self._queried[id_] = found.state
+                if len(self._queried) > _QUERIED:
+                    self._queried.popitem(last=False)
             return found
 
     def begin(self, id_: str, command: str, submitted: int) -> RepairState | None:
@@ -130,8 +130,8 @@ class Memory:
         return max(int(self._clock()), 0)
 
     def _state(self, id_: str) -> RepairState | None:
-        if id_ in self._asked:
-            return RepairState(self._asked[id_])
+        if id_ in self._queried:
+            return RepairState(self._queried[id_])
         found = self._known.commands.get(id_)
         if found is None:
             return None
@@ -180,6 +180,6 @@ class Memory:
 
 
 def _prepare(directory: str) -> None:
-    """Make the directory; nobody else may exchange it in the one that it is in."""
+    """Make the directory; no other user may exchange it in the one that it is in."""
     prepare_directory(os.path.dirname(directory))
     prepare_directory(directory)

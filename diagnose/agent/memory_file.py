@@ -91,10 +91,10 @@ def _command(given: Any) -> Command:
 def _id(given: Any) -> str:
     if not is_id(given):
         raise ValueError
-    return given
+    return str(given)
 
 
 def _seconds(given: Any) -> int:
     if not is_seconds(given):
         raise ValueError
-    return given
+    return int(given)

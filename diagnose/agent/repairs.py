@@ -106,7 +106,7 @@ class Repairs:
         _check_size(raw)
         with self._judged(address) as who:
             question = self._examine(who, raw, read_question)
-            found = self._memory.asked(question.id, question.submitted)
+            found = self._memory.query(question.id, question.submitted)
         _log.debug("repair question caller=%s id=%s state=%s", address, question.id, found.state)
         text = state_text(question.node, question.id, found)
         return sign(self._key.key(), text, question.rsalt)

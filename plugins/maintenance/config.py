@@ -135,7 +135,10 @@ class Maintd(NamedTuple):
         float, number(1, 86400), "Seconds after which a round starts without news."
     ] = 60
     command_time_limit: Annotated[
-        float, number(1, 86400), "Seconds a repair command of an agent may take."
+        float,
+        number(1, 86400),
+        "Seconds a repair command of an agent may take, and for which an agent is queried what "
+        "became of one.",
     ] = 3700
     plan_time_limit: Annotated[
         float, number(0.1, 3600), "Seconds a plugin may take to plan one incident."

@@ -1,6 +1,6 @@
 """Runs repair commands of node agents in the background, each submission once.
 
-Where it is not known what came of one, its agent is asked by the submission's id until that is
+Where it is not known what came of one, its agent is queried by the submission's id until that is
 known: after a lost connection, and for those that another process of the daemon has started.
 """
 
@@ -72,7 +72,7 @@ class AgentCalls(NamedTuple):
     ask: Callable[[Command], RepairState]
     """what became of it"""
     time_limit: float
-    """s; how long a command may take, and how long it is asked for"""
+    """s; how long a command may take, and how long it is queried"""
 
 
 def agent_calls(settings: Maintd, key: KeyFile) -> AgentCalls:
@@ -132,7 +132,7 @@ class RepairRunner:
         """Submission id -> what is known, of those whose command is not running.
 
         ``submissions``: all open ones, each with the node of its incident.  A command that another
-        process of the daemon has started, before a restart, is asked for from now on.
+        process of the daemon has started, before a restart, is queried from now on.
         """
         wanted = {one.id: (one, target) for one, target in submissions if one.command}
         with self._lock:
@@ -205,7 +205,7 @@ class RepairRunner:
             text = f"whether {command.name} was run is not known: {err}"
             return CommandResult(False, text, NOT_KNOWN)
         except Exception as err:
-            _log.exception("the agent of %s cannot be asked", command.target.name)
+            _log.exception("the repair command %s failed", command.name)
             return CommandResult(False, f"{err}; whether {command.name} was run is not known")
         if found.state == RUNNING:
             return None
@@ -234,7 +234,7 @@ class RepairRunner:
                 self._results[command.submission] = result
 
     def _end(self, command: Command, result: CommandResult | None) -> None:
-        """Note the result; None where nobody waits for it any more."""
+        """Note the result; None where nothing waits for it any more."""
         self._note(command, result)
         with self._lock:
             if result is None:
@@ -242,7 +242,7 @@ class RepairRunner:
             elif result.state != NEVER_CAME:
                 self._failed.pop(_place(command), None)
             if len(self._results) > _KEPT:
-                # Should it still be open, its agent is asked.
+                # Should it still be open, its agent is queried.
                 oldest = next(iter(self._results))
                 del self._results[oldest]
                 self._started.discard(oldest)
@@ -262,7 +262,7 @@ def _judged(command: Command, found: RepairState) -> CommandResult:
         why = "the agent or the node was restarted meanwhile"
         text = f"{command.name} was started at {started}, and how it ended is not known: {why}"
         return CommandResult(False, text)
-    why = "the agent does not remember what was so long ago"
+    why = "the memory of the agent does not go back so far"
     return CommandResult(False, f"whether {command.name} was run is not known: {why}")
 
 

@@ -30,7 +30,7 @@ class CommandResult(NamedTuple):
     text: str
     """exit status and output, or why it was not run, or why that is not known, in one sentence"""
     state: str = HAS_ENDED
-    """`NOT_KNOWN`: its agent is asked until it is; `NEVER_CAME`: it was not and will not be run"""
+    """`NOT_KNOWN`: its agent is queried until it is; `NEVER_CAME`: it will not be run"""
 
 
 class Inputs(NamedTuple):

@@ -58,7 +58,7 @@ class Node:
     def state(self, id_: str = ID, submitted: int = LATER) -> dict[str, Any]:
         """What it answers to a question."""
         text = json.dumps(question(id=id_, submitted=submitted))
-        return self._short(self.bench.asked(sign(KEY, text, self.bench.nonce())), id_)
+        return self._short(self.bench.query(sign(KEY, text, self.bench.nonce())), id_)
 
     def _short(self, found: dict[str, Any] | None, id_: str) -> dict[str, Any]:
         assert found is not None
@@ -130,7 +130,7 @@ def test_while_it_runs(node: Node) -> None:
 
 
 def test_many_threads_with_one_id(node: Node) -> None:
-    """Each has a nonce of its own; whoever comes while it runs, or later, learns it."""
+    """Each has a nonce of its own; who comes while it runs, or later, learns that."""
     answers = list[Any]()
     requests = [request(node.bench.nonce(), id=ID, submitted=LATER) for _ in range(16)]
 
@@ -150,8 +150,8 @@ def test_many_threads_with_one_id(node: Node) -> None:
 
 
 @pytest.mark.parametrize("id_", ["id-1", "another"])
-def test_asked_before_it_comes(node: Node, id_: str) -> None:
-    """It never came, so the caller may start it anew; a late request must not run it then."""
+def test_queried_before_it_comes(node: Node, id_: str) -> None:
+    """It never came, so the caller may start it again; a late request must not run it then."""
     assert node.state()["state"] == "never"
     assert node.repair()["state"] == "never"
     assert node.state()["state"] == "never"
@@ -183,7 +183,7 @@ def test_an_execution_that_breaks(node: Node) -> None:
 # Kills
 
 
-@pytest.mark.parametrize("again", ["asked first", "requested at once"])
+@pytest.mark.parametrize("again", ["queried first", "requested at once"])
 @pytest.mark.parametrize("point", POINTS)
 def test_killed(node: Node, point: str, again: str) -> None:
     """The answer after it is true, and nothing is run twice."""
@@ -194,7 +194,7 @@ def test_killed(node: Node, point: str, again: str) -> None:
     before = runs(node.path)
     node.restart(LATER + 10)
     came = point not in ("before the intent", "while the intent is written")
-    if again == "asked first":
+    if again == "queried first":
         found = node.state()
         expected = "never" if not came else "ended" if point == "after the result" else "lost"
         assert found["state"] == expected
@@ -249,7 +249,7 @@ def test_a_damaged_file(node: Node, damage: Callable[[Path], object]) -> None:
 
 
 def test_no_file(node: Node) -> None:
-    """An agent of before may have run what is asked for now; what comes now did not come before."""
+    """An agent of before may have run what is queried now; what comes now did not come before."""
     node.file.unlink()
     node.restart(LATER)
     assert node.state("id-1", LATER)["state"] == "unknown"
@@ -295,9 +295,9 @@ def test_it_does_not_grow(node: Node) -> None:
 
 def test_many_questions(node: Node) -> None:
     for number in range(3000):
-        node.state(f"asked-{number}")
+        node.state(f"queried-{number}")
     assert node.repair()["state"] == "ended"
-    assert len(node.bench.repairs._memory._asked) <= 1024
+    assert len(node.bench.repairs._memory._queried) <= 1024
 
 
 # Callers of before
@@ -318,17 +318,17 @@ def test_a_caller_without_ids(node: Node) -> None:
 @pytest.mark.parametrize("changed", [{"purpose": "repair"}, {"node": "node2.lab"}, {"id": ""}])
 def test_what_is_no_question(node: Node, changed: dict[str, Any]) -> None:
     raw = sign(KEY, json.dumps(question(**changed)), node.bench.nonce())
-    assert node.bench.asked(raw) is None
+    assert node.bench.query(raw) is None
 
 
 def test_a_question_is_good_once(node: Node) -> None:
     raw = sign(KEY, json.dumps(question()), node.bench.nonce())
-    assert node.bench.asked(raw) is not None
-    assert node.bench.asked(raw) is None
+    assert node.bench.query(raw) is not None
+    assert node.bench.query(raw) is None
 
 
 def test_a_request_is_no_question(node: Node) -> None:
-    assert node.bench.asked(request(node.bench.nonce(), id=ID, submitted=LATER)) is None
+    assert node.bench.query(request(node.bench.nonce(), id=ID, submitted=LATER)) is None
     node.bench.wait()
     raw = sign(KEY, json.dumps(question()), node.bench.nonce())
     assert node.bench.ask(raw) is None

@@ -18,6 +18,8 @@ from ganeti_steward.core.ganeti.filter_rules import PAUSE, FilterRule, FilterRul
 from ganeti_steward.core.ganeti.job_search import FoundJob, jobs_with_reason
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.maintenance.incident import STOPPED_TAG, Incident
+from ganeti_steward.diagnose.agent.memory import FILE
+from ganeti_steward.diagnose.agent.memory_file import Known, written
 from ganeti_steward.plugins.maintenance.edges.store import Store
 
 from ..cluster import PROGRAMS, Lab, op, tagged, until
@@ -118,15 +120,26 @@ class MaintainedLab(Lab):
             state.mkdir(parents=True, exist_ok=True)
             (self.etc(node) / "steward.toml").write_text(AGENT_SECTIONS.format(directory=state))
             self.report(node, OK)
+            self._remember(node, state / "commands")
             self.start_agent(node)
+
+    def _remember(self, node: str, directory: Path) -> None:
+        """Have an agent remember all its commands, as one does that began long ago."""
+        directory.mkdir(mode=0o700)
+        known = json.loads(written(Known(began=1, lost=0, commands={})))
+        (directory / FILE).write_text(json.dumps(known | {"host": node}))
 
     def start_agent(self, node: str) -> None:
         """Start the agent of one node."""
         self.agents[node] = self._start(node, f"agent-{node}", "agent")
 
     def stop_agent(self, node: str) -> None:
-        """Kill the agent of one node."""
+        """End the agent of one node."""
         _end(self.agents.pop(node))
+
+    def kill_agent(self, node: str) -> None:
+        """Kill the agent of one node."""
+        self.kill(self.agents.pop(node))
 
     @contextmanager
     def daemon(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 DIAGNOSE_COMMAND: Final = "#!/bin/sh\nexec cat /etc/ganeti/diagnose.json\n"
-#: A repair command that keeps what it was given and ends as the test wants it.
+#: A repair command that keeps what it was given, counts its runs, and ends as the test wants it.
 REPAIR_COMMAND: Final = """#!/bin/sh
 cat > /etc/ganeti/repair-input.json
 echo >> /etc/ganeti/repair-runs

@@ -64,7 +64,7 @@ class Bench:
         """What a caller is answered; None for a refusal."""
         return self._answered(self.repairs.repair, raw, caller)
 
-    def asked(self, raw: bytes, caller: str = MASTER) -> dict[str, Any] | None:
+    def query(self, raw: bytes, caller: str = MASTER) -> dict[str, Any] | None:
         """What a caller is answered to a question; None for a refusal."""
         return self._answered(self.repairs.state, raw, caller)
 

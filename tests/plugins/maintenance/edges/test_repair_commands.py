@@ -1,4 +1,4 @@
-"""Repair commands of node agents: each submission once, and asked for until its end is known."""
+"""Repair commands of node agents: each submission once, and queried until its end is known."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ class Fake:
         """The result of the command, after it has ended."""
         self.start()
         self.may_end.set()
-        return self.asked()
+        return self.queried()
 
-    def asked(self) -> CommandResult:
+    def queried(self) -> CommandResult:
         """The result where another process has started the command."""
         self.known()
         assert self.woken.wait(300)
@@ -167,8 +167,8 @@ def test_a_refusal_is_no_question() -> None:
             RepairState("unknown"),
             CommandResult(
                 False,
-                "whether replace-disk was run is not known: the agent does not remember what "
-                "was so long ago",
+                "whether replace-disk was run is not known: the memory of the agent does not go "
+                "back so far",
             ),
         ),
         (NoMemory("too old"), LOST),
@@ -182,7 +182,7 @@ def test_a_command_of_an_earlier_process(
     state: RepairState | Exception, expected: CommandResult
 ) -> None:
     fake = Fake(Outcome(0), state)
-    assert fake.asked() == expected
+    assert fake.queried() == expected
     fake.start()
     assert fake.known() == {"s1": expected}
     assert fake.calls == [], "it is not run again"
@@ -191,7 +191,7 @@ def test_a_command_of_an_earlier_process(
 
 @pytest.mark.parametrize("error", [BROKEN, NotConnected("no route"), StewardError("no nonce")])
 def test_a_lost_connection(error: StewardError) -> None:
-    """Its agent is asked as soon as it answers again."""
+    """Its agent is queried as soon as it answers again."""
     silent = NotConnected("no route")
     fake = Fake(error, silent, silent, RepairState("running", COMMAND, AT), FIXED)
     assert fake.result() == DONE
@@ -205,7 +205,7 @@ def test_while_the_agent_does_not_answer() -> None:
         lambda: fake.known() == {"s1": CommandResult(False, text, NOT_KNOWN)}, "the sentence"
     )
     fake._states.append(FIXED)
-    assert fake.asked() == DONE
+    assert fake.queried() == DONE
 
 
 def test_while_it_runs() -> None:
@@ -215,7 +215,7 @@ def test_while_it_runs() -> None:
     wait_until(lambda: len(fake.questions) > 3, "some questions")
     assert fake.known() == {}
     fake._states.append(FIXED)
-    assert fake.asked() == DONE
+    assert fake.queried() == DONE
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_while_it_runs() -> None:
     ],
 )
 def test_not_for_ever(state: RepairState | Exception, text: str) -> None:
-    assert Fake(Outcome(0), state, limit=0.05).asked() == CommandResult(False, text)
+    assert Fake(Outcome(0), state, limit=0.05).queried() == CommandResult(False, text)
 
 
 def test_a_command_that_never_arrives() -> None:
@@ -244,8 +244,8 @@ def test_a_command_that_never_arrives() -> None:
     )
 
 
-def test_a_submission_that_is_closed_is_not_asked_for() -> None:
-    """And no thread is left; should it be open again, it is asked for again."""
+def test_a_submission_that_is_closed_is_not_queried() -> None:
+    """And no thread is left; should it be open again, it is queried again."""
     before, fake = threading.active_count(), Fake(Outcome(0), NotConnected("no route"))
     fake.known()
     wait_until(lambda: fake.questions, "a question")
@@ -254,7 +254,7 @@ def test_a_submission_that_is_closed_is_not_asked_for() -> None:
     assert fake.runner.results([]) == {}
     fake._states.append(FIXED)
     fake.woken.clear()
-    assert fake.asked() == DONE
+    assert fake.queried() == DONE
 
 
 def test_a_submission_is_never_run_twice() -> None:
@@ -288,7 +288,7 @@ def test_without_any_thread(monkeypatch: pytest.MonkeyPatch) -> None:
         text = "replace-disk was not run: can't start new thread"
         other = SUBMISSION._replace(id="s2")
         assert fake.known(SUBMISSION, other) == {"s1": CommandResult(False, text)}
-    wait_until(lambda: fake.known(other) == {"s2": DONE}, "the other one, which is asked for later")
+    wait_until(lambda: fake.known(other) == {"s2": DONE}, "the other one, which is queried later")
 
 
 # The real agent

@@ -1,0 +1,1 @@
+"""The node agents in the lab."""
