@@ -53,6 +53,15 @@ from ganeti_steward.core.node_agent.remembered import (
 #: Seconds until the connection stands.
 _CONNECT_LIMIT: Final = 10.0
 
+#: A node that is gone while its repair command runs is noticed within two minutes, and so is one
+#: that was restarted.
+_KEEP_ALIVE: Final = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 6),
+)
+
 #: Bytes of an answer.
 _LONGEST: Final = 2**24
 
@@ -212,6 +221,8 @@ class AgentClient:
             raise NotConnected(f"{self.where}: {reason_of(err)}") from None
         # A time limit of the socket would start again with each byte of the answer.
         connection.sock.settimeout(None)
+        for level, option, value in _KEEP_ALIVE:
+            connection.sock.setsockopt(level, option, value)
         late = threading.Event()
         overrun = threading.Timer(deadline - time.monotonic(), _hang_up, [connection.sock, late])
         try:

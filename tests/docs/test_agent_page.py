@@ -17,7 +17,7 @@ from programs import notes, program
 from whitelists import needs_root, whitelist
 
 from ganeti_steward.core.ganeti.this_node import this_node
-from ganeti_steward.diagnose.agent import nonces, repairs
+from ganeti_steward.diagnose.agent import memory, nonces, repairs
 from ganeti_steward.diagnose.cli.agent import LIMITS
 from ganeti_steward.diagnose.config.sections import Agent as Settings
 
@@ -122,6 +122,9 @@ def test_the_log_line(agent: Agent) -> None:
         f"| a repair request | {repairs.REQUEST_LIMIT // 2**20} MiB |",
         f"| nonces | {nonces.MOST}, of one caller {nonces.MOST_OF_ONE};",
         f"TCP port {Settings().port} ",
+        f"keeps the last {memory.KEPT} commands",
+        f"the last {memory.OUTPUT} characters",
+        f"less than {memory._APART} seconds after it",
         f"`agent.nonce-life` seconds ({Settings().nonce_life})",
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 import threading
@@ -333,6 +334,27 @@ def test_nothing_is_signed_with_what_is_no_nonce(key: KeyFile, nonce: bytes) -> 
     with liar(key, lie) as one, pytest.raises(StewardError, match="no nonce"):
         repair(one)
     assert requested == ["/1/repair/nonce"]
+
+
+def test_a_node_that_is_gone_is_noticed(key: KeyFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel of a node that was restarted, or the lack of one, ends the wait for an answer."""
+    found: list[int] = []
+    request = http.client.HTTPConnection.request
+
+    def noted(connection: http.client.HTTPConnection, *given: Any, **more: Any) -> None:
+        ask = connection.sock.getsockopt
+        found.append(ask(socket.SOL_SOCKET, socket.SO_KEEPALIVE))
+        idle, every, times = (
+            ask(socket.IPPROTO_TCP, one)
+            for one in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        )
+        found.append(idle + every * times)
+        request(connection, *given, **more)
+
+    monkeypatch.setattr(http.client.HTTPConnection, "request", noted)
+    with liar(key, signs(report())) as one:
+        one.report(900)
+    assert found == [1, 120]
 
 
 def test_no_listener(key: KeyFile) -> None:
