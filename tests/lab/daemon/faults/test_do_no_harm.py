@@ -109,7 +109,7 @@ def test_the_policy_permits_a_copy_whose_age_is_not_known(
 
 
 def really_stopped(lab: MaintainedLab) -> None:
-    """Somebody has pulled the node's power cord; its agent, for the test, is still there."""
+    """The node has lost its power; for the test, its agent is still there."""
     lab.end_instances(NODE)
     lab.storage("power-off", node=NODE)
 
