@@ -10,6 +10,7 @@ from worlds import NOW, incident, instance, node, uuid_of, world
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.maintenance.incident import Submission
+from ganeti_steward.core.maintenance.orphan import OrphanJob
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import Done, Failed, RoutinePlan, Task, Wait
 from ganeti_steward.core.maintenance.world import Refused, Reported, Silent, World
@@ -39,6 +40,7 @@ WORLD = world(
     },
     cluster_tags=frozenset({"maintd:pause:disks"}),
     routine=(RoutineJob(7, "rebalance", "balance", "i1", ("n1", "n2"), ("i1",), 640, NOW),),
+    orphans=(OrphanJob(15, "gone", "s9", ("n1",), ("i1",)),),
     tagged_jobs={3: JobState(3, "success")},
     load_reports={"n1": {"name": "cpu-avg-load", "data": {"cpu_total": 0.5}}},
 )
@@ -47,6 +49,9 @@ INPUTS = Inputs(
     {5: JobState(5, "success", results=(None, [1])), 6: JobState(6, "error", "no disk")},
     {"s2": CommandResult(True, "exit status 0")},
     {"s3": (), "s4": (8, 9)},
+    {"s3": "disk full"},
+    {"s5": "luxid has not answered yet"},
+    last_job=15,
     utc_offset=3600,
     unreadable={"n": "rule u is no record"},
     routine_known=False,
