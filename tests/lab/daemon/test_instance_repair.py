@@ -39,6 +39,7 @@ def test_a_node_that_is_down_and_a_degraded_disk(maintained: MaintainedLab) -> N
         with lab.daemon(_DAEMON):
             until(lambda: "result:failover:ID:TIME:success:JOBS" in tags_of(lab, "inst1.lab"))
             until(lambda: "result:fix-storage:ID:TIME:success:JOBS" in tags_of(lab, "inst3.lab"))
-        assert lab.nodes_of("inst1.lab") == ["node3.lab", "node2.lab"]
+        # Its secondary is lost now, and may have been replaced meanwhile.
+        assert lab.nodes_of("inst1.lab")[0] == "node3.lab"
         assert tags_of(lab, "inst2.lab") == ["failover", "result:reinstall:ID:TIME:enoperm:"]
         assert not disks(lab, "inst3.lab")["inst3.lab"].faults
