@@ -10,11 +10,11 @@ from ganeti_steward.core.model.job_state import LOST, JobState
 #: What errors of jobs contain that no node, disk or policy caused: a daemon of Ganeti was stopped,
 #: the master failed over, a call to a node did not come through, a lock was not free.
 _GANETIS_OWN: Final = re.compile(
-    r"ganeti-wconfd|ganeti-luxid|ganeti-query|wconfd|luxid"
+    r"wconfd|luxid|ganeti-query"
     r"|[Jj]ob (?:process )?(?:has )?died|[Uu]nclean master daemon shutdown|detected death"
     r"|[Cc]onnection (?:failed|refused|reset)|[Ff]ailed to connect|[Cc]ould not connect"
-    r"|[Tt]imed? ?out|[Tt]imeout (?:in|while)|[Ee]rror while executing backend function"
-    r"|[Ll]ock(?:s|ing)?\b|temp_insufficient_resources|[Bb]roken pipe"
+    r"|[Tt]imed out|[Bb]roken pipe|[Ee]rror while executing backend function"
+    r"|\b[Ll]ocks?\b|temp_insufficient_resources"
 )
 
 

@@ -38,7 +38,7 @@ def what_is_lost(case: Evacuation, instance: InstanceFacts) -> str:
     """What a failover from a node that is off may lose; empty: nothing."""
     if instance.template not in _COPIED or case.answers or instance.primary != case.name:
         return ""
-    return f"the disks of {instance.name} {last_synced(case, instance.name)}, the rest is lost"
+    return f"the disks of {instance.name} {last_synced(case, instance.name)}: later data are lost"
 
 
 def unconfirmed(case: Evacuation, instance: InstanceFacts) -> str:
@@ -54,27 +54,28 @@ def unconfirmed(case: Evacuation, instance: InstanceFacts) -> str:
     tried = case.incident.attempt()
     failed = f" ({tried.reason})" if tried.tried and _may_power_off(case) else ""
     return (
-        f"{case.name} {state}, and {what}{failed}: once it is off, gnt-node add-tags {case.name} "
-        f"{case.incident.stopped_tag}"
+        f"{case.name} {state}, and {what}{failed}: switch it off (gnt-node power off {case.name}), "
+        f"then gnt-node add-tags {case.name} {case.incident.stopped_tag}"
     )
 
 
 def confirm(case: Evacuation) -> Task | None:
     """Switch the node off, or mark it offline once it is off; None: nothing can be done now."""
-    if case.answers or case.node.offline:
-        return _power(case) if case.node.offline and not case.answers else None
-    if case.world.is_stopped(case.name):
-        why = "it is confirmed to be off, so its instances can be started elsewhere"
-        job = [set_role(case.name, OFFLINE)]
-        return _alone(case, FINAL_ROLE, f"set {case.name} offline: {why}", job)
-    return _power(case)
+    if case.answers:
+        return None
+    if not case.world.is_stopped(case.name):
+        return _power(case)
+    if case.node.offline:
+        return None
+    why = "it is confirmed to be off, so its instances can be started elsewhere"
+    return _alone(
+        case, FINAL_ROLE, f"set {case.name} offline: {why}", [set_role(case.name, OFFLINE)]
+    )
 
 
 def _power(case: Evacuation) -> Task | None:
     tried = case.incident.attempt().tried
     if not _may_power_off(case) or tried >= case.settings.move_attempts:
-        return None
-    if case.world.is_stopped(case.name):
         return None
     status = out_of_band(case.name, "power-status")
     if case.incident.off_at:

@@ -162,7 +162,7 @@ def _confirmed(case: Evacuation, judgements: Mapping[str, Judgement]) -> Task | 
     waiting = any(
         isinstance(judgements[one.name], Later) and one.primary == case.name for one in case.here
     )
-    return confirm(case) if waiting and not case.answers else None
+    return confirm(case) if waiting else None
 
 
 def _prepared(case: Evacuation, judgements: Mapping[str, Judgement]) -> Task | None:
