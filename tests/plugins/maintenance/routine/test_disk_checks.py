@@ -56,7 +56,7 @@ class _Queue:
 
 def test_the_last_check_counts() -> None:
     queue = _Queue()
-    jobs = RoutineJobs(cast("Luxi", queue))
+    jobs = RoutineJobs(cast("Luxi", queue), lambda: True)
     assert jobs.look(300 * _SECOND).disks == {"i1": DiskHealth(2 * _SECOND)}
     # The first one is forgotten before the second, an hour after its end.
     assert [one.number for one in jobs.look(3750 * _SECOND).jobs] == [2]
@@ -65,6 +65,6 @@ def test_the_last_check_counts() -> None:
 
 def test_an_earlier_check_counts_for_what_a_later_one_leaves_out() -> None:
     queue = _Queue()
-    jobs = RoutineJobs(cast("Luxi", queue))
+    jobs = RoutineJobs(cast("Luxi", queue), lambda: True)
     del queue.found[2]
     assert jobs.look(0).disks["i1"].faults == ("disk/0 is faulty on n2",)
