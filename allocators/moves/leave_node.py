@@ -37,7 +37,14 @@ if TYPE_CHECKING:
     from ganeti_steward.core.model.context import Context
     from ganeti_steward.core.model.explanation import Explanation
 
-__all__ = ["Leaving", "NodeMove", "NodeMoves", "explain_leaving", "leave_node"]
+__all__ = [
+    "Leaving",
+    "NodeMove",
+    "NodeMoves",
+    "explain_leaving",
+    "leave_node",
+    "redundancy_without",
+]
 
 
 def leave_node(leaving: Leaving, cluster: Cluster, context: Context) -> NodeMoves:
@@ -48,6 +55,12 @@ def leave_node(leaving: Leaving, cluster: Cluster, context: Context) -> NodeMove
     if not leaving.instances:
         return NodeMoves()
     return _NodePlan(leaving, load(cluster, None, context.options.kvm_memory), context).moves()
+
+
+def redundancy_without(node: str, cluster: Cluster, context: Context) -> Redundancy:
+    """What the group of a node does not survive, copies on the node not counted."""
+    leaving = Leaving(node, (), {}, frozenset(), 1)
+    return _NodePlan(leaving, load(cluster, None, context.options.kvm_memory), context).without()
 
 
 def explain_leaving(
@@ -93,6 +106,10 @@ class _NodePlan:
             if made:
                 return answer._replace(moves=tuple(self._move(at, one) for at, one in made.items()))
         return self._with_reasons(answer, fallback.state, {*plan.found, *fallback.found})
+
+    def without(self) -> Redundancy:
+        """The redundancy now, copies on the node not counted."""
+        return self._redundancy(self._start, left_counts=False)
 
     # -- the plan
 

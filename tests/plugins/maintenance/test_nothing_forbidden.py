@@ -33,7 +33,7 @@ from ganeti_steward.plugins.maintenance.harep.plugin import Plugin as Harep
 from ganeti_steward.plugins.maintenance.rebalance.config import Rebalance
 from ganeti_steward.plugins.maintenance.rebalance.plugin import Rebalancing
 from ganeti_steward.plugins.maintenance.repairs import live_repair
-from ganeti_steward.plugins.maintenance.repairs.evacuate import Evacuate
+from ganeti_steward.plugins.maintenance.repairs.evacuation.evacuate import Evacuate
 from ganeti_steward.plugins.maintenance.repairs.storage.repair import RepairStorage
 
 OFF: Final = "maintd:off"

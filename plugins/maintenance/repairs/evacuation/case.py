@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -62,6 +62,12 @@ def last_synced(case: Evacuation, instance: str) -> str:
     if at is None:
         return "were not seen in sync since the incident began"
     return f"were last seen in sync at {datetime.fromtimestamp(at // SECOND, UTC):%F %T} UTC"
+
+
+def counted(names: Sequence[str]) -> str:
+    """The first few names, the others counted."""
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def listed(reasons: Iterable[tuple[str, str]]) -> str:

@@ -17,7 +17,7 @@ from ganeti_steward.core.model.finding import EVACUATIONS
 from ganeti_steward.core.model.opcodes import set_role
 from ganeti_steward.plugins.maintenance.config import DRAINED, OFFLINE, Maintd
 from ganeti_steward.plugins.maintenance.repairs.evacuation.case import Evacuation
-from ganeti_steward.plugins.maintenance.repairs.evacuation.moves import Emptied, empty
+from ganeti_steward.plugins.maintenance.repairs.evacuation.moves import Emptied, empty, weak_points
 
 #: The source of the reason that puts all moves of the cluster into one bucket.
 LIMIT_SOURCE: Final = "gnt:daemon:maintd:limit"
@@ -57,14 +57,14 @@ class Evacuate:
         found = empty(evacuation)
         if not isinstance(found, Emptied):
             return self._limited(found, evacuation.incident)
-        return self._end(node, found)
+        return self._end(evacuation, found)
 
-    def _end(self, node: NodeFacts, emptied: Emptied) -> Plan:
-        settings = self._settings
+    def _end(self, evacuation: Evacuation, emptied: Emptied) -> Plan:
+        settings, node = self._settings, evacuation.node
         role = settings.degraded_final_role if emptied.copies else settings.final_role
         if role == OFFLINE and not node.offline:
             return _role(node, FINAL_ROLE, OFFLINE, "nothing is left on it that can be moved")
-        return Done(emptied.sentence(node.name))
+        return Done("; ".join([emptied.sentence(node.name), *weak_points(evacuation, emptied)]))
 
     def _limited(self, plan: Plan, incident: Incident) -> Plan:
         """With the bucket of all moves of the cluster in the reason trails (job-filters 5)."""

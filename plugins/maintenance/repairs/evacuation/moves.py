@@ -9,7 +9,12 @@ from ganeti_steward.core.maintenance.task import MOVE, REPLACE_DISKS, Failed, Pl
 from ganeti_steward.core.maintenance.world import InstanceFacts
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
 from ganeti_steward.core.model.opcodes import MIGRATE, Job, failover
-from ganeti_steward.plugins.maintenance.repairs.evacuation.case import Evacuation, Reasons, listed
+from ganeti_steward.plugins.maintenance.repairs.evacuation.case import (
+    Evacuation,
+    Reasons,
+    counted,
+    listed,
+)
 from ganeti_steward.plugins.maintenance.repairs.evacuation.dead_node import confirm, what_is_lost
 from ganeti_steward.plugins.maintenance.repairs.evacuation.instances import (
     Judgement,
@@ -139,9 +144,9 @@ def _reason(
 def weaker(before: Redundancy, after: Redundancy) -> Iterator[str]:
     """What the node group survives no longer once everything has left the node."""
     if single := sorted({*after.one_copy} - {*before.one_copy}):
-        yield f"afterwards one copy only of {', '.join(single)}"
+        yield f"afterwards one copy only of {counted(single)}"
     if failing := sorted({*after.n1_failing} - {*before.n1_failing}):
-        yield f"afterwards no room for the instances of {', '.join(failing)} if it fails"
+        yield f"afterwards no room for the instances of {counted(failing)} if it fails"
 
 
 def _job(case: Evacuation, judgement: Judgement, job: Job) -> Job:
@@ -152,6 +157,17 @@ def _job(case: Evacuation, judgement: Judgement, job: Job) -> Job:
         over = failover(job[at]["instance_name"], job[at].get("target_node"))
         job = [*job[:at], over, *job[at + 1 :]]
     return [*judgement.before, *job]
+
+
+def weak_points(case: Evacuation, emptied: Emptied) -> Iterator[str]:
+    """What the node group does not survive at the end, without the copies that stay on the node."""
+    from ganeti_steward.allocators.moves.leave_node import redundancy_without
+
+    found = redundancy_without(case.name, case.world.cluster, case.context)
+    if single := sorted({*found.one_copy} - {name for name, _ in emptied.copies}):
+        yield f"its group has one copy only of {counted(single)}"
+    if found.n1_failing:
+        yield f"its group has no room for the instances of {counted(found.n1_failing)} if it fails"
 
 
 # What comes before a move

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError
@@ -23,10 +22,7 @@ from ganeti_steward.core.maintenance.storage import (
 from ganeti_steward.core.maintenance.world import Reported, World
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.core.model.opcodes import Job
-
-#: Seconds until a job has to have ended: one that waits for locks may take hours.
-_LIMIT: Final = 20.0
-_STEP: Final = 0.2
+from ganeti_steward.plugins.maintenance.repairs.short_jobs import LIMIT, run_short
 
 #: Ganeti's numbers for the state of a local disk.
 _LOCAL_STATES: Final = {1: GOOD, 2: DEGRADED, 4: FAULTY}
@@ -78,15 +74,8 @@ def _read(
 ) -> dict[str, NodeStorage]:
     group = str(luxi.info()["volume_group_name"])
     jobs = [_job(name, world) for name in nodes]
-    answers = luxi.submit_with_trails(jobs, [_trail(name, world) for name in nodes])
-    numbers = [number for one in answers for number in one.numbers]
-    states = _ended(luxi, numbers, sleep)
-    return {
-        name: _storage(group, world, states[answer.numbers[0]])
-        if answer.numbers
-        else NodeStorage(fault=answer.error)
-        for name, answer in zip(nodes, answers, strict=True)
-    }
+    states = run_short(luxi, jobs, [_trail(name, world) for name in nodes], sleep)
+    return {name: _storage(group, world, one) for name, one in zip(nodes, states, strict=True)}
 
 
 def _trail(node: str, world: World) -> list[tuple[str, str]]:
@@ -128,28 +117,12 @@ def _job(node: str, world: World) -> Job:
     return job
 
 
-def _ended(
-    luxi: Luxi, numbers: Sequence[int], sleep: Callable[[float], None]
-) -> dict[int, JobState]:
-    """The jobs once all have ended; those that take too long are cancelled."""
-    waited = 0.0
-    while True:
-        states = {one.number: one for one in luxi.states(numbers)}
-        late = [number for number, one in states.items() if not one.ended]
-        if not late or waited >= _LIMIT:
-            break
-        sleep(_STEP)
-        waited += _STEP
-    for number in late:
-        with suppress(StewardError):
-            luxi.cancel(number)
-    return states
-
-
 def _storage(group: str, world: World, state: JobState) -> NodeStorage:
     if not state.ended:
-        fault = f"job {state.number} did not end within {_LIMIT:g} s"
+        fault = f"job {state.number} did not end within {LIMIT:g} s"
         return NodeStorage(fault=f"{fault}: another job may hold its locks")
+    if not state.number:
+        return NodeStorage(fault=state.error)
     if state.status != SUCCESS:
         return NodeStorage(fault=f"job {state.number} ended with {state.status}: {state.error}")
     try:
