@@ -58,7 +58,7 @@ def test_a_lost_connection_is_made_again_before_a_failover(
 def test_an_instance_without_a_good_copy_stays(maintained: MaintainedLab, runs: Runs) -> None:
     """The link stays down; its primary, which answers, has the only good data."""
     lab, name = maintained, "inst2.lab"
-    lab.place(EXT, DRBD, ("inst3.lab", "drbd", f"{NODE}:node3.lab"))
+    lab.place(EXT, DRBD, ("inst3.lab", "sharedfile", NODE))
     lab.storage("cut", name, node=NODE)
     lab.report(NODE, FAILOVER)
     with no_targets(lab, "node1.lab"):

@@ -48,18 +48,40 @@ SIX: Final = (
 )
 
 
-@pytest.mark.parametrize("report", [EVACUATE, FAILOVER][: often(1, 2)])
 def test_one_degraded_instance_does_not_keep_the_others(
-    maintained: MaintainedLab, runs: Runs, report: Mapping[str, Any]
+    maintained: MaintainedLab, runs: Runs
 ) -> None:
+    """Five leave; the sixth gets another secondary and leaves as well, or it is named."""
     lab, name = maintained, "inst1.lab"
     lab.place(*SIX)
+    lab.storage("cut", name, node=NODE)
+    new = data(lab, name)[NODE]
+    lab.report(NODE, EVACUATE)
+    with lab.daemon():
+        until(lambda: any(one.tagged for one in lab.incidents.values()))
+    incident = lab.incident(NODE)
+    left = lab.node(NODE, "pinst_list")[0]
+    named = [one for one, _ in incident.unmovable]
+    assert (incident.status, left, named) in (
+        (COMPLETED, [], []),
+        (FAILED, [name], [name]),
+    ), incident.note
+    assert lab.node(NODE, "offline") == [not left]
+    assert data(lab, name)[lab.nodes_of(name)[0]] == new
+    assert all_well(lab, runs) == {}
+
+
+@pytest.mark.parametrize("report", [EVACUATE, FAILOVER][: often(1, 2)])
+def test_what_nothing_helps_is_tried_and_named(
+    maintained: MaintainedLab, runs: Runs, report: Mapping[str, Any]
+) -> None:
+    """There is no third node for another copy, and the link stays down."""
+    lab, name = maintained, "inst1.lab"
+    lab.place(SIX[0], *SIX[2:])
     lab.storage("cut", name, node="node3.lab")
     lab.report(NODE, report)
     with no_targets(lab, "node1.lab"):
         with lab.daemon("move-attempts = 2"):
-            # What is left is tried after all the others have left.
-            until(lambda: lab.node(NODE, "pinst_list") == [[name]] or not lab.incident(NODE).active)
             incident = lab.ended(NODE, FAILED)
         assert [one for one, _ in incident.unmovable] == [name]
         assert lab.node(NODE, "pinst_list", "offline") == [[name], False]
