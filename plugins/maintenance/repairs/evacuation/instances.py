@@ -85,6 +85,29 @@ def judged(case: Evacuation, instance: InstanceFacts) -> Judgement:
     return _with_disks(case, instance, attempt)
 
 
+def left_down(case: Evacuation) -> dict[str, Judgement]:
+    """Instances that have left the node by a failover that was cut in half, and run nowhere.
+
+    Ganeti changes the primary of an instance only after it has stopped it on the old one.
+    """
+    found: dict[str, Judgement] = {}
+    for attempt in case.incident.attempts:
+        one = case.world.instances.get(attempt.instance)
+        if one is None or case.name in one.nodes or not (attempt.failed and attempt.interrupted):
+            continue
+        if not one.up or one.status != _DOWN:
+            continue
+        again = retry(case.incident, one.name, case.world.now, case.settings.move_attempts)
+        if use := _use(case, one):
+            found[one.name] = Later(use)
+        elif again:
+            found[one.name] = Stays(again.reason) if again.final else Later(again.reason)
+        else:
+            why = f"start {one.name} on {one.primary}: its failover was cut in half"
+            found[one.name] = Prepare(START, restart(one.name), why)
+    return found
+
+
 def _fault(instance: InstanceFacts) -> str:
     """Why no target helps."""
     if OPT_OUT_TAG in instance.tags:

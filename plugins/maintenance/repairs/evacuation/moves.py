@@ -23,6 +23,7 @@ from ganeti_steward.plugins.maintenance.repairs.evacuation.instances import (
     Ready,
     Stays,
     judged,
+    left_down,
 )
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class _Found(NamedTuple):
 def empty(case: Evacuation) -> Plan | Emptied:
     """The next task that empties the node; Emptied when there is nothing more to be moved."""
     here = case.here
-    judgements = {one.name: judged(case, one) for one in here}
+    judgements = {**{one.name: judged(case, one) for one in here}, **left_down(case)}
     rest = _Found()
     for last in (False, True):
         names = [

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from evacuated import Evacuated, Outcome
-from worlds import incident, instance, node, world
+from worlds import after, incident, instance, node, world
 
 from ganeti_steward.core.maintenance.incident import COMPLETED, FAILED, PENDING
 from ganeti_steward.core.maintenance.world import Reported
@@ -124,6 +124,26 @@ def test_an_instance_that_runs_nowhere_is_started_where_it_was() -> None:
     cluster.outcome = failing()
     cluster.round(1)
     cluster.round(70)
+    assert cluster.jobs[-1] == restart("a")
+    cluster.instance("a", status="running")
+    assert cluster.run().status == COMPLETED
+
+
+def test_an_instance_that_was_moved_and_not_started_is_started() -> None:
+    cluster = evacuated(instance("a", "n1", template="ext"), action="evacuate-failover")
+
+    def cut(job: Job) -> Outcome:
+        if job[0]["OP_ID"] != "OP_INSTANCE_FAILOVER":
+            return [None] * len(job)
+        cluster.now = after(cluster.now, [job])
+        cluster.instance("a", status="ERROR_down")
+        return WCONFD
+
+    cluster.outcome = cut
+    cluster.round()
+    assert cluster.now.instances["a"].primary != "n1"
+    cluster.round()
+    cluster.round(31)
     assert cluster.jobs[-1] == restart("a")
     cluster.instance("a", status="running")
     assert cluster.run().status == COMPLETED
