@@ -10,7 +10,8 @@ import json
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from copy import copy
+from typing import Any, Final, Self
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted, error_text, job_error
@@ -82,15 +83,11 @@ class Luxi:
         """The place, for messages."""
         return f"luxid at {self._path}"
 
-    def without_limit(self) -> Luxi:
+    def without_limit(self) -> Self:
         """The same client; a call of it ends only when luxid answers or closes the connection."""
-        return Luxi(
-            self._path,
-            time_limit=None,
-            clock=self._clock,
-            reason_source=self._reason_source,
-            user_reason=self._user_reason,
-        )
+        other = copy(self)
+        other._time_limit = None
+        return other
 
     def call(self, method: str, *arguments: object) -> Any:
         """The result of one method."""

@@ -24,7 +24,7 @@ from ..maintained_lab import MaintainedLab
 from ..node_files import EVACUATE
 
 #: s from a call that hands jobs over until luxid gets it.
-LATE: Final = often([6.0], [6.0, 30.0, 90.0])
+LATE: Final = often([13.0], [6.0, 13.0, 30.0, 90.0])
 NODE: Final = "node3.lab"
 END: Final = b"\x03"
 
@@ -133,7 +133,7 @@ def test_a_record_that_is_deleted_while_its_job_runs(maintained: MaintainedLab) 
             assert new.uuid != old.uuid
             until(lambda: held(lab, "orphan"))
             # Rounds go on meanwhile: nothing else is submitted.
-            time.sleep(5)
+            time.sleep(3)
             assert held(lab, "orphan")
             assert [*lab.operations(old), *lab.operations(new)].count("OP_INSTANCE_MIGRATE") == 1
         incident = lab.ended(NODE, COMPLETED)
