@@ -231,7 +231,6 @@ class Rounds:
         jobs = parts.queue.states(incidents.values())
         looked_up = parts.queue.look_up(submissions)
         unrecorded = parts.queue.unrecorded(incidents.values())
-        results = parts.agents.results(incidents.values())
         observations = {
             uuid: seen
             for uuid, seen in parts.agents.observations().items()
@@ -243,6 +242,8 @@ class Rounds:
         storage = may_query and (bool(settings.routine) or _has_work(incidents, observations))
         world = parts.read_world(parts.clock(), storage=storage)
         parts.agents.watch(world.nodes)
+        # It needs the addresses of the nodes, in the first round as well.
+        results = parts.agents.results(incidents.values())
         world = world._replace(
             incidents=incidents,
             observations=observations,

@@ -208,11 +208,14 @@ class _Queue:
 
 
 class _Agents:
+    """As the real ones, they know no node before `watch`."""
+
     def __init__(self, fakes: Fakes) -> None:
-        self._fakes = fakes
+        self._fakes, self._watched = fakes, False
 
     def watch(self, nodes: Mapping[str, NodeFacts]) -> None:
         self._fakes.note("watch", len(nodes))
+        self._watched = True
 
     def observations(self) -> Mapping[str, Observation]:
         return self._fakes.observations
@@ -222,7 +225,8 @@ class _Agents:
 
     def results(self, incidents: Iterable[Incident]) -> Mapping[str, CommandResult]:
         ids = {one.id for incident in incidents for one in incident.open}
-        return {one: found for one, found in self._fakes.results.items() if one in ids}
+        results = self._fakes.results if self._watched else {}
+        return {one: found for one, found in results.items() if one in ids}
 
 
 def starting(*incidents: Incident, command: str = "") -> Decision:

@@ -296,6 +296,15 @@ def test_the_results_of_open_commands_go_to_the_step(fakes: Fakes) -> None:
     assert fakes.inputs[1].results == {"submission-of-n1": result}
 
 
+def test_a_command_of_an_earlier_process_is_queried_in_the_first_round(fakes: Fakes) -> None:
+    """A daemon that is killed again and again gets on all the same."""
+    opened = Submission("s1", "command", ("n1",), (), 5, command="fix")
+    fakes.stored = {A.uuid: A._replace(open=(opened,))}
+    fakes.results = {"s1": CommandResult(True, "exit status 0")}
+    fakes.rounds().round()
+    assert fakes.inputs[0].results == fakes.results
+
+
 # Signals and waiting
 
 
