@@ -9,6 +9,7 @@ from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG, Incident
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.maintenance.world import Reported, World
 from ganeti_steward.core.model.finding import LIVE_REPAIR
+from ganeti_steward.plugins.maintenance.config import Maintd
 
 _SECOND: Final = 10**9
 
@@ -16,12 +17,11 @@ _SECOND: Final = 10**9
 class Book:
     """The nodes and instances that are reserved, by name."""
 
-    def __init__(self, incidents: Iterable[Incident], world: World, hold_time: float = 0) -> None:
-        """What runs already is reserved: of ``incidents``, of routine work, and of no record.
-
-        ``hold_time``: s, see `Maintd`.
-        """
-        self._hold_time = hold_time
+    def __init__(
+        self, incidents: Iterable[Incident], world: World, config: Maintd | None = None
+    ) -> None:
+        """What runs already is reserved: of ``incidents``, of routine work, and of no record."""
+        self._config = config or Maintd()
         self._nodes: dict[str, set[str]] = {}
         """name -> the plugins of routine work whose tasks use it; empty: a repair"""
         self._instances: set[str] = set()
@@ -67,7 +67,7 @@ class Book:
             reserved_nodes=frozenset(self._nodes),
             reserved_instances=frozenset(self._instances),
             avoided_nodes=avoided_nodes(world),
-            passing_nodes=passing_nodes(world, self._hold_time),
+            passing_nodes=passing_nodes(world, self._config),
         )
 
 
@@ -84,25 +84,35 @@ def avoided_nodes(world: World) -> dict[str, str]:
     return found
 
 
-def passing_nodes(world: World, hold_time: float) -> frozenset[str]:
-    """Names of nodes that `avoided_nodes` has for a time that ends without anybody's doing.
+def passing_nodes(world: World, config: Maintd) -> frozenset[str]:
+    """Names of nodes that `avoided_nodes` has for a time that ends by itself.
 
-    A command of a live-repair is running there, or what the node reports may be a false alarm:
-    nothing is done about it before the hold time (s) has passed.
+    A command of a live-repair is running there, or has succeeded and the node was not diagnosed
+    since; or the report may be a false alarm: nothing is done about it before the hold time.
     """
-    lasting: set[str] = set()
-    passing: set[str] = set()
-    for one in world.incidents.values():
-        if one.node in world.nodes and one.state.avoided:
-            young = world.now - one.observed_since <= hold_time * _SECOND
-            ends = bool(one.open) if one.action == LIVE_REPAIR else False
-            waits = not one.state.begun and young
-            (passing if one.active and (ends or waits) else lasting).add(one.node)
-    known = {(one.node, one.original) for one in world.incidents.values()}
+    incidents = [one for one in world.incidents.values() if one.node in world.nodes]
+    passing = {one.node for one in incidents if _ends_soon(one, world.now, config)}
+    lasting = {one.node for one in incidents if one.state.avoided} - passing
+    known = {
+        (one.node, one.original)
+        for one in incidents
+        if not _is_repaired(one, world.now, config.report_max_age)
+    }
     for uuid, seen in world.observations.items():
-        if isinstance(seen, Reported) and seen.ill and uuid in world.nodes:
-            new = (uuid, seen.original) not in known
-            if uuid not in passing:
-                (passing if new else lasting).add(uuid)
+        if isinstance(seen, Reported) and seen.ill and uuid in world.nodes and uuid not in passing:
+            (lasting if (uuid, seen.original) in known else passing).add(uuid)
     names = frozenset(world.nodes[uuid].name for uuid in passing - lasting)
     return names - world.excluded_nodes()
+
+
+def _ends_soon(incident: Incident, now: int, config: Maintd) -> bool:
+    """Whether an incident keeps its node from being a target for a short time only."""
+    young = now - incident.observed_since <= config.hold_time * _SECOND
+    runs = incident.action == LIVE_REPAIR and bool(incident.open)
+    return incident.active and (runs or (young and not incident.state.begun))
+
+
+def _is_repaired(incident: Incident, now: int, max_age: float) -> bool:
+    """Whether what the node reports may be from before its repair; ``max_age``: s."""
+    done = incident.action == LIVE_REPAIR and incident.state.succeeded
+    return done and now - incident.changed <= max_age * _SECOND

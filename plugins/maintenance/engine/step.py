@@ -45,7 +45,7 @@ def step(
     apply_tags(ledger)
     apply_reports(ledger)
     apply_disks(ledger)
-    book = Book(ledger.all(), ledger.world, config.hold_time)
+    book = Book(ledger.all(), ledger.world, config)
     tasks = Tasks(ledger, planner, book)
     tasks.tag()
     tasks.open()

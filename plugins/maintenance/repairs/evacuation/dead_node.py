@@ -13,6 +13,7 @@ from ganeti_steward.core.maintenance.world import InstanceFacts
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
 from ganeti_steward.core.model.opcodes import out_of_band, set_role
 from ganeti_steward.plugins.maintenance.config import OFFLINE
+from ganeti_steward.plugins.maintenance.repairs.attempts import retry
 from ganeti_steward.plugins.maintenance.repairs.evacuation.case import (
     Evacuation,
     last_synced,
@@ -74,8 +75,10 @@ def confirm(case: Evacuation) -> Task | None:
 
 
 def _power(case: Evacuation) -> Task | None:
-    tried = case.incident.attempt().tried
-    if not _may_power_off(case) or tried >= case.settings.move_attempts:
+    if not _may_power_off(case):
+        return None
+    # A node may take a while to go off.
+    if retry(case.incident, "", case.world.now, case.settings.move_attempts):
         return None
     status = out_of_band(case.name, "power-status")
     if case.incident.off_at:

@@ -259,3 +259,19 @@ def test_a_third_node_that_is_full_is_no_reason_to_complete() -> None:
     ((name, reason),) = found.unmovable
     assert name == "a"
     assert "disk" in reason
+
+
+def test_a_repair_that_has_just_succeeded_is_waited_for() -> None:
+    """Until the node is diagnosed again it reports what was repaired."""
+    cluster = neighbours(status=COMPLETED, tagged=True)
+    other = next(one for one in cluster.now.incidents.values() if one.node_name == "n2")
+    changed = other._replace(changed=cluster.now.now)
+    cluster.now = cluster.now._replace(
+        incidents={**cluster.now.incidents, other.uuid: changed},
+    )
+    cluster.round(60)
+    assert of_first(cluster).status == PENDING
+    (sentence,) = cluster.sentences("wait")
+    assert "n2" in sentence
+    cluster.round(1000)
+    assert of_first(cluster).status == FAILED
