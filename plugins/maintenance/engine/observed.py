@@ -83,6 +83,18 @@ def _report_unknown_tags(ledger: Ledger) -> None:
         for tag in sorted(node.tags - known):
             if tag.startswith((CANCEL_TAG, CLOSED_TAG, STOPPED_TAG)):
                 ledger.hold(node.name, "unknown", f"tag {tag} names no incident")
+        _report_stale_word(ledger, node)
+
+
+def _report_stale_word(ledger: Ledger, node: NodeFacts) -> None:
+    """A confirmation that a node is off must not count when it is off the next time."""
+    tag = f"{STOPPED_TAG}{node.uuid}"
+    if tag in node.tags and not node.offline and ledger.world.answers(node.name):
+        sentence = (
+            f"tag {tag} says that no instance runs on {node.name}, which answers: gnt-node "
+            f"remove-tags {node.name} {tag}"
+        )
+        ledger.hold(node.name, "stopped", sentence)
 
 
 def apply_reports(ledger: Ledger) -> None:

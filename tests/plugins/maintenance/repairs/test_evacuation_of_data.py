@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from evacuated import SECOND, Evacuated
-from worlds import NOW, incident, instance, node, world
+from worlds import NOW, incident, instance, node, uuid_of, world
 
 from ganeti_steward.core.maintenance.incident import COMPLETED, FAILED, PENDING
 from ganeti_steward.core.model.opcodes import (
@@ -265,3 +265,15 @@ def test_a_secondary_of_a_dead_node_is_replaced() -> None:
     cluster.dies("n1")
     assert cluster.run().status == COMPLETED
     assert operations(cluster)[0] == "OP_INSTANCE_REPLACE_DISKS"
+
+
+@pytest.mark.parametrize(("answers", "held"), [(True, 1), (False, 0)])
+def test_a_word_that_is_no_longer_true_is_reported(answers: bool, held: int) -> None:
+    """Without an incident it names the node: it must not count when the node is off next time."""
+    cluster = evacuated("evacuate", nodes=2)
+    cluster.node("n2", tags=frozenset({f"maintd:stopped:{uuid_of('n2')}"}))
+    if not answers:
+        cluster.dies("n2")
+    cluster.round()
+    assert len(cluster.sentences("stopped")) == held
+    assert all("gnt-node remove-tags n2 maintd:stopped:" in s for s in cluster.sentences("stopped"))
