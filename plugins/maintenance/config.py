@@ -85,6 +85,12 @@ class Maintd(NamedTuple):
         whole(1, 100),
         "How many jobs that move an instance may fail before it is left where it is.",
     ] = 3
+    retry_delay: Annotated[
+        float,
+        number(0, 86400),
+        "Seconds after which a job that moves an instance is tried again, times the number of "
+        "those that have failed.",
+    ] = 20
     power_off: Annotated[
         bool,
         "Whether a node that reports evacuate-failover and does not answer is switched off by "

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import PREPARATIONS
+from ganeti_steward.plugins.maintenance.config import Maintd
 
 _SECOND: Final = 10**9
 
-#: s after which a failed job is tried again, times the number of those that have failed.
-_PAUSE: Final = 20
 #: s from what was done first to the next step, times how often it was done: disks connect.
 _SHORT: Final = 5
 
@@ -24,18 +24,18 @@ class Retry(NamedTuple):
     """whether it is not tried again"""
 
 
-def retry(incident: Incident, instance: str, now: int, most: int) -> Retry | None:
+def retry(incident: Incident, instance: str, now: int, settings: Maintd) -> Retry | None:
     """Why nothing is tried for an instance now; None: it may be tried.
 
-    ``now``: ns since the epoch; ``most``: how many jobs may fail.
+    ``instance``: empty for the node; ``now``: ns since the epoch.
     """
-    attempt = incident.attempt(instance)
+    attempt, most = incident.attempt(instance), settings.move_attempts
     tried = f"tried {attempt.tried} of {most} times, {attempt.reason}" if attempt.tried else ""
     if attempt.tried >= most:
         return Retry(tried, final=True)
     prepared = attempt.step in PREPARATIONS and not attempt.failed
-    pause = _SHORT * attempt.prepared if prepared else _PAUSE * attempt.tried
-    left = (attempt.at - now) // _SECOND + pause
+    pause = _SHORT * attempt.prepared if prepared else settings.retry_delay * attempt.tried
+    left = math.ceil((attempt.at - now) / _SECOND + pause)
     if left <= 0:
         return None
     what = tried or f"{attempt.step} has ended a moment ago"

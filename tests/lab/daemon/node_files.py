@@ -45,5 +45,6 @@ healthy-delay = 2
 poll-interval = 1
 round-interval = 2
 storm-share = 1
+retry-delay = 5
 audit-file = "{directory}/audit.db"
 """

@@ -78,7 +78,7 @@ def _power(case: Evacuation) -> Task | None:
     if not _may_power_off(case):
         return None
     # A node may take a while to go off.
-    if retry(case.incident, "", case.world.now, case.settings.move_attempts):
+    if retry(case.incident, "", case.world.now, case.settings):
         return None
     status = out_of_band(case.name, "power-status")
     if case.incident.off_at:

@@ -69,7 +69,7 @@ def judged(case: Evacuation, instance: InstanceFacts) -> Judgement:
     if use := _use(case, instance):
         return Later(use)
     attempt = case.incident.attempt(instance.name)
-    if again := retry(case.incident, instance.name, case.world.now, case.settings.move_attempts):
+    if again := retry(case.incident, instance.name, case.world.now, case.settings):
         return Stays(again.reason) if again.final else Later(again.reason)
     if instance.primary != case.name:
         return Ready(last=bool(attempt.tried))
@@ -97,7 +97,7 @@ def left_down(case: Evacuation) -> dict[str, Judgement]:
             continue
         if not one.up or one.status != _DOWN:
             continue
-        again = retry(case.incident, one.name, case.world.now, case.settings.move_attempts)
+        again = retry(case.incident, one.name, case.world.now, case.settings)
         if use := _use(case, one):
             found[one.name] = Later(use)
         elif again:

@@ -18,6 +18,7 @@ from ganeti_steward.core.maintenance.storage import (
 )
 from ganeti_steward.core.maintenance.world import InstanceFacts, NodeFacts, World
 from ganeti_steward.core.model.cluster import NOT_MIRRORED
+from ganeti_steward.plugins.maintenance.config import Maintd
 
 
 class StorageCase(NamedTuple):
@@ -30,8 +31,7 @@ class StorageCase(NamedTuple):
     """names of the failing physical volumes"""
     storage: NodeStorage
     """of the node, as it is now"""
-    move_attempts: int = 3
-    """how many jobs may fail for an instance"""
+    settings: Maintd = Maintd()
 
     @property
     def named(self) -> list[str]:

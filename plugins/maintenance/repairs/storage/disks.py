@@ -72,7 +72,7 @@ def _try(case: StorageCase, instance: InstanceFacts, context: Context) -> Task |
     world, node = case.world, case.node.name
     if instance.name in world.reserved_instances:
         return _Refusal("another task uses it")
-    if again := retry(case.incident, instance.name, world.now, case.move_attempts):
+    if again := retry(case.incident, instance.name, world.now, case.settings):
         return _Refusal(again.reason, final=again.final)
     others = [name for name in instance.nodes if name != node]
     for other in others:

@@ -65,7 +65,7 @@ class RepairStorage:
         if storage is None or storage.fault:
             why = storage.fault if storage else "it was not queried yet"
             return [Wait(f"the storage of node {node.name} is not known: {why}")]
-        case = StorageCase(incident, node, world, volumes, storage, self._settings.move_attempts)
+        case = StorageCase(incident, node, world, volumes, storage, self._settings)
         return [_open(case) if incident.state.reopens else _next(case, context)]
 
 
