@@ -54,10 +54,9 @@ def unconfirmed(case: Evacuation, instance: InstanceFacts) -> str:
     )
     tried = case.incident.attempt()
     failed = f" ({tried.reason})" if tried.tried and _may_power_off(case) else ""
-    return (
-        f"{case.name} {state}, and {what}{failed}: switch it off (gnt-node power off {case.name}), "
-        f"then gnt-node add-tags {case.name} {case.incident.stopped_tag}"
-    )
+    off = f"switch it off (gnt-node power --ignore-status off {case.name}, or by hand)"
+    tag = f"gnt-node add-tags {case.name} {case.incident.stopped_tag}"
+    return f"{case.name} {state}, and {what}{failed}: {off}, then {tag}"
 
 
 def confirm(case: Evacuation) -> Task | None:
