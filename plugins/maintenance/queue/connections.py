@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError, reason_of
@@ -27,6 +28,16 @@ _FIELDS: Final = 7
 #: closed within milliseconds.
 _WAIT: Final = 2.0
 _LOOK: Final = 0.05
+
+
+class _Row(NamedTuple):
+    """One line of the list."""
+
+    path: str
+    inode: int
+    """0: the server has not taken the connection yet"""
+    address: str
+    """of the socket in the kernel, where it is shown"""
 
 
 class _Open(NamedTuple):
@@ -52,6 +63,8 @@ class Connections:
         """``path``: luxid's socket; ``wait``: seconds that `awaited` takes at most."""
         self._path, self._table = path, table
         self._wait, self._sleep = wait, sleep
+        self._names: frozenset[str] = frozenset()
+        """what the list calls the socket"""
         self._before: frozenset[int] | None = None
         """inode numbers of those that have not been closed since"""
 
@@ -92,11 +105,14 @@ class Connections:
 
     def _visible(self) -> _Open:
         """The connections, once it is certain that the list has those of this socket."""
+        before = Counter(self._rows())
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as own:
             own.settimeout(_WAIT)
             own.connect(self._path)
-            seen = self._read()
-        if not (seen.accepted or seen.unaccepted):
+            new = Counter(self._rows()) - before
+        # The list has the name that the server gave it, which can be another one than ours.
+        self._names = frozenset(row.path for row in new)
+        if not self._names:
             raise StewardError(f"{self._table} does not have those of {self._path}")
         # luxid takes connections in their order, and lets go of one without a request.
         for _ in range(int(self._wait / _LOOK)):
@@ -107,19 +123,16 @@ class Connections:
         return seen
 
     def _read(self) -> _Open:
-        with open(self._table, encoding="utf-8", errors="surrogateescape") as file:
-            lines = [line.rstrip("\n").split(None, _FIELDS) for line in file]
-        inodes = [
-            int(line[6])
-            for line in lines[1:]
-            if len(line) > _FIELDS
-            and not int(line[3], 16) & _LISTENS
-            and self._is_own(line[_FIELDS])
-        ]
+        inodes = [row.inode for row in self._rows() if row.path in self._names]
         return _Open(frozenset(filter(None, inodes)), inodes.count(0))
 
-    def _is_own(self, path: str) -> bool:
-        """Whether a path is the socket's; /var/run may be a link."""
-        return os.path.basename(path) == os.path.basename(self._path) and (
-            os.path.realpath(path) == os.path.realpath(self._path)
-        )
+    def _rows(self) -> Iterator[_Row]:
+        """The connections to sockets with the file name of ours."""
+        name = os.path.basename(self._path)
+        with open(self._table, encoding="utf-8", errors="surrogateescape") as file:
+            for line in list(file)[1:]:
+                fields = line.rstrip("\n").split(None, _FIELDS)
+                if len(fields) <= _FIELDS or int(fields[3], 16) & _LISTENS:
+                    continue
+                if os.path.basename(fields[_FIELDS]) == name:
+                    yield _Row(fields[_FIELDS], int(fields[6]), fields[0])

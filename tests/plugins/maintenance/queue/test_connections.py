@@ -128,6 +128,17 @@ def test_a_link_in_the_path(server: Server, tmp_path: Path) -> None:
     assert "1 connections" in connections(server, str(tmp_path / "link" / "socket")).awaited()
 
 
+def test_a_name_of_its_own(server: Server, tmp_path: Path) -> None:
+    """A server in another view of the file system has given it another name."""
+    seen = tmp_path / "elsewhere"
+    seen.mkdir()
+    (seen / "socket").hardlink_to(server.path)
+    server.call()
+    server.take()
+    server.kept = 1
+    assert "1 connections" in connections(server, str(seen / "socket")).awaited()
+
+
 def test_a_list_that_shows_nothing_is_no_evidence(server: Server, tmp_path: Path) -> None:
     empty = tmp_path / "table"
     empty.write_text("Num RefCount Protocol Flags Type St Inode Path\n")
