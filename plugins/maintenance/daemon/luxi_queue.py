@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.maintenance.incident import Incident, Submission
@@ -11,6 +11,7 @@ from ganeti_steward.plugins.maintenance.edges import submit
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.edges.submit import HandedOver, LookedUp
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
+from ganeti_steward.plugins.maintenance.queue.call_notes import CallNotes
 from ganeti_steward.plugins.maintenance.queue.calls import ROUND_WAIT, Calls
 from ganeti_steward.plugins.maintenance.queue.connections import Connections
 from ganeti_steward.plugins.maintenance.queue.open_jobs import OpenJobs
@@ -28,19 +29,36 @@ class LuxiQueue:
         *,
         wait: float = ROUND_WAIT,
         wake: Callable[[], None] = lambda: None,
+        notes: CallNotes | None = None,
     ) -> None:
         """``wait``: seconds for which `submit` waits for luxid's answer.
 
-        ``wake`` is called by another thread when a call has ended.
+        ``wake`` is called by another thread when a call has ended.  ``notes``: what the daemon
+        before was handing over at its end; None: that is not known.
         """
-        self._luxi, self._store = luxi, store
-        self._calls, self._connections = Calls(wait, wake), Connections(luxi.path)
+        self._luxi, self._store, self._notes = luxi, store, notes
+        self._calls, self._connections = Calls(wait, wake, notes), Connections(luxi.path)
         self._routine = RoutineJobs(luxi, self._is_over)
         self._open = OpenJobs(luxi)
 
     def _is_over(self) -> bool:
         """Whether every call that has handed over jobs is over, those of an earlier daemon too."""
-        return not (self._calls.running() or self._connections.awaited())
+        return not (self._calls.running() or self._before())
+
+    def _before(self) -> str:
+        """Why calls of an earlier daemon may go on; empty when none does."""
+        if self._notes and not self._notes.any_before:
+            return ""
+        why = self._connections.awaited()
+        if self._notes and not why:
+            self._notes.forget_before()
+        return why
+
+    def _awaited(self, submissions: Collection[str]) -> Mapping[str, str]:
+        """Submission -> why an earlier daemon's call for it may go on; the others are over."""
+        found = [one for one in submissions if not self._notes or self._notes.may_go_on(one)]
+        why = self._before() if found else ""
+        return dict.fromkeys(found, why) if why else {}
 
     def submit(
         self,
@@ -49,6 +67,8 @@ class LuxiQueue:
         routine: Sequence[RoutineStarted],
     ) -> HandedOver:
         """Hand over the jobs of all tasks at once and record their numbers."""
+        # So that the notes are complete as soon as they can be.
+        self._before()
         return submit.submit(started, incidents, self._store, self._luxi, routine, self._calls)
 
     def withdraw(self, submission: str, reason: str) -> None:
@@ -78,7 +98,7 @@ class LuxiQueue:
 
     def look_up(self, submissions: Iterable[Submission]) -> LookedUp:
         """What became of the submissions without numbers; raises StewardError."""
-        return submit.look_up(submissions, self._luxi, self._calls, self._connections.awaited)
+        return submit.look_up(submissions, self._luxi, self._calls, self._awaited)
 
     def states(self, incidents: Iterable[Incident]) -> Mapping[int, JobState]:
         """Number -> state of each job of an open submission; raises StewardError."""

@@ -54,6 +54,7 @@ from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.edges.world import read_world
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs
 from ganeti_steward.plugins.maintenance.engine.step import step
+from ganeti_steward.plugins.maintenance.queue.call_notes import CallNotes
 from ganeti_steward.plugins.maintenance.repairs.evacuation.reading import read_disks
 from ganeti_steward.plugins.maintenance.repairs.storage.reading import read_storage
 
@@ -135,7 +136,7 @@ class Daemon:
         agents = NodeAgents(settings, self._bell.ring, runs_commands=False)
         agents.watch(read_world(self._luxi, time.time_ns(), storage=False).nodes)
         agents.poll_once()
-        return self._rounds(self._deciding()._replace(agents=agents)).decide(lasting=True)
+        return self._rounds(self._deciding(acts=False)._replace(agents=agents)).decide(lasting=True)
 
     def _rounds(self, parts: Parts) -> Rounds:
         return Rounds(parts, self._configured.settings, self._bell, self._signals)
@@ -173,8 +174,12 @@ class Daemon:
             reload=self._reload,
         )
 
-    def _deciding(self) -> Parts:
-        """What reads the cluster and decides; without a vote nothing is done about it."""
+    def _deciding(self, *, acts: bool = True) -> Parts:
+        """What reads the cluster and decides; without a vote nothing is done about it.
+
+        ``acts``: whether this process is the daemon.
+        """
+        notes = CallNotes(f"{self._configured.settings.lock_file}.calls", writes=acts)
         store = Store(self._luxi, holds_creations=lambda: self._configured.settings.hold_creations)
 
         def read(now: int, *, storage: bool) -> World:
@@ -183,7 +188,7 @@ class Daemon:
         return Parts(
             voting=_no_vote,
             store=store,
-            queue=LuxiQueue(self._luxi, store, wake=self._bell.ring),
+            queue=LuxiQueue(self._luxi, store, wake=self._bell.ring, notes=notes),
             read_world=read,
             read_storage=partial(read_storage, self._luxi),
             read_disks=partial(read_disks, self._luxi),

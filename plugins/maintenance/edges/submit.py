@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -220,13 +220,16 @@ def _job_fault(job: Job, at: int) -> str:
 
 
 def look_up(
-    submissions: Iterable[Submission], luxi: Luxi, calls: Calls, before: Callable[[], str]
+    submissions: Iterable[Submission],
+    luxi: Luxi,
+    calls: Calls,
+    before: Callable[[Collection[str]], Mapping[str, str]],
 ) -> LookedUp:
     """What became of the submissions without numbers; raises StewardError.
 
     Those of ``calls`` are known, or their call has ended and the queue has what came of it.  Of
     the others, handed over by an earlier daemon, that is certain once its calls are over:
-    ``before`` returns why they may go on, as `Connections.awaited` does.
+    ``before`` returns those that may go on, each with the reason.
     """
     wanted = [one for one in submissions if not (one.jobs or one.refused or one.command)]
     running = {one.submission for one in calls.running()}
@@ -238,10 +241,10 @@ def look_up(
     refused = {key: one.refused for key, one in known.items() if one.refused}
     lost = [one for one in wanted if one.id in outcomes.keys() - known.keys()]
     # Before the queue is read.
-    why = before() if any(outcomes[one.id] is None for one in lost) else ""
+    whys = before([one.id for one in lost if outcomes[one.id] is None])
     for one, jobs in _in_queue(lost, luxi):
-        if why and outcomes[one.id] is None and not _has_all(one, jobs):
-            awaited[one.id] = why
+        if one.id in whys and not _has_all(one, jobs):
+            awaited[one.id] = whys[one.id]
         else:
             found[one.id] = tuple(job.number for job in jobs)
     return LookedUp(found, refused, awaited)

@@ -12,7 +12,9 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
+from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.maintenance.task import Task
+from ganeti_steward.plugins.maintenance.queue.call_notes import CallNotes
 
 #: Seconds for which a round waits.
 ROUND_WAIT: Final = 20.0
@@ -78,9 +80,14 @@ class _Call:
 class Calls:
     """The calls of this process that hand jobs over."""
 
-    def __init__(self, wait: float = ROUND_WAIT, wake: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        wait: float = ROUND_WAIT,
+        wake: Callable[[], None] = lambda: None,
+        notes: CallNotes | None = None,
+    ) -> None:
         """``wait``: seconds; ``wake`` is called by another thread when a call has ended."""
-        self._wait, self._wake = wait, wake
+        self._wait, self._wake, self._notes = wait, wake, notes
         self._running: list[_Call] = []
         self._known: dict[str, Outcome] = {}
         """submission id -> what became of it, until its record says so"""
@@ -89,14 +96,24 @@ class Calls:
         self, started: Collection[AnyStarted], call: Callable[[], Mapping[str, Outcome]]
     ) -> dict[str, Outcome]:
         """The outcome of each submission, unknown where the call goes on."""
+        if self._notes:
+            try:
+                self._notes.begin(one.submission for one in started)
+            except StewardError as err:
+                return {one.submission: Outcome(withdrawn=str(err)) for one in started}
         made = _Call(started, call, self._wake)
         outcomes = made.outcomes(self._wait)
         if outcomes is None:
             self._running.append(made)
             text = f"luxid has not answered within {self._wait:g} s; the answer is waited for"
             return {one: Outcome(unknown=text) for one in made.started}
-        self._known |= outcomes
+        self._end(outcomes)
         return dict(outcomes)
+
+    def _end(self, outcomes: Mapping[str, Outcome]) -> None:
+        self._known |= outcomes
+        if self._notes:
+            self._notes.end(outcomes)
 
     def withdraw(self, submission: str, reason: str) -> None:
         """Note that a submission that may be recorded is not handed over."""
@@ -110,7 +127,7 @@ class Calls:
             if outcomes is None:
                 left.append(call)
             else:
-                self._known |= outcomes
+                self._end(outcomes)
         self._running = left
         return tuple(one for call in left for one in call.started.values())
 

@@ -1,8 +1,8 @@
 """Whether the calls of an earlier daemon still go on in luxid: its connections show it.
 
-luxid closes the connection of a call when the call has ended, some seconds later where the caller
-is gone; the kernel closes them all when luxid itself ends. So a call that was made before a moment
-is over as soon as every connection that was open at that moment has been closed.
+luxid closes the connection of a call when the call has ended, or a while later where the caller is
+gone; the kernel closes them all when luxid itself ends.  So a call that was made before a moment is
+over as soon as every connection that was open at that moment has been closed.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def run(luxi: Luxi, *jobs: Job) -> list[tuple[str, str]]:
     numbers = done.incidents[UUID].open[0].jobs
     until(lambda: all(state.ended for state in luxi.states(numbers)))
     states = job_states(done.incidents.values(), luxi)
-    found = look_up([opened(submission).open[0]], luxi, Calls(), str).found
+    found = look_up([opened(submission).open[0]], luxi, Calls(), lambda _: {}).found
     assert found == {submission: numbers}
     return [
         (states[one].status, states[one].error.replace(f"job {one - 1} ", "job before "))

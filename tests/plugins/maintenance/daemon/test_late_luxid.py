@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from ganeti_steward.plugins.maintenance.daemon.rounds import Rounds
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.engine.decision import Planned
 from ganeti_steward.plugins.maintenance.engine.step import step
+from ganeti_steward.plugins.maintenance.queue.call_notes import CallNotes
 
 #: s from the allocation of a number until the job is stored.
 LATE = often(4.0, 90.0)
@@ -46,8 +48,13 @@ def fakes() -> Iterator[Fakes]:
     fakes.bell.close()
 
 
-def daemon(fakes: Fakes, luxi: Luxi, *, reading: float = 0, wait: float = 1) -> Rounds:
-    """A daemon that has just begun; ``reading``: s for which it reads the cluster."""
+def daemon(
+    fakes: Fakes, luxi: Luxi, *, reading: float = 0, wait: float = 1, notes: str = ""
+) -> Rounds:
+    """A daemon that has just begun.
+
+    ``reading``: s for which it reads the cluster; ``notes``: path of its notes.
+    """
 
     def read_world(now: int, *, storage: bool) -> World:
         time.sleep(reading)
@@ -58,7 +65,7 @@ def daemon(fakes: Fakes, luxi: Luxi, *, reading: float = 0, wait: float = 1) -> 
         Maintd(mode="act", hold_time=0),
         step=step,
         store=store,
-        queue=LuxiQueue(luxi, store, wait=wait),
+        queue=LuxiQueue(luxi, store, wait=wait, notes=CallNotes(notes) if notes else None),
         planner=lambda *_: [Planned("x", DRAIN)],
         read_world=read_world,
         clock=time.time_ns,
@@ -90,14 +97,16 @@ def test_an_answer_that_takes_longer_than_a_round_waits(
     assert len(stand_in.submissions) == 1
 
 
-def test_a_daemon_that_is_killed_meanwhile(fakes: Fakes, tmp_path: Path) -> None:
+@pytest.mark.parametrize("notes", [False, True])
+def test_a_daemon_that_is_killed_meanwhile(notes: bool, fakes: Fakes, tmp_path: Path) -> None:
     """The next one waits for the end of the call, which it has not made."""
+    kept = str(tmp_path / "notes") if notes else ""
     with process(tmp_path, CLUSTER) as luxi:
         luxi.call("test.pace", 3600)
         luxi.call("test.late", LATE)
         # Its thread goes on, as luxid does; nothing reads what it gets to know.
-        daemon(fakes, luxi, wait=0).round()
-        began, rounds = time.monotonic(), daemon(fakes, luxi)
+        daemon(fakes, luxi, wait=0, notes=kept).round()
+        began, rounds = time.monotonic(), daemon(fakes, luxi, notes=kept)
         waited = set[str]()
         while not known(luxi).jobs and time.monotonic() < began + LATE + 20:
             waited |= {one.sentence for one in rounds.round().held if one.brake == "lookup"}
@@ -107,22 +116,29 @@ def test_a_daemon_that_is_killed_meanwhile(fakes: Fakes, tmp_path: Path) -> None
         assert len(luxi.call("test.submitted")) == 1
 
 
+@pytest.mark.parametrize("notes", [False, True])
 def test_what_an_earlier_daemon_did_not_submit_is_submitted_at_once(
-    fakes: Fakes, tmp_path: Path
+    notes: bool, fakes: Fakes, tmp_path: Path
 ) -> None:
-    """It was killed between its record and the call: no connection is open, none is waited for."""
+    """It was killed between its record and the call.
+
+    No connection is open, so none is waited for; or one is open of which the notes say that it is
+    none of the daemon.
+    """
     stand_in = StandIn(CLUSTER)
     stand_in.queue.pace = 3600
-    with serving(tmp_path, stand_in) as luxi:
-        rounds = daemon(fakes, luxi)
-        rounds.round()
+    kept = str(tmp_path / "notes") if notes else ""
+    with serving(tmp_path, stand_in) as luxi, socket.socket(socket.AF_UNIX) as other:
+        daemon(fakes, luxi, notes=kept).round()
+        if notes:
+            other.connect(luxi.path)
         before = known(luxi)
         stand_in.queue.jobs.clear()
         stand_in.submissions.clear()
         (submission,) = before.open
         lost = before._replace(jobs=(), open=(submission._replace(jobs=()),))
         Store(luxi).write(lost)
-        daemon(fakes, luxi).round()
+        daemon(fakes, luxi, notes=kept).round()
         assert known(luxi).jobs == (2,)
         assert len(stand_in.submissions) == 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,9 +177,14 @@ def test_luxid_that_is_not_there(luxi: Luxi, tmp_path: Path) -> None:
     assert look_up(opened(1).open, luxi, calls, going_on).found == {"s1": ()}
 
 
-def going_on() -> str:
-    """A call of an earlier daemon has not ended."""
-    return "a call goes on"
+def going_on(submissions: Collection[str]) -> dict[str, str]:
+    """The calls of an earlier daemon have not ended."""
+    return dict.fromkeys(submissions, "a call goes on")
+
+
+def over(submissions: Collection[str]) -> dict[str, str]:
+    """The calls of an earlier daemon have ended."""
+    return {}
 
 
 def test_an_answer_that_never_comes(tmp_path: Path, luxi: Luxi) -> None:
@@ -237,7 +242,7 @@ def test_after_a_crash_jobs_are_found(luxi: Luxi) -> None:
     known = lost[0]._replace(id="known", jobs=(5,))
     refused = lost[0]._replace(id="refused", refused="no")
     command = lost[0]._replace(id="command", command="fix")
-    found = look_up([*lost, known, refused, command], luxi, Calls(), str)
+    found = look_up([*lost, known, refused, command], luxi, Calls(), over)
     assert found == LookedUp({"s1": (1, 2), "s2": (3,), "s3": ()})
 
 
@@ -247,7 +252,7 @@ def test_what_luxid_may_be_storing_is_waited_for(stand_in: StandIn, luxi: Luxi) 
     one, two, three = (opened(number).open[0] for number in (1, 2, 3))
     some = [one._replace(size=2), two._replace(size=2), three._replace(size=1)]
     found = look_up([*some, one._replace(id="s4")], luxi, Calls(), going_on)
-    assert found == LookedUp({"s1": (1, 2)}, awaited=dict.fromkeys(("s2", "s3", "s4"), going_on()))
+    assert found == LookedUp({"s1": (1, 2)}, awaited=going_on(("s2", "s3", "s4")))
 
 
 def test_a_job_of_a_job_is_none_of_the_submission(stand_in: StandIn, luxi: Luxi) -> None:
@@ -257,15 +262,15 @@ def test_a_job_of_a_job_is_none_of_the_submission(stand_in: StandIn, luxi: Luxi)
     luxi.call("SubmitManyJobs", [[DELAY | {"reason": parent["ops"][0]["reason"]}]])
     wanted = opened(1).open[0]._replace(size=2)
     assert look_up([wanted], luxi, Calls(), going_on).found == {}
-    assert look_up([wanted], luxi, Calls(), str).found == {"s1": (1, 2)}
+    assert look_up([wanted], luxi, Calls(), over).found == {"s1": (1, 2)}
 
 
 def test_archived_jobs_are_found(stand_in: StandIn, luxi: Luxi) -> None:
     run(luxi, started(1, [DELAY]))
     luxi.call("ArchiveJob", 1)
-    assert look_up(opened(1).open, luxi, Calls(), str).found == {"s1": (1,)}
+    assert look_up(opened(1).open, luxi, Calls(), over).found == {"s1": (1,)}
     later = opened(1).open[0]._replace(after=1)
-    assert look_up([later], luxi, Calls(), str).found == {"s1": ()}
+    assert look_up([later], luxi, Calls(), over).found == {"s1": ()}
 
 
 def test_nothing_to_look_up_is_no_call(tmp_path: Path) -> None:

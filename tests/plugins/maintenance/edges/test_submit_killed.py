@@ -39,7 +39,8 @@ DELAY = {"OP_ID": "OP_TEST_DELAY", "duration": 1}
 print("ready", flush=True)
 known = dict(store.read_all().incidents)
 pending = [one for incident in known.values() for one in incident.open]
-looked_up = look_up(pending, luxi, Calls(), Connections(luxi.path).awaited)
+why = Connections(luxi.path).awaited()
+looked_up = look_up(pending, luxi, Calls(), lambda ids: dict.fromkeys(ids, why) if why else {})
 assert not looked_up.awaited, looked_up.awaited
 for key, numbers in looked_up.found.items():
     (incident,) = [i for i in known.values() if key in [one.id for one in i.open]]
