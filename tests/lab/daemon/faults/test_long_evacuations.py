@@ -75,7 +75,7 @@ def test_a_cascade(maintained: MaintainedLab, runs: Runs) -> None:
     lab, ill, left = maintained, ("node2.lab", "node3.lab", "node6.lab"), {"node1.lab", "node4.lab"}
     with in_group(lab, "default", *NODES):
         lab.place(*((name, "drbd", ":".join(nodes)) for name, nodes in CASCADE.items()))
-        with lab.without_power("node5.lab"), lab.daemon("most-nodes = 3"):
+        with lab.without_power("node5.lab"), lab.daemon("most-nodes = 3\nmost-waiting = 3"):
             for node in ill:
                 lab.report(node, EVACUATE)
                 time.sleep(15)
