@@ -29,6 +29,8 @@ from .node_files import AGENT_SECTIONS, DAEMON_SECTION, DIAGNOSE_COMMAND, OK, RE
 NODES: Final = tuple(f"node{i}.lab" for i in range(1, 7))
 #: Other masters are needed by the thorough tests only, and each costs time.
 CANDIDATES: Final = often(1, 3)
+#: What only reads something for the daemon.
+READS: Final = frozenset({"OP_NODE_QUERY_STORAGE", "OP_INSTANCE_QUERY_DATA"})
 #: Those with an agent; the others are silent.
 WITH_AGENT: Final = ("node1.lab", "node2.lab", "node3.lab", "node6.lab")
 
@@ -357,9 +359,9 @@ class MaintainedLab(Lab):
         return dict(Store(self.luxi).read_all()[0])
 
     def jobs_of(self, incident: Incident) -> list[FoundJob]:
-        """The incident's jobs, as the queue has them; without those that read storage."""
+        """The incident's jobs, as the queue has them; without those that only read something."""
         found = jobs_with_reason(self.luxi, "gnt:daemon:maintd", incident.uuid)
-        return [job for job in found if "OP_NODE_QUERY_STORAGE" not in job.operations]
+        return [job for job in found if READS.isdisjoint(job.operations)]
 
     def operations(self, incident: Incident) -> list[str]:
         """The operations of the incident's jobs."""

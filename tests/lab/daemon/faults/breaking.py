@@ -74,7 +74,7 @@ def power_program(lab: MaintainedLab) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        for file in folder.glob("*.lab"):
+        for file in (*folder.glob("*.lab"), *folder.glob("*.late")):
             file.unlink()
         off = [name for name, powered in lab.rows("node", "name", "powered") if not powered]
         off += [file.name.removesuffix(".off") for file in folder.glob("*.off")]
