@@ -418,7 +418,9 @@ def signal_program(process: subprocess.Popen[bytes], number: int) -> None:
     for child in psutil.Process(process.pid).children(recursive=True):
         # Short-lived children of the program come and go.
         with suppress(psutil.NoSuchProcess):
-            if "gnt-steward" in " ".join(child.cmdline()[:2]):
+            # nsenter stops itself with its child, and goes on only if it is made to.
+            own = "gnt-steward" in " ".join(child.cmdline()[:2])
+            if own or (number == signal.SIGCONT and child.status() == psutil.STATUS_STOPPED):
                 child.send_signal(number)
 
 
