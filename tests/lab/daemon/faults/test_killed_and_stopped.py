@@ -90,14 +90,18 @@ def check(lab: MaintainedLab, runs: Runs) -> None:
 
 
 def submitted(lab: MaintainedLab, incident: Incident) -> Counter[str]:
-    """Operation with all its parameters but the reason -> how often it was submitted."""
+    """Operation with all its parameters but the reason -> in how many jobs it was submitted.
+
+    One job may migrate an instance to its secondary and, with another one, on from there.
+    """
     numbers = {job.number for job in lab.jobs_of(incident)}
     rows: list[Any] = [ops for number, ops in lab.rows("job", "id", "ops") if number in numbers]
-    return Counter(
-        json.dumps({key: one[key] for key in one if key not in _OWN}, sort_keys=True)
-        for ops in rows
-        for one in ops
-    )
+    return Counter(operation for ops in rows for operation in {_text(one) for one in ops})
+
+
+def _text(operation: dict[str, Any]) -> str:
+    own = {key: operation[key] for key in operation if key not in _OWN}
+    return json.dumps(own, sort_keys=True)
 
 
 #: What is not the same in two submissions of the same operation: two moves of an instance to
