@@ -130,5 +130,5 @@ def is_over(entry: Entry, node: str) -> bool:
 
 
 def has_result(entry: Entry) -> bool:
-    """Whether a change leads to a state with a result."""
+    """Whether a change ends in a state with a result."""
     return entry.after in STATES and bool(STATES[entry.after].result)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from worlds import NOW, node, world
+from worlds import NOW, incident, node, world
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
@@ -227,6 +228,27 @@ class _Agents:
         ids = {one.id for incident in incidents for one in incident.open}
         results = self._fakes.results if self._watched else {}
         return {one: found for one, found in results.items() if one in ids}
+
+
+A, B = incident("n1"), incident("n2")
+OPEN = Submission("s1", "drain", (), (), 0, jobs=(5,))
+#: What a round left that waits for a job of A.
+WAITING = Round(0, 0, incidents={A.uuid: A._replace(open=(OPEN,))}, waiting=(5,))
+
+
+@contextmanager
+def two_incidents() -> Iterator[Fakes]:
+    """Fakes with A and B stored, signals handled, for as long as the block lasts."""
+    fakes = Fakes()
+    fakes.stored = {one.uuid: one for one in (A, B)}
+    with fakes.signals.handled():
+        yield fakes
+    fakes.bell.close()
+
+
+def deciding(fakes: Fakes, *decisions: Decision) -> Fakes:
+    fakes.decisions = iter(decisions)
+    return fakes
 
 
 def starting(*incidents: Incident, command: str = "") -> Decision:

@@ -20,13 +20,9 @@ from ganeti_steward.core.model.opcodes import set_role
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.engine.book import avoided_nodes
 from ganeti_steward.plugins.maintenance.engine.decision import (
-    NEVER_CAME,
-    NOT_KNOWN,
-    CommandResult,
     Planned,
 )
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
-from ganeti_steward.plugins.maintenance.repairs.live_repair import steward_plan
 
 
 def test_an_evacuation_runs_to_its_end() -> None:
@@ -39,77 +35,6 @@ def test_an_evacuation_runs_to_its_end() -> None:
     assert (node.offline, node.tags) == (True, {incident.ready_tag})
     assert not list(cluster.world().instances_on("node2"))
     assert incident.jobs == tuple(cluster.queue)
-
-
-def test_a_live_repair_that_succeeds() -> None:
-    cluster = Maintained()
-    cluster.report("node2", REPAIR)
-    cluster.round()
-    assert cluster.incident("node2").status == PENDING
-    assert list(cluster.commands.values()) == [("node2", "fix-nic")]
-    cluster.run()
-    assert cluster.incident("node2").status == COMPLETED
-    assert len(cluster.commands) == 1
-
-
-def test_a_live_repair_without_a_command() -> None:
-    """It is for people: the node is ready for the repair, and nothing has failed."""
-    cluster = Maintained()
-    cluster.planner = live_repair
-    cluster.report("node2", diagnose("live-repair", details="disk"))
-    cluster.run()
-    incident = cluster.incident("node2")
-    assert (incident.status, incident.tagged) == (COMPLETED, True)
-    assert incident.note.startswith("no repair command was requested: what node node2 reports")
-    assert cluster.nodes["uuid-node2"].tags == {incident.ready_tag}
-    assert cluster.commands == {}
-
-
-def live_repair(incident: Incident, world: World) -> list[Planned]:
-    return [Planned("live-repair", one) for one in steward_plan(incident, world) or ()]
-
-
-def test_a_live_repair_that_fails() -> None:
-    cluster = Maintained()
-    cluster.report("node2", REPAIR)
-    cluster.round()
-    (submission,) = cluster.commands
-    cluster.results[submission] = CommandResult(False, "exit status 3")
-    cluster.run()
-    incident = cluster.incident("node2")
-    assert (incident.status, incident.tagged) == (FAILED, True)
-    assert "fix-nic: exit status 3" in incident.note
-    assert incident.failed_tag in cluster.nodes["uuid-node2"].tags
-    assert incident.ready_tag not in cluster.nodes["uuid-node2"].tags
-
-
-def test_a_live_repair_of_which_nothing_is_known_yet() -> None:
-    """It is held, not failed; once its agent answers it ends as the command did."""
-    cluster = Maintained()
-    cluster.report("node2", REPAIR)
-    cluster.round()
-    (submission,) = cluster.commands
-    cluster.results[submission] = CommandResult(False, "the agent does not answer", NOT_KNOWN)
-    cluster.round()
-    assert cluster.held()["lookup"] == "the agent does not answer"
-    assert cluster.incident("node2").status == PENDING
-    del cluster.results[submission]
-    cluster.run()
-    assert cluster.incident("node2").status == COMPLETED
-    assert len(cluster.commands) == 1
-
-
-def test_a_live_repair_that_never_came() -> None:
-    """It is started again, with an id of its own, while the node still reports it."""
-    cluster = Maintained()
-    cluster.report("node2", REPAIR)
-    cluster.round()
-    (lost,) = cluster.commands
-    cluster.results[lost] = CommandResult(False, "it never came", NEVER_CAME)
-    cluster.run()
-    incident = cluster.incident("node2")
-    assert (incident.status, incident.repeated) == (COMPLETED, 0)
-    assert len(cluster.commands) == 2
 
 
 def test_no_more_jobs_after_one_failed() -> None:
@@ -343,17 +268,6 @@ def test_a_submission_that_is_not_looked_up_yet_waits() -> None:
     cluster.round()
     assert "is not known yet" in cluster.held()["lookup"]
     assert len(cluster.queue) == 1
-
-
-@pytest.mark.parametrize("crash", ["records", "submitted"])
-def test_a_command_is_run_once(crash: str) -> None:
-    """Its agent knows whether it came, also when the daemon was killed."""
-    cluster = Maintained()
-    cluster.report("node2", REPAIR)
-    cluster.round(crash=crash)
-    cluster.run()
-    assert cluster.incident("node2").status == COMPLETED
-    assert len(cluster.commands) == 1
 
 
 def test_what_cannot_move_fails_with_its_reason() -> None:
