@@ -7,10 +7,8 @@ over as soon as every connection that was open at that moment has been closed.
 
 from __future__ import annotations
 
-import os
 import socket
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
@@ -28,16 +26,6 @@ _FIELDS: Final = 7
 #: closed within milliseconds.
 _WAIT: Final = 2.0
 _LOOK: Final = 0.05
-
-
-class _Row(NamedTuple):
-    """One line of the list."""
-
-    path: str
-    inode: int
-    """0: the server has not taken the connection yet"""
-    address: str
-    """of the socket in the kernel, where it is shown"""
 
 
 class _Open(NamedTuple):
@@ -63,7 +51,7 @@ class Connections:
         """``path``: luxid's socket; ``wait``: seconds that `awaited` takes at most."""
         self._path, self._table = path, table
         self._wait, self._sleep = wait, sleep
-        self._names: frozenset[str] = frozenset()
+        self._name = ""
         """what the list calls the socket"""
         self._before: frozenset[int] | None = None
         """inode numbers of those that have not been closed since"""
@@ -105,15 +93,13 @@ class Connections:
 
     def _visible(self) -> _Open:
         """The connections, once it is certain that the list has those of this socket."""
-        before = Counter(self._rows())
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as own:
             own.settimeout(_WAIT)
             own.connect(self._path)
-            new = Counter(self._rows()) - before
-        # The list has the name that the server gave it, which can be another one than ours.
-        self._names = frozenset(row.path for row in new)
-        if not self._names:
-            raise StewardError(f"{self._table} does not have those of {self._path}")
+            # The list has the name that the server gave it, which can be another one than ours.
+            self._name = own.getpeername()
+            if not list(self._rows()):
+                raise StewardError(f"{self._table} does not have those of {self._path}")
         # luxid takes connections in their order, and lets go of one without a request.
         for _ in range(int(self._wait / _LOOK)):
             seen = self._read()
@@ -123,16 +109,14 @@ class Connections:
         return seen
 
     def _read(self) -> _Open:
-        inodes = [row.inode for row in self._rows() if row.path in self._names]
+        inodes = list(self._rows())
         return _Open(frozenset(filter(None, inodes)), inodes.count(0))
 
-    def _rows(self) -> Iterator[_Row]:
-        """The connections to sockets with the file name of ours."""
-        name = os.path.basename(self._path)
+    def _rows(self) -> Iterator[int]:
+        """The inode numbers of the connections to the socket; 0 until luxid takes one."""
         with open(self._table, encoding="utf-8", errors="surrogateescape") as file:
             for line in list(file)[1:]:
                 fields = line.rstrip("\n").split(None, _FIELDS)
-                if len(fields) <= _FIELDS or int(fields[3], 16) & _LISTENS:
-                    continue
-                if os.path.basename(fields[_FIELDS]) == name:
-                    yield _Row(fields[_FIELDS], int(fields[6]), fields[0])
+                listens = int(fields[3], 16) & _LISTENS
+                if fields[_FIELDS:] == [self._name] and not listens:
+                    yield int(fields[6])

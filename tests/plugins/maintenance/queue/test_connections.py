@@ -148,3 +148,22 @@ def test_a_list_that_shows_nothing_is_no_evidence(server: Server, tmp_path: Path
     found = Connections(server.path, table=str(tmp_path / "none")).awaited()
     assert found.endswith("No such file or directory")
     assert "cannot be listed" in Connections(str(tmp_path / "missing")).awaited()
+
+
+def test_another_socket_of_the_same_name(server: Server, tmp_path: Path) -> None:
+    """Another program opens connections at the very moment of the first look."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    other = Server(elsewhere / "socket")
+
+    class Table:
+        looks = 0
+
+        def __fspath__(self) -> str:
+            self.looks += 1
+            if self.looks == 2:
+                other.call()
+            return "/proc/net/unix"
+
+    with other.listener:
+        assert Connections(server.path, table=Table(), sleep=server.idle).awaited() == ""  # type: ignore[arg-type]
