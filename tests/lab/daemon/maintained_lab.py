@@ -315,7 +315,7 @@ class MaintainedLab(Lab):
         return "\n".join(map(str, [*parts, *nodes, *self.incidents.values(), *jobs[-lines:]]))
 
     def reset(self) -> None:
-        """All nodes online and reported as fine, without tags, records and instances."""
+        """All nodes in their first roles and reported as fine, with nothing left on them."""
         for node in WITH_AGENT:
             self.report(node, OK)
             for name in ("repair-input.json", "repair-runs"):
@@ -336,11 +336,31 @@ class MaintainedLab(Lab):
                 if row["tags"]
             ),
         )
+        self._restore_candidates()
         self.remove(*self.instances())
         for node in NODES:
             self.end_instances(node)
             # Ganeti leaves the volumes of an instance on nodes that are offline.
             self.storage("empty", node=node)
+
+    def _restore_candidates(self) -> None:
+        """Have the first nodes be the master candidates again: only such a one can be the master.
+
+        Ganeti promotes others while one is offline, and takes it back as a regular node.
+        """
+        roles = {
+            row["name"]: (row["master_candidate"], row["name"] in NODES[:CANDIDATES])
+            for row in self.luxi.rows("node", ("name", "master_candidate"))
+        }
+        # First those that are to be one, so that there are never too few.
+        for wanted in (True, False):
+            self.do(
+                *(
+                    op("NODE_SET_PARAMS", node_name=node, master_candidate=wanted)
+                    for node, (now, then) in roles.items()
+                    if then == wanted != now
+                )
+            )
 
     def down(self) -> None:
         """End the lab with everything in it."""
