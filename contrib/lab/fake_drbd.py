@@ -1,4 +1,3 @@
-#!/usr/bin/python3 -IS
 """Stands in for DRBD 8.4 on lab nodes: drbdsetup and drbdmeta (distinguished by the name it is
 called under), and the text of /proc/drbd.
 
@@ -8,23 +7,20 @@ refusals Ganeti can meet (two primaries, no good data, disk or network configure
 Not imitated: data. Nothing is written or copied, and a resync is a matter of time only.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 import time
-from collections.abc import Iterator
-from typing import Any
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from lab_storage import (
-    DEVICES,
-    Object,
-    Refused,
-    here,
-    make_file,
-    new_generation,
-    volume,
-    world,
-)
+from lab_storage import Refused, World, here, make_file, new_generation, remove_file, volume
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from lab_storage import Object
 
 FRESH = "fresh"
 """generation of a disk that never held data"""
@@ -103,7 +99,7 @@ def behind(minor: Object, mine: Object, other: Object, theirs: Object) -> bool:
 def proc_drbd() -> str:
     now = time.time()
     lines = ["version: 8.4.11 (api:1/proto:86-101)", "stand-in of a Ganeti lab, not the kernel's"]
-    with world() as state:
+    with World() as state:
         settle(state, now)
         node = here(state)
         for number in sorted(node["minors"], key=int):
@@ -249,7 +245,7 @@ def down(state: Object, name: str) -> None:
     number = name.removeprefix("resource")
     find(state, number)
     del here(state)["minors"][number]
-    (DEVICES / f"drbd{number}").unlink(missing_ok=True)
+    remove_file(f"drbd{number}")
 
 
 def resize(state: Object, number: str, _size: str, mebibytes: str) -> None:
@@ -326,7 +322,7 @@ def drbdmeta(state: Object, args: list[str]) -> None:
 def main() -> int:
     tool, args = os.path.basename(sys.argv[0]), sys.argv[1:]
     try:
-        with world() as state:
+        with World() as state:
             settle(state, time.time())
             if tool == "drbdmeta":
                 drbdmeta(state, args)
@@ -339,7 +335,3 @@ def main() -> int:
         print(error, file=sys.stderr)
         return error.status
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,3 @@
-#!/usr/bin/python3 -IS
 """Stands in for LVM on lab nodes: lvs, vgs, pvs, lvcreate, lvremove, lvrename, lvchange, lvextend,
 pvchange and vgreduce, distinguished by the name it is called under; and for dd and blockdev, which
 cannot work on simulated volumes (for any other file they are the real programs).
@@ -8,23 +7,30 @@ volumes, lost physical volumes and what LVM refuses because of them.
 Not imitated: data, snapshots, stripes, thin volumes, more than one volume group.
 """
 
+from __future__ import annotations
+
 import os
 import sys
-from pathlib import Path
-from typing import Any
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 from lab_storage import (
     DEVICES,
     VOLUME_GROUP,
-    Object,
     Refused,
+    World,
     here,
     lost,
     make_file,
+    remove_file,
     volume,
-    world,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from lab_storage import Object
+
+    Row = dict[str, Any]
 
 EXTENT = 4
 """size of a physical extent in MiB"""
@@ -32,10 +38,8 @@ EXTENT = 4
 VALUED = {*"LniWa", "separator", "options", "units", "alloc", "addtag", "deltag", "allocatable"}
 """options that are followed by a value"""
 
-LINKS = Path("/run/ganeti/instance-disks")
+LINKS = "/run/ganeti/instance-disks"
 """where Ganeti links the disks of running instances"""
-
-Row = dict[str, Any]
 
 
 def parse(args: list[str]) -> tuple[dict[str, str], list[str]]:
@@ -129,7 +133,9 @@ def in_use(node: Object, key: str) -> bool:
     path = f"/dev/{key}"
     if any(m["disk"] and path in m["disk"].values() for m in node["minors"].values()):
         return True
-    return LINKS.is_dir() and any(os.readlink(link) == path for link in LINKS.iterdir())
+    if not os.path.isdir(LINKS):
+        return False
+    return any(os.readlink(os.path.join(LINKS, link)) == path for link in os.listdir(LINKS))
 
 
 # --- reports ---------------------------------------------------------------------------------
@@ -251,7 +257,7 @@ def lvremove(node: Object, _options: dict[str, str], rest: list[str]) -> None:
         if in_use(node, key):
             raise Refused(f"  Logical volume {key} in use.")
         del node["lvs"][key]
-        (DEVICES / key).unlink(missing_ok=True)
+        remove_file(key)
 
 
 def lvrename(node: Object, _options: dict[str, str], rest: list[str]) -> None:
@@ -261,7 +267,7 @@ def lvrename(node: Object, _options: dict[str, str], rest: list[str]) -> None:
     if f"{group}/{new}" in node["lvs"]:
         raise Refused(f'  Logical Volume "{new}" already exists in volume group "{group}"')
     node["lvs"][f"{group}/{new}"] = node["lvs"].pop(key)
-    (DEVICES / key).rename(DEVICES / group / new)
+    os.rename(os.path.join(DEVICES, key), os.path.join(DEVICES, group, new))
     for minor in node["minors"].values():  # the kernel knows devices, not names
         for kind, path in (minor["disk"] or {}).items():
             if path == f"/dev/{key}":
@@ -367,7 +373,7 @@ def blockdev(node: Object, args: list[str]) -> bool:
 def main() -> int:
     tool, args = os.path.basename(sys.argv[0]), sys.argv[1:]
     try:
-        with world() as state:
+        with World() as state:
             node = here(state)
             if tool in DEFAULT_FIELDS:
                 report(node, tool, *parse(args))
@@ -381,7 +387,3 @@ def main() -> int:
     except Refused as error:
         print(error, file=sys.stderr)
         return error.status
-
-
-if __name__ == "__main__":
-    sys.exit(main())
