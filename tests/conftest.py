@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from front import Front
 from schedule import LABS, Scheduling
+from thorough import often
 
 #: Below /tmp others could make what root runs, so no program there is run as root.
 _SAFE: Final = Path("/var/cache/steward-tests")
@@ -34,6 +35,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
     return Scheduling(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is marked as thorough, unless all is to be tried."""
+    if left := [one for one in items if one.get_closest_marker("thorough") and not often(0, 1)]:
+        items[:] = [one for one in items if one not in left]
+        config.hook.pytest_deselected(items=left)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -14,10 +14,6 @@ import pytest
 from .cluster import DEFAULT_GROUP, MASTER, NOT_VM_CAPABLE, Lab, op
 from .live import Ways, ways
 
-#: Take minutes.
-_LONG = ["aggregates/test_aggregates_more.py", "test_chains.py"]
-collect_ignore = [] if os.environ.get("STEWARD_THOROUGH") else _LONG
-
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """``-m "not lab"`` leaves these tests out."""

@@ -14,6 +14,8 @@ import pytest
 
 from .cluster import Lab
 
+pytestmark = pytest.mark.thorough
+
 #: The lab's pretended instances would not pass hail's capacity test.
 HAIL = "command:/usr/lib/ganeti/iallocators/hail --no-capacity-checks"
 

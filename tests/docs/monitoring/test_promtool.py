@@ -1,4 +1,4 @@
-"""Rules, configuration and metrics pass Prometheus' own checks (``--thorough`` only)."""
+"""Rules, configuration and metrics pass Prometheus' own checks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
 from exported import AGENT, DAEMON, EXPORTER
 from paths import ROOT
+
+pytestmark = pytest.mark.thorough
 
 MONITORING = ROOT / "contrib" / "monitoring"
 

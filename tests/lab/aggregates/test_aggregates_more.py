@@ -8,6 +8,8 @@ from ..cluster import ADD, RACK2, Lab
 from ..live import STEWARD, Ways
 from .test_aggregates import add, listed, refused, reserved
 
+pytestmark = pytest.mark.thorough
+
 
 def test_an_instance_that_may_not_be_there_is_reported(lab: Lab) -> None:
     reserved(lab)

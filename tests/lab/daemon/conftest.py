@@ -12,20 +12,6 @@ from ..conftest import lacking
 from .faults.watched import Runs
 from .maintained_lab import MaintainedLab
 
-#: Half of the scenarios take minutes.
-_LONG = [
-    "test_harep_differences.py",
-    "test_harep_parity.py",
-    "test_cancel.py",
-    "test_crashes.py",
-    "test_disturbances.py",
-    "test_even_out.py",
-    "test_faulty_storage.py",
-    "faults/test_long_evacuations.py",
-    "faults/test_killed_and_stopped.py",
-]
-collect_ignore = [] if os.environ.get("STEWARD_THOROUGH") else _LONG
-
 
 @pytest.fixture(scope="session")
 def maintained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaintainedLab]:

@@ -1,4 +1,4 @@
-"""An admin cancels, in every state of an incident (``--thorough`` only)."""
+"""An admin cancels, in every state of an incident."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from ganeti_steward.core.maintenance.incident import (
 from ..cluster import op, until
 from .maintained_lab import MaintainedLab
 from .node_files import EVACUATE, OK, REPAIR
+
+pytestmark = pytest.mark.thorough
 
 
 def cancel(lab: MaintainedLab, incident: Incident) -> None:

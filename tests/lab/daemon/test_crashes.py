@@ -1,9 +1,11 @@
-"""The daemon is killed, and another node becomes the master (``--thorough`` only)."""
+"""The daemon is killed, and another node becomes the master."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Any
+
+import pytest
 
 from ganeti_steward.core.maintenance.incident import COMPLETED, Incident
 from ganeti_steward.plugins.maintenance.edges.submit import SUBMISSION_SOURCE
@@ -11,6 +13,8 @@ from ganeti_steward.plugins.maintenance.edges.submit import SUBMISSION_SOURCE
 from ..cluster import until
 from .maintained_lab import MaintainedLab
 from .node_files import EVACUATE
+
+pytestmark = pytest.mark.thorough
 
 
 def submissions(lab: MaintainedLab, incident: Incident) -> list[str]:

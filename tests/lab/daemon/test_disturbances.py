@@ -1,4 +1,4 @@
-"""What may happen while the daemon works, and what may be added to it (``--thorough`` only)."""
+"""What may happen while the daemon works, and what may be added to it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from ganeti_steward.core.maintenance.incident import (
 from ..cluster import op, until
 from .maintained_lab import MaintainedLab
 from .node_files import EVACUATE, FAILOVER, REPAIR
+
+pytestmark = pytest.mark.thorough
 
 
 def test_a_worse_report_takes_over(maintained: MaintainedLab) -> None:

@@ -19,6 +19,8 @@ from ..cluster import op, until
 from .maintained_lab import WITH_AGENT, MaintainedLab, signal_program
 from .node_files import EVACUATE
 
+pytestmark = pytest.mark.thorough
+
 #: MiB that the disk of one instance takes on a node.
 DISK = 640
 BALANCING = """

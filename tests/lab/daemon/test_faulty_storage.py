@@ -1,6 +1,8 @@
-"""Nodes that lose power or disks while the daemon works (``--thorough`` only)."""
+"""Nodes that lose power or disks while the daemon works."""
 
 from __future__ import annotations
+
+import pytest
 
 from ganeti_steward.core.maintenance.incident import (
     COMPLETED,
@@ -10,6 +12,8 @@ from ganeti_steward.core.maintenance.incident import (
 from ..cluster import until
 from .maintained_lab import MaintainedLab
 from .node_files import AILING, EVACUATE, FAILING, FAILOVER, OK
+
+pytestmark = pytest.mark.thorough
 
 
 def test_a_node_that_loses_power_while_it_is_evacuated(maintained: MaintainedLab) -> None:

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
+import pytest
+
 from ..cluster import op, until
 from .harep_runs import disks, dry_run, jobs_after, last_job, set_tags, tags_of
 from .maintained_lab import MaintainedLab
+
+pytestmark = pytest.mark.thorough
 
 _DRAINED: Final = """
 routine = ["harep"]

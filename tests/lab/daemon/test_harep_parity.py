@@ -1,4 +1,4 @@
-"""Ganeti's harep and the daemon do the same about equal instances (``--thorough`` only)."""
+"""Ganeti's harep and the daemon do the same about equal instances."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from .harep_runs import (
     wait_for_jobs,
 )
 from .maintained_lab import MaintainedLab
+
+pytestmark = pytest.mark.thorough
 
 #: s; an end of a suspension in the past, and one in the future.
 _PAST, _FUTURE = 1000, 4000000000

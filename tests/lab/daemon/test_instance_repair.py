@@ -1,4 +1,4 @@
-"""The daemon does harep's work on a real cluster, and repairs disks (``--thorough`` only)."""
+"""The daemon does harep's work on a real cluster, and repairs disks."""
 
 from __future__ import annotations
 

@@ -55,6 +55,7 @@ def test_a_lost_connection_is_made_again_before_a_failover(
     assert all_well(lab, runs) == {}
 
 
+@pytest.mark.thorough
 def test_an_instance_without_a_good_copy_stays(maintained: MaintainedLab, runs: Runs) -> None:
     """The link stays down; its primary, which answers, has the only good data."""
     lab, name = maintained, "inst2.lab"
@@ -91,6 +92,7 @@ def test_a_copy_whose_age_is_not_known_is_not_started(
         assert lab.nodes_of("inst2.lab")[0] == NODE
 
 
+@pytest.mark.thorough
 def test_the_policy_permits_a_copy_whose_age_is_not_known(
     maintained: MaintainedLab, runs: Runs
 ) -> None:
@@ -133,6 +135,7 @@ def test_what_runs_on_without_its_noded_is_not_started_elsewhere(
         until(lambda: lab.nodes_of("inst1.lab") == runs.now("inst1.lab"))
 
 
+@pytest.mark.thorough
 def test_noded_ends_between_the_report_and_the_failover(
     maintained: MaintainedLab, runs: Runs
 ) -> None:
@@ -167,7 +170,7 @@ def test_the_node_is_powered_off_first(maintained: MaintainedLab, runs: Runs) ->
     assert powers[-1] < ran.index("OP_INSTANCE_FAILOVER")
 
 
-@pytest.mark.parametrize("how", ["lie", "fail", "hang"][: often(2, 3)])
+@pytest.mark.parametrize("how", ["lie", "fail", "hang"][: often(1, 3)])
 def test_a_power_program_that_does_not_do_it(
     maintained: MaintainedLab, runs: Runs, how: str
 ) -> None:
@@ -185,6 +188,7 @@ def test_a_power_program_that_does_not_do_it(
         assert "OP_INSTANCE_FAILOVER" not in lab.operations(incident)
 
 
+@pytest.mark.thorough
 def test_the_power_goes_later_than_the_answer(maintained: MaintainedLab, runs: Runs) -> None:
     lab = maintained
     lab.place(EXT)
@@ -215,6 +219,7 @@ disk-check-interval = 0
 """
 
 
+@pytest.mark.thorough
 def test_harep_work_starts_nothing_twice(maintained: MaintainedLab, runs: Runs) -> None:
     """An admin has set a node offline on which instances run on; the tag names the node's uuid."""
     lab = maintained

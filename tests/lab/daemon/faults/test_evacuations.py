@@ -71,7 +71,8 @@ def test_one_degraded_instance_does_not_keep_the_others(
     assert all_well(lab, runs) == {}
 
 
-@pytest.mark.parametrize("report", [EVACUATE, FAILOVER][: often(1, 2)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("report", [EVACUATE, FAILOVER])
 def test_what_nothing_helps_is_tried_and_named(
     maintained: MaintainedLab, runs: Runs, report: Mapping[str, Any]
 ) -> None:
@@ -92,6 +93,7 @@ def test_what_nothing_helps_is_tried_and_named(
         assert all_well(lab, runs) == {}
 
 
+@pytest.mark.thorough
 def test_degraded_disks_are_activated_and_then_it_leaves(
     maintained: MaintainedLab, runs: Runs
 ) -> None:
@@ -128,6 +130,7 @@ def test_it_waits_for_a_neighbour_that_is_repaired(maintained: MaintainedLab) ->
         assert lab.nodes_of("inst3.lab") == [target]
 
 
+@pytest.mark.thorough
 def test_it_waits_for_a_false_alarm_to_pass(maintained: MaintainedLab) -> None:
     """The only target reported a fault once, and not for as long as a fault has to be there."""
     lab, target = maintained, "node3.lab"
@@ -164,7 +167,7 @@ def test_a_group_of_two_nodes(maintained: MaintainedLab, runs: Runs) -> None:
         assert all_well(lab, runs) == {}
 
 
-@pytest.mark.parametrize("point", [ARRIVED, ARRIVE, TRANSFER][: often(2, 3)])
+@pytest.mark.parametrize("point", [ARRIVED, ARRIVE, TRANSFER][: often(1, 3)])
 def test_a_migration_that_was_cut_in_half_is_cleaned_up(
     maintained: MaintainedLab, runs: Runs, point: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""The daemon is killed and suspended again and again (``--thorough`` only)."""
+"""The daemon is killed and suspended again and again."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import time
 from collections import Counter
 from typing import Any, Final
 
+import pytest
+
 from ganeti_steward.core.maintenance.incident import COMPLETED, FAILED, Incident
 
 from ...cluster import until
@@ -16,6 +18,8 @@ from ..maintained_lab import MaintainedLab, signal_program
 from ..node_files import EVACUATE, REPAIR
 from .findings import all_well, ignores_consistency
 from .watched import Runs
+
+pytestmark = pytest.mark.thorough
 
 KILLS: Final = 60
 STOPS: Final = 3

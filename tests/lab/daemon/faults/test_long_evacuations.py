@@ -1,9 +1,11 @@
-"""The same kind of scenarios as in test_evacuations, which take minutes (``--thorough`` only)."""
+"""The same kind of scenarios as in test_evacuations, which take minutes."""
 
 from __future__ import annotations
 
 import time
 from typing import Final
+
+import pytest
 
 from ganeti_steward.core.maintenance.incident import COMPLETED
 
@@ -13,6 +15,8 @@ from ..node_files import EVACUATE
 from .breaking import TRANSFER, held_job, in_group, kill_daemon, migrations, start_daemon
 from .findings import all_well, data, ignores_consistency
 from .watched import Runs
+
+pytestmark = pytest.mark.thorough
 
 NODE: Final = "node2.lab"
 

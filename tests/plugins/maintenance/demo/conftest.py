@@ -1,16 +1,12 @@
-"""Where the demos of tests have their files; which tests take long."""
+"""Where the demos of tests have their files."""
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-#: Each plays several demos.
-collect_ignore = [] if os.environ.get("STEWARD_THOROUGH") else ["test_demo_endings.py"]
 
 
 @pytest.fixture

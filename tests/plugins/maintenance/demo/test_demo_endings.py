@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from playing import below, playing, read_until, wait_for_the_end
 
+pytestmark = pytest.mark.thorough
+
 END = "is empty and offline"
 BUSY = "job 2: "
 

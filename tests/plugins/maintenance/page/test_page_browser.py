@@ -15,6 +15,8 @@ from statuses import NOW
 from ganeti_steward.plugins.maintenance.edges.http import Application, StatusServer
 from ganeti_steward.plugins.maintenance.edges.status import Status
 
+pytestmark = pytest.mark.thorough
+
 WIDTHS: Final = {"desktop": 1280, "phone": 360}
 #: Scripts: what the keyboard reaches, and whether one of it can be seen.
 _REACHED: Final = "[...document.querySelectorAll('summary, a, input')]"
