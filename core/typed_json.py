@@ -1,0 +1,276 @@
+"""Values as JSON and back, by the types that annotations give: what is kept, and what is sent.
+
+Of JSON only the types are made that the reader names, whoever wrote it.  Both directions are
+strict, and a fault is one sentence that names the place, key by key.
+
+====================================  ========================================================
+type                                  JSON
+====================================  ========================================================
+``str``, ``int``, ``bool``, ``None``  the same
+``float``                             a number, or one of the texts inf, -inf and nan
+``bytes``                             the object whose canonical JSON they are
+a NamedTuple                          an object; members that have a default may be missing
+another class                         an object of what its constructor takes, or the one
+                                      attribute that its ``AS_JSON`` names
+tuples, lists, sequences, sets        a list; that of a set is sorted
+a mapping                             an object; its keys are texts or whole numbers
+``X | None``                          null, or as ``X``
+``X | Y``, of NamedTuples or classes  an object with the member ``kind``, the class's name in
+                                      lower case
+``Any``, ``object``                   any JSON; also for unions of anything else
+====================================  ========================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.json_nesting import load_json
+from ganeti_steward.core.json_reader import describe, quoted
+
+_Value = TypeVar("_Value")
+
+#: The member of an object that names its class, where several are possible.
+_KIND: Final = "kind"
+
+_WORDS: Final[Mapping[type, str]] = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    NoneType: "null",
+}
+
+#: Numbers that JSON does not have.
+_NO_NUMBERS: Final = ("inf", "-inf", "nan")
+
+
+class _Codec(NamedTuple):
+    """How values of one type become JSON, and JSON such values; both raise ValueError."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
+def to_json(kind: Any, value: Any, *, whole: bool = False) -> Any:
+    """A value of a type as what `json.dumps` takes; raises ValueError with one sentence.
+
+    ``whole``: with the members of NamedTuples that have their default.
+    """
+    return _codec(kind, whole).write(value)
+
+
+def from_json(kind: type[_Value], data: Any) -> _Value:
+    """The value of a type in parsed JSON; raises ValueError with one sentence."""
+    hint: Any = kind
+    found: _Value = _codec(hint, whole=False).read(data)
+    return found
+
+
+@cache
+def _codec(hint: Any, whole: bool) -> _Codec:
+    origin = get_origin(hint)
+    if hint is Any or hint is object:
+        return _ANY
+    if hint is bytes:
+        return _Codec(load_json, lambda data: canonical(_expect(data, dict, "an object")))
+    if hint is float:
+        return _Codec(_written_float, _read_float)
+    if hint is None or hint in _WORDS:
+        return _plain(hint or NoneType)
+    if origin in (Union, UnionType):
+        return _union(get_args(hint), whole)
+    if origin is None:
+        return _attribute(hint, whole) if hasattr(hint, "AS_JSON") else _object(hint, whole)
+    if issubclass(origin, Mapping):
+        return _mapping(*get_args(hint), whole)
+    return _list(origin, get_args(hint), whole)
+
+
+def _expect(value: Any, kind: type | tuple[type, ...], what: str) -> Any:
+    """The value; raises ValueError unless it is of just that type, or one of them."""
+    if type(value) not in (kind if isinstance(kind, tuple) else (kind,)):
+        raise ValueError(f"{what} is expected, found {describe(value)}")
+    return value
+
+
+def _plain(kind: type) -> _Codec:
+    def checked(value: Any) -> Any:
+        if type(value) is not kind:
+            raise ValueError(f"{_WORDS[kind]} is expected, found {describe(value)}")
+        return value
+
+    return _Codec(checked, checked)
+
+
+_ANY: Final = _Codec(lambda value: value, lambda data: data)
+
+
+def _written_float(value: Any) -> Any:
+    _expect(value, (float, int), _WORDS[float])
+    return value if type(value) is int or math.isfinite(value) else str(value)
+
+
+def _read_float(data: Any) -> Any:
+    if data in _NO_NUMBERS:
+        return float(data)
+    return _expect(data, (float, int), _WORDS[float])
+
+
+def _fields(kind: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The members of an object of a class with their types, and the defaults of some."""
+    hints = get_type_hints(kind)
+    if hasattr(kind, "_field_defaults"):
+        return {name: hints[name] for name in kind._fields}, kind._field_defaults
+    import inspect  # few values are of other classes
+
+    parameters = inspect.signature(kind).parameters.values()
+    defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
+    return {one.name: hints[one.name] for one in parameters}, defaults
+
+
+def _object(kind: Any, whole: bool) -> _Codec:
+    hints, defaults = _fields(kind)
+    codecs = {name: _codec(hint, whole) for name, hint in hints.items()}
+    # An attribute that stands for its object does not count when objects are compared.
+    short = {} if whole or not hasattr(kind, "_fields") else dict(defaults)
+    short = {name: one for name, one in short.items() if not hasattr(one, "AS_JSON")}
+    required = hints.keys() - defaults.keys()
+
+    def write(value: Any) -> dict[str, Any]:
+        _expect(value, kind, f"a {kind.__name__}")
+        found, name = {}, ""
+        try:
+            for name, codec in codecs.items():
+                member = getattr(value, name)
+                if name not in short or not _same(member, short[name]):
+                    found[name] = codec.write(member)
+        except ValueError as err:
+            raise ValueError(f"key {name!r}: {err}") from None
+        return found
+
+    def read(data: Any) -> Any:
+        _expect(data, dict, "an object")
+        if missing := required - data.keys():
+            raise ValueError(f"key {min(missing)!r} is missing")
+        if unknown := data.keys() - codecs.keys():
+            raise ValueError(f"key {quoted(min(unknown))} is unknown")
+        return kind(**_each(codecs.__getitem__, data))
+
+    return _Codec(write, read)
+
+
+def _same(value: object, other: object) -> bool:
+    return value is other or (type(value) is type(other) and value == other)
+
+
+def _each(codec: Callable[[str], _Codec], data: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the members of an object."""
+    found, name = {}, ""
+    try:
+        for name, one in data.items():
+            found[name] = codec(name).read(one)
+    except ValueError as err:
+        raise ValueError(f"key {quoted(name)}: {err}") from None
+    return found
+
+
+def _attribute(kind: Any, whole: bool) -> _Codec:
+    """A class that is represented by one attribute."""
+    name = kind.AS_JSON
+    inner = _codec(get_type_hints(kind)[name], whole)
+    return _Codec(
+        lambda value: inner.write(getattr(_expect(value, kind, f"a {kind.__name__}"), name)),
+        lambda data: kind(inner.read(data)),
+    )
+
+
+def _union(parts: Sequence[Any], whole: bool) -> _Codec:
+    others = tuple(part for part in parts if part is not NoneType)
+    inner = _codec(others[0], whole) if len(others) == 1 else _one_of(others, whole)
+    if len(others) == len(parts):
+        return inner
+    return _Codec(
+        lambda value: None if value is None else inner.write(value),
+        lambda data: None if data is None else inner.read(data),
+    )
+
+
+def _one_of(kinds: Sequence[Any], whole: bool) -> _Codec:
+    """Classes of which the object names its own; any JSON where they are not all classes."""
+    if any(get_origin(kind) or kind in _WORDS or kind is bytes for kind in kinds):
+        return _ANY
+    codecs = {kind.__name__.lower(): _codec(kind, whole) for kind in kinds}
+    names = ", ".join(kind.__name__ for kind in kinds)
+
+    def write(value: Any) -> dict[str, Any]:
+        if type(value) not in kinds:
+            raise ValueError(f"one of {names} is expected, found {describe(value)}")
+        name = type(value).__name__.lower()
+        return {_KIND: name, **codecs[name].write(value)}
+
+    def read(data: Any) -> Any:
+        name = _expect(data, dict, "an object").get(_KIND)
+        if not isinstance(name, str) or name not in codecs:
+            known = ", ".join(codecs)
+            raise ValueError(f"key {_KIND!r}: one of {known} is expected, found {describe(name)}")
+        return codecs[name].read({key: data[key] for key in data if key != _KIND})
+
+    return _Codec(write, read)
+
+
+def _mapping(key: Any, hint: Any, whole: bool) -> _Codec:
+    inner, key_of = _codec(hint, whole), _plain(key)
+
+    def write(value: Any) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise ValueError(f"a mapping is expected, found {describe(value)}")
+        found, name = {}, None
+        try:
+            for name, one in value.items():
+                found[str(key_of.write(name))] = inner.write(one)
+        except ValueError as err:
+            raise ValueError(f"key {quoted(str(name))}: {err}") from None
+        return found
+
+    def read(data: Any) -> dict[Any, Any]:
+        found = _each(lambda _: inner, _expect(data, dict, "an object"))
+        return found if key is str else {_number(name): one for name, one in found.items()}
+
+    return _Codec(write, read)
+
+
+def _number(name: str) -> int:
+    try:
+        return int(name)
+    except ValueError:
+        raise ValueError(f"key {quoted(name)} is not a whole number") from None
+
+
+def _list(origin: Any, parts: tuple[Any, ...], whole: bool) -> _Codec:
+    """A list with a type for each entry, or with one for all, of any length."""
+    codecs = [_codec(part, whole) for part in parts if part is not Ellipsis]
+    fixed = origin is tuple and Ellipsis not in parts
+    is_set = issubclass(origin, frozenset)
+    make = origin if origin in (frozenset, list) else tuple
+
+    def checked(value: Any, *kinds: type) -> list[tuple[_Codec, Any]]:
+        _expect(value, kinds, "a set" if set in kinds else "a list")
+        if fixed and len(value) != len(codecs):
+            raise ValueError(f"a list of {len(codecs)} entries is expected, found {len(value)}")
+        return [(codecs[at if fixed else 0], one) for at, one in enumerate(value)]
+
+    def write(value: Any) -> list[Any]:
+        kinds = (frozenset, set) if is_set else (list, tuple)
+        written = [codec.write(one) for codec, one in checked(value, *kinds)]
+        return sorted(written) if is_set else written
+
+    def read(data: Any) -> Any:
+        return make(codec.read(one) for codec, one in checked(data, list))
+
+    return _Codec(write, read)
