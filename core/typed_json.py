@@ -1,6 +1,6 @@
 """Values as JSON and back, by the types that annotations give: what is kept, and what is sent.
 
-Of JSON only the types are made that the reader names, whoever wrote it.  Both directions are
+Of JSON only the types are made that the reader names, no matter who wrote it.  Both directions are
 strict, and a fault is one sentence that names the place, key by key.
 
 ====================================  ========================================================
@@ -57,26 +57,32 @@ class _Codec(NamedTuple):
     read: Callable[[Any], Any]
 
 
-def to_json(kind: Any, value: Any, *, whole: bool = False) -> Any:
+class _Style(NamedTuple):
+    whole: bool = False
+    ordered: bool = False
+
+
+def to_json(kind: Any, value: Any, *, whole: bool = False, ordered: bool = False) -> Any:
     """A value of a type as what `json.dumps` takes; raises ValueError with one sentence.
 
-    ``whole``: with the members of NamedTuples that have their default.
+    ``whole``: with the members of NamedTuples that have their default.  ``ordered``: mappings in
+    the order of their keys.
     """
-    return _codec(kind, whole).write(value)
+    return _codec(kind, _Style(whole, ordered)).write(value)
 
 
 def from_json(kind: type[_Value], data: Any) -> _Value:
     """The value of a type in parsed JSON; raises ValueError with one sentence."""
     hint: Any = kind
-    found: _Value = _codec(hint, whole=False).read(data)
+    found: _Value = _codec(hint, _Style()).read(data)
     return found
 
 
 @cache
-def _codec(hint: Any, whole: bool) -> _Codec:
+def _codec(hint: Any, style: _Style) -> _Codec:
     origin = get_origin(hint)
     if hint is Any or hint is object:
-        return _ANY
+        return _Codec(_in_order, _as_it_is) if style.ordered else _ANY
     if hint is bytes:
         return _Codec(load_json, lambda data: canonical(_expect(data, dict, "an object")))
     if hint is float:
@@ -84,12 +90,12 @@ def _codec(hint: Any, whole: bool) -> _Codec:
     if hint is None or hint in _WORDS:
         return _plain(hint or NoneType)
     if origin in (Union, UnionType):
-        return _union(get_args(hint), whole)
+        return _union(get_args(hint), style)
     if origin is None:
-        return _attribute(hint, whole) if hasattr(hint, "AS_JSON") else _object(hint, whole)
+        return _attribute(hint) if hasattr(hint, "AS_JSON") else _object(hint, style)
     if issubclass(origin, Mapping):
-        return _mapping(*get_args(hint), whole)
-    return _list(origin, get_args(hint), whole)
+        return _mapping(*get_args(hint), style)
+    return _list(origin, get_args(hint), style)
 
 
 def _expect(value: Any, kind: type | tuple[type, ...], what: str) -> Any:
@@ -108,7 +114,17 @@ def _plain(kind: type) -> _Codec:
     return _Codec(checked, checked)
 
 
-_ANY: Final = _Codec(lambda value: value, lambda data: data)
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _in_order(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _in_order(one) for key, one in sorted(value.items())}
+    return [_in_order(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+_ANY: Final = _Codec(_as_it_is, _as_it_is)
 
 
 def _written_float(value: Any) -> Any:
@@ -134,11 +150,11 @@ def _fields(kind: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return {one.name: hints[one.name] for one in parameters}, defaults
 
 
-def _object(kind: Any, whole: bool) -> _Codec:
+def _object(kind: Any, style: _Style) -> _Codec:
     hints, defaults = _fields(kind)
-    codecs = {name: _codec(hint, whole) for name, hint in hints.items()}
+    codecs = {name: _codec(hint, style) for name, hint in hints.items()}
     # An attribute that stands for its object does not count when objects are compared.
-    short = {} if whole or not hasattr(kind, "_fields") else dict(defaults)
+    short = {} if style.whole or not hasattr(kind, "_fields") else dict(defaults)
     short = {name: one for name, one in short.items() if not hasattr(one, "AS_JSON")}
     required = hints.keys() - defaults.keys()
 
@@ -180,19 +196,19 @@ def _each(codec: Callable[[str], _Codec], data: Mapping[str, Any]) -> dict[str, 
     return found
 
 
-def _attribute(kind: Any, whole: bool) -> _Codec:
+def _attribute(kind: Any) -> _Codec:
     """A class that is represented by one attribute."""
     name = kind.AS_JSON
-    inner = _codec(get_type_hints(kind)[name], whole)
+    inner = _codec(get_type_hints(kind)[name], _Style())
     return _Codec(
         lambda value: inner.write(getattr(_expect(value, kind, f"a {kind.__name__}"), name)),
         lambda data: kind(inner.read(data)),
     )
 
 
-def _union(parts: Sequence[Any], whole: bool) -> _Codec:
+def _union(parts: Sequence[Any], style: _Style) -> _Codec:
     others = tuple(part for part in parts if part is not NoneType)
-    inner = _codec(others[0], whole) if len(others) == 1 else _one_of(others, whole)
+    inner = _codec(others[0], style) if len(others) == 1 else _one_of(others, style)
     if len(others) == len(parts):
         return inner
     return _Codec(
@@ -201,11 +217,11 @@ def _union(parts: Sequence[Any], whole: bool) -> _Codec:
     )
 
 
-def _one_of(kinds: Sequence[Any], whole: bool) -> _Codec:
+def _one_of(kinds: Sequence[Any], style: _Style) -> _Codec:
     """Classes of which the object names its own; any JSON where they are not all classes."""
     if any(get_origin(kind) or kind in _WORDS or kind is bytes for kind in kinds):
         return _ANY
-    codecs = {kind.__name__.lower(): _codec(kind, whole) for kind in kinds}
+    codecs = {kind.__name__.lower(): _codec(kind, style) for kind in kinds}
     names = ", ".join(kind.__name__ for kind in kinds)
 
     def write(value: Any) -> dict[str, Any]:
@@ -224,15 +240,15 @@ def _one_of(kinds: Sequence[Any], whole: bool) -> _Codec:
     return _Codec(write, read)
 
 
-def _mapping(key: Any, hint: Any, whole: bool) -> _Codec:
-    inner, key_of = _codec(hint, whole), _plain(key)
+def _mapping(key: Any, hint: Any, style: _Style) -> _Codec:
+    inner, key_of = _codec(hint, style), _plain(key)
 
     def write(value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping):
             raise ValueError(f"a mapping is expected, found {describe(value)}")
         found, name = {}, None
         try:
-            for name, one in value.items():
+            for name, one in sorted(value.items()) if style.ordered else value.items():
                 found[str(key_of.write(name))] = inner.write(one)
         except ValueError as err:
             raise ValueError(f"key {quoted(str(name))}: {err}") from None
@@ -252,9 +268,9 @@ def _number(name: str) -> int:
         raise ValueError(f"key {quoted(name)} is not a whole number") from None
 
 
-def _list(origin: Any, parts: tuple[Any, ...], whole: bool) -> _Codec:
+def _list(origin: Any, parts: tuple[Any, ...], style: _Style) -> _Codec:
     """A list with a type for each entry, or with one for all, of any length."""
-    codecs = [_codec(part, whole) for part in parts if part is not Ellipsis]
+    codecs = [_codec(part, style) for part in parts if part is not Ellipsis]
     fixed = origin is tuple and Ellipsis not in parts
     is_set = issubclass(origin, frozenset)
     make = origin if origin in (frozenset, list) else tuple

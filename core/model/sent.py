@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -16,6 +16,10 @@ class Sent:
     """An object as it was sent.  It does not count when objects are compared."""
 
     __slots__ = ("data",)
+
+    AS_JSON: ClassVar[str] = "data"
+    """see `ganeti_steward.core.typed_json`"""
+    data: Mapping[str, Any]
 
     def __init__(self, data: Mapping[str, Any] = _NOTHING) -> None:
         self.data = data

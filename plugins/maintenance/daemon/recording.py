@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple, TextIO
+from functools import partial
+from typing import Any, Final, NamedTuple, TextIO, get_type_hints
 
 from ganeti_steward.core.config.declaration import keys, read_section
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.typed_json import from_json, to_json
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.json_values import from_json, members, to_json
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs
 
 #: The version of the format, the member ``format`` of the first line.
@@ -45,10 +47,12 @@ class Recorder:
 
     def __call__(self, inputs: Inputs, settings: Maintd) -> None:
         """Write one moment, without what is as in the one before."""
-        whole = {_CONFIGURATION: _configuration(settings), **members(inputs)}
+        whole = {_CONFIGURATION: _configuration(settings), **_ordered(Inputs, inputs)}
         # With defaults, too: what is missing would be as in the line before.
-        world = inputs.world
-        whole[_WORLD] = dict(zip(world._fields, map(to_json, world), strict=True))
+        types = get_type_hints(World)
+        whole[_WORLD] = {
+            name: _ordered(types[name], one) for name, one in inputs.world._asdict().items()
+        }
         line = {**whole, _WORLD: self._changed(_WORLD, whole), "format": FORMAT}
         line[_CONFIGURATION] = self._changed(_CONFIGURATION, whole)
         self._before = whole
@@ -62,6 +66,9 @@ class Recorder:
             for key, value in whole[name].items()
             if key == _INCIDENTS or key not in before or before[key] != value
         }
+
+
+_ordered: Final = partial(to_json, ordered=True)
 
 
 def _configuration(settings: Maintd) -> dict[str, Any]:

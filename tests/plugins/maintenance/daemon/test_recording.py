@@ -16,8 +16,8 @@ from ganeti_steward.core.maintenance.task import Done, Failed, RoutinePlan, Task
 from ganeti_steward.core.maintenance.world import Refused, Reported, Silent, World
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.sent import Sent
+from ganeti_steward.core.typed_json import from_json, to_json
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.json_values import from_json, to_json
 from ganeti_steward.plugins.maintenance.daemon.recording import (
     Moment,
     Recorder,
@@ -124,7 +124,7 @@ def test_what_was_sent_of_an_object_is_kept() -> None:
 )
 def test_plans_are_read_back(plan: Task | Done | Failed | Wait) -> None:
     planned = Planned("evacuate", plan)
-    read = from_json(Planned, json.loads(json.dumps(to_json(planned))))
+    read = from_json(Planned, json.loads(json.dumps(to_json(Planned, planned))))
     if isinstance(read.plan, Task):
         read = read._replace(plan=read.plan._replace(jobs=list(read.plan.jobs)))
     assert read == planned
@@ -135,10 +135,16 @@ def test_plans_are_read_back(plan: Task | Done | Failed | Wait) -> None:
     [
         ({"format": 2}, "its format is 2, this program reads format 1"),
         ({"world": 1}, "an object with the object world is expected"),
-        ({"jobs": {"x": {}}}, "jobs.x is not a whole number"),
-        ({"jobs": {"5": {}}}, "jobs.5.number is missing"),
-        ({"found": {"s1": [1, "2"]}}, "found.s1.1 is the text '2', expected is a whole number"),
-        ({"extra": 1}, "extra is no known member"),
+        (
+            {"jobs": {"x": {"number": 5, "status": "success"}}},
+            "key 'jobs': key 'x' is not a whole number",
+        ),
+        ({"jobs": {"5": {}}}, "key 'jobs': key '5': key 'number' is missing"),
+        (
+            {"found": {"s1": [1, "2"]}},
+            "key 'found': key 's1': a whole number is expected, found the text '2'",
+        ),
+        ({"extra": 1}, "key 'extra' is unknown"),
         ({"configuration": {"mode": "x"}}, "configuration.mode: "),
     ],
 )
@@ -152,9 +158,9 @@ def test_faults_are_named(change: dict[str, object], text: str) -> None:
 def test_a_fault_deep_inside_is_named() -> None:
     data = json.loads(written((INPUTS, Maintd())))
     data["world"]["observations"][uuid_of("n2")]["kind"] = "x"
-    with pytest.raises(
-        StewardError, match=r"world\.observations\..*\.kind is the text 'x', expected"
-    ):
+    kinds = "one of reported, silent, refused"
+    fault = f"key 'observations': key '.*': key 'kind': {kinds} is expected, found the text 'x'"
+    with pytest.raises(StewardError, match=f"line 1: key 'world': {fault}"):
         list(read_moments([json.dumps(data)]))
 
 

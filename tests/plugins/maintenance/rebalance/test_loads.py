@@ -15,7 +15,7 @@ from ganeti_steward.allocators.state.load_reports import (
 from ganeti_steward.core.maintenance.task import Wait
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.context import Context
-from ganeti_steward.plugins.maintenance.daemon.json_values import from_json, to_json
+from ganeti_steward.core.typed_json import from_json, to_json
 from ganeti_steward.plugins.maintenance.rebalance import loads
 from ganeti_steward.plugins.maintenance.rebalance.config import Rebalance
 from ganeti_steward.plugins.maintenance.rebalance.loads import loaded, with_load_reports
@@ -94,5 +94,5 @@ def test_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.load_reports == {"n1": xen(a=1.0)}
     assert with_load_reports(plain, XEN).load_fault == "node 'n2': no answer"
     assert calls == [(("n1", "n2"), XEN_COLLECTOR, 5)] * 2
-    kept = from_json(World, to_json(found))
+    kept = from_json(World, to_json(World, found))
     assert kept.load_reports == found.load_reports
