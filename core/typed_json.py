@@ -8,6 +8,7 @@ type                                  JSON
 ====================================  ========================================================
 ``str``, ``int``, ``bool``, ``None``  the same
 ``float``                             a number, or one of the texts inf, -inf and nan
+an enumeration                        the value of the member
 ``bytes``                             the object whose canonical JSON they are
 a NamedTuple                          an object; members that have a default may be missing
 another class                         an object of what its constructor takes, or the one
@@ -24,7 +25,8 @@ a mapping                             an object; its keys are texts or whole num
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -82,19 +84,22 @@ def from_json(kind: type[_Value], data: Any) -> _Value:
 def _codec(hint: Any, style: _Style) -> _Codec:
     origin = get_origin(hint)
     if hint is Any or hint is object:
-        return _Codec(_in_order, _as_it_is) if style.ordered else _ANY
+        return _any(style)
     if hint is bytes:
         return _Codec(load_json, lambda data: canonical(_expect(data, dict, "an object")))
     if hint is float:
         return _Codec(_written_float, _read_float)
     if hint is None or hint in _WORDS:
         return _plain(hint or NoneType)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return _Codec(lambda value: _expect(value, hint, f"a {hint.__name__}").value, _member(hint))
     if origin in (Union, UnionType):
         return _union(get_args(hint), style)
     if origin is None:
         return _attribute(hint) if hasattr(hint, "AS_JSON") else _object(hint, style)
     if issubclass(origin, Mapping):
-        return _mapping(*get_args(hint), style)
+        key, inner = get_args(hint)
+        return _mapping(key, inner, style)
     return _list(origin, get_args(hint), style)
 
 
@@ -114,17 +119,34 @@ def _plain(kind: type) -> _Codec:
     return _Codec(checked, checked)
 
 
-def _as_it_is(value: Any) -> Any:
-    return value
+def _any(style: _Style) -> _Codec:
+    def write(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key_of.write(key): write(one) for key, one in _items(value, style)}
+        if isinstance(value, list | tuple):
+            return [write(one) for one in value]
+        number = isinstance(value, float) and math.isfinite(value)
+        if number or isinstance(value, str | int | NoneType):
+            return value
+        raise ValueError(f"JSON is expected, found {describe(value)}")
+
+    key_of = _plain(str)
+    return _Codec(write, lambda data: data)
 
 
-def _in_order(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _in_order(one) for key, one in sorted(value.items())}
-    return [_in_order(one) for one in value] if isinstance(value, list | tuple) else value
+def _items(mapping: Mapping[Any, Any], style: _Style) -> Iterable[tuple[Any, Any]]:
+    return sorted(mapping.items()) if style.ordered else mapping.items()
 
 
-_ANY: Final = _Codec(_as_it_is, _as_it_is)
+def _member(kind: type[Enum]) -> Callable[[Any], Enum]:
+    known = {(type(one.value), one.value): one for one in kind}
+
+    def read(data: Any) -> Enum:
+        if not isinstance(data, str | int) or (type(data), data) not in known:
+            raise ValueError(f"a {kind.__name__} is expected, found {describe(data)}")
+        return known[type(data), data]
+
+    return read
 
 
 def _written_float(value: Any) -> Any:
@@ -220,7 +242,7 @@ def _union(parts: Sequence[Any], style: _Style) -> _Codec:
 def _one_of(kinds: Sequence[Any], style: _Style) -> _Codec:
     """Classes of which the object names its own; any JSON where they are not all classes."""
     if any(get_origin(kind) or kind in _WORDS or kind is bytes for kind in kinds):
-        return _ANY
+        return _any(style)
     codecs = {kind.__name__.lower(): _codec(kind, style) for kind in kinds}
     names = ", ".join(kind.__name__ for kind in kinds)
 
@@ -248,7 +270,7 @@ def _mapping(key: Any, hint: Any, style: _Style) -> _Codec:
             raise ValueError(f"a mapping is expected, found {describe(value)}")
         found, name = {}, None
         try:
-            for name, one in sorted(value.items()) if style.ordered else value.items():
+            for name, one in _items(value, style):
                 found[str(key_of.write(name))] = inner.write(one)
         except ValueError as err:
             raise ValueError(f"key {quoted(str(name))}: {err}") from None

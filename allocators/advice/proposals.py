@@ -43,7 +43,10 @@ def proposals(case: Case, config: Config, limit: float) -> Proposals | None:
     from ganeti_steward.allocators.advice.advise import advise
 
     return _tried(
-        case, config, lambda trials: _proposals(case, advise(case, trials, limit), trials)
+        case,
+        config,
+        Proposals,
+        lambda trials: _proposals(case, advise(case, trials, limit), trials),
     )
 
 
@@ -59,7 +62,7 @@ def room_made(case: Case, config: Config, limit: float) -> Proposals | None:
         advice = Advice((found,) if found else (), trier.tried, trier.bounded)
         return _proposals(case, advice, trials)
 
-    return _tried(case, config, search)
+    return _tried(case, config, Proposals, search)
 
 
 def obstacles(case: Case, node: str, config: Config, limit: float) -> list[Obstacle] | None:
@@ -75,20 +78,24 @@ def obstacles(case: Case, node: str, config: Config, limit: float) -> list[Obsta
     return _tried(
         case,
         config,
+        list[Obstacle],
         lambda trials: [
             _shown(case, full, one, trials) for one in why_not(case, full, trials, limit)
         ],
     )
 
 
-def _tried(case: Case, config: Config, work: Callable[[Trials], _T]) -> _T | None:
-    """Some work with the configured allocators, beside their plugins; raises PluginError."""
+def _tried(case: Case, config: Config, kind: Any, work: Callable[[Trials], _T]) -> _T | None:
+    """Some work with the configured allocators, beside their plugins; raises PluginError.
+
+    ``kind``: the type of its result.
+    """
 
     def all_of_it() -> _T | None:
         trials = Trials(config)
         return work(trials) if trials.members(case.request) else None
 
-    return isolated(config.plugins.load, all_of_it)
+    return isolated(config.plugins.load, kind | None, all_of_it)
 
 
 def _shown(case: Case, node: str, one: NotThere, trials: Trials) -> Obstacle:

@@ -104,7 +104,7 @@ def _sample() -> str:
     with suppress(StewardError):
         config = load_config(config_path(), _LOADING)
         names = [one.name for one in named_plugins(config) if _is_loaded(one.name, config)]
-        return isolated(names, lambda: sample_config(_declared(names, config)))
+        return isolated(names, str, lambda: sample_config(_declared(names, config)))
     return sample_config({})
 
 
@@ -116,7 +116,7 @@ def _is_loaded(name: str, config: Config) -> bool:
         return True
 
     with suppress(StewardError):
-        return isolated([name], load)
+        return isolated([name], bool, load)
     return False
 
 
@@ -145,7 +145,9 @@ def config_faults(config: Config, *, loads: bool = True) -> Iterator[str]:
     broken = {name for name, _ in loading}
     good = tuple(name for name in config.plugins.load if name not in broken)
     try:
-        chains = isolated(good, lambda: _chain_faults(config, Plugins(config, good), broken))
+        chains = isolated(
+            good, list[str], lambda: _chain_faults(config, Plugins(config, good), broken)
+        )
     except PluginError as err:
         # Two names of one plugin, each good by itself.
         yield f"plugins.load: {err}"
@@ -169,7 +171,7 @@ def _load_faults(config: Config) -> Iterator[tuple[str, str]]:
 
     for one in named_plugins(config):
         try:
-            isolated([one.name], partial(load, one))
+            isolated([one.name], None, partial(load, one))
         except BadSettings as err:
             yield from ((one.name, fault) for fault in err.faults)
         except PluginError as err:
@@ -216,7 +218,7 @@ def _own_faults(config: Config, names: Iterable[str]) -> list[str]:
     found = []
     for name in names:
         try:
-            found += isolated([name], partial(_found, config, name))
+            found += isolated([name], list[str], partial(_found, config, name))
         except PluginError as err:
             found.append(str(err))
     return found

@@ -88,4 +88,4 @@ def _hooks(name: str, config: Config) -> list[str]:
                 plugins.implementation(name, one.hook)
         return plugins.hooks(name)
 
-    return isolated([name], hooks)
+    return isolated([name], list[str], hooks)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 from ganeti_steward.core.builtins import BUILT_INS, built_in
 from ganeti_steward.core.config.load import config_path, load_config
@@ -71,15 +71,15 @@ def plugin_commands(known: Collection[str]) -> tuple[dict[str, Registered], list
     for name in dict.fromkeys(one.name for one in named_plugins(config)):
         try:
             if not built_in(name):
-                offered = isolated([name], partial(_offered, config, name))
+                offered = isolated([name], list[Command], partial(_offered, config, name))
                 found |= _registered(name, offered, (*known, *found))
         except PluginError as err:
             faults.append(err)
     return dict(sorted(found.items())), faults
 
 
-def _offered(config: Config, name: str) -> list[tuple[Any, ...]]:
-    """The fields of the commands that one plugin returns; raises PluginError."""
+def _offered(config: Config, name: str) -> list[Command]:
+    """The commands that one plugin returns; raises PluginError."""
     plugins = Plugins(config, (name,))
     if _HOOK not in plugins.hooks(name):
         return []
@@ -87,16 +87,15 @@ def _offered(config: Config, name: str) -> list[tuple[Any, ...]]:
     check_list(name, _HOOK, commands)
     for command in commands:
         _check(name, command)
-    return [tuple(command) for command in commands]
+    return list(commands)
 
 
 def _registered(
-    plugin: str, offered: Iterable[tuple[Any, ...]], taken: Collection[str]
+    plugin: str, offered: Iterable[Command], taken: Collection[str]
 ) -> dict[str, Registered]:
     """The commands of one plugin by name; raises PluginError where one is taken."""
     found: dict[str, Registered] = {}
-    for fields in offered:
-        command = Command(*fields)
+    for command in offered:
         if command.name in taken or command.name in found:
             raise PluginError(plugin, f"the command {command.name} exists already")
         found[command.name] = Registered(command, plugin)

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from ganeti_steward.core import builtins
 from ganeti_steward.core.config.declaration import REQUIRED, Key, keys
 from ganeti_steward.core.config.parse import WEIGHT
-from ganeti_steward.core.config.sample import toml
+from ganeti_steward.core.config.written import toml
 
 _TOP: Final = """\
 # Configuration reference

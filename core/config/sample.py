@@ -9,6 +9,7 @@ from typing import Any
 from ganeti_steward.core import builtins
 from ganeti_steward.core.config.declaration import REQUIRED, Key, keys
 from ganeti_steward.core.config.values import DEFAULT_PATH
+from ganeti_steward.core.config.written import toml
 
 
 def sample_config(plugins: Mapping[str, Any] = MappingProxyType({})) -> str:
@@ -48,14 +49,3 @@ def _example(described: list[Key]) -> Iterator[str]:
         value = ("/usr/lib/nagios/plugins/check_raid",) if key.default is REQUIRED else key.default
         yield f"# {key.text}"
         yield f"# {key.name} = {toml(value)}"
-
-
-def toml(value: Any) -> str:
-    """A default as the file says it."""
-    if isinstance(value, Mapping):
-        return "{}"
-    if isinstance(value, tuple):
-        return "[" + ", ".join(toml(item) for item in value) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else str(value)

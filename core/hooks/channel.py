@@ -1,29 +1,25 @@
-"""Messages between the allocator and the child that runs site plugins.
+"""Messages between a process and the child that runs site plugins.
 
-A message is four bytes with its length, then the pickled value.  What the child sends is
-read with care, as a plugin may write into the descriptor: only plain values and those of
-`_MODULES` are made of it.
+A message is four bytes with its length, then JSON.  A plugin may write into the descriptor of its
+process, so all that comes from there is read with care: what is not of the types that the caller
+expects is a broken connection.
 """
 
 from __future__ import annotations
 
-import io
+import json
 import os
-import pickle
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, Final, NamedTuple, get_type_hints
 
-from ganeti_steward.core.pickled import pickled
+import orjson
+
+from ganeti_steward.core.json_nesting import DEEPEST, check_nesting, load_json
+from ganeti_steward.core.typed_json import from_json, to_json
 
 #: Bytes of one message; explanations of a large batch take some tens of MB.
 LONGEST: Final = 2**28
-
-#: The only modules whose classes a message may name.
-_MODULES: Final = (
-    "ganeti_steward.core.maintenance.filter_action",
-    "ganeti_steward.core.maintenance.task",
-    "ganeti_steward.core.model.answer",
-    "ganeti_steward.core.model.explanation",
-)
 
 _HEAD: Final = 4
 
@@ -44,6 +40,7 @@ class Done(NamedTuple):
     """The question is answered."""
 
     value: Any
+    """JSON of the type that the method is annotated with"""
 
 
 class Failed(NamedTuple):
@@ -61,30 +58,24 @@ class Failed(NamedTuple):
 
 Message = Begin | End | Done | Failed
 
-_KINDS: Final = {kind.__name__: kind for kind in (Begin, End, Done, Failed)}
-
 
 class BadMessageError(Exception):
     """The bytes are no message."""
 
 
-def packed(value: object) -> bytes:
-    """A value as one message; raises what pickle raises."""
-    body = pickled(value)
-    return len(body).to_bytes(_HEAD, "big") + body
-
-
 def packed_message(message: Message) -> bytes:
-    """A message of the child; raises what pickle raises, and BadMessageError.
-
-    Its value is read once here, so that an unreadable value fails in the child.
-    """
-    raw = packed((type(message).__name__, *message))
-    if isinstance(message, Done):
-        _value(raw[_HEAD:])
+    """A message of the child; raises BadMessageError."""
+    try:
+        raw = _packed(orjson.dumps(to_json(Message, message)))
+    except (TypeError, ValueError) as err:
+        raise BadMessageError(str(err)) from None
     if len(raw) > LONGEST:
         raise BadMessageError(f"it takes {len(raw)} bytes")
     return raw
+
+
+def _packed(body: bytes) -> bytes:
+    return len(body).to_bytes(_HEAD, "big") + body
 
 
 class Received:
@@ -112,45 +103,57 @@ class Received:
 
 
 def _message(body: bytes) -> Message:
-    value = _value(body)
     try:
-        kind, *fields = value
-        message: Message = _KINDS[kind](*fields)
-    except (TypeError, ValueError, KeyError):
-        raise BadMessageError("not one of the messages") from None
+        check_nesting(body)
+        data = orjson.loads(body)
+    except ValueError:
+        raise BadMessageError("it is no JSON") from None
+    try:
+        # What a type checker does not know: a union is a type, too.
+        kind: Any = Message
+        message: Message = from_json(kind, data)
+    except ValueError as err:
+        raise BadMessageError(str(err)) from None
     return message
 
 
-class _Reader(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if module in _MODULES and "." not in name:
-            return super().find_class(module, name)
-        raise BadMessageError(f"it holds a {name} of {module}")
-
-
-def _value(body: bytes) -> Any:
+def packed_question(method: Callable[..., object], arguments: Sequence[object]) -> bytes:
+    """The call of a method, by the types it is annotated with."""
+    kinds, _ = signature(method)
+    call = [method.__name__, *map(to_json, kinds, arguments)]
     try:
-        return _Reader(io.BytesIO(body)).load()
-    except BadMessageError:
-        raise
-    except Exception as err:
-        raise BadMessageError(f"it cannot be read: {type(err).__name__}") from None
+        return _packed(orjson.dumps(call))
+    except TypeError:
+        # What the daemon has read may hold lone surrogates and integers beyond 64 bits.
+        return _packed(json.dumps(call).encode())
 
 
-def read_value(descriptor: int) -> Any:
-    """The next message from the parent, waiting for it; raises EOFError at the end."""
+@cache
+def signature(method: Callable[..., object]) -> tuple[tuple[Any, ...], Any]:
+    """The types of what a method takes, without ``self``, and of what it returns."""
+    *takes, returns = get_type_hints(method).values()
+    return tuple(takes), returns
+
+
+def read_question(descriptor: int) -> tuple[str, list[Any]]:
+    """The parent's next question: the name of a method, and its arguments as JSON.
+
+    Waits for it; raises EOFError at the end.
+    """
     length = int.from_bytes(_read(descriptor, _HEAD), "big")
-    return pickle.loads(_read(descriptor, length))
+    # Values that the parent has read, in its own ones.
+    name, *arguments = load_json(_read(descriptor, length), longest=length, deepest=2 * DEEPEST)
+    return name, arguments
 
 
 def _read(descriptor: int, number: int) -> bytes:
-    found = b""
+    found = bytearray()
     while len(found) < number:
         chunk = os.read(descriptor, number - len(found))
         if not chunk:
             raise EOFError
         found += chunk
-    return found
+    return bytes(found)
 
 
 def write_all(descriptor: int, raw: bytes) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-import pickle
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from ganeti_steward.core import forked
@@ -20,12 +19,14 @@ from ganeti_steward.core.hooks.channel import (
     Failed,
     Message,
     packed_message,
-    read_value,
+    read_question,
+    signature,
     write_all,
 )
+from ganeti_steward.core.typed_json import from_json, to_json
 
-#: Makes what answers the questions; loads plugins, and raises PluginError.
-Serve = Callable[[], Callable[..., object]]
+#: Makes the object whose methods answer the questions; loads plugins, and raises PluginError.
+Serve = Callable[[], object]
 
 #: Starts a child: gets what it serves, and its descriptors for questions, answers and errors;
 #: returns its process id, raises OSError.
@@ -104,20 +105,42 @@ class _Sender:
 
 
 def _answer_all(serve: Serve, questions: int, sender: _Sender) -> None:
-    answer = None
+    served: object = None
     while True:
         try:
-            question = read_value(questions)
+            name, arguments = read_question(questions)
         except EOFError:
             return
         try:
-            answer = answer or serve()
-            message: Message = Done(answer(*question))
+            served = served or serve()
+            message: Message = Done(_answer(served, name, arguments, sender))
         except PluginError as err:
             message = _failed(err)
         sender.send(_packed(message, sender.plugin))
         if isinstance(message, Failed) and message.last:
             return
+
+
+def _answer(served: object, name: str, arguments: Sequence[Any], sender: _Sender) -> Any:
+    """What a method returns, as JSON; raises PluginError."""
+    takes, returns = signature(getattr(type(served), name))
+    try:
+        return leaving(returns, getattr(served, name)(*map(from_json, takes, arguments)))
+    except BadMessageError as err:
+        raise PluginError(sender.plugin, _wrong(err)) from None
+
+
+def leaving(kind: Any, value: object) -> Any:
+    """A value for the parent as JSON; raises BadMessageError unless it is of that type."""
+    try:
+        return to_json(kind, value)
+    except Exception as err:
+        # Of a plugin's own classes, anything.
+        raise BadMessageError(timed_call.sentence(err).removeprefix("ValueError: ")) from None
+
+
+def _wrong(err: BadMessageError) -> str:
+    return f"gave a wrong value: {err}"
 
 
 def _failed(err: PluginError) -> Failed:
@@ -135,6 +158,5 @@ def _failed(err: PluginError) -> Failed:
 def _packed(message: Message, plugin: str) -> bytes:
     try:
         return packed_message(message)
-    except (BadMessageError, pickle.PicklingError, TypeError, AttributeError, ValueError) as err:
-        fault = f"gave what cannot leave its process: {timed_call.sentence(err)}"
-        return packed_message(Failed(plugin, fault, (), "", last=False))
+    except BadMessageError as err:
+        return packed_message(Failed(plugin, _wrong(err), (), "", last=False))

@@ -15,13 +15,23 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from types import FrameType, TracebackType
 from typing import Any, Final, TypeVar
 
 from ganeti_steward.core.builtins import built_in
 from ganeti_steward.core.errors import BadSettings, PluginError
-from ganeti_steward.core.hooks.channel import BadMessageError, Done, Failed, Received, packed
-from ganeti_steward.core.hooks.child import DISCONNECTED, Serve, Start, forked_child
+from ganeti_steward.core.hooks.channel import (
+    BadMessageError,
+    Begin,
+    Done,
+    End,
+    Failed,
+    Received,
+    packed_question,
+    signature,
+)
+from ganeti_steward.core.hooks.child import DISCONNECTED, Serve, Start, forked_child, leaving
 from ganeti_steward.core.hooks.watch import Watch
 from ganeti_steward.core.process_group import (
     Ladder,
@@ -32,6 +42,7 @@ from ganeti_steward.core.process_group import (
     reap_abandoned,
     signal_group,
 )
+from ganeti_steward.core.typed_json import from_json
 
 _T = TypeVar("_T")
 
@@ -51,6 +62,10 @@ _KILL: Final[Ladder] = ((signal.SIGTERM, 2.0), (signal.SIGKILL, 1.0))
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
+#: In the place of a type: that of the method's annotation.
+_ANNOTATED: Final = object()
+
+
 class _InChildError(Exception):
     """Stands for what a plugin raised in the child; its text is the traceback."""
 
@@ -59,7 +74,7 @@ class Isolated:
     """A child that answers questions; started for the first one, and after it was killed."""
 
     def __init__(self, serve: Serve, names: Sequence[str], start: Start = forked_child) -> None:
-        """``serve`` runs in the child and gives the function that answers; ``names``: plugins.
+        """``serve`` runs in the child and makes the object that answers; ``names``: plugins.
 
         ``start``: where this process has other threads, `program.program_child`.
         """
@@ -82,19 +97,32 @@ class Isolated:
     def _new_child(self) -> _Child:
         return _Child(self._serve, Watch(self._names, built_in), self._start)
 
-    def ask(self, *question: object) -> Any:
-        """What the function answers in the child; raises PluginError."""
+    def ask(self, method: Callable[..., _T], *arguments: object, kind: Any = _ANNOTATED) -> _T:
+        """What a method of the object returns in the child; raises PluginError.
+
+        Arguments and result are sent as JSON by the types of the method's annotations.  ``kind``:
+        the type of the result where the method returns JSON itself.
+        """
         try:
+            question = self._packed(method, arguments)
             self._child = self._child or self._new_child()
-            message = self._child.ask(packed(question))
+            message = self._child.ask(question)
+            if isinstance(message, Done):
+                kind = signature(method)[1] if kind is _ANNOTATED else kind
+                value: _T = self._child.read(kind, message.value)
+                return value
         except BaseException:
             self._end()
             raise
-        if isinstance(message, Done):
-            return message.value
         if message.last:
             self._end()
         raise _error(message)
+
+    def _packed(self, method: Callable[..., object], arguments: Sequence[object]) -> bytes:
+        try:
+            return packed_question(method, arguments)
+        except (ValueError, RecursionError) as err:
+            raise PluginError(self._names, f"cannot be called: {err}") from None
 
 
 def _error(message: Failed) -> PluginError:
@@ -106,16 +134,27 @@ def _error(message: Failed) -> PluginError:
     return err
 
 
-def isolated(names: Sequence[str], work: Callable[[], _T]) -> _T:
+def isolated(names: Sequence[str], kind: Any, work: Callable[[], _T]) -> _T:
     """Do some work with these plugins, in a child where one is foreign; raises PluginError.
 
-    A result of the child is made of plain values.
+    ``kind``: the type of the result.
     """
     if all(map(built_in, names)):
         return work()
-    with Isolated(lambda: work, names) as child:
-        result: _T = child.ask()
+    with Isolated(partial(_Work, kind, work), names) as child:
+        result: _T = child.ask(_Work.result, kind=kind)
         return result
+
+
+class _Work:
+    """Some work in the child."""
+
+    def __init__(self, kind: Any, work: Callable[[], object]) -> None:
+        self._kind, self._work = kind, work
+
+    def result(self) -> Any:
+        """What it returns, as JSON."""
+        return leaving(self._kind, self._work())
 
 
 class _Child:
@@ -146,14 +185,24 @@ class _Child:
         while True:
             try:
                 message = self._received.next()
+                if isinstance(message, Begin | End):
+                    self._watch.take(message, time.monotonic())
             except BadMessageError as err:
-                raise PluginError(self._watch.suspect, f"broke its connection: {err}") from None
+                raise self._broken(err) from None
             if isinstance(message, Done | Failed):
                 return message
             if message is None:
                 self._wait()
-            else:
-                self._watch.take(message, time.monotonic())
+
+    def read(self, kind: Any, data: Any) -> Any:
+        """A value of a type in the child's answer; raises PluginError, as `ask`."""
+        try:
+            return from_json(kind, data)
+        except ValueError as err:
+            raise self._broken(err) from None
+
+    def _broken(self, err: Exception) -> PluginError:
+        return PluginError(self._watch.suspect, f"broke its connection: {err}")
 
     def _send(self, left: memoryview) -> None:
         while left:

@@ -1,48 +1,53 @@
-"""A child for site plugins that is a program of its own.
-
-A process with several threads must not fork: a lock that another thread holds stays locked in the
-child for ever.
-"""
+"""A child for site plugins that is a program of its own, for a process with several threads."""
 
 from __future__ import annotations
 
+import json
 import os
-import pickle
-import subprocess
 import sys
-from typing import Final
+from functools import partial
+from typing import NamedTuple
 
+from ganeti_steward.core.builtins import target
+from ganeti_steward.core.config.parse import parse_config
+from ganeti_steward.core.config.written import config_text
 from ganeti_steward.core.hooks.child import Serve, run_child
-from ganeti_steward.core.pickled import pickled
+from ganeti_steward.core.json_nesting import load_json
+from ganeti_steward.core.supervision.own_program import start_module
+from ganeti_steward.core.typed_json import from_json, to_json
 
-#: The child finds the modules that its parent finds.
-_PROGRAM: Final = (
-    "import sys; sys.path[:] = sys.argv[4:]; "
-    "from ganeti_steward.core.hooks.program import main; main()"
-)
+
+class _Given(NamedTuple):
+    """What the program gets."""
+
+    questions: int
+    answers: int
+    parent: int
+    """process id"""
+    served: str
+    """a class, as ``module:name``; it is made of the configuration and the names"""
+    config: str
+    """the text of a file"""
+    load: tuple[str, ...]
+    """names of plugins"""
 
 
 def program_child(serve: Serve, questions: int, answers: int, errors: int) -> int:
-    """Start the program; ``serve`` has to be picklable.  Raises OSError."""
-    numbers = map(str, (questions, answers, os.getpid()))
-    with open(os.memfd_create("serve"), "w+b") as file:
-        file.write(pickled(serve))
-        file.seek(0)
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _PROGRAM, *numbers, *map(os.path.abspath, sys.path)],
-            stdin=file,
-            stdout=errors,
-            stderr=errors,
-            pass_fds=(questions, answers),
-            cwd="/",
-        )
-    # The caller follows and reaps it by its id.
-    process.returncode = 0
-    return process.pid
+    """Start the program; raises OSError.
+
+    ``serve``: a `partial` of a class with a configuration and a tuple with names of plugins.
+    """
+    assert isinstance(serve, partial)
+    kind, (config, load) = serve.func, serve.args
+    served = f"{kind.__module__}:{kind.__name__}"
+    given = _Given(questions, answers, os.getpid(), served, config_text(config), load)
+    raw = json.dumps(to_json(_Given, given)).encode()
+    return start_module(__name__, raw, (questions, answers), output=errors, errors=errors)
 
 
 def main() -> None:
     """Serve what standard input holds."""
-    questions, answers, parent = map(int, sys.argv[1:4])
-    serve: Serve = pickle.load(sys.stdin.buffer)
-    run_child(serve, questions, answers, 2, parent)
+    given = from_json(_Given, load_json(sys.stdin.buffer.read()))
+    config = parse_config("of the caller", given.config.encode())
+    serve = partial(target(given.served), config, given.load)
+    run_child(serve, given.questions, given.answers, 2, given.parent)

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
-
-import orjson
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ganeti_steward.core import builtins
 from ganeti_steward.core.errors import COMMAND_PREFIX, PluginError
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from ganeti_steward.core.config.values import Config
     from ganeti_steward.core.hooks.isolation import Isolated
     from ganeti_steward.core.model.cluster import Cluster
+    from ganeti_steward.core.model.explanation import Explained
     from ganeti_steward.core.model.options import Options
     from ganeti_steward.core.model.requests import Request
 
@@ -122,56 +121,87 @@ class _InChild:
 
     def __init__(self, question: Question, child: Isolated) -> None:
         self._question, self._child = question, child
-        child.ask("load")
+        child.ask(_Served.load)
 
     def outcome(self, name: str, limit: float) -> Outcome | None:
         if name.startswith(COMMAND_PREFIX):
             return _checked(name, self._question, _program(name, self._question, limit))
-        outcome: Outcome | None = self._child.ask("outcome", name, limit)
-        return outcome
+        given = self._child.ask(_Served.outcome, name, limit)
+        # The child has checked it; a plugin can send what it likes in the child's name.
+        return None if given is None else _checked(name, self._question, self._outcome(given))
+
+    def _outcome(self, given: _Given) -> Outcome:
+        if not self._question.explain:
+            return given.outcome
+        explanations = self._child.ask(_Served.explanations, kind=_explained())
+        return given.outcome._replace(explanations=explanations)
 
     def annotating(self) -> list[str]:
-        found: list[str] = self._child.ask("annotating")
-        return found
+        return self._child.ask(_Served.annotating)
 
     def notes(self, name: str, outcome: Outcome) -> list[str]:
-        found: list[str] = self._child.ask("notes", name, outcome._replace(explanations=()))
-        return found
+        return self._child.ask(_Served.notes, name, _given(outcome))
+
+
+class _Given(NamedTuple):
+    """An outcome without its explanations."""
+
+    refused: bool
+    info: str
+    result: Any = None
+    left_out: int = 0
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome."""
+        if self.refused:
+            return Refusal(self.info, left_out=self.left_out)
+        return Answer(self.result, self.info)
+
+
+def _given(outcome: Outcome) -> _Given:
+    if isinstance(outcome, Refusal):
+        return _Given(True, outcome.info, left_out=outcome.left_out)
+    return _Given(False, outcome.info, outcome.result)
+
+
+def _explained() -> Any:
+    from ganeti_steward.core.model.explanation import Explained  # not on Ganeti's path
+
+    return tuple[Explained, ...]
 
 
 class _Served:
-    """The same members on the child's side; what it returns is made of plain values."""
+    """The same members on the child's side."""
 
     def __init__(self, question: Question) -> None:
         self._members = _Here(question)
-
-    def __call__(self, what: str, *arguments: object) -> object:
-        function = getattr(self, what)
-        return function(*arguments)
+        self._explanations: tuple[Explained, ...] = ()
 
     def load(self) -> None:
         """Nothing more: the plugins are loaded."""
 
-    def outcome(self, name: str, limit: float) -> Outcome | None:
-        """As `Members.outcome`."""
+    def outcome(self, name: str, limit: float) -> _Given | None:
+        """As `Members.outcome`; its explanations are kept."""
         outcome = self._members.outcome(name, limit)
         if outcome is None:
             return None
-        outcome = outcome._replace(info=outcome.info.encode().decode())
-        if isinstance(outcome, Refusal):
-            return outcome
-        try:
-            return outcome._replace(result=orjson.loads(orjson.dumps(outcome.result)))
-        except (orjson.JSONEncodeError, orjson.JSONDecodeError) as err:
-            return Refusal(f"the allocator's result cannot be written: {err}")
+        self._explanations = outcome.explanations
+        return _given(outcome._replace(info=outcome.info.encode().decode()))
+
+    def explanations(self) -> Any:
+        """Those of the last outcome, as JSON."""
+        from ganeti_steward.core.hooks.child import leaving  # in the child only
+
+        return leaving(_explained(), self._explanations)
 
     def annotating(self) -> list[str]:
         """As `Members.annotating`."""
         return self._members.annotating()
 
-    def notes(self, name: str, outcome: Outcome) -> list[str]:
+    def notes(self, name: str, outcome: _Given) -> list[str]:
         """As `Members.notes`."""
-        return self._members.notes(name, outcome)
+        return self._members.notes(name, outcome.outcome)
 
 
 def _serve(question: Question) -> _Served:

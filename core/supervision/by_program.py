@@ -1,48 +1,42 @@
-"""A supervisor that is a program of its own, for a process with several threads.
-
-Such a process must not fork: a lock that another thread holds stays locked in the child for ever.
-"""
+"""A supervisor that is a program of its own, for a process with several threads."""
 
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import NamedTuple
 
-from ganeti_steward.core.pickled import pickled
+from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.json_nesting import load_json
+from ganeti_steward.core.supervision.own_program import start_module
+from ganeti_steward.core.supervision.run import Call, Run
 from ganeti_steward.core.supervision.supervising import Work, supervise
+from ganeti_steward.core.typed_json import from_json, to_json
 
-#: The program finds the modules that its parent finds.
-_PROGRAM: Final = (
-    "import sys; sys.path[:] = sys.argv[4:]; "
-    "from ganeti_steward.core.supervision.by_program import main; main()"
-)
+
+class _Head(NamedTuple):
+    """What a line of JSON says; the program's input follows it."""
+
+    writing: int
+    parent: int
+    """process id"""
+    descriptors: tuple[int, ...]
+    call: Call
 
 
 def supervisor_program(work: Work, writing: int, descriptors: Sequence[int]) -> int:
-    """Start a supervisor; ``work`` has to be picklable.  Raises OSError."""
-    numbers = (str(writing), str(os.getpid()), ",".join(map(str, descriptors)))
-    with open(os.memfd_create("work"), "w+b") as file:
-        file.write(pickled(work))
-        file.seek(0)
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _PROGRAM, *numbers, *map(os.path.abspath, sys.path)],
-            stdin=file,
-            stdout=subprocess.DEVNULL,
-            pass_fds=(writing, *descriptors),
-            cwd="/",
-        )
-    # The caller follows and reaps it by its id.
-    process.returncode = 0
-    return process.pid
+    """Start a supervisor; ``work`` has to be a `Run`.  Raises OSError."""
+    assert isinstance(work, Run)
+    head = canonical(to_json(_Head, _Head(writing, os.getpid(), tuple(descriptors), work.call)))
+    return start_module(
+        __name__, head + b"\n" + work.given, (writing, *descriptors), output=subprocess.DEVNULL
+    )
 
 
 def main() -> None:
     """Do the work that standard input holds."""
-    writing, parent = map(int, sys.argv[1:3])
-    descriptors = [int(number) for number in sys.argv[3].split(",") if number]
-    work: Work = pickle.load(sys.stdin.buffer)
-    supervise(work, writing, descriptors, parent)
+    head, _, given = sys.stdin.buffer.read().partition(b"\n")
+    writing, parent, descriptors, call = from_json(_Head, load_json(head))
+    supervise(Run(call, given), writing, descriptors, parent)

@@ -4,13 +4,42 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from signal import Signals
+from typing import NamedTuple
 
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.process import ENVIRONMENT, OUTPUT_LIMIT, Ended, run_program
 from ganeti_steward.core.process_group import LADDER, Ladder
 from ganeti_steward.core.supervision.supervisor import AROUND, Outcome, Start, Supervisor
 from ganeti_steward.core.trusted_program import Executable
+
+
+class Call(NamedTuple):
+    """The arguments of `run_program`, the program's input aside."""
+
+    command: tuple[str, ...]
+    limit: float
+    """seconds"""
+    output_limit: int
+    """bytes"""
+    executable: Executable | None
+    environment: Mapping[str, str]
+    ladder: tuple[tuple[Signals, float], ...]
+    """each for so many seconds"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The work of a supervisor: running a program with this input."""
+
+    call: Call
+    given: bytes
+
+    def __call__(self) -> bytes:
+        """What `packed_run` gives; raises OSError."""
+        return packed_run(partial(run_program, given=self.given, **self.call._asdict()))
 
 
 def run_supervised(
@@ -29,18 +58,9 @@ def run_supervised(
     ``start``: `by_program.supervisor_program` where this process has other threads.  Raises OSError
     when it cannot be started.
     """
-    run = partial(
-        run_program,
-        command,
-        limit,
-        output_limit=output_limit,
-        executable=executable,
-        given=given,
-        environment=environment,
-        ladder=ladder,
-    )
+    call = Call(tuple(command), limit, output_limit, executable, environment, tuple(ladder))
     descriptors = () if executable is None else (executable.descriptor,)
-    supervisor = Supervisor(partial(packed_run, run), start, descriptors)
+    supervisor = Supervisor(Run(call, given), start, descriptors)
     seconds = limit + sum(grace for _, grace in ladder) + AROUND
     return unpacked_run(supervisor.wait(seconds))
 

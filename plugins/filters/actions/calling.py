@@ -20,16 +20,13 @@ from ganeti_steward.core.hooks.checks import check_text
 from ganeti_steward.core.hooks.isolation import Isolated, isolated
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.hooks.program import program_child
-from ganeti_steward.core.hooks.timed_call import shown
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.maintenance.filter_action import (
     Facts,
     Hold,
-    QueuedJob,
-    Reject,
-    Release,
     Verdict,
 )
+from ganeti_steward.plugins.filters.jobs import Job
 
 _HOOK: Final = "steward_filter_action"
 
@@ -57,27 +54,27 @@ class Actions:
     ) -> None:
         self._site.__exit__(kind, err, tb)
 
-    def __call__(self, action: str, arguments: str, job: QueuedJob, facts: Facts) -> Verdict:
+    def __call__(self, action: str, arguments: str, job: Job, facts: Facts) -> Verdict:
         """The verdict; Hold, with a sentence that names the plugin, where there is none."""
         if self._failed[action] >= _FAILURES:
             return self._last[action]
         try:
             name, verdict = self._verdict(action, arguments, job, facts)
-            if not name:
+            if verdict is None:
                 return Hold(self._unknown(action))
-            return checked(name, verdict)
+            check_text(name, "the reason of a verdict", verdict.reason)
+            return verdict
         except PluginError as err:
             log_failure(err)
             self._failed[action] += 1
             self._last[action] = Hold(str(err))
             return self._last[action]
 
-    def _verdict(self, *question: Any) -> tuple[str, Any]:
-        name, verdict = self._here(*question)
+    def _verdict(self, *question: Any) -> tuple[str, Verdict | None]:
+        name, verdict = self._here.verdict(*question)
         if name or not self._names:
             return name, verdict
-        name, verdict = self._site.ask(*question)
-        return name, verdict
+        return self._site.ask(_Called.verdict, *question)
 
     def _unknown(self, action: str) -> str:
         names = ", ".join(self._names) or "no plugin"
@@ -98,9 +95,9 @@ class _Called:
             if bool(load) == (built_in(one.plugin_name) is None)
         ]
 
-    def __call__(
-        self, action: str, arguments: str, job: QueuedJob, facts: Facts
-    ) -> tuple[str, Any]:
+    def verdict(
+        self, action: str, arguments: str, job: Job, facts: Facts
+    ) -> tuple[str, Verdict | None]:
         """The first plugin that returns something, and what; an empty name without any."""
         given = {"action": action, "arguments": arguments, "job": job, "facts": facts}
         for one in self._found:
@@ -108,16 +105,6 @@ class _Called:
             if verdict is not None:
                 return one.plugin_name, verdict
         return "", None
-
-
-def checked(name: str, verdict: Any) -> Verdict:
-    """A verdict of a plugin; raises PluginError unless it is one."""
-    if not isinstance(verdict, Hold | Release | Reject):
-        raise PluginError(name, f"{_HOOK} must return a verdict, not {shown(verdict)}")
-    check_text(name, "the reason of a verdict", verdict.reason)
-    if isinstance(verdict, Release) and type(verdict.final) is not bool:
-        raise PluginError(name, f"final is {shown(verdict.final)}, not a boolean")
-    return verdict
 
 
 def plugins_with_actions(config: Config) -> list[str]:
@@ -128,7 +115,7 @@ def plugins_with_actions(config: Config) -> list[str]:
         implementations = Plugins(config, names).implementations(_HOOK)
         return [one.plugin_name for one in implementations if one.plugin_name in names]
 
-    return isolated(names, found) if names else []
+    return isolated(names, list[str], found) if names else []
 
 
 def _site_plugins(config: Config) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ class _Foreign:
     def __call__(self, change: Change) -> None:
         """Call it in a child process; raises PluginError."""
         if self._implements:
-            self._implements = isolated([self._name], partial(self._in_child, change))
+            self._implements = isolated([self._name], bool, partial(self._in_child, change))
 
     def _in_child(self, change: Change) -> bool:
         """Whether it implements the hook."""

@@ -1,18 +1,19 @@
-"""Checks of what the hook ``steward_plan`` returns: nothing reaches Ganeti that collides."""
+"""Checks of what the hook ``steward_plan`` returns: nothing reaches Ganeti that collides.
+
+That all values are of their types was checked when they left the process of the plugin.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ganeti_steward.core.hooks.timed_call import sentence, shown
+from ganeti_steward.core.hooks.timed_call import shown
 from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import OPEN, TAG, UNTAG, Done, Failed, Task, Wait
+from ganeti_steward.core.maintenance.task import OPEN, TAG, UNTAG, Failed, Plan, Task
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.finding import is_name
-
-_HOOK: Final = "steward_plan"
+from ganeti_steward.core.model.opcodes import Job
 
 #: A failure of these fails no repair, so no repair is called so.
 _OWN_STEPS: Final = (TAG, UNTAG)
@@ -22,40 +23,28 @@ class BadPlan(Exception):
     """Something a plugin may not plan; the text says what, without the plugin's name."""
 
 
-def check_plans(given: object, incident: Incident, world: World) -> None:
-    """Raise BadPlan unless this is a list of tasks, or one of Done, Failed and Wait."""
-    if not isinstance(given, list | tuple) or isinstance(given, Task | Done | Failed | Wait):
-        raise BadPlan(f"{_HOOK} must give a list, not {shown(given)}")
+def check_plans(given: Sequence[Plan], incident: Incident, world: World) -> None:
+    """Raise BadPlan unless these are tasks, or one of Done, Failed and Wait."""
     if not given:
-        raise BadPlan(f"{_HOOK} gave an empty list")
+        raise BadPlan("steward_plan gave an empty list")
     for plan in given:
-        if not isinstance(plan, Task | Done | Failed | Wait):
-            raise BadPlan(f"gave {shown(plan)}, which is none of Task, Done, Failed and Wait")
         check_text("a reason", plan.reason)
         if isinstance(plan, Task):
             _check_task(plan, incident, world)
         elif len(given) > 1:
             raise BadPlan(f"gave {type(plan).__name__} together with something else")
         if isinstance(plan, Failed):
-            _check_unmovable(plan.unmovable)
+            for name, reason in plan.unmovable:
+                check_text("the name of an unmovable instance", name)
+                check_text("the reason of an unmovable instance", reason)
     if len(given) > 1:
         _check_shared([plan for plan in given if isinstance(plan, Task)], world, incident)
 
 
-def check_text(what: str, text: object) -> None:
-    """Raise BadPlan unless this is a text with something in it; ``what``: what it is."""
-    if not isinstance(text, str) or not text:
-        raise BadPlan(f"gave {shown(text)} as {what}, not a text")
-
-
-def _check_unmovable(unmovable: object) -> None:
-    if not isinstance(unmovable, list | tuple):
-        raise BadPlan(f"gave {shown(unmovable)} as unmovable instances, not a tuple")
-    for one in unmovable:
-        if not isinstance(one, list | tuple) or len(one) != 2:
-            raise BadPlan(f"gave {shown(one)} as an unmovable instance, not its name and a reason")
-        check_text("the name of an unmovable instance", one[0])
-        check_text("the reason of an unmovable instance", one[1])
+def check_text(what: str, text: str) -> None:
+    """Raise BadPlan unless there is something in a text; ``what``: what it is."""
+    if not text:
+        raise BadPlan(f"gave '' as {what}, not a text")
 
 
 def _check_task(task: Task, incident: Incident, world: World) -> None:
@@ -72,7 +61,7 @@ def _check_task(task: Task, incident: Incident, world: World) -> None:
         raise BadPlan(f"its task uses what another task uses: {', '.join(sorted(used))}")
     if bool(task.jobs) == bool(task.command):
         raise BadPlan("its task needs either jobs or a command")
-    if task.command and not (isinstance(task.command, str) and is_name(task.command)):
+    if task.command and not is_name(task.command):
         raise BadPlan(f"its command {shown(task.command)} is no name of a command")
     check_jobs(task.jobs)
     if task.each and (len(task.each) != len(task.jobs) or not task.instances >= set(task.each)):
@@ -84,29 +73,21 @@ def _own(incident: Incident, world: World) -> str:
     return node.name if node else incident.node_name
 
 
-def check_names(what: str, names: object, known: Iterable[str]) -> None:
-    """Raise BadPlan unless this is a set of known names; ``what``: what they name."""
-    if not isinstance(names, frozenset | set):
-        raise BadPlan(f"gave {shown(names)} as the {what}s of a task, not a frozenset")
+def check_names(what: str, names: frozenset[str], known: Iterable[str]) -> None:
+    """Raise BadPlan unless all these names are known; ``what``: what they name."""
     unknown = sorted(map(shown, names - set(known)))
     if unknown:
         raise BadPlan(f"its task names {what}s that do not exist: {', '.join(unknown)}")
 
 
-def check_jobs(jobs: object) -> None:
+def check_jobs(jobs: Sequence[Job]) -> None:
     """Raise BadPlan unless these are jobs that can be handed over."""
-    if not isinstance(jobs, list | tuple):
-        raise BadPlan(f"gave {shown(jobs)} as jobs, not a list")
     for job in jobs:
-        if not isinstance(job, list | tuple) or not job:
+        if not job:
             raise BadPlan(f"gave {shown(job)} as a job, not a list of operations")
         for one in job:
-            if not isinstance(one, dict) or not isinstance(one.get("OP_ID"), str):
+            if not isinstance(one.get("OP_ID"), str):
                 raise BadPlan(f"gave {shown(one)} as an operation, not an object with OP_ID")
-    try:
-        json.dumps(jobs, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as err:
-        raise BadPlan(f"gave jobs that are not JSON: {sentence(err)}") from None
 
 
 def _check_shared(tasks: Sequence[Task], world: World, incident: Incident) -> None:

@@ -6,8 +6,9 @@ of its own, which is ended at the plugin's time limit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from ganeti_steward.core.builtins import built_in
 from ganeti_steward.core.config.values import Config
@@ -17,7 +18,7 @@ from ganeti_steward.core.hooks.isolation import Isolated
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.hooks.program import program_child
 from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import Wait
+from ganeti_steward.core.maintenance.task import Plan, Wait
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.requests import EVAC_ALL, NodeEvacuate
@@ -46,14 +47,14 @@ class PluginPlanner:
             return [Planned("", Wait(f"no plugin handles the action {incident.action}"))]
         return [Planned(name, plan) for plan in given]
 
-    def _planned(self, incident: Incident, world: World) -> tuple[str, Any]:
+    def _planned(self, incident: Incident, world: World) -> tuple[str, Sequence[Plan]]:
         names = self._config.plugins.load
         if all(map(built_in, names)):
-            self._here = self._here or _Called(self._config)
-            name, given = self._here(incident, world)
+            self._here = self._here or _Called(self._config, names)
+            name, given = self._here.plans(incident, world)
         else:
-            with Isolated(partial(_Called, self._config), names, program_child) as child:
-                name, given = child.ask(incident, world)
+            with Isolated(partial(_Called, self._config, names), names, program_child) as child:
+                name, given = child.ask(_Called.plans, incident, world)
         try:
             if name:
                 check_plans(given, incident, world)
@@ -65,10 +66,10 @@ class PluginPlanner:
 class _Called:
     """Calls the plugins, those that are not built in first."""
 
-    def __init__(self, config: Config) -> None:
-        self._config, self._plugins = config, Plugins(config)
+    def __init__(self, config: Config, load: tuple[str, ...]) -> None:
+        self._config, self._plugins = config, Plugins(config, load)
 
-    def __call__(self, incident: Incident, world: World) -> tuple[str, Any]:
+    def plans(self, incident: Incident, world: World) -> tuple[str, Sequence[Plan]]:
         """The first plugin that returns something, and what; an empty name without any."""
         limit = self._config.section(Maintd).plan_time_limit
         found = self._plugins.implementations(_HOOK)
@@ -77,7 +78,7 @@ class _Called:
             given = call(one, limit, incident=incident, world=world, context=context)
             if given is not None:
                 return one.plugin_name, given
-        return "", None
+        return "", ()
 
     def _context(self, incident: Incident, world: World) -> Context:
         """With the site rules for an evacuation of the node."""

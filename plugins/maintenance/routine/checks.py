@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ganeti_steward.core.hooks.timed_call import shown
-from ganeti_steward.core.maintenance.task import Task, Wait
+from collections.abc import Sequence
+
+from ganeti_steward.core.maintenance.task import RoutinePlan, Task
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.plugins.maintenance.repairs.checks import (
     BadPlan,
@@ -12,19 +13,11 @@ from ganeti_steward.plugins.maintenance.repairs.checks import (
     check_text,
 )
 
-_HOOK = "steward_routine"
 
-
-def check_routine(given: object, world: World) -> None:
-    """Raise BadPlan unless this is a list of tasks and waits for this cluster."""
-    if not isinstance(given, list | tuple) or isinstance(given, Task | Wait):
-        raise BadPlan(f"{_HOOK} must give a list, not {shown(given)}")
+def check_routine(given: Sequence[RoutinePlan], world: World) -> None:
+    """Raise BadPlan unless these are tasks and waits for this cluster."""
     for plan in given:
-        if not isinstance(plan, Task | Wait):
-            raise BadPlan(f"gave {shown(plan)}, which is neither Task nor Wait")
         check_text("a reason", plan.reason)
-        if not isinstance(plan.subject, str):
-            raise BadPlan(f"gave {shown(plan.subject)} as a subject, not a text")
         if isinstance(plan, Task):
             _check_task(plan, world)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from ganeti_steward.core.builtins import built_in
 from ganeti_steward.core.config.values import Config
@@ -45,18 +45,17 @@ class PluginRoutine:
         except PluginError as err:
             fault = err
         else:
-            plans: Sequence[RoutinePlan] = given
-            return plans
+            return given
         log_failure(fault)
         return [Wait(str(fault))]
 
-    def _planned(self, plugin: str, world: World) -> Any:
+    def _planned(self, plugin: str, world: World) -> Sequence[RoutinePlan]:
         names = _names(self._config)
         if all(map(built_in, names)):
-            self._here = self._here or _Called(self._config)
-            return self._here(plugin, world)
-        with Isolated(partial(_Called, self._config), names, program_child) as child:
-            return child.ask(plugin, world)
+            self._here = self._here or _Called(self._config, names)
+            return self._here.plans(plugin, world)
+        with Isolated(partial(_Called, self._config, names), names, program_child) as child:
+            return child.ask(_Called.plans, plugin, world)
 
 
 def _names(config: Config) -> tuple[str, ...]:
@@ -67,13 +66,14 @@ def _names(config: Config) -> tuple[str, ...]:
 class _Called:
     """Calls the plugins."""
 
-    def __init__(self, config: Config) -> None:
-        self._config, self._plugins = config, Plugins(config, _names(config))
+    def __init__(self, config: Config, load: tuple[str, ...]) -> None:
+        self._config, self._plugins = config, Plugins(config, load)
 
-    def __call__(self, plugin: str, world: World) -> Any:
+    def plans(self, plugin: str, world: World) -> Sequence[RoutinePlan]:
         """What the plugin returns; an empty list for None."""
         one = self._plugins.implementation(plugin, _HOOK)
         limit = self._config.section(Maintd).plan_time_limit
         context = Context(site_rules=PluginRules(self._plugins, self._config, Balance()))
         given = call(one, limit, world=world, context=context)
-        return [] if given is None else given
+        plans: Sequence[RoutinePlan] = [] if given is None else given
+        return plans

@@ -172,9 +172,12 @@ def test_a_plugin(site: Site) -> None:
     ("body", "sentence"),
     [
         ("1 / 0", "plugin rogue: failed: ZeroDivisionError: division by zero"),
-        ("True", "plugin rogue: steward_filter_action must return a verdict, not True"),
+        ("True", "plugin rogue: gave a wrong value: one of Hold, Release, Reject is expected, "),
         ("Release('')", "plugin rogue: the reason of a verdict is '', not a text"),
-        ("Release('x', final=1)", "plugin rogue: final is 1, not a boolean"),
+        (
+            "Release('x', final=1)",
+            "plugin rogue: gave a wrong value: key 'final': true or false is expected",
+        ),
         ("os._exit(0)", "plugin rogue: its process "),
         ("time.sleep(60)", "plugin rogue: "),
     ],

@@ -155,18 +155,19 @@ def _threads() -> Iterator[None]:
     thread.join()
 
 
+NO_PLAN = "gave a wrong value: one of Task, Done, Failed, Wait is expected, found "
 FAULTS = {
     "raise ValueError('no idea')": "failed: ValueError: no idea",
     "os._exit(3)": "its process ended with exit status 3",
     "import ctypes; ctypes.string_at(0)": "its process was ended by SIGSEGV",
     "raise SystemExit(1)": "failed: SystemExit: 1",
-    "return Done('all')": "steward_plan must give a list, not Done(reason='all')",
+    "return Done('all')": "gave a wrong value: a list is expected, found a Done",
     "return []": "steward_plan gave an empty list",
-    "return ['done']": "gave 'done', which is none of Task, Done, Failed and Wait",
+    "return ['done']": f"{NO_PLAN}the text 'done'",
     "return [Done('')]": "gave '' as a reason, not a text",
     "return [Done('a'), Wait('b')]": "gave Done together with something else",
     "return [Failed('a', ('b',))]": (
-        "gave 'b' as an unmovable instance, not its name and a reason"
+        "gave a wrong value: key 'unmovable': a list is expected, found the text 'b'"
     ),
     "return [task('n2')]": "its task leaves out n1, the node of the incident",
     "return [task('n1', 'n9')]": "its task names nodes that do not exist: 'n9'",
@@ -187,16 +188,16 @@ FAULTS = {
         "gave {'op': 1} as an operation, not an object with OP_ID"
     ),
     "return [task('n1', jobs=[[{'OP_ID': 'OP_X', 'a': float('nan')}]])]": (
-        "gave jobs that are not JSON: ValueError: Out of range float values are not JSON compliant"
+        "gave a wrong value: key 'jobs': key 'a': JSON is expected, found the number nan"
     ),
     "return [task('n1')._replace(step='tag')]": "the step tag is the daemon's own, after a repair",
     "return [task('n1')._replace(step='open-volume')]": (
         "the step open-volume is the daemon's own, after a repair"
     ),
     "return [task('n1')._replace(nodes=['n1'])]": (
-        "gave ['n1'] as the nodes of a task, not a frozenset"
+        "gave a wrong value: key 'nodes': a set is expected, found a list"
     ),
-    "return [world]": "gave what cannot leave its process",
+    "return [world]": f"{NO_PLAN}a World",
 }
 
 

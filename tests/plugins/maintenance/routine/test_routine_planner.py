@@ -54,20 +54,20 @@ def test_a_plugin_of_the_site(site: Site) -> None:
 
 
 def test_nothing_to_do(site: Site) -> None:
-    assert rogue(site, "return None")("rogue", NOW) == []
+    assert rogue(site, "return None")("rogue", NOW) == ()
 
 
 @pytest.mark.parametrize(
     ("body", "fault"),
     [
-        ("return 5", "steward_routine must give a list, not 5"),
-        ("return Wait('x')", "steward_routine must give a list, not Wait("),
-        ("return [Done('x')]", "gave Done(reason='x'), which is neither Task nor Wait"),
+        ("return 5", "gave a wrong value: a list is expected, found the number 5"),
+        ("return Wait('x')", "gave a wrong value: a list is expected, found a Wait"),
+        ("return [Done('x')]", "one of Task, Wait is expected, found a Done"),
         ("return [Wait('')]", "gave '' as a reason, not a text"),
-        ("return [Wait('x', 5)]", "gave 5 as a subject, not a text"),
+        ("return [Wait('x', 5)]", "key 'subject': a text is expected, found the number 5"),
         ("return [task('n9')]", "its task names nodes that do not exist: 'n9'"),
         ("return [task('n1', jobs=[])]", "its task needs jobs, and no command"),
-        ("return [task('n1', jobs=[[5]])]", "gave 5 as an operation, not an object with OP_ID"),
+        ("return [task('n1', jobs=[[5]])]", "key 'jobs': a mapping is expected, found the number"),
         ("raise ValueError('no')", "ValueError: no"),
         ("os._exit(3)", "its process ended with exit status 3"),
     ],
