@@ -233,6 +233,18 @@ def test_only_commands_read_arguments(room: str) -> None:
 
 
 @pytest.mark.parametrize("room", ARROWS)
+def test_nothing_is_pickled(room: str) -> None:
+    """Reading a pickle runs what its writer wants."""
+    faults = [
+        f"{file.relative_to(ROOT)}:{line} imports {name}; exchange JSON by core/typed_json.py"
+        for file in modules(room)
+        for line, name in imports_of(file)
+        if name.split(".")[0] in ("pickle", "marshal", "shelve", "copyreg", "multiprocessing")
+    ]
+    assert faults == []
+
+
+@pytest.mark.parametrize("room", ARROWS)
 def test_rooms_by_their_package_name_only(room: str) -> None:
     """``import core`` would work in a checkout and nowhere else."""
     faults = [

@@ -25,7 +25,7 @@ from ganeti_steward.diagnose.sources.commands import SOURCE, find_commands, run_
 from ganeti_steward.diagnose.sources.uid_pool import Pool
 from ganeti_steward.diagnose.sources.whitelist import DIAGNOSE_DIRECTORY
 
-#: Makes the node to look at, which may be used for so many seconds; picklable.
+#: Makes the node to look at, which may be used for so many seconds.
 MakeMachine = Callable[[float], Machine]
 
 

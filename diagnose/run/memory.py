@@ -15,7 +15,7 @@ _LONGEST: Final = 2**20
 
 
 class Memory:
-    """Files ``kept-NAME``; without a directory nothing is kept.  It is picklable."""
+    """Files ``kept-NAME``; without a directory nothing is kept."""
 
     def __init__(self, directory: str = "") -> None:
         self._directory = directory

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
@@ -30,6 +31,11 @@ class Classed:
     name: str
     parts: Mapping[str, float]
     best: Small | None = None
+
+
+class Words(Enum):
+    GOOD = "good"
+    ONE = 1
 
 
 class Bare:
@@ -105,6 +111,8 @@ def test_what_is_written() -> None:
     assert to_json(Small | Other, Other("x")) == {"kind": "other", "text": "x"}
     assert to_json(frozenset[str], {"b", "a"}) == ["a", "b"]
     assert to_json(Mapping[int, str], {5: "a"}) == {"5": "a"}
+    assert to_json(tuple[Words, ...], (Words.ONE, Words.GOOD)) == [1, "good"]
+    assert from_json(tuple[Words, ...], [1, "good"]) == (Words.ONE, Words.GOOD)
     assert to_json(Classed, Classed("a", {})) == {"name": "a", "parts": {}, "best": None}
 
 
@@ -133,6 +141,9 @@ def test_one_attribute_stands_for_its_object() -> None:
         (tuple[str, int], ["a"], "a list of 2 entries is expected, found 1"),
         (frozenset[str], [[]], "a text is expected, found a list"),
         (bytes, "e30=", "an object is expected, found the text 'e30='"),
+        (Words, "bad", "a Words is expected, found the text 'bad'"),
+        (Words, True, "a Words is expected, found true"),
+        (Words, [], "a Words is expected, found a list"),
         (None, 0, "null is expected, found the number 0"),
         (Classed, {"name": "a"}, "key 'parts' is missing"),
     ],
@@ -158,6 +169,10 @@ class Derived(str):
         (Small, Small("x"), "key 'number': a whole number is expected"),  # type: ignore[arg-type]
         (Small | Other, 5, "one of Small, Other is expected, found the number 5"),
         (tuple[Small, ...], Other("x"), "a list is expected, found a Other"),
+        (Words, "good", "a Words is expected, found the text 'good'"),
+        (Any, {"a": [b"x"]}, "JSON is expected, found a bytes"),
+        (Any, math.nan, "JSON is expected, found the number nan"),
+        (Any, {5: 5}, "a text is expected, found the number 5"),
         (frozenset[str], ["a"], "a set is expected, found a list"),
         (frozenset[str], {5}, "a text is expected, found the number 5"),
         (Mapping[str, int], [], "a mapping is expected, found a list"),

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 from ganeti_steward.core.builtins import built_in
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks.calls import call, log_failure
-from ganeti_steward.core.hooks.isolation import isolated
+from ganeti_steward.core.hooks.isolation import Isolated
 from ganeti_steward.core.hooks.manager import Plugins
+from ganeti_steward.core.hooks.program import program_child
 from ganeti_steward.plugins.maintenance.edges.background import Background
 from ganeti_steward.plugins.maintenance.engine.decision import Change
 
@@ -79,19 +80,27 @@ class _Foreign:
     """A plugin that is not built in."""
 
     def __init__(self, config: Config, name: str) -> None:
-        self._config, self._name = config, name
+        self._config, self._names = config, (name,)
         self._implements = True
 
     def __call__(self, change: Change) -> None:
         """Call it in a child process; raises PluginError."""
         if self._implements:
-            self._implements = isolated([self._name], bool, partial(self._in_child, change))
+            serve = partial(_Called, self._config, self._names)
+            with Isolated(serve, self._names, program_child) as child:
+                self._implements = child.ask(_Called.notify, change)
 
-    def _in_child(self, change: Change) -> bool:
+
+class _Called:
+    """The same in the child."""
+
+    def __init__(self, config: Config, load: tuple[str, ...]) -> None:
+        self._limit = config.plugins.time_limit
+        found = Plugins(config, load).implementations(HOOK)
+        self._found = [one for one in found if one.plugin_name in load]
+
+    def notify(self, change: Change) -> bool:
         """Whether it implements the hook."""
-        plugins = Plugins(self._config, (self._name,))
-        if HOOK not in plugins.hooks(self._name):
-            return False
-        one = plugins.implementation(self._name, HOOK)
-        _deliver(one, self._config.plugins.time_limit, change)
-        return True
+        for one in self._found:
+            _deliver(one, self._limit, change)
+        return bool(self._found)

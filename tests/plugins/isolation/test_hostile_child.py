@@ -168,7 +168,7 @@ def test_outcomes_in_the_name_of_the_child(
     assert written(site, capture, framed(done(value))).startswith(info)
 
 
-# -- each question that is asked anywhere, and a process that answers it with any bytes
+# -- each question there is, and a process that answers it with any bytes
 
 
 def _of(kind: Any) -> Callable[[Isolated], object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -101,6 +102,28 @@ def test_a_failing_plugin_delays_no_other(
     failures = [text for text in caplog.messages if text.startswith("plugin broken: ")]
     assert len(failures) == 2
     assert fault in failures[0]
+
+
+def test_the_child_is_no_copy_of_the_daemon(site: Site, tmp_path: Path) -> None:
+    """A process with several threads must not fork."""
+    file = tmp_path / "notes"
+    site.plugin(
+        "looking",
+        f"""
+        @hookimpl
+        def steward_incident_changed(reason):
+            with open({str(file)!r}, "w") as file:
+                file.write(str("notified_by" in sys.modules))
+        """,
+    )
+    sys.modules["notified_by"] = sys
+    try:
+        one = notifier(site, "looking")
+        one.notify([CHANGE])
+        finish(one)
+    finally:
+        del sys.modules["notified_by"]
+    assert file.read_text() == "False"
 
 
 def test_plugins_without_the_hook_are_left_alone(
