@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.snapshot import read_live
 from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.typed_json import from_json, to_json
 from ganeti_steward.plugins.maintenance.edges.world import read_world
 
 NOW = 5 * 10**18
@@ -29,7 +32,17 @@ def small(*options: str) -> dict[str, Any]:
 
 def read(ganeti: Ganeti, path: Path, **more: Any) -> World:
     with luxid(path, ganeti.luxi) as daemon:
-        return read_world(Luxi(daemon.path), NOW, sleep=lambda seconds: None, **more)
+        found = read_world(Luxi(daemon.path), NOW, sleep=lambda seconds: None, **more)
+    check_types(found)
+    return found
+
+
+def check_types(world: World) -> None:
+    """What a plugin's process gets is the same."""
+    sent = from_json(World, json.loads(json.dumps(to_json(World, world))))
+    for name in Cluster.__slots__:
+        assert getattr(sent.cluster, name) == getattr(world.cluster, name)
+    assert sent._replace(cluster=world.cluster) == world
 
 
 def test_what_is_read(tmp_path: Path) -> None:
@@ -154,3 +167,4 @@ def test_a_large_cluster(tmp_path: Path) -> None:
     assert len(world.nodes) == number
     assert len(world.instances) == len(sent["instances"])
     assert elapsed < 15 * number / 1000
+    check_types(world)
