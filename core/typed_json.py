@@ -13,7 +13,7 @@ an enumeration                        the value of the member
 a NamedTuple                          an object; members that have a default may be missing
 another class                         an object of what its constructor takes, or the one
                                       attribute that its ``AS_JSON`` names
-tuples, lists, sequences, sets        a list; that of a set is sorted
+tuple, list, sequence, frozenset      a list; that of a frozenset is sorted
 a mapping                             an object; its keys are texts or whole numbers
 ``X | None``                          null, or as ``X``
 ``X | Y``, of NamedTuples or classes  an object with the member ``kind``, the class's name in
