@@ -16,6 +16,7 @@ from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.signing import is_salt, strict_json
 from ganeti_steward.core.json_reader import describe, quoted
+from ganeti_steward.core.maintenance.kept_object import object_id
 from ganeti_steward.core.model.finding import LIVE_REPAIR, is_name
 
 #: The agent's TCP port, as configured where nothing else is.
@@ -68,6 +69,11 @@ class RepairRequest(NamedTuple):
     """the same id is never run twice; empty: nothing is remembered"""
     submitted: int = 0
     """when the caller decided to have it run, s since the epoch; 0 without an id"""
+
+    @property
+    def object_id(self) -> str:
+        """The hash of the diagnose object: the same for the same object."""
+        return object_id(self.given)
 
 
 class Outcome(NamedTuple):

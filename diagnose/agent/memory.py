@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Final
 
 from ganeti_steward.core.errors import StewardError, reason_of
-from ganeti_steward.core.node_agent.protocol import Outcome
+from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest
 from ganeti_steward.core.node_agent.remembered import (
     ENDED,
     LOST,
@@ -38,6 +38,9 @@ SET_ASIDE: Final = ".unusable"
 KEPT: Final = 200
 OUTPUT: Final = 1000
 
+#: The key of the configuration that limits how soon a command is run again.
+_AGAIN_AFTER: Final = "agent.repair-again-after"
+
 #: Ids that were queried before they came.
 _QUERIED: Final = 1024
 
@@ -54,13 +57,19 @@ class Memory:
     """The commands of this node; may be called by several threads."""
 
     def __init__(
-        self, directory: str, clock: Callable[[], float], call_disk: CallDisk = without_timeout
+        self,
+        directory: str,
+        clock: Callable[[], float],
+        again_after: float = 0,
+        call_disk: CallDisk = without_timeout,
     ) -> None:
         """``directory``: where the file is; ``clock``: s since the epoch.
 
-        ``call_disk``: reads and writes it, and may give up.
+        ``again_after``: s in which a command is not run again for the same object; 0: no limit.
+        ``call_disk``: reads and writes the file, and may give up.
         """
         self._path, self._clock, self._call_disk = f"{directory}/{FILE}", clock, call_disk
+        self._again_after = again_after
         self._lock, self._writing = threading.Lock(), threading.Lock()
         self._running = set[str]()
         """ids of those that this process has started"""
@@ -91,31 +100,60 @@ class Memory:
                     self._queried.popitem(last=False)
             return found
 
-    def begin(self, id_: str, command: str, submitted: int) -> RepairState | None:
-        """Note that a command is about to be started: None; or why it must not be."""
+    def begin(self, request: RepairRequest) -> RepairState | None:
+        """Note that a command is about to be started: None; or why it must not be.
+
+        One that is too early is not noted: its id may come again.  A caller that gives no id may
+        ask for its command later by one that the agent never got.
+        """
         with self._lock:
-            found = self._state(id_)
-            if found is None and self._known.lost and submitted < self._known.lost + _APART:
-                found = RepairState(UNKNOWN)
+            found = self._found(request) if request.id else None
+            if found is None and (fault := self._too_early(request)):
+                found = RepairState(ENDED, request.command, 0, Outcome(None, fault=fault))
             if found is not None:
                 return found
-            self._known.commands[id_] = Command(command, self._now())
+            id_, now = _id_of(request), self._now()
+            if not request.id:
+                self._known = self._known._replace(began=now)
+                self._known.commands.pop(id_, None)
+            self._known.commands[id_] = Command(request.command, now, object=request.object_id)
             self._running.add(id_)
             self._forget()
         self._save()
         return None
 
-    def begin_nameless(self) -> None:
-        """Note that a command without an id is about to be started.
+    def _found(self, request: RepairRequest) -> RepairState | None:
+        """Why a command with its id must not be started."""
+        found = self._state(request.id)
+        if found is None and self._known.lost and request.submitted < self._known.lost + _APART:
+            return RepairState(UNKNOWN)
+        return found
 
-        Its caller may ask for it later by an id that the agent never got.
-        """
-        with self._lock:
-            self._known = self._known._replace(began=self._now())
-        self._save()
+    def _too_early(self, request: RepairRequest) -> str:
+        """Why the command must not be run yet, one sentence; empty when it may be."""
+        limit, same = self._again_after, (request.command, request.object_id)
+        # The clock may have been set: nobody waits longer than the limit for that.
+        recent = [
+            (abs(self._now() - one.at), (one.command, one.object))
+            for one in self._known.commands.values()
+            if abs(self._now() - one.at) < limit
+        ]
+        if ages := [age for age, what in recent if what == same]:
+            return (
+                f"it was not run: {request.command} was run for the same diagnose object "
+                f"{min(ages)} s ago, and is not run again for another {limit - min(ages):g} s "
+                f"({_AGAIN_AFTER})"
+            )
+        if len(recent) < KEPT:
+            return ""
+        return (
+            f"it was not run: {KEPT} commands were run within the last {limit:g} s "
+            f"({_AGAIN_AFTER}), and the agent remembers no more"
+        )
 
-    def end(self, id_: str, outcome: Outcome | None) -> None:
+    def end(self, request: RepairRequest, outcome: Outcome | None) -> None:
         """Note what came of a command; None where that is not known."""
+        id_ = _id_of(request)
         with self._lock:
             self._running.discard(id_)
             if outcome is not None:
@@ -177,6 +215,11 @@ class Memory:
                 _log.warning("repair commands are remembered in memory only: %s", reason)
                 return False
             return True
+
+
+def _id_of(request: RepairRequest) -> str:
+    """By what a command is remembered: of a caller that gives no ids, by its object."""
+    return request.id or f"nameless-{request.object_id[:40]}"
 
 
 def _prepare(directory: str) -> None:

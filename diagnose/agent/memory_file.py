@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.json_nesting import load_json
+from ganeti_steward.core.maintenance.kept_object import is_object_id
 from ganeti_steward.core.model.finding import is_name
 from ganeti_steward.core.node_agent.protocol import Outcome, is_id, is_seconds, outcome_in
 
@@ -26,6 +27,13 @@ class Command(NamedTuple):
     """s since the epoch; 0 before"""
     outcome: Outcome | None = None
     """None until it has ended"""
+    object: str = ""
+    """the hash of the diagnose object it was run for; empty where the version before noted it"""
+
+    @property
+    def at(self) -> int:
+        """When something was known of it last, s since the epoch."""
+        return max(self.started, self.ended)
 
 
 class Known(NamedTuple):
@@ -49,6 +57,7 @@ def written(known: Known) -> bytes:
             "started": one.started,
             "ended": one.ended,
             "outcome": one.outcome and one.outcome._asdict(),
+            "object": one.object,
         }
         for id_, one in known.commands.items()
     ]
@@ -85,11 +94,18 @@ def _command(given: Any) -> Command:
     if not is_name(given["command"]):
         raise ValueError
     outcome = None if given["outcome"] is None else outcome_in(given["outcome"])
-    return Command(given["command"], _seconds(given["started"]), _seconds(given["ended"]), outcome)
+    started, ended = _seconds(given["started"]), _seconds(given["ended"])
+    return Command(given["command"], started, ended, outcome, _hash(given.get("object", "")))
 
 
 def _id(given: Any) -> str:
     if not is_id(given):
+        raise ValueError
+    return str(given)
+
+
+def _hash(given: Any) -> str:
+    if given and not is_object_id(given):
         raise ValueError
     return str(given)
 

@@ -154,14 +154,22 @@ class Repairs:
         found = self._memory.state(request.id)
         if found is None:
             with self._alone():
-                found = self._memory.begin(request.id, request.command, request.submitted)
-                if found is None:
-                    return state_text(request.node, request.id, self._remembered(address, request))
-        _log.info("repair not run again caller=%s id=%s: %s", address, request.id, found.state)
+                found = self._begun(address, request)
+        else:
+            self._not_again(address, request, found)
         return state_text(request.node, request.id, found)
 
-    def _remembered(self, address: str, request: RepairRequest) -> RepairState:
-        """Run a command and note what came of it; raises _Fault."""
+    def _nameless(self, address: str, request: RepairRequest) -> str:
+        """Run a command for a caller that gives no ids; the text of the answer."""
+        with self._alone():
+            return answer_text(request, self._begun(address, request).outcome)
+
+    def _begun(self, address: str, request: RepairRequest) -> RepairState:
+        """Run a command unless it must not be, and note what came of it; raises _Fault."""
+        found = self._memory.begin(request)
+        if found is not None:
+            self._not_again(address, request, found)
+            return found
         outcome = None
         try:
             outcome = self._run(address, request)
@@ -169,16 +177,14 @@ class Repairs:
             outcome = Outcome(None, fault=f"it was not run: {err}")
             raise
         finally:
-            self._memory.end(request.id, outcome)
+            self._memory.end(request, outcome)
         found = self._memory.state(request.id) or RepairState(ENDED, request.command)
         # All of its output, which is not remembered.
         return found._replace(outcome=outcome)
 
-    def _nameless(self, address: str, request: RepairRequest) -> str:
-        """Run a command for a caller that gives no ids; the text of the answer."""
-        with self._alone():
-            self._memory.begin_nameless()
-            return answer_text(request, self._run(address, request))
+    def _not_again(self, address: str, request: RepairRequest, found: RepairState) -> None:
+        why = found.outcome.fault or found.state
+        _log.info("repair not run again caller=%s id=%s: %s", address, request.id, why)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

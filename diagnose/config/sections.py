@@ -105,6 +105,12 @@ class Agent(NamedTuple):
     repair_time_limit: Annotated[float, number(1, 86400), "Seconds a repair command may take."] = (
         3600
     )
+    repair_again_after: Annotated[
+        float,
+        number(0, 2592000),
+        "Seconds after a repair command in which the same one is not run again for the same "
+        "diagnose object; 0: no limit.",
+    ] = 3600
     nonce_life: Annotated[float, number(1, 300), "Seconds in which a nonce must be used."] = 30
     lock_memory: Annotated[
         bool, FLAG, "Whether the agent locks its memory, so that it is never swapped out."

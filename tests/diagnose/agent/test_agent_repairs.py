@@ -35,7 +35,9 @@ def commands() -> Iterator[Path]:
 def shared(commands: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     path = tmp_path_factory.mktemp("shared")
     options = ("--repair-directory", str(commands))
-    with running(path, *options, settings="repair = true", prefix=DISTANT) as agent:
+    with running(
+        path, *options, settings="repair = true; repair-again-after = 0", prefix=DISTANT
+    ) as agent:
         yield agent
 
 
@@ -43,7 +45,7 @@ def shared(commands: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def hasty(commands: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     """An agent that gives a command one second."""
     path = tmp_path_factory.mktemp("hasty")
-    settings = "repair = true; repair-time-limit = 1"
+    settings = "repair = true; repair-again-after = 0; repair-time-limit = 1"
     with running(path, "--repair-directory", str(commands), settings=settings) as agent:
         yield agent
 
@@ -309,9 +311,9 @@ def test_off_by_default(tmp_path: Path, commands: Path, repair: str, settings: s
 def test_after_a_new_start(tmp_path: Path, commands: Path, repair: str) -> None:
     """A nonce is good at the process that gave it."""
     options = ("--repair-directory", str(commands))
-    with running(tmp_path, *options, settings="repair = true") as agent:
+    with running(tmp_path, *options, settings="repair = true; repair-again-after = 0") as agent:
         raw = agent.request()
-    with running(tmp_path, *options, settings="repair = true") as agent:
+    with running(tmp_path, *options, settings="repair = true; repair-again-after = 0") as agent:
         assert agent.repair(raw).status == 403
     assert notes(repair) == ""
 

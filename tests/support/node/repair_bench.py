@@ -29,9 +29,12 @@ Execute = Callable[[RepairRequest], Outcome]
 class Bench:
     """An agent's repairs, whose clock and commands are a test's."""
 
-    def __init__(self, path: Path, now: float = 1000.0) -> None:
-        """``path``: where the node keeps what outlives its agent; ``now``: s, for all clocks."""
-        self.now = now
+    def __init__(self, path: Path, now: float = 1000.0, again_after: float = 0) -> None:
+        """``path``: where the node keeps what outlives its agent; ``now``: s, for all clocks.
+
+        ``again_after``: see `Memory`.
+        """
+        self.now, self.again_after = now, again_after
         self.run: list[RepairRequest] = []
         self.execute: Execute = lambda _: Outcome(0, "done\n")
         self.memory = path / "diagnose" / "commands"
@@ -49,7 +52,7 @@ class Bench:
             self._execute,
             Nonces(lambda: f"{random.randbytes(16).hex()}{next(numbers)}", lambda: self.now, LIFE),
             Penalties(lambda: self.now),
-            Memory(str(self.memory), lambda: self.now),
+            Memory(str(self.memory), lambda: self.now, self.again_after),
         )
 
     def _execute(self, request: RepairRequest) -> Outcome:
