@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from ganeti_steward.core.maintenance.kept_object import kept_of, object_id, shortened
+
 #: The statuses of an incident; the words are those of the design.
 NOTED: Final = "noted"
 PENDING: Final = "pending"
@@ -36,6 +38,12 @@ STOPPED_TAG: Final = "maintd:stopped:"
 PAUSE_TAG: Final = "maintd:pause:"
 #: A tag of a node, node group or instance: the daemon does nothing to it.
 OPT_OUT_TAG: Final = "maintd:off"
+
+#: Bytes of a note, and of the reason of anything that failed, in a record.
+_NOTE: Final = 2000
+_REASON: Final = 400
+#: Numbers of jobs in a record, the latest ones.
+_JOBS: Final = 500
 
 #: How a state looks to an admin.
 GOOD: Final = "good"
@@ -147,7 +155,7 @@ class Incident(NamedTuple):
     node_name: str
     """the node's name when it was last seen in the cluster"""
     original: bytes
-    """the diagnose object, as canonical JSON"""
+    """the diagnose object, as canonical JSON; of a large one what is kept of it"""
     action: str
     """the object's status: live-repair, evacuate or evacuate-failover"""
     status: str = NOTED
@@ -191,6 +199,28 @@ class Incident(NamedTuple):
     """names of nodes that tasks of it have drained, set offline or the like, sorted"""
     off_at: int = 0
     """when Ganeti's out-of-band program last reported that the node has no power; 0: never"""
+    object: str = ""
+    """the hash of the diagnose object, of which ``original`` is a part; empty: it is all of it"""
+
+    @property
+    def object_id(self) -> str:
+        """What stands for the whole diagnose object, as `Reported.object_id`."""
+        return self.object or object_id(self.original)
+
+    def bounded(self) -> Incident:
+        """The incident as it is recorded: whatever a node reports, its size is limited."""
+        kept = kept_of(self.original)
+        return self._replace(
+            original=kept,
+            object=self.object if kept == self.original else self.object_id,
+            note=shortened(self.note, _NOTE),
+            jobs=self.jobs[-_JOBS:],
+            open=tuple(one._replace(refused=shortened(one.refused, _REASON)) for one in self.open),
+            unmovable=tuple((name, shortened(why, _REASON)) for name, why in self.unmovable),
+            attempts=tuple(
+                one._replace(reason=shortened(one.reason, _REASON)) for one in self.attempts
+            ),
+        )
 
     @property
     def state_name(self) -> str:

@@ -1,8 +1,12 @@
-"""What is kept of a diagnose object: its hash, and of a large one the part that people need."""
+"""What a record keeps of a diagnose object and of texts that come from nodes.
+
+The hash stands for the object; of a large one only the part is kept that people need.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
 
@@ -13,9 +17,9 @@ from ganeti_steward.core.model.finding import is_name
 
 #: Bytes of an object, as text in Ganeti's configuration, that is kept as it is; what is kept of a
 #: larger one has at most as many.
-LONGEST_KEPT: Final = 3072
+LONGEST_KEPT: Final = 4096
 #: Bytes in the configuration of the beginning of larger details.
-_BEGINNING: Final = 1024
+_BEGINNING: Final = 2048
 #: Bytes of the name of a command of a larger object, and of the names of its physical volumes.
 _COMMAND: Final = 255
 _VOLUMES: Final = 1024
@@ -53,16 +57,23 @@ def kept_of(original: bytes) -> bytes:
     volumes = list(failing_volumes(original))
     if volumes and _stored(canonical(volumes).decode()) <= _VOLUMES:
         kept["details"] = {PHYSICAL_VOLUMES: volumes}
-    beginning = _beginning(canonical(found.get("details")).decode())
+    beginning = shortened(canonical(found.get("details")).decode(), _BEGINNING)
     return canonical({**kept, CUT: {"bytes": len(original), "beginning": beginning}})
 
 
-def _beginning(text: str) -> str:
-    """As much of a text as may be kept; it is written as JSON in the object."""
-    text = text[:_BEGINNING]
-    while _stored(canonical(text).decode()) > _BEGINNING:
+def beginning_of(kept: Mapping[str, Any]) -> str:
+    """The beginning of the details of an object of which a part was kept; empty without one."""
+    cut = kept.get(CUT)
+    found = cut.get("beginning") if isinstance(cut, dict) else ""
+    return found if isinstance(found, str) else ""
+
+
+def shortened(text: str, limit: int) -> str:
+    """The beginning of a text that takes at most so many bytes as a member of a record."""
+    whole, text = text, text[:limit]
+    while _stored(canonical(text).decode()) > limit:
         text = text[: len(text) * 3 // 4]
-    return text
+    return text if text == whole else f"{text}..."
 
 
 def _stored(text: str) -> int:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG, STOPPED_TAG, Incident
+from ganeti_steward.core.maintenance.kept_object import object_id
 from ganeti_steward.core.maintenance.orphan import OrphanJob
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.storage import NodeStorage
@@ -31,6 +32,11 @@ class Reported(NamedTuple):
     """its repair command; empty when it names none"""
     at: int
     """when it was taken, ns since the epoch"""
+
+    @property
+    def object_id(self) -> str:
+        """What stands for the diagnose object: equal for equal objects only."""
+        return object_id(self.original)
 
     @property
     def ill(self) -> bool:

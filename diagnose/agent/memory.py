@@ -132,7 +132,7 @@ class Memory:
     def _too_early(self, request: RepairRequest) -> str:
         """Why the command must not be run yet, one sentence; empty when it may be."""
         limit, same = self._again_after, (request.command, request.object_id)
-        # The clock may have been set: nobody waits longer than the limit for that.
+        # The clock may have been set: a caller never waits longer than the limit for that.
         recent = [
             (abs(self._now() - one.at), (one.command, one.object))
             for one in self._known.commands.values()

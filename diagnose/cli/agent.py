@@ -162,9 +162,7 @@ def _application(
         execute,
         Nonces(lambda: secrets.token_urlsafe(32), time.monotonic, settings.nonce_life),
         Penalties(time.monotonic),
-        Memory(
-            directory, time.time, settings.repair_again_after, DiskTimeout(_WRITE_TIMEOUT)
-        ),
+        Memory(directory, time.time, settings.repair_again_after, DiskTimeout(_WRITE_TIMEOUT)),
     )
     return Application(reports, key, repairs)
 

@@ -60,6 +60,24 @@ class Maintd(NamedTuple):
         "evacuated, and those that wait, drained or offline, for a person to acknowledge the "
         "incident.",
     ] = 2
+    most_incidents: Annotated[
+        int,
+        whole(1, 100),
+        "The most incidents of one node that are recorded, those included that wait for a person "
+        "to acknowledge them; a fault that is more severe than all of them is still recorded.",
+    ] = 4
+    incident_pause: Annotated[
+        float,
+        number(0, 86400),
+        "Seconds after a new incident in which a node gets no other one for the same action; "
+        "doubled with each further one within a day; 0: none.",
+    ] = 60
+    fold_after: Annotated[
+        float,
+        number(60, 31536000),
+        "Seconds after which an incident that is acknowledged or canceled, and not reported, is "
+        "moved from Ganeti's configuration to the audit log.",
+    ] = 2592000
     storm_share: Annotated[
         float,
         number(0, 1),
@@ -146,6 +164,12 @@ class Maintd(NamedTuple):
         "Seconds a repair command of an agent may take, and for which an agent is queried what "
         "became of one.",
     ] = 3700
+    command_again_after: Annotated[
+        float,
+        number(0, 2592000),
+        "Seconds after a repair command in which it is not begun again for the same diagnose "
+        "object of the same node; 0: no limit.",
+    ] = 3600
     plan_time_limit: Annotated[
         float, number(0.1, 3600), "Seconds a plugin may take to plan one incident."
     ] = 60

@@ -30,6 +30,12 @@ def steward_check_config(config: Config) -> Iterator[str]:
             f"{maintd.command_time_limit:g} s, but it may run for {agent.repair_time_limit:g} s "
             "(agent.repair-time-limit)"
         )
+    if agent.repair and maintd.command_again_after < agent.repair_again_after:
+        yield (
+            f"maintd.command-again-after: a repair command is begun again after "
+            f"{maintd.command_again_after:g} s, but the agents refuse it for "
+            f"{agent.repair_again_after:g} s (agent.repair-again-after)"
+        )
     if maintd.agent_port != agent.port:
         yield (
             f"maintd.agent-port: the agents are polled at port {maintd.agent_port}, but they "

@@ -41,16 +41,27 @@ def add_history_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("uuid", nargs="?", default="", help="only this incident: its uuid, or how it begins")
     add("-n", "--node", default="", help="only this node, by its full name or uuid")
-    add("--audit-file", metavar="FILE", help="the audit log; default: as configured")
+    add_audit_option(parser)
     add_field_options(parser, FIELDS)
     parser.set_defaults(act=show_history)
 
 
+def add_audit_option(parser: argparse.ArgumentParser) -> None:
+    """Which audit log."""
+    text = "the audit log; default: as configured"
+    parser.add_argument("--audit-file", metavar="FILE", help=text)
+
+
+def audit_path(options: argparse.Namespace) -> str:
+    """The audit log that is named or configured; raises StewardError."""
+    if options.audit_file is not None:
+        return str(options.audit_file)
+    return configuration(("maintd",)).section(Maintd).audit_file
+
+
 def show_history(options: argparse.Namespace) -> int:
     """Print the entries, the oldest first; raises StewardError."""
-    path = options.audit_file
-    if path is None:
-        path = configuration(("maintd",)).section(Maintd).audit_file
+    path = audit_path(options)
     found = [
         one
         for one in read_audit(path, node=options.node)

@@ -18,6 +18,7 @@ from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands,
 from ganeti_steward.core.commands.tables import print_lines, print_notes
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.world import diagnose_object
 from ganeti_steward.core.model.opcodes import remove_tags, set_tags
 from ganeti_steward.plugins.maintenance.cli.cluster import (
     Found,
@@ -26,9 +27,15 @@ from ganeti_steward.plugins.maintenance.cli.cluster import (
     read_incidents,
     run_tag_job,
 )
-from ganeti_steward.plugins.maintenance.cli.history import add_history_arguments
+from ganeti_steward.plugins.maintenance.cli.history import (
+    add_audit_option,
+    add_history_arguments,
+    audit_path,
+)
 from ganeti_steward.plugins.maintenance.cli.times import moment
 from ganeti_steward.plugins.maintenance.cli.views import incident_lines
+from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, read_kept
+from ganeti_steward.plugins.maintenance.edges.record import read_record
 from ganeti_steward.plugins.maintenance.edges.status import incident_json
 
 #: Columns of the list -> headings.
@@ -62,15 +69,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         {
             "gnt-steward incident list": "node, action and status of each",
             "gnt-steward incident list -o +tag,jobs": "with two more columns",
+            "gnt-steward incident list --all": "with those of the audit log of this machine",
         },
         units=_TIMES,
     )
     add_field_options(one, FIELDS)
+    _add_all(one)
     _finish(one, _list)
     one = add_subcommand(what, "show", "one incident with the reported object and its jobs")
     describe(one, {"gnt-steward incident show 5b0c9f7e": "the uuid may be cut"}, units=_TIMES)
     one.add_argument("uuid", help=_NAME)
     add_json_option(one, "the same as data")
+    _add_all(one)
     _finish(one, _show)
     for word, text, act in (
         ("ack", "acknowledge the result: remove its tag from the node", _acknowledge),
@@ -94,6 +104,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_history_arguments(one)
 
 
+def _add_all(parser: argparse.ArgumentParser) -> None:
+    text = "also those that have no record any more, from the audit log of this machine"
+    parser.add_argument("--all", action="store_true", help=text)
+    add_audit_option(parser)
+
+
 def _finish(parser: argparse.ArgumentParser, act: Callable[[argparse.Namespace], int]) -> None:
     parser.set_defaults(act=act)
     add_source_options(parser, positional=False)
@@ -106,8 +122,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    found = read_incidents(live_client(options))
-    print_notes(found.faults)
+    found = _found(options)
     print_fields(options, FIELDS, _USUAL, [_row(one) for one in found.incidents])
     return EXIT_OK
 
@@ -132,20 +147,38 @@ def _row(incident: Incident) -> Mapping[str, Value]:
 
 def _show(options: argparse.Namespace) -> int:
     incident = incident_named(_found(options), options.uuid)
+    original = _original(options, incident)
     if options.json:
-        shown = incident_json(incident)
+        shown = {**incident_json(incident), "original": diagnose_object(original)}
         # What holds it is known to the running daemon only.
         del shown["held"]
         print_json(shown)
     else:
-        print_lines(incident_lines(incident))
+        print_lines(incident_lines(incident, original))
     return EXIT_OK
 
 
 def _found(options: argparse.Namespace) -> Found:
+    """Those that are recorded, and with --all those that were; raises StewardError."""
     found = read_incidents(live_client(options))
     print_notes(found.faults)
-    return found
+    if not options.all:
+        return found
+    recorded = {one.uuid for one in found.incidents}
+    kept = read_kept(audit_path(options), INCIDENTS).items()
+    before = [read_record(text) for uuid, text in kept if uuid not in recorded]
+    return found._replace(incidents=(*before, *found.incidents))
+
+
+def _original(options: argparse.Namespace, incident: Incident) -> bytes:
+    """The diagnose object: all of it where the audit log has it."""
+    if not incident.object:
+        return incident.original
+    try:
+        objects = read_kept(audit_path(options), OBJECTS)
+    except StewardError:
+        return incident.original
+    return objects.get(incident.object, "").encode() or incident.original
 
 
 def _acknowledge(options: argparse.Namespace) -> int:

@@ -10,8 +10,8 @@ from ganeti_steward.core.maintenance.world import diagnose_object
 from ganeti_steward.plugins.maintenance.cli.times import moment
 
 
-def incident_lines(incident: Incident) -> Iterator[str]:
-    """Everything that is recorded of an incident."""
+def incident_lines(incident: Incident, original: bytes) -> Iterator[str]:
+    """Everything that is known of an incident; ``original``: its diagnose object."""
     state = f"{incident.status}, acknowledged" if incident.acknowledged else incident.status
     tag = "on the node" if incident.tagged else "not on the node"
     yield f"Incident {incident.uuid}"
@@ -33,7 +33,7 @@ def incident_lines(incident: Incident) -> Iterator[str]:
     for name, reason in incident.unmovable:
         yield f"  {'not moved:':15}{name}: {reason}"
     yield "  reported object:"
-    for line in json.dumps(diagnose_object(incident.original), indent=2).splitlines():
+    for line in json.dumps(diagnose_object(original), indent=2).splitlines():
         yield f"    {line}"
 
 

@@ -14,6 +14,7 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.confd.choice import Mastership
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held
+from ganeti_steward.core.maintenance.world import Reported
 from ganeti_steward.plugins.maintenance.edges.submit import without
 from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER
 
@@ -160,7 +161,10 @@ class CarryOut:
     def _run(self, one: Started, world: World) -> None:
         incident, command = self.incidents[one.incident], one.task.command
         node = world.nodes[incident.node]
-        self._agents.start(node, one.submission, command, incident.original)
+        found = world.observations.get(incident.node)
+        # The agent gets all of the object, of which the record may have a part.
+        original = found.original if isinstance(found, Reported) else incident.original
+        self._agents.start(node, one.submission, command, original)
         self.started.append(one)
 
     def _withdraw(self, started: Started, reason: str) -> None:

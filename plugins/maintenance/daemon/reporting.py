@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from ganeti_steward.core.drawing.amounts import Overview
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held
-from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.maintenance.world import Reported, World
 from ganeti_steward.core.service.sd_notify import notify
 from ganeti_steward.plugins.filters.actions.changes import Releases
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
-from ganeti_steward.plugins.maintenance.edges.audit import Audit
+from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, Audit, KeptRow
 from ganeti_steward.plugins.maintenance.edges.history import Entry, Trail
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
+from ganeti_steward.plugins.maintenance.edges.record import write_record
 from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
+from ganeti_steward.plugins.maintenance.engine.decision import Change
 from ganeti_steward.plugins.maintenance.page.overview import Moves, moves_under_way, overview_of
 from ganeti_steward.plugins.maintenance.pause import pause_reason
 
@@ -126,7 +128,17 @@ class AuditReport:
         # A nanosecond apart, so that they are read in the order in which they happened.
         entries = [one._replace(at=one.at + at) for at, one in enumerate(entries)]
         self._latest.extend(entries)
-        self._audit.write(entries)
+        self._audit.write(entries, _kept(outcome.changes, outcome.world))
+
+
+def _kept(changes: Iterable[Change], world: World) -> Iterator[KeptRow]:
+    """What the records have no more: incidents that were forgotten, and most of large objects."""
+    for before, after, *_ in changes:
+        if after is None and before is not None:
+            yield KeptRow(INCIDENTS, before.uuid, world.now, write_record(before))
+        report = world.observations.get(after.node) if after and after.object else None
+        if isinstance(report, Reported):
+            yield KeptRow(OBJECTS, report.object_id, world.now, report.original.decode())
 
 
 def report_to_systemd(outcome: Round) -> None:

@@ -21,7 +21,8 @@ from ganeti_steward.plugins.maintenance.daemon.job_releases import facts_of, pla
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.waiting import Waiting
-from ganeti_steward.plugins.maintenance.engine.decision import Inputs, Planned
+from ganeti_steward.plugins.maintenance.engine.decision import Inputs, Planned, Recent
+from ganeti_steward.plugins.maintenance.engine.ledger import with_commands
 from ganeti_steward.plugins.maintenance.engine.routine import MARK, no_routine
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ class Rounds:
         self._signals = signals
         self._since: Mapping[str, int] = {}
         """of the last decision; what it forgets in a restart only makes routine work wait longer"""
+        self._recent = Recent()
+        """of the last decision, with the commands that were handed over after it"""
         self._lost = ""
         """why this node is not the master any more; empty while it is"""
         self._waiting = Waiting(bell, signals, parts.alive)
@@ -137,7 +140,7 @@ class Rounds:
         if lasting and decision.since:
             since = dict.fromkeys((key for key in decision.since if MARK not in key), 0)
             decision = self._step(inputs._replace(since=since), faults)
-        self._since = decision.since
+        self._since, self._recent = decision.since, decision.recent
         facts = facts_of(inputs.world, self._parts.clock(), inputs.utc_offset, faults)
         tags = inputs.world.cluster_tags
         releases = planned(self._parts.releasing, facts, self._settings.mode, tags)
@@ -174,6 +177,7 @@ class Rounds:
             released, unreleased = self._release(decision.releases)
         except Exception as err:
             fault = _failed(err)
+        self._recent = with_commands(self._recent, carried.started, carried.incidents, world.now)
         changes = tuple(
             change
             for change in decision.changes
@@ -268,6 +272,7 @@ class Rounds:
             unreadable={fault.node: fault.text for fault in faults},
             routine_known=routine.known,
             since=self._since,
+            recent=self._recent,
         )
         return inputs, faults
 

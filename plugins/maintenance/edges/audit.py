@@ -9,9 +9,9 @@ import logging
 import os
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from typing import Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from ganeti_steward.core.errors import StewardError, reason_of
@@ -51,6 +51,31 @@ _INSERT: Final = f"INSERT OR IGNORE INTO history ({_FIELDS}) VALUES ({', '.join(
 _log = logging.getLogger(__name__)
 
 
+#: Incidents that have no record any more, and whole objects of which records have a part.
+INCIDENTS: Final = "incidents"
+OBJECTS: Final = "objects"
+_KEPT_TABLES: Final = tuple(
+    f"CREATE TABLE IF NOT EXISTS {table} (name TEXT PRIMARY KEY, at INTEGER NOT NULL, "
+    "content TEXT NOT NULL)"
+    for table in (INCIDENTS, OBJECTS)
+)
+#: Rows of these tables, the latest ones: nodes decide how many objects they report.
+_MOST_KEPT: Final = 1000
+
+
+class KeptRow(NamedTuple):
+    """A row of one of the two tables of what has no place in Ganeti's configuration."""
+
+    table: str
+    """`INCIDENTS` or `OBJECTS`"""
+    name: str
+    """the incident's uuid, or the object's hash"""
+    at: int
+    """ns since the epoch"""
+    content: str
+    """the record, or the object, as JSON"""
+
+
 class Audit:
     """Writes the audit log; used by one thread."""
 
@@ -58,20 +83,26 @@ class Audit:
         """``path``: the file; empty for none.  ``call_disk``: how the disk is written."""
         self._path, self._call_disk = path, call_disk or DiskTimeout(_TIMEOUT)
         self._waiting = deque[Entry](maxlen=_WAITING)
+        self._kept = deque[KeptRow](maxlen=_MOST_KEPT)
         self._unwritable = RateLimitedLog(_log)
 
     def start(self, now: int) -> None:
         """Create the file and remove old entries; ``now``: ns since the epoch."""
         self._try(lambda: _prepare(self._path, now - KEEP_DAYS * _DAY))
 
-    def write(self, entries: Iterable[Entry]) -> None:
-        """Log entries and write them, together with those that could not be written before."""
+    def write(self, entries: Iterable[Entry], kept: Iterable[KeptRow] = ()) -> None:
+        """Log entries and write them, together with what could not be written before.
+
+        ``kept``: what is written as well, without a line of the log.
+        """
         for entry in entries:
             _log.log(logging.WARNING if entry.alarming else logging.INFO, "%s", entry.line)
             self._waiting.append(entry)
-        waiting = tuple(self._waiting)
-        if waiting and self._try(lambda: _insert(self._path, waiting)):
+        self._kept.extend(kept)
+        waiting, rows = tuple(self._waiting), tuple(self._kept)
+        if (waiting or rows) and self._try(lambda: _insert(self._path, waiting, rows)):
             self._waiting.clear()
+            self._kept.clear()
 
     def latest(self, number: int) -> tuple[Entry, ...]:
         """As many entries at most, the latest last; none where the file cannot be read."""
@@ -105,17 +136,30 @@ def _prepare(path: str, oldest: int) -> None:
         with database:
             database.execute(_TABLE)
             database.execute(_INDEX)
-            removed = database.execute("DELETE FROM history WHERE at < ?", (oldest,)).rowcount
+            for statement in _KEPT_TABLES:
+                database.execute(statement)
+            removed = sum(
+                database.execute(f"DELETE FROM {table} WHERE at < ?", (oldest,)).rowcount
+                for table in ("history", INCIDENTS, OBJECTS)
+            )
         if removed:
             database.execute("VACUUM")
 
 
-def _insert(path: str, entries: Iterable[Entry]) -> None:
+def _insert(path: str, entries: Iterable[Entry], kept: Iterable[KeptRow]) -> None:
     # Opened for each round: the file may have been removed or replaced since.
     with closing(_connect(path)) as database, database:
         database.execute(_TABLE)
         database.execute(_INDEX)
         database.executemany(_INSERT, entries)
+        for row in kept:
+            for statement in _KEPT_TABLES:
+                database.execute(statement)
+            database.execute(f"INSERT OR REPLACE INTO {row.table} VALUES (?, ?, ?)", row[1:])
+            database.execute(
+                f"DELETE FROM {row.table} WHERE rowid NOT IN "
+                f"(SELECT rowid FROM {row.table} ORDER BY at DESC LIMIT {_MOST_KEPT})"
+            )
 
 
 def _latest(path: str, number: int) -> list[Entry]:
@@ -139,9 +183,27 @@ def read_audit(path: str, *, incident: str = "", node: str = "", since: int = 0)
         " AND (:node = '' OR node = :node OR node_name = :node) ORDER BY at"
     )
     values = {"since": since, "incident": incident, "node": node}
+    return [Entry(*row) for row in _rows(path, query, values)]
+
+
+def read_kept(path: str, table: str) -> dict[str, str]:
+    """Name -> content of what was kept, the oldest first; raises StewardError.
+
+    ``table``: `INCIDENTS` or `OBJECTS`; nothing where the version before made the file.
+    """
+    if not os.path.exists(path):
+        raise StewardError(f"there is no audit log {path or 'configured'}")
+    there = "SELECT 1 FROM sqlite_master WHERE name = :table"
+    if not _rows(path, there, {"table": table}):
+        return {}
+    return {name: text for name, _, text in _rows(path, f"SELECT * FROM {table} ORDER BY at", {})}
+
+
+def _rows(path: str, query: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
+    """The rows of a query; raises StewardError."""
     try:
         location = f"file:{quote(os.path.abspath(path))}?mode=ro"
         with closing(sqlite3.connect(location, timeout=_LOCKED, uri=True)) as database:
-            return [Entry(*row) for row in database.execute(query, values)]
+            return database.execute(query, values).fetchall()
     except sqlite3.Error as err:
         raise StewardError(f"the audit log {path} cannot be read: {err}") from None

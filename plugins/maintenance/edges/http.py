@@ -120,7 +120,13 @@ class Application:
 def _incidents(status: Status) -> Answer:
     if status.incidents is None:
         return _NOT_READ
-    return json_answer([incident_json(one, status.held_for(one.uuid)) for one in status.incidents])
+    seen = status.poll.observations
+    return json_answer(
+        [
+            incident_json(one, status.held_for(one.uuid), seen.get(one.node))
+            for one in status.incidents
+        ]
+    )
 
 
 def _jobs(status: Status) -> Answer:

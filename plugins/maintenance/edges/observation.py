@@ -95,5 +95,5 @@ def since(before: Observation | None, now: Observation) -> Observation:
 def is_news(before: Observation | None, now: Observation) -> bool:
     """Whether the node shows something else than before, apart from times and reasons."""
     if isinstance(before, Reported) and isinstance(now, Reported):
-        return before.original != now.original
+        return before.object_id != now.object_id
     return type(before) is not type(now)

@@ -11,6 +11,7 @@ from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.json_reader import describe, quoted
 from ganeti_steward.core.maintenance.incident import STATUSES, Incident
+from ganeti_steward.core.maintenance.kept_object import is_object_id
 from ganeti_steward.core.model.finding import STATUSES as ACTIONS
 from ganeti_steward.core.typed_json import from_json, to_json
 
@@ -21,8 +22,11 @@ VERSION: Final = "version"
 
 
 def write_record(incident: Incident) -> str:
-    """The record of an incident: one line of ASCII, the same for equal incidents."""
-    members = to_json(Incident, incident, whole=True)
+    """The record of an incident: one line of ASCII of limited size, equal for equal incidents."""
+    members = to_json(Incident, incident.bounded(), whole=True)
+    if not members["object"]:
+        # The version before does not know it.
+        del members["object"]
     return canonical({VERSION: FORMAT, **members}).decode("ascii")
 
 
@@ -43,7 +47,10 @@ def read_record(text: str) -> Incident:
     ):
         if value not in known:
             raise ValueError(f"key {name!r}: {quoted(value)} is none of {', '.join(known)}")
-    return incident
+    if incident.object and not is_object_id(incident.object):
+        raise ValueError(f"key 'object': {quoted(incident.object)} is not the hash of an object")
+    # The version before wrote whole objects: their incidents stay the same.
+    return incident.bounded()
 
 
 def node_of(text: str) -> str:

@@ -76,13 +76,23 @@ class Status(NamedTuple):
         return [one for one in self.held if one.subject == subject]
 
 
-def incident_json(incident: Incident, held: Iterable[Held] = ()) -> dict[str, Any]:
-    """An incident; times are ns since the epoch."""
+def reported_object(incident: Incident, found: Observation | None) -> dict[str, Any]:
+    """The diagnose object of an incident: all of it where its node reports it now (``found``)."""
+    if isinstance(found, Reported) and found.object_id == incident.object_id:
+        return diagnose_object(found.original)
+    return diagnose_object(incident.original)
+
+
+def incident_json(
+    incident: Incident, held: Iterable[Held] = (), found: Observation | None = None
+) -> dict[str, Any]:
+    """An incident; times are ns since the epoch.  ``found``: what its node shows now."""
     return {
         "uuid": incident.uuid,
         "node": incident.node,
         "node-name": incident.node_name,
-        "original": diagnose_object(incident.original),
+        "original": reported_object(incident, found),
+        "object": incident.object_id,
         "action": incident.action,
         "repair-status": incident.status,
         "jobs": list(incident.jobs),

@@ -94,13 +94,13 @@ def passing_nodes(world: World, config: Maintd) -> frozenset[str]:
     passing = {one.node for one in incidents if _ends_soon(one, world.now, config)}
     lasting = {one.node for one in incidents if one.state.avoided} - passing
     known = {
-        (one.node, one.original)
+        (one.node, one.object_id)
         for one in incidents
         if not _is_repaired(one, world.now, config.report_max_age)
     }
     for uuid, seen in world.observations.items():
         if isinstance(seen, Reported) and seen.ill and uuid in world.nodes and uuid not in passing:
-            (lasting if (uuid, seen.original) in known else passing).add(uuid)
+            (lasting if (uuid, seen.object_id) in known else passing).add(uuid)
     names = frozenset(world.nodes[uuid].name for uuid in passing - lasting)
     return names - world.excluded_nodes()
 

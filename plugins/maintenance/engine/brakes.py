@@ -41,6 +41,8 @@ class Case(NamedTuple):
     """s"""
     next: Task | Done | Failed | None = None
     effects: Effects = Effects()
+    commanded: int = 0
+    """when the repair command was begun last for the same object of the node, ns; 0: never"""
 
     @property
     def subject(self) -> str:
@@ -108,7 +110,7 @@ def _not_observed(case: Case) -> Held | None:
         return None
     found = case.world.observations.get(case.incident.node)
     if isinstance(found, Reported):
-        if found.original == case.incident.original:
+        if found.object_id == case.incident.object_id:
             return None
         return braked(case, "not-reported", f"node {case.node.name} reports {found.status} now")
     why = found.why if found else "no report since the start"
@@ -192,7 +194,7 @@ def _unjudged(world: World) -> list[NodeFacts]:
     """All nodes without those that are out of service or excluded, and those whose fault a person
     knows of or was evacuated for."""
     known = {
-        (one.node, one.original)
+        (one.node, one.object_id)
         for one in world.incidents.values()
         if one.state.handled or waiting(one, world)
     }
@@ -200,7 +202,7 @@ def _unjudged(world: World) -> list[NodeFacts]:
         node
         for node in world.nodes.values()
         if not (node.offline or OPT_OUT_TAG in node.tags or _group_is_excluded(world, node))
-        and (node.uuid, _original(world, node)) not in known
+        and (node.uuid, _object_id(world, node)) not in known
     ]
 
 
@@ -208,9 +210,9 @@ def _group_is_excluded(world: World, node: NodeFacts) -> bool:
     return node.group in world.groups and OPT_OUT_TAG in world.groups[node.group].tags
 
 
-def _original(world: World, node: NodeFacts) -> bytes:
+def _object_id(world: World, node: NodeFacts) -> str:
     found = world.observations.get(node.uuid)
-    return found.original if isinstance(found, Reported) else b""
+    return found.object_id if isinstance(found, Reported) else ""
 
 
 def waiting(incident: Incident, world: World) -> set[str]:
@@ -244,13 +246,45 @@ def _command_not_reported(case: Case) -> Held | None:
     if not (isinstance(case.next, Task) and case.next.command):
         return None
     found = case.world.observations.get(case.incident.node)
-    if isinstance(found, Reported) and found.original == case.incident.original:
+    if isinstance(found, Reported) and found.object_id == case.incident.object_id:
         return None
     return braked(
         case,
         "not-reported",
         f"node {case.node.name} does not report now what requests the command {case.next.command}",
     )
+
+
+def _repeated(case: Case) -> Held | None:
+    """A command that was run is not run again because its record was deleted, or its report flips.
+
+    The agent has a limit of its own; this one also counts for nodes whose agent has none.
+    """
+    if not (isinstance(case.next, Task) and case.next.command):
+        return None
+    elapsed = (case.world.now - _commanded(case)) / _SECOND
+    limit = case.config.command_again_after
+    if not 0 <= elapsed < limit:
+        return None
+    return braked(
+        case,
+        "repeated",
+        f"the command {case.next.command} was begun on node {case.node.name} for the same object "
+        f"{elapsed:.0f} s ago: it is not begun again for another {limit - elapsed:.0f} s",
+        elapsed=int(elapsed),
+        limit=limit,
+    )
+
+
+def _commanded(case: Case) -> int:
+    """When the command was begun last, or ended well for another incident of the same object."""
+    own = case.incident
+    ended = (
+        one.changed
+        for one in case.world.incidents.values()
+        if (one.node, one.object_id) == (own.node, own.object_id) and one.state.succeeded
+    )
+    return max([case.commanded, *ended])
 
 
 def observe(case: Common) -> Held | None:
@@ -275,6 +309,7 @@ AFTER_PLAN: Final[tuple[Brake, ...]] = (
     pause,
     window,
     _command_not_reported,
+    _repeated,
     observe,
 )
 #: Those of them that hold back the opening of a volume after the operator's word.

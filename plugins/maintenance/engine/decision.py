@@ -22,6 +22,19 @@ NOT_KNOWN: Final = "not known"
 NEVER_CAME: Final = "never came"
 
 
+class Recent(NamedTuple):
+    """What the daemon remembers of the last hours until it is restarted, beyond the records.
+
+    Others can delete records; what a node has had done is still known then.
+    """
+
+    commands: Mapping[str, int] = MappingProxyType({})
+    """uuid of a node and `object_id`, with a blank -> when its repair command was begun last, ns"""
+    opened: Mapping[str, tuple[tuple[int, str], ...]] = MappingProxyType({})
+    """uuid of a node and action, with a blank -> when its incidents of the last day were opened
+    (ns), each with its `object_id`, the latest last"""
+
+
 class CommandResult(NamedTuple):
     """What came of a repair command of a node agent."""
 
@@ -61,6 +74,8 @@ class Inputs(NamedTuple):
     daemon that was killed, may have left some that the queue does not show yet"""
     since: Mapping[str, int] = MappingProxyType({})
     """`Decision.since` of the step before"""
+    recent: Recent = Recent()
+    """`Decision.recent` of the step before, with the commands that were handed over after it"""
 
 
 class Started(NamedTuple):
@@ -128,6 +143,8 @@ class Decision(NamedTuple):
     since: Mapping[str, int] = MappingProxyType({})
     """plugin and subject of routine work -> since when each round had something about it, ns since
     the epoch; the next step gets it"""
+    recent: Recent = Recent()
+    """the next step gets it"""
     observed: tuple[Task, ...] = ()
     """tasks that would be in ``started`` or ``routine`` if the mode were not observe"""
     releases: Releases = Releases()

@@ -18,7 +18,7 @@ from ganeti_steward.core.model.finding import severity
 from ganeti_steward.core.model.job_state import CANCELED, NOT_STARTED, SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.engine.causes import is_interrupted, power_fault
 from ganeti_steward.plugins.maintenance.engine.decision import NEVER_CAME, NOT_KNOWN
-from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
+from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 
 #: ns until a tag whose job failed, or an opening that failed, is tried again.
@@ -31,6 +31,9 @@ def apply_ends(ledger: Ledger) -> None:
     """Close what has ended; a failure fails its incident, a successful command completes it."""
     for incident in ledger.all(lambda one: bool(one.open)):
         for submission in incident.open:
+            if submission.command:
+                # Others may delete the record meanwhile.
+                ledger.commands[command_key(incident)] = submission.at
             _look_at(ledger, incident.uuid, submission)
 
 
@@ -55,6 +58,7 @@ def _command(ledger: Ledger, uuid: str, submission: Submission) -> None:
         ledger.hold(uuid, "lookup", result.text)
         return
     if result.state == NEVER_CAME:
+        ledger.commands.pop(command_key(ledger.incidents[uuid]), None)
         _recovered(ledger, uuid, submission, ())
         return
     _close(ledger, uuid, submission)

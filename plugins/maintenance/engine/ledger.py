@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import NodeFacts, World
 from ganeti_steward.core.model.finding import STATUSES
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.engine.decision import Change, Inputs
+from ganeti_steward.plugins.maintenance.engine.decision import Change, Inputs, Recent, Started
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN, Event, apply
 
 #: The event of an incident that is new; it has no state before.
 OBSERVED = "reported"
+
+
+def command_key(incident: Incident) -> str:
+    """By what `Recent` remembers the repair command of an incident."""
+    return f"{incident.node} {incident.object_id}"
+
+
+def with_commands(
+    recent: Recent, started: Iterable[Started], incidents: Mapping[str, Incident], now: int
+) -> Recent:
+    """What is remembered, with the repair commands that were handed over ``now`` (ns)."""
+    begun = {command_key(incidents[one.incident]): now for one in started if one.task.command}
+    return recent._replace(commands={**recent.commands, **begun})
 
 
 class Ledger:
@@ -27,6 +40,10 @@ class Ledger:
         self.changes: list[Change] = []
         self.held: list[Held] = []
         self.cancels: list[int] = []
+        self.opened: dict[str, tuple[tuple[int, str], ...]] = {}
+        """as `Recent.opened`"""
+        self.commands: dict[str, int] = dict(inputs.recent.commands)
+        """as `Recent.commands`"""
 
     def update(self, incident: Incident) -> None:
         """Replace an incident by a newer form of it."""

@@ -16,6 +16,12 @@ from ganeti_steward.core.maintenance.world import NodeFacts, Reported
 from ganeti_steward.core.model.finding import EVACUATIONS
 from ganeti_steward.plugins.maintenance.engine.ends import queued_jobs
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
+from ganeti_steward.plugins.maintenance.engine.openings import (
+    fold_old,
+    may_open,
+    note_opened,
+    of_last_day,
+)
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 
 _SECOND = 10**9
@@ -71,7 +77,7 @@ def _apply_removed_tag(ledger: Ledger, incident: Incident, node: NodeFacts) -> N
             )
             ledger.hold(incident.uuid, "silent", sentence)
             return
-        if report.original != incident.original:
+        if report.object_id != incident.object_id:
             event = Event.TAG_REMOVED_CLOSED
     ledger.happen(incident.uuid, event, removed)
 
@@ -99,12 +105,14 @@ def _report_stale_word(ledger: Ledger, node: NodeFacts) -> None:
 
 def apply_reports(ledger: Ledger) -> None:
     """Note new incidents, and which ones are reported no more; silence says neither."""
+    ledger.opened = of_last_day(ledger)
     for uuid, node in sorted(ledger.world.nodes.items()):
         report = ledger.world.observations.get(uuid)
         if isinstance(report, Reported):
             _apply_report(ledger, node, report)
         else:
             _apply_silence(ledger, node)
+    fold_old(ledger)
 
 
 def _apply_silence(ledger: Ledger, node: NodeFacts) -> None:
@@ -117,16 +125,15 @@ def _apply_silence(ledger: Ledger, node: NodeFacts) -> None:
 def _apply_report(ledger: Ledger, node: NodeFacts, report: Reported) -> None:
     known = False
     for incident in ledger.all(lambda one: one.node == node.uuid):
-        if incident.original == report.original:
+        if incident.object_id == report.object_id:
             known = True
             _seen(ledger, incident)
         else:
             _not_seen(ledger, incident, report)
-    if report.ill and not known:
-        ledger.add(
-            _new_incident(node, report, ledger.now),
-            f"node {node.name} reports {report.status}",
-        )
+    if report.ill and not known and may_open(ledger, node, report):
+        incident = _new_incident(node, report, ledger.now)
+        note_opened(ledger, incident)
+        ledger.add(incident, f"node {node.name} reports {report.status}")
 
 
 def _new_incident(node: NodeFacts, report: Reported, now: int) -> Incident:
@@ -144,7 +151,7 @@ def _new_incident(node: NodeFacts, report: Reported, now: int) -> Incident:
         changed=now,
         progressed=now,
         note=f"node {node.name} reports {report.status}",
-    )
+    ).bounded()
 
 
 def _seen(ledger: Ledger, incident: Incident) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from ganeti_steward.core.maintenance.world import Observation, Reported, Silent, World
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.engine.book import Book
-from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER, Decision, Inputs
+from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER, Decision, Inputs, Recent
 from ganeti_steward.plugins.maintenance.engine.ends import apply_ends
-from ganeti_steward.plugins.maintenance.engine.freshness import without_old_reports
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.observed import (
     apply_disks,
@@ -38,7 +38,7 @@ def step(
     of routine work plans; both must depend on their arguments only.  An incident whose record is
     missing from ``records`` has not changed.
     """
-    fresh = without_old_reports(inputs.world, config)
+    fresh = _without_old_reports(inputs.world, config)
     ledger = Ledger(inputs._replace(world=fresh), config)
     apply_ends(ledger)
     apply_left(ledger)
@@ -56,6 +56,26 @@ def step(
     _alarm(ledger)
     _report_orphans(ledger)
     return _decision(ledger, tasks, routine)._replace(observed=tuple(book.observed))
+
+
+def _without_old_reports(world: World, config: Maintd) -> World:
+    """The world with silence in place of each report that is too old.
+
+    A report is checked when it is polled (``report-max-age``); until the next poll, and one that
+    fails after it, it grows older.
+    """
+    limit = config.report_max_age + 2 * config.poll_interval + config.poll_time_limit
+    observations = {
+        uuid: _checked(found, world.now, limit) for uuid, found in world.observations.items()
+    }
+    return world._replace(observations=observations)
+
+
+def _checked(found: Observation, now: int, limit: float) -> Observation:
+    age = (now - found.at) / _SECOND if isinstance(found, Reported) else 0
+    if not isinstance(found, Reported) or age <= limit:
+        return found
+    return Silent(found.at, f"the last report is {age:.0f} s old, more than {limit:g} s")
 
 
 def _alarm(ledger: Ledger) -> None:
@@ -102,4 +122,14 @@ def _decision(ledger: Ledger, tasks: Tasks, routine: Routine) -> Decision:
         changes=tuple(ledger.changes),
         routine=tuple(routine.started),
         since=routine.since,
+        recent=_recent(ledger),
     )
+
+
+def _recent(ledger: Ledger) -> Recent:
+    """What the next step has to know in addition to the records."""
+    limit = ledger.config.command_again_after * _SECOND
+    commands = {
+        key: at for key, at in sorted(ledger.commands.items()) if 0 <= ledger.now - at < limit
+    }
+    return Recent(commands, ledger.opened)

@@ -27,7 +27,7 @@ from ganeti_steward.plugins.maintenance.engine.choice import chosen
 from ganeti_steward.plugins.maintenance.engine.decision import Planned, Started
 from ganeti_steward.plugins.maintenance.engine.effect_brakes import BY_EFFECTS, facts_of
 from ganeti_steward.plugins.maintenance.engine.ends import complete
-from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
+from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 
 #: How many times in a row the same task of an incident may be started again: what it did can be
@@ -106,7 +106,14 @@ class Tasks:
     def _case(self, incident: Incident, node: NodeFacts) -> Case:
         ledger = self._ledger
         world = ledger.world._replace(incidents=ledger.incidents)
-        return Case(incident, node, world, ledger.config, ledger.inputs.utc_offset)
+        return Case(
+            incident,
+            node,
+            world,
+            ledger.config,
+            ledger.inputs.utc_offset,
+            commanded=ledger.commands.get(command_key(incident), 0),
+        )
 
     def _planned(self, case: Case, plan: Task | Done | Failed) -> Case:
         """With what is to be done, and what that does to nodes and instances."""

@@ -35,6 +35,7 @@ class Event(Enum):
     TAG_REMOVED_CLOSED = "tag removed, volumes are closed"
     HEALTHY = "not reported for the healthy delay"
     NODE_LEFT = "node left the cluster"
+    FOLDED = "moved to the audit log"
 
 
 class Effect(Enum):
@@ -64,6 +65,7 @@ TABLE: Final[dict[tuple[str, Event], Transition]] = {
     (NOTED, Event.CANCEL): Transition(CANCELED),
     (NOTED, Event.HEALTHY): _FORGET,
     (NOTED, Event.NODE_LEFT): _FORGET,
+    (NOTED, Event.FOLDED): _FORGET,
     (PENDING, Event.DONE): Transition(COMPLETED, (Effect.TAG,)),
     (PENDING, Event.FAILURE): Transition(FAILED, (Effect.TAG,)),
     (PENDING, Event.WORSE_DONE): Transition(COMPLETED, (Effect.TAG,)),
@@ -75,12 +77,14 @@ TABLE: Final[dict[tuple[str, Event], Transition]] = {
     (ACKNOWLEDGED, Event.CANCEL): Transition(CANCELED),
     (ACKNOWLEDGED, Event.HEALTHY): _FORGET,
     (ACKNOWLEDGED, Event.NODE_LEFT): _FORGET,
+    (ACKNOWLEDGED, Event.FOLDED): _FORGET,
     (FAILED, Event.TAG_REMOVED): _FORGET,
     (FAILED, Event.TAG_REMOVED_CLOSED): Transition(ACKNOWLEDGED),
     (FAILED, Event.CANCEL): Transition(CANCELED, (Effect.UNTAG,)),
     (FAILED, Event.NODE_LEFT): _FORGET,
     (CANCELED, Event.HEALTHY): _FORGET,
     (CANCELED, Event.NODE_LEFT): _FORGET,
+    (CANCELED, Event.FOLDED): _FORGET,
 }
 
 

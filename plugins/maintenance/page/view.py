@@ -10,9 +10,13 @@ from typing import Final
 from ganeti_steward.core.maintenance.incident import BAD, Incident, Submission
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import Held
-from ganeti_steward.core.maintenance.world import Observation, Reported, diagnose_object
+from ganeti_steward.core.maintenance.world import Observation, Reported
 from ganeti_steward.plugins.maintenance.edges.history import Entry
-from ganeti_steward.plugins.maintenance.edges.status import Status, observation_word
+from ganeti_steward.plugins.maintenance.edges.status import (
+    Status,
+    observation_word,
+    reported_object,
+)
 from ganeti_steward.plugins.maintenance.page.times import moment
 from ganeti_steward.plugins.maintenance.page.values import (
     EndedJob,
@@ -81,6 +85,7 @@ def _urgency(incident: Incident) -> tuple[bool, bool, int]:
 
 def _incident(one: Incident, status: Status, now: int) -> IncidentView:
     mine = [entry for entry in status.history if entry.incident == one.uuid]
+    seen = status.poll.observations.get(one.node)
     return IncidentView(
         incident=one,
         look=one.state.look,
@@ -88,7 +93,7 @@ def _incident(one: Incident, status: Status, now: int) -> IncidentView:
         changed=moment(one.changed, now),
         progressed=moment(one.progressed, now),
         healthy=moment(one.healthy_since, now),
-        reported=json.dumps(diagnose_object(one.original), indent=2, ensure_ascii=False),
+        reported=json.dumps(reported_object(one, seen), indent=2, ensure_ascii=False),
         work=tuple(_work(task, one, now) for task in one.open),
         held=tuple(status.held_for(one.uuid)),
         history=_events(mine[-_OF_INCIDENT:], now),

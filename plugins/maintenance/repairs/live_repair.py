@@ -8,6 +8,7 @@ from typing import Any, Final
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.kept_object import beginning_of
 from ganeti_steward.core.maintenance.task import COMMAND, Done, Failed, Plan, Task, Wait
 from ganeti_steward.core.maintenance.world import World, diagnose_object
 from ganeti_steward.core.model.finding import LIVE_REPAIR, is_name
@@ -43,7 +44,9 @@ def _left_to_people(node: str, found: Mapping[str, Any]) -> str:
         f"no repair command was requested: what node {node} reports ({LIVE_REPAIR}) is left to an "
         "admin"
     )
-    if "details" not in found:
+    shown = beginning_of(found)
+    if "details" in found and not shown:
+        shown = canonical(found["details"]).decode()
+    if not shown:
         return reported
-    text = canonical(found["details"]).decode()
-    return f"{reported}: {text if len(text) <= _SHOWN else text[:_SHOWN] + '...'}"
+    return f"{reported}: {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '...'}"

@@ -44,6 +44,11 @@ if TYPE_CHECKING:
             "may run for 4000 s (agent.repair-time-limit)",
         ),
         (
+            "[agent]\nrepair = true\n[maintd]\ncommand-again-after = 60\n",
+            "maintd.command-again-after: a repair command is begun again after 60 s, but the "
+            "agents refuse it for 3600 s (agent.repair-again-after)",
+        ),
+        (
             "[maintd]\nagent-port = 1900\n",
             "maintd.agent-port: the agents are polled at port 1900, but they listen at 1817 "
             "(agent.port)",
@@ -67,6 +72,7 @@ def test_two_keys_that_cannot_work_together(text: str, fault: str, front: Front)
         "[maintd]\nport = 1817\naddress = '127.0.0.1'\n",
         "[agent]\nport = 1900\n[maintd]\nagent-port = 1900\n",
         "[agent]\nrepair-time-limit = 4000\n",
+        "[agent]\nrepair = true\nrepair-again-after = 0\n[maintd]\ncommand-again-after = 0\n",
         "[agent]\ninterval = 60\nmax-age = 600\n[maintd]\nreport-max-age = 90\n",
     ],
 )

@@ -87,9 +87,7 @@ def test_the_first_id_still_has_its_own_result(node: Node) -> None:
 def test_another_object_or_another_command(node: Node) -> None:
     node.once("id-1")
     node.once("id-2", diagnose={"status": "live-repair", "command": COMMAND, "details": ["sdb"]})
-    node.once(
-        "id-3", command="reboot", diagnose={"status": "live-repair", "command": "reboot"}
-    )
+    node.once("id-3", command="reboot", diagnose={"status": "live-repair", "command": "reboot"})
     assert node.runs == 3
 
 

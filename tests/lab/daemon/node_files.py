@@ -34,6 +34,7 @@ directory = "{directory}"
 interval = 0
 max-age = 3600
 repair = true
+repair-again-after = 0
 lock-memory = false
 """
 DAEMON_SECTION: Final = """
@@ -45,6 +46,8 @@ healthy-delay = 2
 poll-interval = 1
 round-interval = 2
 storm-share = 1
+incident-pause = 0
+command-again-after = 0
 retry-delay = 5
 audit-file = "{directory}/audit.db"
 """

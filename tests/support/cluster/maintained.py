@@ -41,14 +41,24 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     Decision,
     Inputs,
     Planned,
+    Recent,
     Started,
 )
+from ganeti_steward.plugins.maintenance.engine.ledger import with_commands
 from ganeti_steward.plugins.maintenance.engine.routine import RoutinePlanner, no_routine
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.engine.tasks import Planner
 
 SECOND = 10**9
-CONFIG = Maintd(mode=ACT, hold_time=0, healthy_delay=600, most_nodes=1, storm_share=1)
+CONFIG = Maintd(
+    mode=ACT,
+    hold_time=0,
+    healthy_delay=600,
+    most_nodes=1,
+    storm_share=1,
+    incident_pause=0,
+    command_again_after=0,
+)
 
 _CLUSTER = Cluster((), (), ())
 
@@ -100,6 +110,7 @@ class Maintained:
         self.polling = True
         self.routine: RoutinePlanner = no_routine
         self.since: Mapping[str, int] = {}
+        self.recent = Recent()
         self.routine_known = True
 
     # What happens outside
@@ -176,6 +187,7 @@ class Maintained:
             dict(self.found),
             routine_known=self.routine_known,
             since=self.since,
+            recent=self.recent,
         )
 
     def decide(self) -> Decision:
@@ -186,7 +198,7 @@ class Maintained:
         self.wait(1)
         decision = self.decide()
         self.decisions.append(decision)
-        self.since = decision.since
+        self.since, self.recent = decision.since, decision.recent
         self.found = {}
         for incident in decision.records:
             self.records[incident.uuid] = incident
@@ -203,6 +215,7 @@ class Maintained:
             return decision
         for one in decision.started:
             self._record(one, numbers[one.submission])
+        self.recent = with_commands(self.recent, decision.started, self.records, self.now)
         for number in decision.cancels:
             job = self.queue[number]
             job.status = "canceled" if job.status in ("queued", "waiting") else job.status
@@ -238,8 +251,11 @@ class Maintained:
     def _restart(self) -> None:
         """What a new daemon finds out about submissions whose jobs were not recorded.
 
+        It has forgotten all that is not recorded.
+
         The agents know their commands: those that they got run on.
         """
+        self.recent = Recent()
         for incident in self.records.values():
             for one in incident.open:
                 if one.command and one.id not in self.commands:

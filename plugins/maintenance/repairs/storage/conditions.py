@@ -67,7 +67,7 @@ def opening_fault(case: StorageCase) -> str:
     if not isinstance(report, Reported):
         return f"{closed}: node {node} gives no valid report"
     still = {*failing_volumes(report.original)} & {*case.volumes}
-    if still or report.original == case.incident.original:
+    if still or report.object_id == case.incident.object_id:
         return f"{closed}: node {node} still reports {listed(sorted(still)) or 'the same'}"
     if case.has_missing:
         return f"{closed}: a physical volume of the node is missing, LVM changes nothing then"

@@ -32,13 +32,13 @@ _WORST_LAST: Final = (GOOD, DEGRADED, UNKNOWN, FAULTY)
 def nodes_to_read(world: World) -> list[str]:
     """Names of the nodes whose storage a repair has to know, sorted."""
     incidents = [one for one in world.incidents.values() if one.node in world.nodes]
-    known = {(one.node, one.original) for one in incidents}
+    known = {(one.node, one.object_id) for one in incidents}
     wanted = {one.node for one in incidents if _is_about_storage(one, world)} | {
         uuid
         for uuid, report in world.observations.items()
         if isinstance(report, Reported) and report.ill and uuid in world.nodes
         # There is no incident of it yet.
-        if (uuid, report.original) not in known and failing_volumes(report.original)
+        if (uuid, report.object_id) not in known and failing_volumes(report.original)
     }
     busy = {name for one in incidents for each in one.open for name in each.nodes}
     return sorted({world.nodes[uuid].name for uuid in wanted} - busy)

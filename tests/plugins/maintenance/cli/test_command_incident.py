@@ -13,9 +13,11 @@ from recorded import Recorded
 from workspace import Done
 from worlds import NOW, incident
 
+from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.plugins.maintenance.edges.audit import Audit
+from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, Audit, KeptRow
 from ganeti_steward.plugins.maintenance.edges.history import Entry
+from ganeti_steward.plugins.maintenance.edges.record import write_record
 
 if TYPE_CHECKING:
     from front import Front
@@ -103,6 +105,34 @@ def test_show_as_data(call: Call) -> None:
     assert found["repair-status"] == "completed"
     assert found["original"] == {"status": "evacuate", "number": 1}
     assert "held" not in found
+
+
+def test_those_without_a_record(call: Call, tmp_path: Path) -> None:
+    """The audit log has them: the list and all that was recorded."""
+    file = str(tmp_path / "audit.db")
+    gone = PENDING._replace(uuid="f" * 36, status="canceled", note="over")
+    rows = [KeptRow(INCIDENTS, one.uuid, NOW, write_record(one)) for one in (gone, READY)]
+    Audit(file).write([], rows)
+    listed = call("list", "--all", "--audit-file", file, "--no-headers", "-o", "uuid").out
+    assert sorted(listed.split()) == sorted([gone.uuid, PENDING.uuid, READY.uuid, FAILED.uuid])
+    assert len(call("list", "--no-headers").out.splitlines()) == 3
+    assert "note:          over\n" in call("show", "ffff", "--all", "--audit-file", file).out
+    assert call("show", "ffff").status == 1
+
+
+def test_all_of_a_large_object(front: Front, tmp_path: Path) -> None:
+    """The record has a part of it; the audit log of the master has it whole."""
+    original = canonical({"status": "evacuate", "details": "x" * 9000 + "end"})
+    large, file = READY._replace(original=original).bounded(), str(tmp_path / "audit.db")
+    words = ("show", large.uuid, "--audit-file", file)
+    with Recorded([large]).reached(tmp_path, "luxi") as options:
+        before = front("incident", *words, *options).out
+        Audit(file).write([], [KeptRow(OBJECTS, large.object, NOW, original.decode())])
+        after = front("incident", *words, *options).out
+        data = json.loads(front("incident", *words, "--json", *options).out)
+    assert ('"bytes": ' in before, 'xend"' in before) == (True, False)
+    assert ('"bytes": ' in after, 'xend"' in after) == (False, True)
+    assert (data["original"], data["object"]) == (json.loads(original), large.object)
 
 
 def test_the_beginning_of_a_uuid_is_enough(call: Call) -> None:

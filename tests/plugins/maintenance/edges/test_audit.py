@@ -8,7 +8,7 @@ import sqlite3
 import stat
 import threading
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +19,14 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held, Task
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
-from ganeti_steward.plugins.maintenance.edges.audit import Audit, read_audit
+from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS as FORGOTTEN
+from ganeti_steward.plugins.maintenance.edges.audit import (
+    OBJECTS,
+    Audit,
+    KeptRow,
+    read_audit,
+    read_kept,
+)
 from ganeti_steward.plugins.maintenance.edges.history import Entry, Trail
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision, Started
 
@@ -285,3 +292,32 @@ def test_what_waits_is_bounded(tmp_path: Path) -> None:
     os.rmdir(path)
     one.write([])
     assert len(read_audit(str(path))) == 1000
+
+
+def test_what_is_kept_beside_the_entries(tmp_path: Path) -> None:
+    """The latest rows, each once; a file of the version before has none."""
+    path = str(tmp_path / "audit.db")
+    audit = Audit(path)
+    audit.write([], [KeptRow(OBJECTS, f"object{at}", at, f"{at}") for at in range(1, 1100)])
+    audit.write(
+        [], [KeptRow(OBJECTS, "object1099", 2000, "again"), KeptRow(FORGOTTEN, "u", 1, "r")]
+    )
+    found = read_kept(path, OBJECTS)
+    assert (len(found), found["object1099"], [*found][-1]) == (1000, "again", "object1099")
+    assert "object99" not in found
+    assert read_kept(path, FORGOTTEN) == {"u": "r"}
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("DROP TABLE incidents")
+    assert read_kept(path, FORGOTTEN) == {}
+    with pytest.raises(StewardError, match="there is no audit log"):
+        read_kept(str(tmp_path / "other.db"), FORGOTTEN)
+
+
+def test_what_is_kept_waits_for_the_disk(tmp_path: Path) -> None:
+    directory = tmp_path / "state"
+    directory.write_text("in the way")
+    audit = Audit(str(directory / "audit.db"))
+    audit.write([], [KeptRow(FORGOTTEN, "u", 1, "r")])
+    directory.unlink()
+    audit.write([])
+    assert read_kept(str(directory / "audit.db"), FORGOTTEN) == {"u": "r"}

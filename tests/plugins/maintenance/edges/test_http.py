@@ -109,6 +109,7 @@ def test_the_paths_of_the_design() -> None:
         "node": "uuid-1",
         "node-name": "node1.lab",
         "original": {"details": {"disk": "sda"}, "status": "evacuate"},
+        "object": INCIDENT.object_id,
         "action": "evacuate",
         "repair-status": "pending",
         "jobs": [5, 6, 7],
