@@ -175,7 +175,7 @@ def _original(options: argparse.Namespace, incident: Incident) -> bytes:
     if not incident.object:
         return incident.original
     try:
-        objects = read_kept(audit_path(options), OBJECTS)
+        objects = read_kept(audit_path(options), OBJECTS, incident.object)
     except StewardError:
         return incident.original
     return objects.get(incident.object, "").encode() or incident.original

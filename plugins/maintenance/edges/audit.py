@@ -186,17 +186,19 @@ def read_audit(path: str, *, incident: str = "", node: str = "", since: int = 0)
     return [Entry(*row) for row in _rows(path, query, values)]
 
 
-def read_kept(path: str, table: str) -> dict[str, str]:
+def read_kept(path: str, table: str, name: str = "") -> dict[str, str]:
     """Name -> content of what was kept, the oldest first; raises StewardError.
 
-    ``table``: `INCIDENTS` or `OBJECTS`; nothing where the version before made the file.
+    ``table``: `INCIDENTS` or `OBJECTS`; nothing where the version before made the file.  ``name``:
+    only what has this name.
     """
     if not os.path.exists(path):
         raise StewardError(f"there is no audit log {path or 'configured'}")
     there = "SELECT 1 FROM sqlite_master WHERE name = :table"
     if not _rows(path, there, {"table": table}):
         return {}
-    return {name: text for name, _, text in _rows(path, f"SELECT * FROM {table} ORDER BY at", {})}
+    query = f"SELECT name, content FROM {table} WHERE :name IN ('', name) ORDER BY at"
+    return dict(_rows(path, query, {"name": name}))
 
 
 def _rows(path: str, query: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]:

@@ -271,8 +271,7 @@ def _repeated(case: Case) -> Held | None:
         "repeated",
         f"the command {case.next.command} was begun on node {case.node.name} for the same object "
         f"{elapsed:.0f} s ago: it is not begun again for another {limit - elapsed:.0f} s",
-        elapsed=int(elapsed),
-        limit=limit,
+        left=int(limit - elapsed),
     )
 
 

@@ -27,9 +27,14 @@ def may_open(ledger: Ledger, node: NodeFacts, report: Reported) -> bool:
 
     Where the node has too many, those that need nothing more are moved to the audit log first.
     """
-    if fault := _too_soon(ledger, node, report):
+    left = _seconds_left(ledger, node, report)
+    if left > 0:
         opened = len(_opened(ledger, node.uuid, report.status))
-        ledger.hold(node.name, "changing", fault, opened=opened)
+        sentence = (
+            f"node {node.name} has reported {opened} objects with {report.status} within a day: "
+            f"another one gets an incident in {left:.0f} s"
+        )
+        ledger.hold(node.name, "changing", sentence, opened=opened, left=int(left))
         return False
     if _has_room(ledger, node, report):
         return True
@@ -43,23 +48,17 @@ def may_open(ledger: Ledger, node: NodeFacts, report: Reported) -> bool:
     return False
 
 
-def _too_soon(ledger: Ledger, node: NodeFacts, report: Reported) -> str:
-    """Why another incident of the action comes later, one sentence; empty when it need not.
+def _seconds_left(ledger: Ledger, node: NodeFacts, report: Reported) -> float:
+    """How long another incident of the action has to wait; 0 or less: not any more.
 
     The same object again, after its record was deleted or its failure acknowledged, is not the
     node's doing.
     """
     opened = _opened(ledger, node.uuid, report.status)
     if not opened or opened[-1][1] == report.object_id:
-        return ""
+        return 0
     pause = ledger.config.incident_pause * 2.0 ** (len(opened) - 1)
-    left = pause - (ledger.now - opened[-1][0]) / _SECOND
-    if left <= 0:
-        return ""
-    return (
-        f"node {node.name} has reported {len(opened)} objects with {report.status} within a day: "
-        f"another one gets an incident in {left:.0f} s"
-    )
+    return pause - (ledger.now - opened[-1][0]) / _SECOND
 
 
 def note_opened(ledger: Ledger, incident: Incident) -> None:

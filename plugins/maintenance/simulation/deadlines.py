@@ -22,6 +22,9 @@ def next_deadline(outcome: Round, settings: Maintd, now: int) -> int | None:
     found = [
         at for one in outcome.incidents.values() for at in _of_incident(one, settings) if at > now
     ]
+    # What has seconds left is decided again after them.
+    lefts = [value for one in outcome.held for name, value in one.values if name == "left"]
+    found += [now + _ns(left + 1) for left in lefts if isinstance(left, int)]
     if any(one.brake == "window" for one in outcome.held):
         found.append(opening(settings.windows, now, time.localtime(now / SECOND).tm_gmtoff))
     if outcome.decision and outcome.decision.since:
@@ -38,6 +41,8 @@ def _of_incident(one: Incident, settings: Maintd) -> Iterator[int]:
         yield one.healthy_since + _ns(settings.healthy_delay)
     if not one.state.begun:
         yield one.observed_since + _ns(settings.hold_time)
+    if one.state.handled:
+        yield one.changed + _ns(settings.fold_after)
     if one.active:
         # The alarm is raised when more time than that has passed.
         yield one.progressed + _ns(settings.stuck_after) + SECOND

@@ -25,7 +25,12 @@ from ganeti_steward.plugins.maintenance.daemon.recording import (
     read_moments,
 )
 from ganeti_steward.plugins.maintenance.daemon.replay import replay
-from ganeti_steward.plugins.maintenance.engine.decision import CommandResult, Inputs, Planned
+from ganeti_steward.plugins.maintenance.engine.decision import (
+    CommandResult,
+    Inputs,
+    Planned,
+    Recent,
+)
 
 SUBMISSION = Submission("s1", "move", ("n1", "n2"), ("i1",), NOW, jobs=(5, 6))
 INCIDENT = incident("n1", command="fix", open=(SUBMISSION,), unmovable=(("i2", "no room"),))
@@ -56,6 +61,7 @@ INPUTS = Inputs(
     unreadable={"n": "rule u is no record"},
     routine_known=False,
     since={"rebalance group g1": NOW},
+    recent=Recent({"n 0a": NOW}, {"n live-repair": ((NOW - 5, "0a"), (NOW, "0b"))}),
 )
 
 

@@ -306,6 +306,7 @@ def test_what_is_kept_beside_the_entries(tmp_path: Path) -> None:
     assert (len(found), found["object1099"], [*found][-1]) == (1000, "again", "object1099")
     assert "object99" not in found
     assert read_kept(path, FORGOTTEN) == {"u": "r"}
+    assert read_kept(path, OBJECTS, "object500") == {"object500": "500"}
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("DROP TABLE incidents")
     assert read_kept(path, FORGOTTEN) == {}

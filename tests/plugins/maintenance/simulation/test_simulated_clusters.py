@@ -9,14 +9,16 @@ import pytest
 from simulations import HARD, Checked, configured, drawn_case
 from thorough import often
 
-from ganeti_steward.plugins.maintenance.config import OBSERVE
+from ganeti_steward.core.maintenance.task import Held
+from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
+from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.simulation.assumptions import (
     DAY,
     HOUR,
     SECOND,
     Assumptions,
 )
-from ganeti_steward.plugins.maintenance.simulation.deadlines import opening
+from ganeti_steward.plugins.maintenance.simulation.deadlines import next_deadline, opening
 from ganeti_steward.plugins.maintenance.simulation.failures import drawn
 from ganeti_steward.plugins.maintenance.simulation.results import Results
 from ganeti_steward.plugins.maintenance.simulation.run import Simulation
@@ -108,6 +110,12 @@ def test_the_next_opening_of_a_window() -> None:
     assert opening(["Sun 08:00-09:00"], BEGIN, 0) == BEGIN + 6 * DAY + 8 * HOUR
     late = BEGIN + 8 * HOUR + 30 * SECOND
     assert opening(["Mon 08:00-09:00"], late, 0) == BEGIN + 7 * DAY + 8 * HOUR
+
+
+def test_what_has_seconds_left_is_decided_after_them() -> None:
+    held = Held("node1", "changing", "in 60 s", (("opened", 1), ("left", 60)))
+    assert next_deadline(Round(0, 0, held=(held,)), Maintd(), 5 * SECOND) == 66 * SECOND
+    assert next_deadline(Round(0, 0), Maintd(), 5 * SECOND) is None
 
 
 def test_the_time_line_is_an_svg_document() -> None:
