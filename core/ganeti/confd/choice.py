@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.confd.messages import Reply, Status
+
+#: The name of a host; it becomes part of sentences in logs and on pages.
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 
 
 class Disagreement(StewardError):
@@ -70,11 +74,13 @@ class Vote(NamedTuple):
 
 
 def vote(own_name: str, replies: Sequence[Reply], candidates: int) -> Vote:
-    """Count the replies to `CLUSTER_MASTER` of all known master candidates.
+    """Count the replies to `CLUSTER_MASTER` of all known master candidates (confd 6).
 
     ``own_name``: the full name of this node; ``candidates``: how many there are, also those
     that did not answer.  This node is the master only if more than half of the candidates say
-    so at the highest serial; of one or two, all of them.
+    so at the highest serial; of one or two, all of them.  Another one is only if the highest
+    serial says so, and no more candidates name this node than another: one candidate can invent
+    any serial.  A failover reaches the others within seconds, those that are down as they return.
     """
     usable = [(reply, name) for reply in replies if (name := _master(reply))]
     if not usable:
@@ -87,11 +93,16 @@ def vote(own_name: str, replies: Sequence[Reply], candidates: int) -> Vote:
         return Vote(Mastership.UNDECIDED, reason)
     (master,) = names
     counted = f"{len(current)} of {candidates} master candidates name {master} (serial {highest})"
-    if master != own_name:
-        return Vote(Mastership.NOT_MASTER, f"{counted}, this node is {own_name}", master)
-    if 2 * len(current) > candidates:
-        return Vote(Mastership.MASTER, counted, master)
-    return Vote(Mastership.UNDECIDED, f"{counted}, more than half is required", master)
+    if master == own_name:
+        if 2 * len(current) > candidates:
+            return Vote(Mastership.MASTER, counted, master)
+        return Vote(Mastership.UNDECIDED, f"{counted}, more than half is required", master)
+    own = [reply.serial for reply, name in usable if name == own_name]
+    if 2 * len(own) > len(usable):
+        others = f"{len(own)} name this node, {own_name} (serial {max(own)})"
+        reason = f"{counted}, but {others}: one of the two is old or wrong"
+        return Vote(Mastership.UNDECIDED, reason, master)
+    return Vote(Mastership.NOT_MASTER, f"{counted}, this node is {own_name}", master)
 
 
 def _master(reply: Reply) -> str:
@@ -99,4 +110,5 @@ def _master(reply: Reply) -> str:
     answer: Any = reply.answer
     if isinstance(answer, list) and answer:
         answer = answer[0]
-    return answer if reply.status is Status.OK and isinstance(answer, str) else ""
+    good = reply.status is Status.OK and isinstance(answer, str) and _NAME.fullmatch(answer)
+    return answer if good else ""

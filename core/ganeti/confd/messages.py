@@ -21,6 +21,9 @@ LONGEST_REQUEST: Final = 4096
 
 _PROTOCOL: Final = 1
 
+#: Of a number of 64 bits.
+_LARGEST_SERIAL: Final = 2**63 - 1
+
 #: A query: a name, a path or a list of addresses by the number of their kind.
 Query = str | Mapping[str, Any] | None
 
@@ -98,6 +101,8 @@ def read_reply(raw: bytes, *, key: bytes, reply_salt: str, peer: str) -> Reply:
         raise BadReply(str(err)) from None
     except (ValueError, TypeError, KeyError):
         raise BadReply("the signed text is not a reply of confd") from None
-    if type(serial) is not int or inner.get("protocol") != _PROTOCOL:
+    if type(serial) is not int or not 0 <= serial <= _LARGEST_SERIAL:
+        raise BadReply("the serial of the reply is no number that Ganeti counts to")
+    if inner.get("protocol") != _PROTOCOL:
         raise BadReply("the signed text is not a reply of confd")
     return reply

@@ -27,7 +27,8 @@ class Voting:
     ) -> None:
         """``confd``: a client with the candidates of that moment; ``own_name``: full node name.
 
-        ``undecided_is_master``: an admin answers for it where too few candidates answer.
+        ``undecided_is_master``: an admin answers for it where too few candidates answer, but not
+        against one that names another master at the highest serial.
         """
         self._confd, self._own_name = confd, own_name
         self._undecided_is_master = undecided_is_master
@@ -37,7 +38,12 @@ class Voting:
         result = self._vote()
         if result.mastership is Mastership.NOT_MASTER:
             raise NotMaster(result.reason)
-        if result.mastership is Mastership.UNDECIDED and self._undecided_is_master:
+        contradicted = result.master not in ("", self._own_name)
+        if (
+            result.mastership is Mastership.UNDECIDED
+            and self._undecided_is_master
+            and not contradicted
+        ):
             reason = f"{result.reason}; taken as won because of --no-voting"
             return result._replace(mastership=Mastership.MASTER, reason=reason)
         return result

@@ -175,6 +175,9 @@ class Round(NamedTuple):
     record is gone"""
     fault: str = ""
     """why the round could not do its work, one sentence; empty when it could"""
+    undecided: str = ""
+    """why it is undecided whether this node is the master, so that nothing was done; empty when it
+    is decided"""
     lost: str = ""
     """why this node is not the master any more, found out in the round; empty while it is"""
 

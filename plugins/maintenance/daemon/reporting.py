@@ -65,6 +65,7 @@ class StatusReport:
             round_ended=outcome.at + int(outcome.seconds * 10**9),
             round_seconds=outcome.seconds,
             round_fault=outcome.fault,
+            undecided=outcome.undecided,
             started_tasks=dict(self._steps),
             recent=(*self._status.recent[1 - _RECENT :], self._line(outcome)),
             history=self._history(),
@@ -145,6 +146,9 @@ def report_to_systemd(outcome: Round) -> None:
     """One line for ``systemctl status``."""
     if outcome.fault:
         notify(f"STATUS=the last round failed: {outcome.fault}")
+        return
+    if outcome.undecided:
+        notify(f"STATUS=whether this node is the master is undecided: {outcome.undecided}")
         return
     active = sum(one.active for one in outcome.incidents.values())
     notify(

@@ -89,6 +89,8 @@ class Rounds:
         """of the last decision; what it forgets in a restart only makes routine work wait longer"""
         self._recent = Recent()
         """of the last decision, with the commands that were handed over after it"""
+        self._undecided = ""
+        """why the last vote at the beginning of a round was undecided; empty when it was won"""
         self._lost = ""
         """why this node is not the master any more; empty while it is"""
         self._waiting = Waiting(bell, signals, parts.alive)
@@ -157,6 +159,7 @@ class Rounds:
         with self._signals.interruptible():
             result = parts.voting()
             won = result.mastership is Mastership.MASTER
+            self._note_vote("" if won else result.reason)
             inputs, decision, held = self.decide(may_query=won)
         world = inputs.world
         outcome = Round(at, 0, world, decision, world.incidents, held=held)
@@ -164,6 +167,7 @@ class Rounds:
             sentence = f"nothing is submitted or recorded: {result.reason}"
             more = Held("cluster", "master", sentence)
             back = _held_back(decision.releases, "nothing is submitted")
+            outcome = outcome._replace(undecided=result.reason)
             return _with_waiting(outcome._replace(held=(*outcome.held, *back, more)))
         carried = CarryOut(
             parts.store, parts.queue, parts.agents, self._vote, lambda: self._signals.stopping
@@ -211,6 +215,14 @@ class Rounds:
             releases.changes, lambda: self._signals.stopping
         )
         return tuple(done), failed
+
+    def _note_vote(self, undecided: str) -> None:
+        """Log when a vote is undecided for another reason than the one before, and its end."""
+        if undecided and undecided != self._undecided:
+            _log.warning("whether this node is the master is undecided: %s", undecided)
+        elif self._undecided and not undecided:
+            _log.info("this node is the master again")
+        self._undecided = undecided
 
     def _vote(self) -> Vote:
         """The vote before a submission; a signal need not wait for candidates that are down.

@@ -32,6 +32,8 @@ LIMITS: Final = Limits(threads=2, body=1024)
 
 _SECOND: Final = 10**9
 
+_UNDECIDED: Final = "nothing is done, whether this node is the master is undecided"
+
 #: An empty list would mean that nothing is wrong with any node.
 _NOT_READ: Final = json_answer({"error": "the incidents have not been read yet"}, 503)
 
@@ -112,7 +114,7 @@ class Application:
             self._max_age(),
         )
         if age <= most:
-            return ""
+            return status.undecided and f"{_UNDECIDED}: {status.undecided}"
         what = "last round ended" if status.round_ended else "daemon started, without any round,"
         return f"the {what} {age:.0f} s ago, more than {most:g} s"
 

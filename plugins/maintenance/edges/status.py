@@ -62,6 +62,9 @@ class Status(NamedTuple):
     """how long the last round took"""
     round_fault: str = ""
     """why the last round failed; empty when it did not"""
+    undecided: str = ""
+    """why it was undecided in the last round whether this node is the master; empty when it was
+    decided"""
     started_tasks: Mapping[str, int] = MappingProxyType({})
     """step -> tasks started since the start"""
     recent: tuple[RoundLine, ...] = ()

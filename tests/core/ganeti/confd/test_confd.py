@@ -92,6 +92,8 @@ BAD: Final[dict[str, Callable[[bytes], bytes]]] = {
     "its own request": lambda raw: raw,
     "an unknown status": lambda raw: reply(raw, status=7),
     "a serial that is a text": lambda raw: reply(raw, serial="5"),
+    "a serial below zero": lambda raw: reply(raw, serial=-1),
+    "a serial of no counter": lambda raw: reply(raw, serial=2**63),
     "no answer": lambda raw: reply(raw).replace(b"answer", b"anwser"),
     "another protocol": lambda raw: reply(raw, protocol=2),
 }

@@ -88,12 +88,62 @@ def test_vote(found: list[Reply], candidates: int, expected: Mastership) -> None
     assert result.reason
 
 
-def test_a_deposed_master_with_stale_replies_is_not_master() -> None:
-    """Most candidates are cut off or stale; one has the failover's higher serial."""
-    found = [*masters(ME, ME, ME, serial=7), *masters(OTHER, serial=8)]
-    result = vote(ME, found, 5)
-    assert (result.mastership, result.master) == (Mastership.NOT_MASTER, OTHER)
-    assert "1 of 5 master candidates name node2.lab (serial 8)" in result.reason
+#: What a reply to the vote is: this node at the old serial, the other at a higher one, a lie.
+OLD, NEW, LIE = (ME, 7), (OTHER, 8), ("node9.lab", 10**12)
+
+
+@pytest.mark.parametrize(
+    ("found", "candidates", "expected"),
+    [
+        # A lie of one candidate, with some of the others silent.
+        ([OLD, OLD, LIE], 3, Mastership.UNDECIDED),
+        ([OLD, OLD, OLD, OLD, LIE], 5, Mastership.UNDECIDED),
+        ([OLD, OLD, LIE], 5, Mastership.UNDECIDED),
+        ([OLD, OLD, OLD, (ME, 10**12)], 5, Mastership.UNDECIDED),
+        ([OLD, OLD, ("node9.lab", 7)], 3, Mastership.UNDECIDED),
+        # No majority is against it: as a failover while others are down.
+        ([OLD, LIE], 2, Mastership.NOT_MASTER),
+        ([OLD, LIE], 3, Mastership.NOT_MASTER),
+        ([LIE], 1, Mastership.NOT_MASTER),
+        # The old master while a failover reaches the candidates one after the other.
+        ([OLD, NEW], 2, Mastership.NOT_MASTER),
+        ([NEW, NEW], 2, Mastership.NOT_MASTER),
+        ([OLD, OLD, NEW], 3, Mastership.UNDECIDED),
+        ([OLD, NEW, NEW], 3, Mastership.NOT_MASTER),
+        ([OLD, NEW], 3, Mastership.NOT_MASTER),
+        ([NEW, NEW, NEW], 3, Mastership.NOT_MASTER),
+        ([OLD, OLD, OLD, NEW, NEW], 5, Mastership.UNDECIDED),
+        ([OLD, OLD, NEW, NEW, NEW], 5, Mastership.NOT_MASTER),
+        ([OLD, NEW, NEW], 5, Mastership.NOT_MASTER),
+        # A second failover while one candidate still has the copy before the first.
+        ([OLD, NEW, ("node3.lab", 9)], 3, Mastership.NOT_MASTER),
+        # The new master: others still name the old one.
+        ([(ME, 8), (OTHER, 7), (OTHER, 7)], 3, Mastership.UNDECIDED),
+        ([(ME, 8), (ME, 8), (OTHER, 7)], 3, Mastership.MASTER),
+    ],
+)
+def test_candidates_that_contradict_each_other(
+    found: list[tuple[str, int]], candidates: int, expected: Mastership
+) -> None:
+    """In whatever order the replies come; see `vote`."""
+    named = replies(*(([name], serial) for name, serial in found))
+    for given in (named, named[::-1]):
+        assert vote(ME, given, candidates).mastership is expected
+
+
+def test_a_minority_against_a_majority_is_named() -> None:
+    result = vote(ME, replies(([ME], 7), ([ME], 6), (["node9.lab"], 10**12)), 3)
+    assert result.master == "node9.lab"
+    assert result.reason == (
+        "1 of 3 master candidates name node9.lab (serial 1000000000000), but 2 name this node, "
+        "node1.lab (serial 7): one of the two is old or wrong"
+    )
+
+
+@pytest.mark.parametrize("name", ["", "a b", "x\n", "\x1b[2J", "-x", "x" * 256, "n\u00f6de"])
+def test_a_name_that_is_none_does_not_vote(name: str) -> None:
+    found = [*masters(ME, ME), *replies(([name], 10**12))]
+    assert vote(ME, found, 3).mastership is Mastership.MASTER
 
 
 def test_replies_of_lower_serial_do_not_vote() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import clusters
-from confd_servers import KEY, Cluster, reply
+from confd_servers import KEY, Answers, Cluster, reply
 from fake_agents import FakeAgents, diagnose_report, fake_agents, sends
 from standin import StandIn
 from standin_server import serving
@@ -82,6 +82,13 @@ class Site:
         self.agents.behaviours[row["pip"]] = lambda salt: sign(
             KEY, json.dumps(diagnose_report(node, time.time_ns(), **data)), salt
         )
+
+    def add_candidates(self, number: int, answers: Answers) -> None:
+        """Add further master candidates."""
+        for _ in range(number):
+            self.confd.add(answers)
+        addresses = self.path / "data" / "ssconf_master_candidates_ips"
+        addresses.write_text("\n".join(self.confd.addresses))
 
     def names_as_master(self, name: str) -> None:
         """Have the only candidate name another master from now on."""

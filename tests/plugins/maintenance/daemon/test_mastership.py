@@ -44,6 +44,19 @@ def test_a_vote(named: Sequence[str], result: Mastership) -> None:
     assert ("--no-voting" in taken.reason) == (result is UNDECIDED)
 
 
+def test_no_voting_is_no_answer_to_a_candidate_with_newer_data() -> None:
+    """That may be a failover which has not reached the others yet."""
+
+    class Newer(Candidates):
+        def query(
+            self, kind: QueryType, query: Query = None, *, all_replies: bool = False
+        ) -> list[Reply]:
+            return [*super().query(kind, query), Reply("192.0.2.3", Status.OK, ["n2"], 8)]
+
+    voting = Voting(lambda: Newer("n1", "n1"), "n1", undecided_is_master=True)
+    assert voting().mastership is UNDECIDED
+
+
 @pytest.mark.parametrize("undecided_is_master", [False, True])
 def test_a_lost_vote_is_lost(undecided_is_master: bool) -> None:
     voting = Voting(lambda: Candidates("n2", "n2"), "n1", undecided_is_master=undecided_is_master)

@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+from confd_servers import reply
 from fake_agents import sends
 from running import Site, site, wait_for
 
@@ -124,6 +125,42 @@ def test_a_vote_lost_later(cluster: Site) -> None:
         status, errors = ended(process)
     assert status == 11
     assert errors.startswith("gnt-steward maintd: this node is not the master: 1 of 1 master")
+
+
+def test_one_candidate_that_lies_does_not_end_the_daemon(cluster: Site) -> None:
+    """It does nothing and says so, works when the lie is over, and ends when the others agree."""
+    own, other = cluster.names[0], cluster.names[1]
+
+    def late(raw: bytes) -> list[bytes]:
+        """So that the lie is heard in each vote."""
+        time.sleep(0.2)
+        return [reply(raw, own, 5)]
+
+    cluster.confd.servers[0]._answers = late
+    cluster.add_candidates(2, late)
+    liar = cluster.confd.servers[2]
+    with cluster.daemon() as process:
+        cluster.begun()
+        liar._answers = lambda raw: [reply(raw, "node9.lab", 10**12)]
+        cluster.report(other, status="evacuate", details={"disk": "sda"})
+        text = cluster.logged("the master is undecided: 1 of 3 master candidates name node9.lab")
+        assert "but 2 name this node" in text
+        wait_for(lambda: not cluster.get("/healthz")["ok"], cluster.log.read_text)
+        reason = cluster.get("/healthz")["reason"]
+        assert reason.startswith("nothing is done, whether this node is the master is undecided")
+        assert b"not healthy:</b> nothing is done, whether" in cluster.raw("/ui")
+        rounds = cluster.get("/1/daemon")["round"]["number"]
+        wait_for(
+            lambda: cluster.get("/1/daemon")["round"]["number"] > rounds + 3, cluster.log.read_text
+        )
+        assert (process.poll(), cluster.stand_in.submissions) == (None, [])
+        liar._answers = late
+        wait_for(lambda: cluster.tags(other), cluster.log.read_text)
+        assert cluster.get("/healthz") == {"ok": True, "reason": ""}
+        # A failover: the two other candidates have the new configuration, this one has the old.
+        for server in cluster.confd.servers[1:]:
+            server._answers = lambda raw: [reply(raw, other, 9)]
+        assert ended(process)[0] == 11
 
 
 def test_without_an_answer_it_waits_for_the_vote(cluster: Site) -> None:

@@ -173,6 +173,7 @@ def test_an_undecided_vote_writes_nothing(fakes: Fakes) -> None:
     (held,) = outcome.held
     assert (held.subject, held.brake) == ("cluster", "master")
     assert "none of 3 master candidates answered" in held.sentence
+    assert outcome.undecided == "none of 3 master candidates answered"
     assert outcome.changes == ()
 
 

@@ -219,6 +219,11 @@ def test_incidents_that_were_not_read_yet(path: str) -> None:
         (STATUS, 71, "the last round ended 101 s ago, more than 100 s"),
         (Status(NOW), 100, ""),
         (Status(NOW), 101, "the daemon started, without any round, 101 s ago, more than 100 s"),
+        (
+            STATUS._replace(undecided="1 of 3 name n9"),
+            0,
+            "nothing is done, whether this node is the master is undecided: 1 of 3 name n9",
+        ),
         (STATUS._replace(round_fault="no luxid"), 0, "the last round failed: no luxid"),
     ],
 )
