@@ -170,6 +170,7 @@ SECTIONS: Final[dict[str, str]] = {
     "maintd": "ganeti_steward.plugins.maintenance.config:Maintd",
     "harep": "ganeti_steward.plugins.maintenance.harep.config:Harep",
     "rebalance": "ganeti_steward.plugins.maintenance.rebalance.config:Rebalance",
+    "http": f"{_CORE_SECTIONS}:Http",
     "history": f"{_CORE_SECTIONS}:History",
     "log": f"{_CORE_SECTIONS}:Log",
 }
@@ -181,10 +182,12 @@ _PLUGIN_SECTIONS: Final = ("plugins", "plugin", "log")
 
 #: The sections that each program uses; a fault in any other section is only a warning to it.
 ALLOCATION: Final = (*_PLUGIN_SECTIONS, "allocators", "shadow", "aggregates", "history", "weigh")
-SELF_DIAGNOSIS: Final = (*_PLUGIN_SECTIONS, "diagnose", "agent", "collector", "nagios")
+EXPORT: Final = (*ALLOCATION, "http")
+SELF_DIAGNOSIS: Final = (*_PLUGIN_SECTIONS, "diagnose", "agent", "http", "collector", "nagios")
 MAINTENANCE: Final = (
     *_PLUGIN_SECTIONS,
     "maintd",
+    "http",
     "harep",
     "rebalance",
     "allocators",

@@ -9,6 +9,7 @@ A field without a kind gets the one of its type (`ganeti_steward.core.config.dec
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from math import inf
 from types import UnionType
@@ -133,6 +134,10 @@ def table_of(kind: Kind) -> Kind:
     return Kind(fault, f"table: name = {kind.text}")
 
 
+def _is_host(text: str) -> bool:
+    return re.fullmatch(r"[A-Za-z0-9_.-]{1,253}|[0-9A-Fa-f:.]{2,45}", text) is not None
+
+
 def _path(value: Any) -> str:
     if not isinstance(value, str):
         return f"a path is expected, found {describe(value)}"
@@ -197,6 +202,8 @@ SOME_NAMES: Final = Kind(
 )
 #: Names of which a repetition changes nothing.
 REPEATED_NAMES: Final = Kind(_repeated_names, "list of names")
+#: Names and addresses of machines.
+HOSTS: Final = list_of(word(_is_host, "host name or IP address", hint="without a port"))
 #: Any texts, also the same one twice.
 TEXTS: Final = Kind(_texts, "list of texts")
 COMMAND_LINE: Final = Kind(_command_line, "list: absolute path, then arguments")

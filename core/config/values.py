@@ -15,6 +15,7 @@ from ganeti_steward.core.model.requests import HOOKS
 if TYPE_CHECKING:
     # Looked up by the declaration's reader only: an allocator's start should not pay for it.
     from ganeti_steward.core.config.kinds import (
+        HOSTS,
         NAMES,
         PATH,
         Each,
@@ -96,6 +97,18 @@ class Log(NamedTuple):
         one_of("debug", "info", "warning", "error"),
         "The lowest level that is written.",
     ] = "info"
+
+
+class Http(NamedTuple):
+    """[http]: what the agent, the exporter and the maintenance daemon have in common."""
+
+    names: Annotated[
+        tuple[str, ...],
+        HOSTS,
+        "Further names and addresses by which they may be called, such as those of a reverse proxy "
+        "or a name in another domain. The names and addresses of the node and the name of the "
+        "cluster need not be listed; a request by any other name is refused.",
+    ] = ()
 
 
 class Config(NamedTuple):

@@ -88,6 +88,19 @@ def cluster_name(data: str = DATA) -> str:
     return next(iter(lines(data, "ssconf_cluster_name")), "")
 
 
+def own_names(data: str = DATA, host: str = "") -> frozenset[str]:
+    """What others may call this machine by: its names and the cluster's, with and without domain.
+
+    The cluster's address and the node's primary one are among them, also where no interface has
+    them now.
+    """
+    node = this_node(data, host)
+    full = {node.name, host or socket.gethostname(), cluster_name(data)}
+    return frozenset(
+        {*full, *(name.partition(".")[0] for name in full), node.address, master_address(data)}
+    ) - {""}
+
+
 def own_address(node: ThisNode) -> str:
     """The address others reach this node at; raises StewardError when it is unknown."""
     if node.address:

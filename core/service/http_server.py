@@ -1,10 +1,17 @@
-"""An HTTP server: waitress with limits for each caller, ended by a signal within a second."""
+"""An HTTP server: waitress with limits for each caller, ended by a signal within a second.
+
+It answers only those who call it by its own name, and drops every body that its application does
+not use while it comes: who is refused costs no memory and no reading.
+"""
 
 from __future__ import annotations
 
 import logging
 import socket
 import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from waitress.adjustments import Adjustments
@@ -14,10 +21,16 @@ from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
 from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.service.callers import caller
+from ganeti_steward.core.service.own_names import OwnNames
+from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
+from ganeti_steward.core.service.wsgi import TEXT, Answer, respond
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+_log = logging.getLogger(__name__)
 
 #: Bytes up to which waitress keeps what it reads and writes in memory, not on disk.
 _IN_MEMORY: Final = 2**25
@@ -35,6 +48,23 @@ _SPARE: Final = 16
 
 #: Seconds between two looks at old connections.
 _CLEANUP: Final = 5.0
+
+#: Bytes that are read from a connection at a time.
+_PART: Final = 2**16
+
+#: What a browser gets that was led here by a name of others.
+_MISDIRECTED: Final = Answer(
+    b"this server does not have the name it was called by; [http] names lists further ones\n",
+    421,
+    TEXT,
+)
+_NO_HOST: Final = Answer(b"a request of HTTP/1.1 must have one header Host\n", 400, TEXT)
+
+#: Characters of a wrong name that are logged.
+_SHOWN: Final = 100
+
+#: Whether an application reads the body of a request, by the caller's address and the path.
+ReadsBody = Callable[[str, str], bool]
 
 
 class Limits(NamedTuple):
@@ -89,6 +119,23 @@ def bind(address: str, port: int, *, absent: bool = False) -> socket.socket:
     return listener
 
 
+class _Dropped:
+    """What becomes of a body that is not read; waitress takes it for one of its buffers."""
+
+    def append(self, part: bytes) -> None:
+        """Drop a part."""
+
+    def getfile(self) -> BytesIO:
+        """What the application can read of it."""
+        return BytesIO()
+
+    def __len__(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        """What waitress calls in the end."""
+
+
 class _OneRequest(HTTPRequestParser):
     """The only request of its connection.
 
@@ -96,22 +143,33 @@ class _OneRequest(HTTPRequestParser):
     thread that answers waits for their reader.
     """
 
+    def __init__(self, adjustments: Adjustments, reads_body: Callable[[str, str], bool]) -> None:
+        """``reads_body``: by the header ``Host`` and the path."""
+        self._reads_body = reads_body
+        super().__init__(adjustments)
+
     def parse_header(self, header_plus: bytes) -> None:
         """Read the head, as if the caller had requested that the connection is closed."""
         super().parse_header(header_plus)
         self.headers = {**self.headers, "CONNECTION": "close"}
+        parsed: Any = self
+        host, path, body = self.headers.get("HOST", ""), parsed.path, parsed.body_rcv
+        if body is not None and not self._reads_body(host, path):
+            body.buf = _Dropped()
 
 
 class _Channel(HTTPChannel):
     """A connection that knows how old it is, whatever becomes of the clock."""
-
-    parser_class = _OneRequest
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         self._begun = time.monotonic()
         self._unread_since = 0.0
         super().__init__(*arguments, **more)
         self.caller = caller(self.addr[0])
+        server: Any = self.server
+        self.parser_class = partial(  # type: ignore[assignment]
+            _OneRequest, reads_body=partial(server.reads_body, self.addr[0])
+        )
 
     def rank(self) -> tuple[bool, float]:
         """Which one is dropped first when there are too many: the oldest without an answer."""
@@ -132,15 +190,23 @@ class Server(TcpWSGIServer):
     channel_class = _Channel
 
     def __init__(
-        self, application: WSGIApplication, listener: socket.socket, limits: Limits
+        self,
+        application: WSGIApplication,
+        listener: socket.socket,
+        limits: Limits,
+        names: Iterable[str],
+        reads_body: ReadsBody = lambda address, path: False,
     ) -> None:
+        """``names``: by which it may be called in addition to its addresses, see `OwnNames`."""
         dispatcher = ThreadedTaskDispatcher()
         dispatcher.set_thread_count(limits.threads)
+        self._own = OwnNames((listener.getsockname()[0], *names))
+        self._reads_body = reads_body
         self._listener, self._limits = listener, limits
         self._sockets: dict[int, Any] = {}
         self._stopping, self._next_look = False, 0.0
         super().__init__(
-            application,
+            _only_by(self._own, application),
             map=self._sockets,
             _sock=listener,
             dispatcher=dispatcher,
@@ -148,6 +214,10 @@ class Server(TcpWSGIServer):
             sockinfo=(listener.family, listener.type, listener.proto, listener.getsockname()),
             bind_socket=False,
         )
+
+    def reads_body(self, address: str, host: str, path: str) -> bool:
+        """Whether the body of a request is kept for the application."""
+        return (not host or host in self._own) and self._reads_body(address, path)
 
     def stop(self) -> None:
         """Let `run` end within half a second; may be called by a signal handler."""
@@ -217,6 +287,26 @@ def _drop_one(channels: list[_Channel]) -> bool:
     return bool(waiting)
 
 
+def _only_by(own: OwnNames, application: WSGIApplication) -> WSGIApplication:
+    """The application for those who call it by one of its own names.
+
+    Browsers always name a host; simple checks that speak HTTP/1.0 need not.
+    """
+    refused = RateLimitedLog(_log)
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        host = environ.get("HTTP_HOST", "")
+        if host and host not in own:
+            name, address = quoted(host[:_SHOWN]), environ["REMOTE_ADDR"]
+            refused.warning(f"request misdirected caller={address} host={name}")
+            return respond(lambda *_: _MISDIRECTED, environ, start_response)
+        if not host and environ["SERVER_PROTOCOL"] != "HTTP/1.0":
+            return respond(lambda *_: _NO_HOST, environ, start_response)
+        return application(environ, start_response)
+
+    return answer
+
+
 def _adjustments(listener: socket.socket, limits: Limits) -> Adjustments:
     return Adjustments(
         sockets=[listener],
@@ -228,6 +318,7 @@ def _adjustments(listener: socket.socket, limits: Limits) -> Adjustments:
         max_request_body_size=limits.body,
         inbuf_overflow=_IN_MEMORY,
         outbuf_overflow=_IN_MEMORY,
+        recv_bytes=_PART,
         asyncore_use_poll=True,
         log_socket_errors=False,
         clear_untrusted_proxy_headers=True,

@@ -59,6 +59,11 @@ class Application:
         """Answer one request."""
         return respond(self._answer, environ, start_response)
 
+    def reads_body(self, address: str, path: str) -> bool:
+        """Whether the body of a request is read at all, see `Server`; called before it comes."""
+        wanted = path in (REPAIR_PATH, STATE_PATH)
+        return wanted and self._repairs is not None and self._repairs.listens_to(address)
+
     def _answer(self, method: str, environ: WSGIEnvironment) -> Answer:
         path = environ.get("PATH_INFO") or "/"
         if path in self._reading:
@@ -96,6 +101,9 @@ class Application:
                 return json_answer({"nonce": self._repairs.nonce(address), "protocol": PROTOCOL})
             # One byte more than may be is enough to see that there is too much.
             raw = environ["wsgi.input"].read(REQUEST_LIMIT + 1)
+            if not raw:
+                # That of a caller who was shut out was not kept.
+                return REFUSED
             answer = self._repairs.state if path == STATE_PATH else self._repairs.repair
             return Answer(answer(address, raw))
         except Unreadable as err:

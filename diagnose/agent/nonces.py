@@ -50,6 +50,13 @@ class Nonces:
             self._count[caller] = self._count.get(caller, 0) + 1
         return nonce
 
+    def is_good(self, nonce: str, caller: str) -> bool:
+        """Whether `take` would use it up now."""
+        with self._lock:
+            self._drop_old(self._clock())
+            given = self._given.get(nonce)
+            return given is not None and given.caller == caller
+
     def take(self, nonce: str, caller: str) -> bool:
         """Use up a nonce; whether it was this caller's and still good.
 

@@ -13,8 +13,7 @@ from typing import Final, TypeVar
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
-from ganeti_steward.core.ganeti.signing import BadMessage, open_signed, sign
-from ganeti_steward.core.json_nesting import TooDeep, check_nesting
+from ganeti_steward.core.ganeti.signing import BadMessage, open_signed, salt_of, sign
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.node_agent.protocol import (
     BadRequest,
@@ -33,6 +32,8 @@ from ganeti_steward.diagnose.agent.penalties import Penalties
 
 #: Bytes a request may have.
 REQUEST_LIMIT: Final = 2**20
+
+_NO_NONCE: Final = "its nonce is unknown, used, too old or another caller's"
 
 #: Characters of a command's output that are logged.
 _LOGGED: Final = 400
@@ -56,16 +57,6 @@ class _Fault(StewardError):
     def __init__(self, reason: str, *, guess: bool) -> None:
         self.guess = guess
         super().__init__(reason)
-
-
-def _check_size(raw: bytes) -> None:
-    """Refuse what no parser should see; raises Unreadable."""
-    if len(raw) > REQUEST_LIMIT:
-        raise Unreadable(f"the request has more than {REQUEST_LIMIT} bytes")
-    try:
-        check_nesting(raw)
-    except TooDeep as err:
-        raise Unreadable(str(err)) from None
 
 
 class Repairs:
@@ -95,7 +86,6 @@ class Repairs:
 
     def repair(self, address: str, raw: bytes) -> bytes:
         """Execute a signed request; the signed answer.  Raises Unreadable, Refused, NoKey."""
-        _check_size(raw)
         with self._judged(address) as who:
             request = self._examine(who, raw, read_request)
             text = self._once(address, request) if request.id else self._nameless(address, request)
@@ -103,13 +93,16 @@ class Repairs:
 
     def state(self, address: str, raw: bytes) -> bytes:
         """The signed answer to a signed question; raises Unreadable, Refused, NoKey."""
-        _check_size(raw)
         with self._judged(address) as who:
             question = self._examine(who, raw, read_question)
             found = self._memory.query(question.id, question.submitted)
         _log.debug("repair question caller=%s id=%s state=%s", address, question.id, found.state)
         text = state_text(question.node, question.id, found)
         return sign(self._key.key(), text, question.rsalt)
+
+    def listens_to(self, address: str) -> bool:
+        """Whether a request from this address would be examined now."""
+        return not self._penalties.is_shut_out(caller(address))
 
     @contextmanager
     def _judged(self, address: str) -> Iterator[str]:
@@ -133,8 +126,16 @@ class Repairs:
     def _examine(
         self, who: str, raw: bytes, read: Callable[[str, Callable[[str], bool]], _Read]
     ) -> _Read:
-        """The request, its nonce used up; raises _Fault, Refused."""
+        """The request, its nonce used up; raises Unreadable, _Fault, Refused.
+
+        What costs least comes first: without a nonce of this agent no key is used and no JSON is
+        read, without a signature none of the text.
+        """
+        if len(raw) > REQUEST_LIMIT:
+            raise Unreadable(f"the request has more than {REQUEST_LIMIT} bytes")
         try:
+            if not self._nonces.is_good(salt_of(raw), who):
+                raise _Fault(_NO_NONCE, guess=True)
             signed = self._key.with_key(lambda key: open_signed(key, raw))
         except NoKey as err:
             # Not a guess, so the caller is not locked out.
@@ -143,7 +144,7 @@ class Repairs:
         except BadMessage as err:
             raise _Fault(str(err), guess=True) from None
         if not self._nonces.take(signed.salt, who):
-            raise _Fault("its nonce is unknown, used, too old or another caller's", guess=True)
+            raise _Fault(_NO_NONCE, guess=True)
         try:
             return read(signed.text, self._is_this_node)
         except BadRequest as err:

@@ -19,10 +19,16 @@ from ganeti_steward.core.builtins import SELF_DIAGNOSIS
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import ENVIRONMENT as CONFIG
-from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.config.values import Config, Http
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError, reason_of
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
-from ganeti_steward.core.ganeti.this_node import DATA, ThisNode, own_address, this_node
+from ganeti_steward.core.ganeti.this_node import (
+    DATA,
+    ThisNode,
+    own_address,
+    own_names,
+    this_node,
+)
 from ganeti_steward.core.log import set_up_service
 from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest
 from ganeti_steward.core.process import ENVIRONMENT
@@ -127,7 +133,8 @@ def run(options: argparse.Namespace) -> int:
     limit = settings.repair_time_limit
     execute = executor(launcher, options.repair_directory, limit, ending.is_set)
     application = _application(config, reports, is_this_node, execute)
-    server = Server(application, listener, LIMITS)
+    names = (*own_names(options.data, options.node_name), *config.section(Http).names)
+    server = Server(application, listener, LIMITS, names, application.reads_body)
     preload(application)
     _note_start(listener.getsockname(), settings)
     if locks:

@@ -107,7 +107,7 @@ def test_every_example_is_run() -> None:
 
 def test_the_log_line(agent: Agent) -> None:
     caller = "127.0.0.6"
-    members = {"msg": "{}", "salt": "x", "hmac": "0" * 40}
+    members = {"msg": "{}", "salt": agent.nonce(caller), "hmac": "0" * 40}
     agent.ask("POST", "/1/repair", json.dumps(members).encode(), caller=caller)
     (line,) = re.findall(r"^    (repair refused .*)$", PAGE, re.MULTILINE)
     assert line.replace("192.0.2.9", caller) in agent.log

@@ -8,13 +8,14 @@ import signal
 import sys
 from typing import Final
 
-from ganeti_steward.core.builtins import ALLOCATION
+from ganeti_steward.core.builtins import EXPORT
 from ganeti_steward.core.commands.cluster_options import add_source_options, source_options
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
+from ganeti_steward.core.config.values import Http
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.sources import open_source
-from ganeti_steward.core.ganeti.this_node import own_address, this_node
+from ganeti_steward.core.ganeti.this_node import own_address, own_names, this_node
 from ganeti_steward.core.log import set_up_service
 from ganeti_steward.core.model.options import parse_options
 from ganeti_steward.core.service.console_log import ConsoleLog
@@ -78,7 +79,7 @@ def _seconds(text: str) -> float:
 
 def run(options: argparse.Namespace) -> int:
     """Serve until a signal ends it, or print once; raises StewardError."""
-    config, given = configuration(ALLOCATION), source_options(options)
+    config, given = configuration(EXPORT), source_options(options)
     passed = parse_options(["--no-capacity-checks"] if options.no_capacity_checks else [])
 
     def read() -> Figures:
@@ -90,7 +91,8 @@ def run(options: argparse.Namespace) -> int:
     set_up_service(config.log.file, config.log.level, ConsoleLog)
     silence_waitress()
     listener = bind(options.bind or own_address(this_node()), options.port)
-    server = Server(Application(readings), listener, LIMITS)
+    names = (*own_names(), *config.section(Http).names)
+    server = Server(Application(readings), listener, LIMITS, names)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: server.stop())
     host, port = listener.getsockname()[:2]

@@ -15,6 +15,7 @@ from ganeti_steward.core.ganeti.this_node import (
     master_address,
     master_name,
     own_address,
+    own_names,
     this_node,
 )
 from ganeti_steward.plugins.maintenance.config import Maintd
@@ -61,6 +62,10 @@ class Options(NamedTuple):
             return Confd(key(), candidate_addresses(self.data), port=self.confd_port)
 
         return Voting(client, own, undecided_is_master=self.undecided_is_master)
+
+    def names(self) -> frozenset[str]:
+        """The names that the status may be called by."""
+        return own_names(self.data, self.host)
 
     def place(self, settings: Maintd) -> Place:
         """Where the status is served; raises StewardError when there is no address."""

@@ -12,7 +12,7 @@ from typing import Final, TextIO
 from ganeti_steward.core.builtins import MAINTENANCE
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.config.load import config_path, load_config
-from ganeti_steward.core.config.values import Config
+from ganeti_steward.core.config.values import Config, Http
 from ganeti_steward.core.errors import EXIT_NOT_MASTER, EXIT_OK, StewardError, reason_of
 from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
@@ -151,7 +151,9 @@ class Daemon:
         application = Application(
             Status(time.time_ns(), settings.mode), lambda: _max_age(self._configured.settings)
         )
-        return StatusServer(application, address, port, also=also)
+        http = self._configured.config.section(Http)
+        names = (*self._options.names(), *http.names)
+        return StatusServer(application, address, port, also=also, names=names)
 
     def _parts(self, voting: Voting, server: StatusServer) -> Parts:
         """All parts; the audit log is made."""

@@ -138,15 +138,23 @@ def _jobs(status: Status) -> Answer:
 class StatusServer:
     """The servers, one for each address, in threads of their own."""
 
-    def __init__(self, application: Application, address: str, port: int, also: str = "") -> None:
+    def __init__(
+        self,
+        application: Application,
+        address: str,
+        port: int,
+        also: str = "",
+        names: Iterable[str] = (),
+    ) -> None:
         """Listen, without answering yet; raises StewardError when that is impossible.
 
         ``also``: a second address, the cluster's, which this machine may not have yet; where it
-        cannot be used, the log says so.
+        cannot be used, the log says so.  ``names``: by which it may be called in addition to its
+        addresses.
         """
         silence_waitress()
-        self._application = application
-        self._served = [_Served(application, bind(address, port))]
+        self._application, self._names = application, tuple(names)
+        self._served = [_Served(application, bind(address, port), self._names)]
         self.port: Final[int] = self._served[0].port
         self.also: Final = also if also and self._add(also) else ""
         """the second address; empty when it is not served"""
@@ -157,7 +165,7 @@ class StatusServer:
         except StewardError as err:
             _log.warning("the status is not served at the cluster's address: %s", err)
             return False
-        self._served.append(_Served(self._application, listener))
+        self._served.append(_Served(self._application, listener, self._names))
         return True
 
     def start(self) -> None:
@@ -180,9 +188,11 @@ class StatusServer:
 class _Served:
     """One address."""
 
-    def __init__(self, application: Application, listener: socket.socket) -> None:
+    def __init__(
+        self, application: Application, listener: socket.socket, names: Iterable[str]
+    ) -> None:
         self.port: Final[int] = listener.getsockname()[1]
-        self._server = Server(application, listener, LIMITS)
+        self._server = Server(application, listener, LIMITS, names)
         self.thread: Final = threading.Thread(target=self._server.run, name="http", daemon=True)
 
     def stop(self) -> None:

@@ -54,6 +54,19 @@ def test_the_report_signed(agent: Agent) -> None:
     assert json.loads(verify(KEY, raw, SALT)) == [report | {"purpose": "report"}]
 
 
+@pytest.mark.parametrize("path", ["/", REPORT, f"{REPORT}?salt={SALT}", "/metrics", "/nowhere"])
+def test_a_web_page_that_leads_its_name_here(agent: Agent, path: str) -> None:
+    answer = agent.ask("GET", path, headers={"Host": f"evil.example.net:{agent.port}"})
+    assert answer.status == 421
+    for name in (this_node().name, "localhost", agent.address):
+        assert agent.ask("GET", path, headers={"Host": name}).status in (200, 404)
+
+
+@pytest.mark.parametrize("path", ["/1/repair", "/1/repair/nonce", "/1/repair/state"])
+def test_no_repair_for_such_a_page(agent: Agent, path: str) -> None:
+    assert agent.ask("POST", path, b"x", headers={"Host": "evil.example.net"}).status == 421
+
+
 def test_ganeti_takes_the_signed_report(agent: Agent) -> None:
     """Its own code from the Debian package, with the whole key and only with that."""
     report = agent.write_report(data={"status": "live-repair", "details": ["ä", None]})

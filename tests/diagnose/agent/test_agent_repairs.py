@@ -201,7 +201,7 @@ def test_refusals_are_all_the_same(agent: Agent, commands: Path, repair: str) ->
     ]
     # A caller that is not accepted gets the same answer.
     answers += [
-        agent.repair(b"", "127.0.1.1"),
+        agent.repair(b"forged", "127.0.1.1"),
         agent.ask("POST", "/1/repair/nonce", caller="127.0.1.1"),
     ]
     assert len({repr(without_date(answer)) for answer in answers}) == 1

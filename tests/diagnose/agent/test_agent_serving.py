@@ -44,7 +44,7 @@ def test_slow_clients_do_not_block_others(agent: Agent) -> None:
     """Incomplete requests; one caller has eight places, and the oldest one makes room."""
     slow = [connect(agent, FORGER) for _ in range(8)]
     for number, one in enumerate(slow):
-        one.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n" if number % 2 else b"P")
+        one.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n" if number % 2 else b"P")
     for _ in range(20):
         assert agent.get("/") == [1]
     assert everything(slow[0]) == b""
@@ -69,7 +69,7 @@ def test_many_requests_on_one_connection(tmp_path: Path) -> None:
         agent.write_report(data={"status": "evacuate", "details": "x" * 100_000})
         greedy = [connect(agent, FORGER) for _ in range(7)]
         for one in greedy:
-            one.sendall(f"GET {REPORT} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 150)
+            one.sendall(f"GET {REPORT} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 150)
         assert agent.get("/") == [1]
         for one in greedy:
             assert everything(one).count(b"HTTP/1.1 200 OK") == 1
@@ -80,7 +80,9 @@ def test_many_requests_on_one_connection(tmp_path: Path) -> None:
 def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[http_server.Server]:
     """A server with a very short time limit, in a thread; its clock was set back by years."""
     monkeypatch.setattr(http_server, "_CLEANUP", 0.05)
-    server = http_server.Server(endless, http_server.bind(MASTER, 0), http_server.Limits(life=0.2))
+    server = http_server.Server(
+        endless, http_server.bind(MASTER, 0), http_server.Limits(life=0.2), ()
+    )
     monkeypatch.setattr(time, "time", lambda: 0.0)
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -99,7 +101,7 @@ def endless(environ: object, start_response: Callable[..., object]) -> list[byte
     return [b"x" * 2**25]
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n\r\n"])
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.0\r\n\r\n"])
 def test_a_caller_who_neither_speaks_nor_listens(hasty: http_server.Server, sent: bytes) -> None:
     place = hasty.socket.getsockname()
     with socket.create_connection(place, TIME_LIMIT) as one:
@@ -232,7 +234,7 @@ def test_it_ends_with_all_it_has_started(tmp_path: Path, number: signal.Signals)
         with running(tmp_path, *options, settings="repair = true") as agent:
             raw = agent.request()
             with socket.create_connection((agent.address, agent.port), TIME_LIMIT) as connection:
-                head = f"POST /1/repair HTTP/1.1\r\nContent-Length: {len(raw)}\r\n\r\n"
+                head = f"POST /1/repair HTTP/1.0\r\nContent-Length: {len(raw)}\r\n\r\n"
                 connection.sendall(head.encode() + raw)
                 wait_until(lambda: notes(path), "the repair")
                 command = int(notes(path))

@@ -19,16 +19,16 @@ BROKEN: Final = (400, 403, 404, 405, 411, 413, 414, 431, 501, 505, 0)
 
 
 def post(body: bytes, path: str = "/1/repair", more: str = "") -> bytes:
-    head = f"POST {path} HTTP/1.1\r\nHost: node\r\nContent-Length: {len(body)}\r\n{more}\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n{more}\r\n"
     return head.encode() + body
 
 
 def get(path: str, more: str = "") -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: node\r\n{more}\r\n".encode()
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{more}\r\n".encode()
 
 
 def chunked(*chunks: bytes, more: str = "") -> bytes:
-    head = f"POST /1/repair HTTP/1.1\r\nHost: node\r\nTransfer-Encoding: chunked\r\n{more}\r\n"
+    head = f"POST /1/repair HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n{more}\r\n"
     return head.encode() + b"".join(chunks)
 
 
@@ -62,7 +62,7 @@ TORN: Final[dict[str, bytes]] = {
     "half a body": post(b"x" * 1000)[:-500],
     "no version": b"POST /1/repair\r\n\r\n",
     "unknown version": b"POST /1/repair HTTP/9.9\r\n\r\n",
-    "unknown method": b"BREW /1/repair HTTP/1.1\r\nHost: node\r\n\r\n",
+    "unknown method": b"BREW /1/repair HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "lower case": b"post /1/repair http/1.1\r\n\r\n",
     "zero bytes": b"\0" * 5000 + b"\r\n\r\n",
     "no text": bytes(range(128, 256)) * 10 + b"\r\n\r\n",
@@ -82,7 +82,7 @@ TORN: Final[dict[str, bytes]] = {
     "a huge chunk": chunked(b"ffffffffffffffff\r\nabc"),
     "unknown coding": get("/nowhere", "Transfer-Encoding: gzip\r\n"),
     "TLS": bytes.fromhex("16030100a5010000a10303") + b"x" * 160,
-    "a proxy's request": b"CONNECT 192.0.2.1:443 HTTP/1.1\r\nHost: node\r\n\r\n",
+    "a proxy's request": b"CONNECT 192.0.2.1:443 HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "a broken address": b"GET http://[x HTTP/1.1\r\n\r\n",
     "a path upwards": get("/1/../../../etc/passwd"),
     "a report by POST": post(b"{}", "/1/report/node/diagnose"),

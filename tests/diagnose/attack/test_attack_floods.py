@@ -64,7 +64,11 @@ def connections(agent: Agent, callers: list[str], sent: bytes = b"") -> Iterator
 
 
 #: What those who hold a connection send.
-PARTS = [b"", b"G", b"POST /1/repair HTTP/1.1\r\nHost: node\r\nContent-Length: 1000\r\n\r\nabc"]
+PARTS = [
+    b"",
+    b"G",
+    b"POST /1/repair HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nabc",
+]
 
 
 @pytest.mark.parametrize("sent", PARTS)
@@ -118,7 +122,7 @@ def reset(agent: Agent, sent: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "sent", [*PARTS, b"GET /1/report/all HTTP/1.1\r\nHost: node\r\n\r\n", b"\0" * 100_000]
+    "sent", [*PARTS, b"GET /1/report/all HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\0" * 100_000]
 )
 def test_resets(agent: Agent, sent: bytes) -> None:
     """A server of waitress 2 stops listening after some of them."""
@@ -156,7 +160,7 @@ class Working:
 def test_a_request_that_is_worked_for_is_never_dropped() -> None:
     """However many connections of the same caller come meanwhile."""
     work = Working()
-    server = Server(work, bind(MASTER, 0), Limits(threads=4, connections_of_one=4))
+    server = Server(work, bind(MASTER, 0), Limits(threads=4, connections_of_one=4), ())
     thread = threading.Thread(target=server.run)
     thread.start()
     place = server.socket.getsockname()
@@ -164,7 +168,7 @@ def test_a_request_that_is_worked_for_is_never_dropped() -> None:
         with ExitStack() as held:
             asking = [socket.create_connection(place, TIME_LIMIT) for _ in range(3)]
             for one in asking:
-                held.enter_context(one).sendall(b"GET / HTTP/1.1\r\nHost: node\r\n\r\n")
+                held.enter_context(one).sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 assert work.begun.acquire(timeout=TIME_LIMIT)
             for _ in range(20):
                 held.enter_context(socket.create_connection(place, TIME_LIMIT))

@@ -58,16 +58,18 @@ def statuses(agent: Agent, raw: bytes, caller: str = MASTER) -> list[int]:
     return [int(status) for status in found] or [0]
 
 
-@pytest.mark.parametrize("kind", DEEP)
-def test_deep_and_long_requests(agent: Agent, kind: str) -> None:
-    """Refused before a signature is looked at, so the caller is not shut out."""
-    for _ in range(3):
-        assert statuses(agent, post(DEEP[kind])) == [400]
+@pytest.mark.parametrize("number", range(len(DEEP)), ids=DEEP)
+def test_deep_and_long_requests(agent: Agent, number: int) -> None:
+    """What is no signed message shuts its caller out, each of whom is another one here."""
+    kind, caller = list(DEEP)[number], f"127.1.2.{number + 1}"
+    first = 400 if kind == "too long" else 403
+    assert statuses(agent, post(DEEP[kind]), caller) == [first]
+    assert statuses(agent, post(agent.request()), caller) == [403]
 
 
 def test_deep_requests_in_chunks(agent: Agent) -> None:
     raw = chunked(*[chunk(b"[" * 100)] * 30, b"0\r\n\r\n")
-    assert statuses(agent, raw) == [400]
+    assert statuses(agent, raw, "127.1.3.1") == [403]
 
 
 @pytest.mark.parametrize("kind", TORN)
@@ -79,7 +81,7 @@ def test_broken_requests(agent: Agent, kind: str) -> None:
 def test_pipelined_requests_get_one_answer(agent: Agent) -> None:
     assert statuses(agent, get("/") * 50) == [200]
     assert statuses(agent, get("/") + post(DEEP["2000 open lists"])) == [200]
-    assert statuses(agent, post(DEEP["2000 open lists"]) + get("/")) == [400]
+    assert statuses(agent, post(DEEP["2000 open lists"]) + get("/"), "127.1.3.2") == [403]
 
 
 #: Names of signed requests that must not be done.

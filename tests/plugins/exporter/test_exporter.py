@@ -185,7 +185,7 @@ def test_paths() -> None:
 
 def test_a_scrape_of_the_running_program(tmp_path: Path) -> None:
     config = tmp_path / "steward.toml"
-    config.write_text(f'[log]\nfile = "{tmp_path}/log"\n')
+    config.write_text(f'[log]\nfile = "{tmp_path}/log"\n[http]\nnames = ["metrics.example.org"]\n')
     process = subprocess.Popen(
         [PROGRAM, "exporter", "-b", "127.0.0.1", "-p", "0", "--text-data", CLUSTER],
         env={**os.environ, "GNT_STEWARD_CONFIG": str(config)},
@@ -195,17 +195,23 @@ def test_a_scrape_of_the_running_program(tmp_path: Path) -> None:
         wait_until(lambda: log.exists() and "exporter begins" in log.read_text(), "a start")
         (port,) = re.findall(r"exporter begins address=127.0.0.1 port=(\d+)", log.read_text())
         wait_until(lambda: "steward_cluster_score g1" in scraped(int(port)), "figures")
+        # A web page that has its own name lead here gets nothing; a proxy's name is configured.
+        assert scraped(int(port), "evil.example.net") == {}
+        assert scraped(int(port), "metrics.example.org") != {}
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(300) == 0
     assert "exporter ends" in log.read_text()
 
 
-def scraped(port: int) -> dict[str, float]:
+def scraped(port: int, host: str = "localhost") -> dict[str, float]:
+    """The samples; none where the exporter refuses the name it is called by."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     try:
-        connection.request("GET", "/metrics")
-        return samples(connection.getresponse().read())
+        connection.request("GET", "/metrics", headers={"Host": host})
+        answer = connection.getresponse()
+        text = answer.read()
+        return samples(text) if answer.status == 200 else {}
     finally:
         connection.close()
 

@@ -40,6 +40,13 @@ def test_an_address_that_is_named_is_the_only_one(tmp_path: Path) -> None:
     assert configured.place(Maintd(address="127.0.0.2", port=7)) == ("127.0.0.2", 7, "")
 
 
+def test_the_names_it_may_be_called_by(tmp_path: Path) -> None:
+    (tmp_path / "ssconf_cluster_name").write_text("cluster.lab\n")
+    assert options(tmp_path, "192.0.2.1\n").names() == {
+        *("node1.lab", "node1", "cluster.lab", "cluster", "192.0.2.11", "192.0.2.1"),
+    }
+
+
 def test_a_node_without_the_files_of_ganeti(tmp_path: Path) -> None:
     alone = Options(data=str(tmp_path), host="node1.lab", address="127.0.0.1")
     assert alone.place(Maintd()) == ("127.0.0.1", 1816, "")

@@ -33,7 +33,8 @@ PATHS: Final = (
 
 @contextmanager
 def serving(status: Status = STATUS, now: int = NOW) -> Iterator[StatusServer]:
-    server = StatusServer(Application(status, lambda: MAX_AGE, lambda: now), "127.0.0.1", 0)
+    application = Application(status, lambda: MAX_AGE, lambda: now)
+    server = StatusServer(application, "127.0.0.1", 0, names=["node1.lab"])
     server.start()
     try:
         yield server
@@ -56,6 +57,23 @@ def ask(
         return answer.status, json.loads(raw) if raw else None
     finally:
         connection.close()
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_web_page_that_leads_its_name_here(path: str) -> None:
+    """DNS rebinding: the browser would let the page read the answer."""
+    with serving() as server:
+        for host, expected in (
+            *(("evil.example.net", 421), (f"evil.example.net:{server.port}", 421)),
+            *(("localhost", 200), (f"127.0.0.1:{server.port}", 200), ("node1.lab", 200)),
+        ):
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
+            connection.request("GET", path, headers={"Host": host})
+            answer = connection.getresponse()
+            text = answer.read()
+            connection.close()
+            assert answer.status == expected, host
+            assert (b"node1" in text) <= (expected == 200)
 
 
 def test_a_scrape() -> None:
@@ -310,7 +328,7 @@ def test_a_second_address_that_cannot_be_used(
 
 def malformed(random: Random) -> bytes:
     """A request that is none, or nearly one."""
-    good = b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % random.choice(PATHS).encode()
+    good = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % random.choice(PATHS).encode()
     kind = random.randrange(6)
     if kind == 0:
         return random.randbytes(random.randrange(1, 300))
