@@ -2,7 +2,7 @@
 
 Python's parser recurses once per level and, since Python 3.12, not within the recursion limit:
 in a thread with a small stack, a text of a few kilobytes would crash the process.  (orjson, which
-reads the large messages of Ganeti, has such a limit of its own since 3.9.15.)
+reads the large messages of Ganeti, has such a limit of its own.)
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ its own.  Operations that belong to one job are tied together by dependencies.
 from __future__ import annotations
 
 import html
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -27,6 +26,7 @@ from ganeti_steward.core.ganeti.rapi_access import (
     own_fingerprint,
 )
 from ganeti_steward.core.ganeti.reasons import ascii_fault, escaped
+from ganeti_steward.core.http_session import Session, read_whole
 from ganeti_steward.core.json_nesting import LONGEST, load_json
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import (
@@ -48,10 +48,6 @@ _DENIED: Final = (401, 403)
 _TIMEOUT: Final = 504
 #: Characters of what an answer says that become part of a message.
 _SHOWN: Final = 500
-#: What urllib3 1.26 puts before the error of the system.
-_OBJECT: Final = re.compile(r"^<[^>]* at 0x[0-9a-f]+>: (?:.*\[Errno -?\d+\] )?")
-#: Bytes of an answer that are read at a time.
-_PART: Final = 2**20
 
 
 class Rapi:
@@ -120,14 +116,14 @@ class Rapi:
         except ValueError:
             raise StewardError(f"{self.where}, {path}: the answer is not JSON") from None
 
-    def _in_time(self, send: Callable[[requests.Session], _Response]) -> _Response:
+    def _in_time(self, send: Callable[[Session], _Response]) -> _Response:
         """A whole answer within the limit, which the library requests restarts with each byte.
 
         A thread that still waits then is left behind with its session.
         """
         answer: Future[_Response] = Future()
 
-        def work(session: requests.Session) -> None:
+        def work(session: Session) -> None:
             try:
                 answer.set_result(send(session))
             except BaseException as err:
@@ -140,8 +136,8 @@ class Rapi:
             self._session = self._new_session()
             raise requests.Timeout from None
 
-    def _new_session(self) -> requests.Session:
-        session = requests.Session()
+    def _new_session(self) -> Session:
+        session = Session()
         # No proxies and no ~/.netrc: what is not given here is not used.
         session.trust_env = False
         if isinstance(self._verify, str):
@@ -296,15 +292,10 @@ class _Response(NamedTuple):
         return load_json(self.body, read_real=float, read_constant=float)
 
 
-def _whole(session: requests.Session, method: str, url: str, **more: Any) -> _Response:
+def _whole(session: Session, method: str, url: str, **more: Any) -> _Response:
     """One answer with its body; raises requests' exceptions, also when it is too long."""
-    with session.request(method, url, allow_redirects=False, stream=True, **more) as answer:
-        body = bytearray()
-        for part in answer.iter_content(_PART):
-            body += part
-            if len(body) > LONGEST:
-                raise requests.RequestException(f"the answer is longer than {LONGEST} bytes")
-        return _Response(answer.status_code, answer.reason, bytes(body))
+    with session.request(method, url, **more) as answer:
+        return _Response(answer.status_code, answer.reason, read_whole(answer, LONGEST))
 
 
 class _Denied(StewardError):
@@ -338,4 +329,4 @@ def _innermost(err: BaseException) -> str:
         causes = (getattr(err, "reason", None), err.__cause__, *err.args)
         inner = next((cause for cause in causes if isinstance(cause, BaseException)), None)
     content = getattr(err, "verify_message", "") or getattr(err, "strerror", "") or str(err)
-    return _OBJECT.sub("", one_line(str(content)))[:_SHOWN]
+    return one_line(str(content))[:_SHOWN]

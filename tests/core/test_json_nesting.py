@@ -120,7 +120,7 @@ def test_no_other_module_parses_json_without_these_limits() -> None:
 
 
 def test_orjson_refuses_deep_texts_in_a_small_thread() -> None:
-    """It crashed before 3.9.15; a process of its own, as it may crash."""
+    """It crashed in old versions; a process of its own, as it may crash."""
     source = """
 import threading, orjson
 def work():

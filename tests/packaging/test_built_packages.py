@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tarfile
 import zipfile
@@ -33,6 +34,11 @@ def test_the_debian_package(tmp_path: Path) -> None:
         for source in (ROOT / room).rglob("*.py"):
             (there,) = own.glob(f"lib/python3.*/site-packages/ganeti_steward/{room}")
             assert (there / source.relative_to(ROOT / room)).read_bytes() == source.read_bytes()
+    freeze = (tree / "usr/share/doc/ganeti-steward/libraries").read_text()
+    freeze = freeze.lower().replace("_", "-")
+    libraries = {line for line in freeze.splitlines() if not line.startswith("ganeti-steward")}
+    pins = (PACKAGING / "libraries.txt").read_text()
+    assert libraries == set(re.findall(r"^([a-z0-9-]+==\S+)", pins, re.MULTILINE))
     # The environment is usable wherever it is: it answers with its own libraries.
     answer = run(
         str(own / "bin" / "python3"),

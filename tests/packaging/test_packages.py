@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from packaging_tools import PACKAGING, UNITS, run
+from paths import ROOT
 
 if TYPE_CHECKING:
     from front import Front
@@ -45,6 +48,61 @@ def test_the_configuration_in_its_comments_is_usable(front: Front) -> None:
     new.write_text(re.sub(r"^#   ", "", section, flags=re.MULTILINE))
     done = front("check-config", str(new))
     assert (done.status, done.out) == (0, f"{new}: OK\n")
+
+
+def pinned() -> dict[str, tuple[str, list[str]]]:
+    """Library -> its version in the package, and the hashes of its files."""
+    text = (PACKAGING / "libraries.txt").read_text().replace("\\\n", "")
+    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    return {
+        name: (version, [one.removeprefix("--hash=sha256:") for one in hashes])
+        for first, *hashes in lines
+        for name, _, version in [first.partition("==")]
+    }
+
+
+def numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
+
+
+def test_the_libraries_of_the_package_are_pinned_by_hash() -> None:
+    for name, (version, hashes) in pinned().items():
+        assert re.fullmatch(r"[a-z0-9-]+", name)
+        assert numbers(version)
+        assert hashes
+        assert all(re.fullmatch("[0-9a-f]{64}", one) for one in hashes)
+    assert "--require-hashes" in (PACKAGING / "build-deb").read_text()
+
+
+def test_every_library_is_pinned_within_its_bounds() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        bounds = tomllib.load(file)["project"]["dependencies"]
+    for bound in bounds:
+        found = re.fullmatch(r"([a-z0-9-]+)>=([0-9.]+)(?:,<([0-9.]+))?", bound)
+        assert found is not None, bound
+        version, _ = pinned()[found[1]]
+        assert numbers(found[2]) <= numbers(version)
+        assert not found[3] or numbers(version) < numbers(found[3])
+
+
+def test_what_pinned_libraries_need_is_pinned() -> None:
+    """Nothing is installed beside them."""
+    for name in pinned():
+        for needed in importlib.metadata.requires(name) or ():
+            if "extra ==" not in needed:
+                (other,) = re.findall(r"^[A-Za-z0-9_.-]+", needed)
+                assert re.sub("[_.]", "-", other).lower() in pinned(), f"{name} needs {needed}"
+
+
+#: Library -> the oldest version without a fault that concerns a client or server of ours.
+SAFE = {"jinja2": "3.1.6", "orjson": "3.11.6", "requests": "2.33", "urllib3": "2.8"}
+
+
+@pytest.mark.parametrize("name", SAFE)
+def test_no_library_with_a_known_fault_is_enough(name: str) -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    (least,) = re.findall(rf'"{name}>=([0-9.]+)', text)
+    assert numbers(least) >= numbers(SAFE[name])
 
 
 @pytest.mark.parametrize(

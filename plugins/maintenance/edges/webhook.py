@@ -58,18 +58,18 @@ class Webhook:
 
     def _post(self, content: bytes) -> tuple[str, bool]:
         """Why an attempt failed, empty when it did not; and whether another one is of no use."""
-        import requests  # only where there is a webhook
+        # Only where there is a webhook.
+        import requests
 
+        from ganeti_steward.core.http_session import Session
+
+        kind = {"Content-Type": "application/json"}
         try:
-            with requests.post(
-                self._address,
-                data=content,
-                headers={"Content-Type": "application/json"},
-                timeout=_LIMITS,
-                allow_redirects=False,
-                # The answer is not read: it may be endless.
-                stream=True,
-            ) as answer:
+            # The answer is not read: it may be endless.
+            with (
+                Session() as session,
+                session.post(self._address, data=content, headers=kind, timeout=_LIMITS) as answer,
+            ):
                 status = answer.status_code
         except requests.RequestException as err:
             return type(err).__name__, False

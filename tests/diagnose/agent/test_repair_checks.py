@@ -278,9 +278,7 @@ COSTLY: Final = {
 
 
 @pytest.mark.parametrize("kind", COSTLY)
-def test_what_ninety_callers_cost(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_what_ninety_callers_cost(bench: Bench, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """One look at the bytes of the first request of each, and none at those that follow."""
     work = Work(monkeypatch)
     forgers = [f"203.0.113.{number}" for number in range(90)]
