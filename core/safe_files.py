@@ -18,6 +18,9 @@ from ganeti_steward.core.errors import StewardError
 
 _FLAGS: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
+#: The mode of directories above those that are made.
+_ABOVE: Final = 0o755
+
 #: Bytes that are read at a time: a file of a device may never end.
 _PART: Final = 2**20
 
@@ -66,6 +69,23 @@ def _check_owner(path: str, found: os.stat_result) -> None:
         raise UnsafeFile(path, f"it belongs to the user {found.st_uid}, not to {os.geteuid()}")
     if found.st_nlink > 1:
         raise UnsafeFile(path, f"the file has {found.st_nlink} names (hard links)")
+
+
+def make_directory(path: str, mode: int = 0o700) -> None:
+    """Make a directory with this mode, and those above it with 0755, whatever the umask is.
+
+    One that is there stays as it is.  Raises OSError.
+    """
+    above = os.path.dirname(path.rstrip("/"))
+    if above and not os.path.isdir(above):
+        make_directory(above, _ABOVE)
+    try:
+        os.mkdir(path, mode)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+    else:
+        os.chmod(path, mode)
 
 
 def read_own(path: str, longest: int) -> bytes:

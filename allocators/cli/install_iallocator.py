@@ -16,6 +16,7 @@ from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.luxi import SOCKET, Luxi
+from ganeti_steward.core.safe_files import make_directory
 
 NAME: Final = "steward"
 
@@ -160,7 +161,7 @@ def _install(link: str, script: str) -> bool:
         raise StewardError(f"{link} exists and is no link to a {SCRIPT}; move it away first")
     new = f"{link}.new-{os.getpid()}"
     try:
-        os.makedirs(os.path.dirname(link), exist_ok=True)
+        make_directory(os.path.dirname(link), 0o755)
         os.symlink(script, new)
         os.replace(new, link)
     except OSError as err:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import orjson
 
 from ganeti_steward.core.errors import StewardError, reason_of
-from ganeti_steward.core.safe_files import UnsafeFile, read_own
+from ganeti_steward.core.safe_files import UnsafeFile, make_directory, read_own
 
 if TYPE_CHECKING:
     from ganeti_steward.core.config.values import History
@@ -89,7 +89,7 @@ def record(config: History, call: Call, request: bytes, answer: bytes, cluster: 
     name = f"{call.started:020d}-{call.pid}{known}"
     new = os.path.join(config.directory, _UNFINISHED + name)
     try:
-        os.makedirs(config.directory, 0o700, exist_ok=True)
+        make_directory(config.directory)
         _check_private(config.directory)
         os.mkdir(new, 0o700)
         files = {REQUEST: request, ANSWER: answer, CALL: orjson.dumps(call._asdict())}

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from ganeti_steward.core.errors import StewardError, reason_of
-from ganeti_steward.core.safe_files import UnsafeFile, open_own
+from ganeti_steward.core.safe_files import UnsafeFile, make_directory, open_own
 
 #: Names in the directory.
 STATE: Final = "state.json"
@@ -34,7 +34,7 @@ def prepare_directory(path: str) -> None:
     What lies there decides about moving instances, so no other user may write there.
     """
     try:
-        os.makedirs(path, 0o700, exist_ok=True)
+        make_directory(path)
         found = os.stat(path)
     except OSError as err:
         raise StewardError(f"directory {path}: {reason_of(err)}") from None

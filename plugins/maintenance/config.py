@@ -198,4 +198,4 @@ class Maintd(NamedTuple):
     ] = ""
     lock_file: Annotated[
         str, PATH, "The file that keeps a second daemon from being started on this machine."
-    ] = "/run/gnt-steward-maintd.lock"
+    ] = "/run/ganeti-steward/maintd.lock"

@@ -17,11 +17,18 @@ from ganeti_steward.core.errors import BadConfig, PluginError, StewardError
 from ganeti_steward.core.hooks.loading import load_plugin
 from ganeti_steward.core.iallocator import history
 from ganeti_steward.core.iallocator.history import Call
-from ganeti_steward.core.safe_files import UnsafeFile, open_own, read_own, read_regular
+from ganeti_steward.core.safe_files import (
+    UnsafeFile,
+    make_directory,
+    open_own,
+    read_own,
+    read_regular,
+)
 from ganeti_steward.core.service.lock_file import lock_file
-from ganeti_steward.diagnose.run.files import STATE, locked
+from ganeti_steward.diagnose.run.files import STATE, locked, prepare_directory
 from ganeti_steward.diagnose.run.state_file import read_state
 from ganeti_steward.diagnose.run.stuck import STUCK, read_stuck, write_stuck
+from ganeti_steward.plugins.maintenance.edges.audit import Audit
 
 KINDS = ["link", "dangling link", "fifo", "hard link", "another's", "directory"]
 
@@ -235,3 +242,45 @@ def test_a_configuration_that_is_a_fifo_or_never_ends(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match="it is longer than 16777216 bytes"):
         load_config("/dev/zero")
     assert load_config("/dev/null") == Config()
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o777])
+def test_directories_whatever_the_umask_is(tmp_path: Path, umask: int) -> None:
+    """With 0 others could put files into those above, with 077 not reach what is theirs."""
+    tmp_path.chmod(0o750)
+    before = os.umask(umask)
+    try:
+        make_directory(f"{tmp_path}/a/b/state/")
+        make_directory(f"{tmp_path}/a/b/public", 0o755)
+        make_directory(f"{tmp_path}/a/b/state", 0o755)
+    finally:
+        os.umask(before)
+    modes = {name: (tmp_path / name).stat().st_mode & 0o7777 for name in ("", "a", "a/b")}
+    assert modes == {"": 0o750, "a": 0o755, "a/b": 0o755}
+    assert (tmp_path / "a/b/state").stat().st_mode & 0o7777 == 0o700
+    assert (tmp_path / "a/b/public").stat().st_mode & 0o7777 == 0o755
+
+
+def test_a_directory_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    for path in ("a", "a/b"):
+        with pytest.raises(OSError, match=r"File exists|Not a directory"):
+            make_directory(str(tmp_path / path))
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_the_directories_of_every_program(tmp_path: Path, umask: int) -> None:
+    """The history, the audit log and the diagnosis."""
+    before = os.umask(umask)
+    try:
+        config = History(directory=str(tmp_path / "h/steward/history"))
+        history.record(config, Call(1, 1, (), 0), b"{}", b"{}")
+        Audit(str(tmp_path / "a/steward/maintd/audit.db")).start(0)
+        prepare_directory(str(tmp_path / "d/steward/diagnose"))
+    finally:
+        os.umask(before)
+    for name, mode in {
+        **dict.fromkeys(("h", "h/steward", "a", "a/steward", "d", "d/steward"), 0o755),
+        **dict.fromkeys(("h/steward/history", "a/steward/maintd", "d/steward/diagnose"), 0o700),
+    }.items():
+        assert (tmp_path / name).stat().st_mode & 0o7777 == mode, name

@@ -51,8 +51,15 @@ def test_the_unit(tmp_path: Path, name: str) -> None:
 
 
 def test_the_unit_allows_what_is_written() -> None:
-    (writable,) = re.findall(r"^ReadWritePaths=(.*)$", UNIT, re.MULTILINE)
-    places = writable.replace("-/", "/").split()
+    setting = dict(re.findall(r"^(\w+)=(.*)$", UNIT, re.MULTILINE))
+    places = [
+        *setting["ReadWritePaths"].replace("-/", "/").split(),
+        f"/var/lib/{setting['StateDirectory']}",
+        f"/run/{setting['RuntimeDirectory']}",
+    ]
+    assert "/run" not in places
+    # Which calls are under way outlives a restart.
+    assert setting["RuntimeDirectoryPreserve"] == "yes"
     written = (Maintd().lock_file, Maintd().audit_file, "/var/log/ganeti/steward.log")
     assert all(any(path.startswith(f"{place}/") for place in places) for path in written)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Final, TextIO
 
@@ -21,9 +22,9 @@ from ganeti_steward.core.log import set_up_service
 from ganeti_steward.core.maintenance.incident import JOB_SOURCE
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import World
-from ganeti_steward.core.safe_files import open_own
+from ganeti_steward.core.safe_files import make_directory, open_own
 from ganeti_steward.core.service.console_log import ConsoleLog
-from ganeti_steward.core.service.lock_file import lock_file
+from ganeti_steward.core.service.lock_file import is_locked, lock_file
 from ganeti_steward.core.service.memory_lock import keep_small
 from ganeti_steward.core.service.sd_notify import notify
 from ganeti_steward.core.supervision.children import end_children
@@ -60,6 +61,9 @@ from ganeti_steward.plugins.maintenance.repairs.storage.reading import read_stor
 
 _log: Final = logging.getLogger(__name__)
 
+#: Where the lock was by default before there was a directory for it.
+OLDER_LOCK_FILE: Final = "/run/gnt-steward-maintd.lock"
+
 
 def run_daemon(options: Options) -> int:
     """Run until a signal ends it; the exit status.
@@ -72,7 +76,7 @@ def run_daemon(options: Options) -> int:
     bell = Bell()
     signals = Signals(bell)
     try:
-        with lock_file(config.section(Maintd).lock_file), signals.handled():
+        with lock_file(_lock_place(config.section(Maintd))), signals.handled():
             Daemon(options, config, bell, signals).run()
     except Stopped:
         pass
@@ -85,6 +89,20 @@ def run_daemon(options: Options) -> int:
         end_children()
     _log.info("maintd ends")
     return EXIT_OK
+
+
+def _lock_place(settings: Maintd, older: str = OLDER_LOCK_FILE) -> str:
+    """The lock file; the directory of the default one is made where systemd has not made it.
+
+    Raises StewardError, also while a daemon runs that uses the lock file of older versions.
+    """
+    if is_locked(older):
+        raise StewardError(f"it is already running, in an older version: {older} is locked")
+    if settings.lock_file == Maintd().lock_file:
+        # What fails here fails again, and is reported, where the file is opened.
+        with suppress(OSError):
+            make_directory(os.path.dirname(settings.lock_file), 0o755)
+    return settings.lock_file
 
 
 def _set_up_log(config: Config, options: Options) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from ganeti_steward.core.errors import StewardError, reason_of
-from ganeti_steward.core.safe_files import UnsafeFile, open_own
+from ganeti_steward.core.safe_files import UnsafeFile, make_directory, open_own
 from ganeti_steward.core.service.disk_timeout import CallDisk, DiskTimeout
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.plugins.maintenance.edges.history import Entry
@@ -126,7 +126,7 @@ class Audit:
 
 def _connect(path: str) -> sqlite3.Connection:
     """The file, created with its directory where there is none."""
-    os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
+    make_directory(os.path.dirname(path) or ".")
     os.close(open_own(path, os.O_RDWR | os.O_CREAT))
     return sqlite3.connect(path, timeout=_LOCKED)
 
