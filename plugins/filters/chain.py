@@ -1,4 +1,8 @@
-"""The chain of rules: which rule applies to a job (job-filters 2.5)."""
+"""The chain of rules: which rule applies to a job (job-filters 2.5).
+
+Whether a rule matches can be unknown (see `regex`).  Then it is also unknown which rule applies to
+the job, unless an earlier one does.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,28 @@ from ganeti_steward.plugins.filters.dialect import LUXID, Dialect
 from ganeti_steward.plugins.filters.expressions import Note
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.predicates import Predicate
+from ganeti_steward.plugins.filters.regex import Effort, Undecided
+
+
+def cannot_be_evaluated(uuid: str, why: str) -> str:
+    """A sentence, without its full stop, about a rule and a job."""
+    return f"filter rule {uuid} cannot be evaluated, it may apply to the job: {why}"
+
+
+class Unknown(NamedTuple):
+    """A rule of which it is not known whether it matches a job."""
+
+    rule: FilterRule
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        """A sentence without its full stop, which names the rule."""
+        return cannot_be_evaluated(self.rule.uuid, self.why)
+
+
+#: The rule that applies to a job; None: no rule does, it is accepted.
+Applying = FilterRule | Unknown | None
 
 
 class Link(NamedTuple):
@@ -19,21 +45,40 @@ class Link(NamedTuple):
     predicates: tuple[Predicate, ...]
 
     def matches(self, job: Job) -> bool:
-        """Whether all predicates are true of the job."""
-        for one in self.predicates:  # noqa: SIM110
-            if not one.matches(job):
-                return False
+        """Whether all predicates are true of the job; raises Undecided."""
+        undecided = None
+        for one in self.predicates:
+            try:
+                if not one.matches(job):
+                    return False
+            except Undecided as err:
+                undecided = err
+        if undecided:
+            raise undecided
         return True
+
+    def matched(self, job: Job) -> Applying:
+        """The rule, where it matches or that is unknown; else None."""
+        try:
+            return self.rule if self.matches(job) else None
+        except Undecided as err:
+            return Unknown(self.rule, str(err))
 
 
 def link(rule: FilterRule, dialect: Dialect = LUXID, note: Note | None = None) -> Link:
-    """A valid rule, to be evaluated in a dialect."""
-    predicates = tuple(Predicate(one, rule.watermark, dialect, note) for one in rule.predicates)
-    return Link(rule, predicates)
+    """A rule without faults of form, to be evaluated in a dialect."""
+    effort = Effort()
+    predicates = (Predicate(one, rule.watermark, dialect, note, effort) for one in rule.predicates)
+    return Link(rule, tuple(predicates))
+
+
+def known(found: Applying) -> FilterRule | None:
+    """The rule that applies where that is known; else None."""
+    return found if isinstance(found, FilterRule) else None
 
 
 class Chain:
-    """All valid rules of a cluster, in the order jobs meet them."""
+    """All rules of a cluster without faults of form, in the order jobs meet them."""
 
     def __init__(self, rules: Iterable[FilterRule], dialect: Dialect = LUXID) -> None:
         self.dialect = dialect
@@ -42,13 +87,13 @@ class Chain:
         )
         self._acting = tuple(one for one in self.links if one.rule.action != CONTINUE)
 
-    def applying(self, job: Job) -> FilterRule | None:
-        """The first rule that matches the job and does not let it go on; None: it is accepted."""
+    def applying(self, job: Job) -> Applying:
+        """The first rule that matches the job, or may, and does not let it go on."""
         for one in self._acting:
-            if one.matches(job):
-                return one.rule
+            if found := one.matched(job):
+                return found
         return None
 
-    def matching(self, job: Job) -> Iterator[FilterRule]:
-        """All rules that match the job, those after the applying one included."""
-        return (one.rule for one in self.links if one.matches(job))
+    def matching(self, job: Job) -> Iterator[FilterRule | Unknown]:
+        """All rules that match the job, or may, those after the applying one included."""
+        return (found for one in self.links if (found := one.matched(job)))

@@ -14,8 +14,8 @@ from ganeti_steward.plugins.filters.language import (
     NOT,
     OR,
     TRUE,
-    compiled,
 )
+from ganeti_steward.plugins.filters.regex import Effort, Regex, Undecided
 
 
 class Mismatch(Exception):
@@ -24,12 +24,12 @@ class Mismatch(Exception):
 
 #: Finds a field's value; raises Mismatch where there is none.
 Find = Callable[[str], Any]
-#: Whether an expression is true of the fields; raises Mismatch.
+#: Whether an expression is true of the fields; raises Mismatch and `Undecided`.
 Test = Callable[[Find], bool]
 
 
 #: Called with each part of an expression that was evaluated, its outcome, and what finds fields.
-Note = Callable[[Any, "bool | Mismatch", Find], None]
+Note = Callable[[Any, "bool | Mismatch | Undecided", Find], None]
 #: The key of a value that sorts it.
 Order = Callable[[Any], tuple[Any, ...]]
 
@@ -65,19 +65,26 @@ def strings_first(value: Any) -> tuple[Any, ...]:
     return (isinstance(value, int), value)
 
 
-def evaluation(expression: Any, note: Note | None = None, order: Order = ordered) -> Test:
+def evaluation(
+    expression: Any,
+    note: Note | None = None,
+    order: Order = ordered,
+    effort: Effort | None = None,
+) -> Test:
     """The test that a valid expression is; ``note`` is called with each part of it.
 
-    ``order`` gives the keys by which values of different types are compared.
+    ``order`` gives the keys by which values of different types are compared; ``effort`` is that of
+    its rule.
     """
-    found = _evaluation(expression, note, order)
+    effort = effort or Effort()
+    found = _evaluation(expression, note, order, effort)
     if note is None:
         return found
 
     def noted(find: Find) -> bool:
         try:
             outcome = found(find)
-        except Mismatch as err:
+        except (Mismatch, Undecided) as err:
             note(expression, err, find)
             raise
         note(expression, outcome, find)
@@ -86,12 +93,12 @@ def evaluation(expression: Any, note: Note | None = None, order: Order = ordered
     return noted
 
 
-def _evaluation(expression: Any, note: Note | None, order: Order) -> Test:
+def _evaluation(expression: Any, note: Note | None, order: Order, effort: Effort) -> Test:
     if expression is None:
         return lambda find: True
     operator, *parts = expression
     if operator in (AND, OR, NOT):
-        return _compound(operator, [evaluation(part, note, order) for part in parts])
+        return _compound(operator, [evaluation(part, note, order, effort) for part in parts])
     name = parts[0]
     if operator == TRUE:
         return lambda find: _boolean(name, find(name))
@@ -99,8 +106,8 @@ def _evaluation(expression: Any, note: Note | None, order: Order) -> Test:
     if operator in COMPARISONS:
         return _comparison(operator, name, value, order)
     if operator == MATCHES:
-        search = compiled(value).search
-        return lambda find: search(_text(name, find(name))) is not None
+        regex = Regex(value, effort)
+        return lambda find: regex.is_in(_text(name, find(name)))
     assert operator == CONTAINS
     return lambda find: _contains(name, find(name), value)
 

@@ -6,11 +6,11 @@ operator (job-filters 1).
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from ganeti_steward.core.json_reader import describe, quoted
+from ganeti_steward.plugins.filters.regex import Regex
 
 PREDICATES: Final = ("jobid", "opcode", "reason")
 
@@ -29,13 +29,31 @@ def faults_of(predicates: Any) -> list[str]:
     """One sentence for each fault of a rule's predicates, with its place; empty: luxid takes them.
 
     Places are written as in Python: ``predicates[0][1]`` is the expression of the first one.
+    Regular expressions are looked at in predicates without other faults.
     """
+    return _sentences(
+        predicates, lambda one, place: [*_predicate(one, place)] or _regexes(one[1], f"{place}[1]")
+    )
+
+
+def faults_of_form(predicates: Any) -> list[str]:
+    """The same without faults of regular expressions: none, and the rule can be evaluated.
+
+    A rule that luxid has may hold a regular expression that luxid takes and PCRE2 does not; then
+    it is unknown whether that part is true.
+    """
+    return _sentences(predicates, _predicate)
+
+
+def _sentences(
+    predicates: Any, faults: Callable[[Any, str], Iterable[tuple[str, str]]]
+) -> list[str]:
     if not isinstance(predicates, list | tuple):
         return [f"predicates: a list is expected, found {describe(predicates)}"]
     return [
         f"{place}: {text}"
         for number, predicate in enumerate(predicates)
-        for place, text in _predicate(predicate, f"predicates[{number}]")
+        for place, text in faults(predicate, f"predicates[{number}]")
     ]
 
 
@@ -112,19 +130,21 @@ def _value(operator: str, value: Any, place: str) -> _Faults:
     if operator == MATCHES:
         if not isinstance(value, str):
             yield place, f"a regular expression is expected, found {describe(value)}"
-            return
-        try:
-            compiled(value)
-        except re.error as err:
-            yield place, f"the regular expression {quoted(value)} is faulty: {err}"
     elif isinstance(value, bool) or not isinstance(value, str | int):
         more = '; use ["?", FIELD] to test a boolean' if isinstance(value, bool) else ""
         yield place, f"a string or an integer is expected, found {describe(value)}{more}"
 
 
-def compiled(regex: str) -> re.Pattern[str]:
-    """A regular expression as luxid uses it: a search, ``^`` and ``$`` match at line breaks."""
-    return re.compile(regex, re.MULTILINE)
+def _regexes(expression: Any, place: str) -> _Faults:
+    """Faulty regular expressions in an expression without other faults."""
+    if expression is None:
+        return
+    operator, *parts = expression
+    if operator in (AND, OR, NOT):
+        for number, part in enumerate(parts, 1):
+            yield from _regexes(part, f"{place}[{number}]")
+    elif operator == MATCHES and (fault := Regex(parts[1]).fault):
+        yield f"{place}[2]", f"the regular expression {quoted(parts[1])} is faulty: {fault}"
 
 
 def fields_of(expression: Any) -> set[str]:

@@ -25,6 +25,8 @@ from ganeti_steward.plugins.filters.language import (
     OR,
     fields_of,
 )
+from ganeti_steward.plugins.filters.outcomes import leaf_of, of_fields, outcomes
+from ganeti_steward.plugins.filters.regex import Effort, Undecided
 
 WATERMARK: Final = "watermark"
 #: Something that is evaluated by itself: an opcode of a job, a reason, or the job.
@@ -37,8 +39,14 @@ class Predicate:
     """One valid predicate of a rule with this watermark."""
 
     def __init__(
-        self, predicate: Sequence[Any], watermark: int, dialect: Dialect, note: Note | None = None
+        self,
+        predicate: Sequence[Any],
+        watermark: int,
+        dialect: Dialect,
+        note: Note | None = None,
+        effort: Effort | None = None,
     ) -> None:
+        """``effort``: what the rule's regular expressions take together."""
         self.name, self.expression = str(predicate[0]), predicate[1]
         evaluated, order = self.expression, ordered
         if self.name == "jobid":
@@ -48,23 +56,52 @@ class Predicate:
         self._needed = fields_of(self.expression) if self.name == "opcode" else frozenset()
         self._common = dialect.common_parameters
         self._plain = not any("." in name or name in COMMON for name in self._needed)
-        self._test: Test = evaluation(evaluated, note, order)
+        self._evaluated, self._order, self._effort = evaluated, order, effort or Effort()
+        self._test: Test = evaluation(evaluated, note, order, self._effort)
         self.subjects: Callable[[Job], Sequence[Subject]] = _SUBJECTS[self.name]
 
     def matches(self, job: Job) -> bool:
-        """Whether it is true of one of the job's opcodes or reasons, or of the job."""
+        """Whether it is true of one of the job's opcodes or reasons, or of the job.
+
+        Raises Undecided.
+        """
+        undecided = None
         # Loops instead of any() here and in the chain: this runs for each job and rule.
-        for one in self.subjects(job):  # noqa: SIM110
-            if self.is_true_of(one):
-                return True
+        for one in self.subjects(job):
+            try:
+                if self.is_true_of(one):
+                    return True
+            except Undecided as err:
+                undecided = err
+        if undecided:
+            raise undecided
         return False
 
     def is_true_of(self, subject: Subject) -> bool:
-        """Whether it is true of one of them."""
+        """Whether it is true of one of them; raises Undecided."""
         try:
             return self._test(self.find(subject))
         except Mismatch:
             return False
+        except Undecided:
+            if (certain := self._certain(self.find(subject))) is None:
+                raise
+            return certain
+
+    def is_surely_true_of(self, subject: Subject) -> bool:
+        """Whether it is known to be true of one of them."""
+        try:
+            return self.is_true_of(subject)
+        except Undecided:
+            return False
+
+    def _certain(self, find: Find) -> bool | None:
+        """Whether it is true, whatever the leaves are that are undecided; None: they matter."""
+        found = outcomes(
+            self._evaluated,
+            lambda *leaf: of_fields(leaf_of(*leaf), find, self._order, self._effort),
+        )
+        return True in found if found == {True} or True not in found else None
 
     def find(self, subject: Subject) -> Find:
         """What finds the fields of an opcode, a reason or a job; raises Mismatch."""

@@ -16,7 +16,7 @@ from ganeti_steward.core.ganeti.filter_rules import (
     FilterRule,
 )
 from ganeti_steward.plugins.filters.buckets import buckets_of
-from ganeti_steward.plugins.filters.chain import Chain
+from ganeti_steward.plugins.filters.chain import Applying, Chain, Unknown, known
 from ganeti_steward.plugins.filters.jobs import QUEUED, RUNNING, Job
 
 #: Why a job is not started.
@@ -25,21 +25,24 @@ BUCKET: Final = "bucket"
 PAUSED: Final = "paused"
 LIMIT: Final = "limit"
 FULL: Final = "full"
+UNKNOWN: Final = "unknown"
 
 
 class Waiting(NamedTuple):
     """Why a queued job is not started in a pass."""
 
     cause: str
-    """one of the five above"""
+    """one of the six above"""
     rule: FilterRule | None = None
-    """of `PAUSED` and `LIMIT`"""
+    """of `PAUSED` and `LIMIT`; of `UNKNOWN` the one that may apply"""
     bucket: str = ""
     """of `BUCKET`"""
     limit: int = 0
     """the most at a time; of `BUCKET`, `LIMIT` and `FULL`"""
     behind: tuple[int, ...] = ()
-    """numbers of the jobs it waits for, or that have the places; not of `PAUSED`"""
+    """numbers of the jobs it waits for, or that have the places; not of `PAUSED`, `UNKNOWN`"""
+    why: str = ""
+    """of `UNKNOWN`: why it is not known whether the rule applies"""
 
 
 class Pass(NamedTuple):
@@ -50,7 +53,7 @@ class Pass(NamedTuple):
     started: tuple[int, ...]
     """in the order in which they start"""
     waiting: Mapping[int, Waiting]
-    applying: Mapping[int, FilterRule | None]
+    applying: Mapping[int, Applying]
     """number -> the rule that applies; of all queued and running jobs"""
 
 
@@ -70,15 +73,18 @@ class _Places:
 
 
 def schedule(jobs: Iterable[Job], chain: Chain, most_running: int) -> Pass:
-    """One pass over the unfinished jobs of a queue; ``most_running`` is max_running_jobs."""
-    known = sorted(jobs, key=lambda job: (job.priority, job.number))
-    running = [job for job in known if job.status in RUNNING]
-    queued = [job for job in known if job.status == QUEUED]
+    """One pass over the unfinished jobs of a queue; ``most_running`` is max_running_jobs.
+
+    A job of which it is unknown which rule applies is taken to wait.
+    """
+    ordered = sorted(jobs, key=lambda job: (job.priority, job.number))
+    running = [job for job in ordered if job.status in RUNNING]
+    queued = [job for job in ordered if job.status == QUEUED]
     applying = {job.number: chain.applying(job) for job in (*running, *queued)}
     canceled = {
         job.number: rule
         for job in queued
-        if (rule := applying[job.number]) is not None and rule.action == REJECT
+        if (rule := known(applying[job.number])) is not None and rule.action == REJECT
     }
     left = [job for job in queued if job.number not in canceled]
     waiting: dict[int, Waiting] = {}
@@ -132,15 +138,19 @@ def _within_buckets(
 def _within_rules(
     left: Sequence[Job],
     running: Sequence[Job],
-    applying: Mapping[int, FilterRule | None],
+    applying: Mapping[int, Applying],
     waiting: dict[int, Waiting],
 ) -> list[Job]:
     places, found = _Places(), []
     for job in running:
-        if (rule := applying[job.number]) is not None:
+        if (rule := known(applying[job.number])) is not None:
             places.take(rule.uuid, job.number)
     for job in left:
-        rule = applying[job.number]
+        applied = applying[job.number]
+        if isinstance(applied, Unknown):
+            waiting[job.number] = Waiting(UNKNOWN, applied.rule, why=applied.why)
+            continue
+        rule = applied
         if rule is not None and rule.action == PAUSE:
             waiting[job.number] = Waiting(PAUSED, rule)
             continue

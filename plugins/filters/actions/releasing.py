@@ -28,9 +28,9 @@ from ganeti_steward.plugins.filters.actions.changes import (
     released_job,
     some_of,
 )
-from ganeti_steward.plugins.filters.chain import Chain
+from ganeti_steward.plugins.filters.chain import Chain, Unknown, cannot_be_evaluated
 from ganeti_steward.plugins.filters.jobs import QUEUED, Job
-from ganeti_steward.plugins.filters.language import faults_of
+from ganeti_steward.plugins.filters.language import faults_of_form
 from ganeti_steward.plugins.filters.noted_action import noted_action
 from ganeti_steward.plugins.filters.rule_text import action_text
 
@@ -120,7 +120,7 @@ class _Queue:
         present: dict[str, FilterRule],
     ) -> None:
         """``rules``: without those that release jobs, which are ``present``."""
-        faulty = {rule.uuid: "; ".join(faults_of(rule.predicates)) for rule in rules.rules}
+        faulty = {rule.uuid: "; ".join(faults_of_form(rule.predicates)) for rule in rules.rules}
         self._unknown = {uuid: why for uuid, why in faulty.items() if why} | dict(rules.unreadable)
         self._chain = Chain(rule for rule in rules.rules if not faulty[rule.uuid])
         self._noted = {r.uuid for r in rules.rules if noted_action(r) is not None}
@@ -146,20 +146,32 @@ class _Queue:
         """The limit a started job counts for, also where it was released before the limit."""
         if job.status == QUEUED:
             return ""
-        for rule in self._chain.matching(job):
-            if rule.action != CONTINUE and rule.uuid not in self._noted:
-                return rule.uuid if rule.action == RATE_LIMIT else ""
+        for found in self._chain.matching(job):
+            rule = found.rule if isinstance(found, Unknown) else found
+            if rule.action == CONTINUE or rule.uuid in self._noted:
+                continue
+            if rule.action == RATE_LIMIT:
+                # Also where it may apply: rather too few are released.
+                return rule.uuid
+            if not isinstance(found, Unknown):
+                return ""
         return ""
 
     def _outcome(self, job: Job) -> _Outcome | None:
         """None where no rule with an action is reached: luxid decides alone."""
-        first, reasons = None, list[str]()
-        for rule in self._chain.matching(job):
+        first, doubt, reasons = None, None, list[str]()
+        for found in self._chain.matching(job):
+            rule = found.rule if isinstance(found, Unknown) else found
             if rule.action == CONTINUE:
                 continue
+            doubt = doubt or (found if isinstance(found, Unknown) else None)
             if first is None and rule.uuid not in self._noted:
-                return None
+                if not isinstance(found, Unknown):
+                    return None
+                continue
             first = first or rule
+            if doubt:
+                return _Outcome(job, first, rule, Hold(doubt.sentence))
             verdict = self._verdict_of(rule, job, self._occupied[rule.uuid])
             if isinstance(verdict, Release) and not verdict.final:
                 reasons.append(verdict.reason)
@@ -175,8 +187,7 @@ class _Queue:
             return outcome
         reason = ""
         if self._unknown:
-            uuid, why = min(self._unknown.items())
-            reason = f"filter rule {uuid} cannot be evaluated, it may apply to the job: {why}"
+            reason = cannot_be_evaluated(*min(self._unknown.items()))
         elif isinstance(outcome.verdict, Release):
             reason = self._not_yet(outcome)
         return outcome._replace(verdict=Hold(reason)) if reason else outcome

@@ -12,6 +12,7 @@ from ganeti_steward.plugins.filters.expressions import Find, Mismatch
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.language import AND, NOT, OR, fields_of
 from ganeti_steward.plugins.filters.predicates import WATERMARK, Predicate, Subject
+from ganeti_steward.plugins.filters.regex import Undecided
 
 #: A value longer than this is cut.
 _LONGEST: Final = 80
@@ -28,12 +29,15 @@ class Cause(NamedTuple):
     """the part of the expression that is false, or cannot be evaluated"""
     text: str
     """the values that were compared, or why they cannot be"""
+    unknown: bool = False
+    """whether it may be true"""
 
 
 class Evaluated(NamedTuple):
     """One predicate and one job."""
 
-    matched: bool
+    matched: bool | None
+    """None: that is unknown"""
     subject: str
     """the first one that the expression is true of; empty: none"""
     causes: tuple[Cause, ...]
@@ -49,7 +53,8 @@ def evaluated(predicate: Any, watermark: int, dialect: Dialect, job: Job, place:
         if cause is None:
             return Evaluated(True, name, ())
         causes.append(cause)
-    return Evaluated(False, "", tuple(causes))
+    matched = None if any(cause.unknown for cause in causes) else False
+    return Evaluated(matched, "", tuple(causes))
 
 
 def _subjects(name: str, job: Job, test: Predicate) -> Iterator[tuple[Subject, str]]:
@@ -69,10 +74,10 @@ class _Trace:
         self.test = Predicate(predicate, watermark, dialect, self._note)
         self._expression, self._watermark, self._place = predicate[1], watermark, place
         self._dialect = dialect
-        self._seen: dict[int, bool | Mismatch] = {}
+        self._seen: dict[int, bool | Mismatch | Undecided] = {}
         self._last: tuple[Any, Find] | None = None
 
-    def _note(self, part: Any, outcome: bool | Mismatch, find: Find) -> None:
+    def _note(self, part: Any, outcome: bool | Mismatch | Undecided, find: Find) -> None:
         self._seen[id(part)] = outcome
         # The whole expression is noted after its parts.
         self._last = part, find
@@ -81,13 +86,21 @@ class _Trace:
         """Why the expression is not true of a subject; None: it is true."""
         self._seen.clear()
         self._last = None
-        if self.test.is_true_of(subject):
-            return None
+        unknown = False
+        try:
+            if self.test.is_true_of(subject):
+                return None
+        except Undecided:
+            unknown = True
         if self._last is None:
             return Cause(name, self._place, self._expression, self._missing(subject))
         root, find = self._last
+        if isinstance(self._seen[id(root)], Undecided) and not unknown:
+            # False or a mismatch whatever the undecided part is.
+            values = self._values(root, self._expression, find)
+            return Cause(name, self._place, self._expression, values)
         place, used, part = self._blamed(root, self._expression, self._place)
-        return Cause(name, place, part, self._text(used, part, find))
+        return Cause(name, place, part, self._text(used, part, find), unknown)
 
     def _missing(self, subject: Subject) -> str:
         """Which field the subject does not have, without which nothing is evaluated."""
@@ -114,11 +127,14 @@ class _Trace:
 
     @staticmethod
     def _blames(
-        operator: str, outcome: bool | Mismatch, of_part: bool | Mismatch | None, parts: int
+        operator: str,
+        outcome: bool | Mismatch | Undecided,
+        of_part: bool | Mismatch | Undecided | None,
+        parts: int,
     ) -> bool:
         """Whether a part is the cause for the outcome of the whole."""
-        if isinstance(outcome, Mismatch):
-            return isinstance(of_part, Mismatch)
+        if isinstance(outcome, Mismatch | Undecided):
+            return type(of_part) is type(outcome)
         return of_part is False and (operator == AND or (operator == OR and parts == 1))
 
     def _text(self, used: Any, part: Any, find: Find) -> str:
@@ -127,6 +143,11 @@ class _Trace:
             # What luxid does not evaluate was replaced by a field that nothing has.
             replaced = fields_of(used) != fields_of(part)
             return self._unsupported(part) if replaced else str(outcome)
+        if isinstance(outcome, Undecided):
+            return str(outcome)
+        return self._values(used, part, find)
+
+    def _values(self, used: Any, part: Any, find: Find) -> str:
         names = sorted(fields_of(part))
         values = [_value(name, find) for name in names if name in fields_of(used)]
         if self.test.name == "jobid" and WATERMARK in json.dumps(part):

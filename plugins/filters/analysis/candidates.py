@@ -11,7 +11,8 @@ from bisect import insort
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from ganeti_steward.core.ganeti.filter_rules import PAUSE, RATE_LIMIT, FilterRule
+from ganeti_steward.core.ganeti.filter_rules import PAUSE, RATE_LIMIT
+from ganeti_steward.plugins.filters.chain import Applying, Unknown
 from ganeti_steward.plugins.filters.jobs import Job
 
 
@@ -38,9 +39,11 @@ class Group(NamedTuple):
         return min(free, max(0, self.limit - running))
 
 
-def group_of(rule: FilterRule | None, buckets: Mapping[str, int]) -> Group:
+def group_of(rule: Applying, buckets: Mapping[str, int]) -> Group:
     """The group of a job to which this rule applies, which does not reject it."""
     names = tuple(sorted(buckets.items()))
+    if isinstance(rule, Unknown):
+        return Group(rule.rule.uuid, buckets=names)
     if rule is None or rule.action not in (PAUSE, RATE_LIMIT):
         return Group(buckets=names)
     return Group(rule.uuid, rule.limit, names)

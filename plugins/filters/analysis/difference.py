@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ganeti_steward.core.ganeti.filter_rules import PAUSE, RATE_LIMIT, REJECT, FilterRule
-from ganeti_steward.plugins.filters.chain import Chain
+from ganeti_steward.plugins.filters.chain import Applying, Chain, Unknown
 from ganeti_steward.plugins.filters.dialect import Dialect
 from ganeti_steward.plugins.filters.jobs import RUNNING, Job
 from ganeti_steward.plugins.filters.scheduling import Pass, schedule
@@ -15,15 +15,17 @@ from ganeti_steward.plugins.filters.scheduling import Pass, schedule
 class Treatment(NamedTuple):
     """What a set of rules does to a job in one pass of the scheduler."""
 
-    rule: FilterRule | None
-    """the one that applies; None: no rule"""
+    rule: Applying
+    """the one that applies"""
     outcome: str
     """``starts``, ``canceled``, ``waits: CAUSE``, ``running``; of a finished job what its rule
-    would do: ``accepted``, ``rejected``, ``paused``, ``limited``"""
+    would do: ``accepted``, ``rejected``, ``paused``, ``limited``, ``unknown``"""
 
     @property
-    def effect(self) -> tuple[str, int]:
+    def effect(self) -> tuple[str, int | FilterRule]:
         """Equal where it makes no difference which rule applies."""
+        if isinstance(self.rule, Unknown):
+            return self.outcome, self.rule.rule
         limited = self.rule is not None and self.rule.action == RATE_LIMIT
         return self.outcome, self.rule.limit if limited and self.rule is not None else 0
 
@@ -73,6 +75,8 @@ def _treatment(job: Job, chain: Chain, result: Pass) -> Treatment:
     return Treatment(rule, "starts" if waiting is None else f"waits: {waiting.cause}")
 
 
-def _verdict(rule: FilterRule | None) -> str:
+def _verdict(rule: Applying) -> str:
+    if isinstance(rule, Unknown):
+        return "unknown"
     words = {PAUSE: "paused", REJECT: "rejected", RATE_LIMIT: "limited"}
     return "accepted" if rule is None else words.get(rule.action, "accepted")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ganeti_steward.core.ganeti.filter_rules import CONTINUE, FilterRule
+from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.analysis.blame import Evaluated, evaluated
 from ganeti_steward.plugins.filters.analysis.sentences import outcome_text
-from ganeti_steward.plugins.filters.chain import Chain
+from ganeti_steward.plugins.filters.chain import Applying, Chain
 from ganeti_steward.plugins.filters.dialect import Dialect
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.scheduling import schedule
@@ -22,9 +22,10 @@ class Step(NamedTuple):
     """of all predicates, also of those that luxid does not evaluate after the first false one"""
 
     @property
-    def matched(self) -> bool:
-        """Whether the rule matches."""
-        return all(one.matched for one in self.predicates)
+    def matched(self) -> bool | None:
+        """Whether the rule matches; None: that is unknown."""
+        found = [one.matched for one in self.predicates]
+        return None if None in found and False not in found else all(found)
 
 
 class Explanation(NamedTuple):
@@ -33,8 +34,7 @@ class Explanation(NamedTuple):
     job: Job
     steps: tuple[Step, ...]
     """in the order in which the job meets the rules, those after the applying one included"""
-    applying: FilterRule | None
-    """None: no rule applies, the job is accepted"""
+    applying: Applying
     outcome: str
     """a sentence without its full stop"""
 
@@ -49,9 +49,7 @@ def explain(
     queue = {job.number: job for job in jobs}
     job, chain = queue[number], Chain(rules, dialect)
     steps = tuple(_step(link.rule, dialect, job) for link in chain.links)
-    applying = next(
-        (one.rule for one in steps if one.matched and one.rule.action != CONTINUE), None
-    )
+    applying = chain.applying(job)
     result = schedule(queue.values(), chain, most)
     return Explanation(job, steps, applying, outcome_text(job, applying, result, queue, dialect))
 

@@ -8,6 +8,7 @@ from typing import Final
 from ganeti_steward.core.ganeti.filter_rules import RATE_LIMIT, FilterRule
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.plugins.filters.buckets import buckets_of
+from ganeti_steward.plugins.filters.chain import Applying, known
 from ganeti_steward.plugins.filters.dialect import Dialect
 from ganeti_steward.plugins.filters.jobs import QUEUED, RUNNING, Job
 from ganeti_steward.plugins.filters.noted_action import noted_action, shown_action
@@ -17,6 +18,7 @@ from ganeti_steward.plugins.filters.scheduling import (
     FULL,
     LIMIT,
     PAUSED,
+    UNKNOWN,
     Pass,
     Waiting,
 )
@@ -27,14 +29,14 @@ _SHOWN: Final = 10
 
 def outcome_text(
     job: Job,
-    applying: FilterRule | None,
+    applying: Applying,
     result: Pass,
     queue: Mapping[int, Job],
     dialect: Dialect,
 ) -> str:
     """What happens to the job; ``queue``: number -> job."""
     if job.status in RUNNING:
-        return f"it was started, and rules do not stop it{_places(job, applying, dialect)}"
+        return f"it was started, and rules do not stop it{_places(job, known(applying), dialect)}"
     if job.status != QUEUED:
         return f"it has ended ({job.status}), so that rules have no effect on it"
     if job.number in result.canceled:
@@ -67,6 +69,8 @@ def _waits(waiting: Waiting, result: Pass, queue: Mapping[int, Job]) -> str:
     if waiting.cause == FULL:
         return f"the cluster runs {_at_a_time(waiting.limit)}: {behind}"
     assert waiting.rule is not None
+    if waiting.cause == UNKNOWN:
+        return f"it is unknown whether {rule_name(waiting.rule)} applies to it: {waiting.why}"
     if waiting.cause == LIMIT:
         return f"{rule_name(waiting.rule)} allows {_at_a_time(waiting.limit)}: {behind}"
     assert waiting.cause == PAUSED

@@ -16,7 +16,7 @@ from ganeti_steward.core.ganeti.filter_rules import REJECT, FilterRule
 from ganeti_steward.plugins.filters.analysis.candidates import Candidates, Group, group_of
 from ganeti_steward.plugins.filters.analysis.load import TimedJob
 from ganeti_steward.plugins.filters.buckets import buckets_of
-from ganeti_steward.plugins.filters.chain import Chain
+from ganeti_steward.plugins.filters.chain import Applying, Chain, known
 from ganeti_steward.plugins.filters.dialect import Dialect
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.scheduling import Waiting, schedule
@@ -38,7 +38,7 @@ class Course(NamedTuple):
 
     timed: TimedJob
     rule: FilterRule | None
-    """the one that applies; None: no rule"""
+    """the one that applies; None: no rule, or that is unknown"""
     outcome: str
     """`ENDED`; `REJECTED` by its rule; `CANCELED` by a user; `WAITING` when all else is over"""
     started: float | None = None
@@ -53,9 +53,9 @@ class _Known(Chain):
 
     def __init__(self, rules: Iterable[FilterRule], dialect: Dialect) -> None:
         super().__init__(rules, dialect)
-        self._known: dict[int, FilterRule | None] = {}
+        self._known: dict[int, Applying] = {}
 
-    def applying(self, job: Job) -> FilterRule | None:
+    def applying(self, job: Job) -> Applying:
         """The rule that applies."""
         if job.number not in self._known:
             self._known[job.number] = super().applying(job)
@@ -111,7 +111,7 @@ class _Queue:
     def _course(self, timed: TimedJob, waiting: Waiting | None) -> Course:
         number = timed.job.number
         outcome, ended = self._ended.get(number, (WAITING, None))
-        rule = self._chain.applying(timed.job)
+        rule = known(self._chain.applying(timed.job))
         return Course(timed, rule, outcome, self._started.get(number), ended, waiting)
 
     def _happens(self, kind: int, number: int, now: float) -> bool:
@@ -120,7 +120,7 @@ class _Queue:
             self._submit(number, now)
         elif kind == _END:
             del self._running[number]
-            if (rule := self._chain.applying(self._timed[number].job)) is not None:
+            if (rule := known(self._chain.applying(self._timed[number].job))) is not None:
                 self._by_rule[rule.uuid] -= 1
             self._finish(number, ENDED, now)
         elif kind == _CANCEL:
@@ -130,7 +130,7 @@ class _Queue:
     def _submit(self, number: int, now: float) -> None:
         timed = self._timed[number]
         rule = self._chain.applying(timed.job)
-        if rule is not None and rule.action == REJECT:
+        if isinstance(rule, FilterRule) and rule.action == REJECT:
             # Before anything else in the pass that the submission causes.
             self._finish(number, REJECTED, now)
             return
@@ -177,7 +177,7 @@ class _Queue:
         for number in schedule(jobs, self._chain, self._most).started:
             job = self._leave(number)
             self._running[number] = job._replace(status="running")
-            if (rule := self._chain.applying(job)) is not None:
+            if (rule := known(self._chain.applying(job))) is not None:
                 self._by_rule[rule.uuid] += 1
             self._started[number] = now
             heapq.heappush(self._events, (now + self._timed[number].duration, _END, number))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -15,7 +14,6 @@ from ganeti_steward.plugins.filters.language import (
     NOT,
     OR,
     TRUE,
-    compiled,
 )
 from ganeti_steward.plugins.filters.lint.opcode_table import (
     NAME,
@@ -25,9 +23,10 @@ from ganeti_steward.plugins.filters.lint.opcode_table import (
     opcodes_with,
     parameter,
 )
-from ganeti_steward.plugins.filters.lint.outcomes import Outcomes, by_type
 from ganeti_steward.plugins.filters.lint.reach import REASON_FIELDS, reason_leaf
+from ganeti_steward.plugins.filters.outcomes import Outcomes, by_type
 from ganeti_steward.plugins.filters.predicates import WATERMARK
+from ganeti_steward.plugins.filters.regex import Regex, Undecided
 
 #: A place in a rule, and a sentence about it.
 Trap = tuple[str, str]
@@ -95,10 +94,12 @@ def _of_job(operator: str, field: str, value: Any) -> str:
 def _of_name(operator: str, value: str) -> str:
     names = opcode_table()
     if operator == MATCHES:
-        if any(compiled(value).search(name) for name in names):
+        try:
+            if _in_a_name(Regex(value)):
+                return ""
+            upper = _in_a_name(Regex(value, any_case=True))
+        except Undecided:
             return ""
-        loose = re.compile(value, re.MULTILINE | re.IGNORECASE)
-        upper = any(loose.search(name) for name in names)
         hint = ": their names are in upper case" if upper else ""
         return f"no opcode of Ganeti 3 matches {quoted(value)}{hint}"
     if value in names:
@@ -106,6 +107,10 @@ def _of_name(operator: str, value: str) -> str:
     candidates = (value.upper(), f"OP_{value.upper()}", f"OP_{value.upper().removeprefix('OP')}")
     hint = next((f"; use {quoted(one)}" for one in candidates if one in names), "")
     return f"no opcode of Ganeti 3 has the name {quoted(value)}{hint}"
+
+
+def _in_a_name(regex: Regex) -> bool:
+    return any(map(regex.is_in, opcode_table()))
 
 
 def _of_parameter(operator: str, field: str, value: Any, scope: frozenset[str]) -> str:

@@ -26,13 +26,14 @@ from ganeti_steward.plugins.filters.lint.opcode_table import (
     opcode_table,
     parameter,
 )
-from ganeti_steward.plugins.filters.lint.outcomes import (
+from ganeti_steward.plugins.filters.outcomes import (
     ANY,
     EITHER,
     MISMATCH,
     Leaf,
     Outcomes,
     by_type,
+    leaf_of,
     of_value,
     outcomes,
 )
@@ -84,10 +85,10 @@ def opcode_outcomes(expression: Any, opcode: str) -> Outcomes:
 def named_by(expression: Any) -> frozenset[str]:
     """The opcodes that what an expression requires of their names leaves."""
 
-    def leaf_of(name: str) -> Leaf:
-        return lambda *leaf: of_value(_leaf(*leaf), name) if leaf[1] == NAME else ANY
+    def leaf(name: str) -> Leaf:
+        return lambda *leaf: of_value(leaf_of(*leaf), name) if leaf[1] == NAME else ANY
 
-    return frozenset(name for name in opcode_table() if True in outcomes(expression, leaf_of(name)))
+    return frozenset(name for name in opcode_table() if True in outcomes(expression, leaf(name)))
 
 
 def reason_leaf(operator: str, field: str, value: Any) -> Outcomes:
@@ -146,13 +147,9 @@ def _of_opcodes(text: str) -> Reach:
 
 def _opcode_leaf(opcode: str, operator: str, field: str, value: Any) -> Outcomes:
     if field == NAME:
-        return of_value(_leaf(operator, field, value), opcode)
+        return of_value(leaf_of(operator, field, value), opcode)
     known = parameter(opcode, field)
     return MISMATCH if known is None else by_type(operator, known.kind, value)
-
-
-def _leaf(operator: str, field: str, value: Any) -> list[Any]:
-    return [operator, field] if value is None else [operator, field, value]
 
 
 def _own_reason_leaf(operator: str, field: str, value: Any) -> Outcomes:

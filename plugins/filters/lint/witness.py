@@ -33,7 +33,7 @@ def witness(rules: Sequence[FilterRule]) -> Job | None:
     if number is None or opcode is None or reason is None:
         return None
     job = made_up(number, opcode, [reason])
-    return job if all(link(rule).matches(job) for rule in rules) else None
+    return job if all(link(rule).matched(job) == rule for rule in rules) else None
 
 
 def made_up(number: int, opcode: Mapping[str, Any], reasons: Iterable[Reason]) -> Job:
@@ -67,7 +67,7 @@ def opcodes_for(name: str, predicates: Sequence[Any]) -> Iterator[dict[str, Any]
     choices = [[*_as(row[field].kind, wanted[field]), usual[field]] for field in fields]
     for values in islice(product(*choices), _TRIES):
         opcode = {NAME: name, **usual, **dict(zip(fields, values, strict=True))}
-        if all(test.is_true_of(opcode) for test in tests):
+        if all(test.is_surely_true_of(opcode) for test in tests):
             yield opcode
 
 
@@ -91,7 +91,7 @@ def _reasons(rules: Sequence[FilterRule]) -> Iterator[Reason]:
     times = [*(one for one in wanted.get("timestamp", ()) if isinstance(one, int)), 10**18]
     for source, text, at in islice(product(sources, texts, times), _TRIES):
         reason = Reason(source, text, at)
-        if all(test.is_true_of(reason) for test in tests):
+        if all(test.is_surely_true_of(reason) for test in tests):
             yield reason
 
 

@@ -9,7 +9,10 @@ from ganeti_steward.core.ganeti.filter_rules import RATE_LIMIT, FilterRule
 
 _STRINGS: Final = ("", "a", "0", "OP_TEST_DELAY", "OP_TAGS_SET", "cluster", "t1", "watermark")
 _NUMBERS: Final = (-1, 0, 1, 2, 100000)
-_REGEXES: Final = ("", "TEST_", "^OP_", "delay$", "t[0-9]", "(a|cluster)", "job=\\d+")
+_REGEXES: Final = (
+    *("", "TEST_", "^OP_", "delay$", "t[0-9]", "(a|cluster)", "job=\\d+"),
+    *("TEST_(?i)delay", "(?<n>[AT])_?\\k<n>?", "\\p{Ll}", "\\QOP_T\\E", "^(?>[A-Z]+)_T"),
+)
 _FIELDS: Final = {
     "opcode": (
         *("OP_ID", "duration", "repeat", "no_locks", "on_nodes", "kind", "tags", "name"),

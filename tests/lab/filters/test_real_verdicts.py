@@ -7,16 +7,17 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from thorough import often
 
-from ganeti_steward.core.ganeti.filter_rules import PAUSE, REJECT, FilterRules
+from ganeti_steward.core.ganeti.filter_rules import PAUSE, REJECT, FilterRule, FilterRules
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.plugins.filters.chain import Chain
+from ganeti_steward.plugins.filters.chain import Chain, known
 from ganeti_steward.plugins.filters.jobs import FIELDS, Job, read_job
 from ganeti_steward.plugins.filters.language import faults_of
+from ganeti_steward.plugins.filters.regex import Regex
 
 from ..cluster import Lab, op, until
 from .random_rules import Making
@@ -47,7 +48,7 @@ def queue(luxi: Luxi, numbers: list[int]) -> list[Job]:
 
 
 def expected(job: Job, chain: Chain) -> str:
-    rule = chain.applying(job)
+    rule = known(chain.applying(job))
     return ENDS.get(rule.action, "ran") if rule else "ran"
 
 
@@ -96,3 +97,51 @@ def test_random_rules_and_jobs(luxi: Luxi) -> None:
     print(f"{ROUNDS * JOBS} pairs: {dict(seen)}")
     assert seen.total() == ROUNDS * JOBS
     assert set(seen) == {"ran", "queued", "canceled"}
+
+
+#: Regular expressions, and names: each is tried with each.
+EXPRESSIONS: Final = (
+    *("^b$", "\\Ab", "b\\z", "b\\Z", "a.b", "(?s)a.b", "[[a]", "a(?i)b", "(?i:A)b", "\\p{Lu}"),
+    *("(?<n>a)\\k<n>", "(?P<n>b)(?P=n)", "\\Q.*\\E", "\\h", "\\R", "\\Bb", "^(\\((?1)*\\))$"),
+    *("a++b", "(?>a|ab)c", "(?|(a)|(b))\\1", "[[:upper:]]", "a{2,}", "a{,2}b", "(?#x)a$", "\\x41"),
+)
+NAMES: Final = (
+    "a",
+    "b",
+    "ab",
+    "aab",
+    "bb",
+    "aB",
+    "AB",
+    "a\nb",
+    "b\n",
+    "a b",
+    "a.*",
+    "(()())",
+    "[",
+    "abc",
+)
+
+
+def tagging(name: str) -> list[dict[str, Any]]:
+    return [op("TAGS_SET", kind="cluster", name=name, tags=["t1"])]
+
+
+def test_regular_expressions(luxi: Luxi) -> None:
+    """What is in which text: as luxid finds it."""
+    rules, different = FilterRules(luxi), []
+    for expression in EXPRESSIONS:
+        rule = FilterRule("", 1, (["opcode", ["=~", "name", expression]],), REJECT)
+        uuid = rules.write(rule)
+        jobs = luxi.call("SubmitManyJobs", [tagging(one) for one in NAMES])
+        names = dict(zip((int(number) for _, number in jobs), NAMES, strict=True))
+        until(lambda numbers=[*names]: not {"queued"} & {j.status for j in queue(luxi, numbers)})
+        found = {job.number for job in queue(luxi, [*names]) if job.status == "canceled"}
+        rules.delete(uuid)
+        regex = Regex(expression)
+        different += [
+            (expression, name)
+            for number, name in names.items()
+            if regex.is_in(name) != (number in found)
+        ]
+    assert different == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ganeti_steward.core.ganeti.filter_rules import ACCEPT, CONTINUE, FilterRule
-from ganeti_steward.plugins.filters.chain import Chain
+from ganeti_steward.plugins.filters.chain import Chain, Unknown
 from ganeti_steward.plugins.filters.jobs import read_job
 
 if TYPE_CHECKING:
@@ -28,5 +28,5 @@ def _holds(stand_in: StandIn, job: Row) -> bool:
         )
         for row in stand_in.filters.values()
     ]
-    rule = Chain(rules).applying(read_job(job))
-    return rule is not None and rule.action != ACCEPT
+    found = Chain(rules).applying(read_job(job))
+    return isinstance(found, Unknown) or (found is not None and found.action != ACCEPT)

@@ -22,6 +22,7 @@ from ganeti_steward.plugins.filters.analysis.cli.inputs import (
     usable_rules,
 )
 from ganeti_steward.plugins.filters.analysis.difference import Difference, Treatment, difference
+from ganeti_steward.plugins.filters.chain import Unknown
 from ganeti_steward.plugins.filters.jobs import QUEUED, RUNNING
 
 #: Columns -> headings.
@@ -85,4 +86,5 @@ def _row(one: Difference, options: argparse.Namespace) -> Mapping[str, Value]:
 
 
 def _rule(treatment: Treatment, empty: str) -> str:
-    return empty if treatment.rule is None else treatment.rule.uuid
+    rule = treatment.rule.rule if isinstance(treatment.rule, Unknown) else treatment.rule
+    return empty if rule is None else rule.uuid

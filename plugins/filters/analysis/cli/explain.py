@@ -24,6 +24,7 @@ from ganeti_steward.plugins.filters.analysis.cli.inputs import (
     usable_rules,
 )
 from ganeti_steward.plugins.filters.analysis.explain import Explanation, Step, explain
+from ganeti_steward.plugins.filters.chain import Unknown, known
 from ganeti_steward.plugins.filters.noted_action import shown_action
 
 
@@ -72,12 +73,19 @@ def _lines(found: Explanation) -> Iterator[str]:
             elif not one.causes:
                 yield f"    predicates[{at}]: there is nothing that it could be true of"
             yield from (f"    {_line(cause)}" for cause in one.causes)
-    applying = "no rule applies" if found.applying is None else f"applies: {found.applying.uuid}"
-    yield f"  Result: {applying}; {found.outcome}"
+    yield f"  Result: {_applying(found)}; {found.outcome}"
+
+
+def _applying(found: Explanation) -> str:
+    if isinstance(found.applying, Unknown):
+        return f"may apply: {found.applying.rule.uuid}"
+    return "no rule applies" if found.applying is None else f"applies: {found.applying.uuid}"
 
 
 def _verdict(step: Step, found: Explanation) -> str:
     action = shown_action(step.rule)
+    if step.matched is None:
+        return f"{action}: it is unknown whether it matches"
     if not step.matched:
         return f"{action}: does not match"
     if step.rule.action == CONTINUE:
@@ -88,7 +96,8 @@ def _verdict(step: Step, found: Explanation) -> str:
 
 
 def _line(cause: Cause) -> str:
-    return f"{cause.place}: {json.dumps(cause.part)} is not true of {cause.subject}: {cause.text}"
+    what = "may be true of" if cause.unknown else "is not true of"
+    return f"{cause.place}: {json.dumps(cause.part)} {what} {cause.subject}: {cause.text}"
 
 
 def _data(found: Explanation) -> dict[str, Any]:
@@ -104,6 +113,7 @@ def _data(found: Explanation) -> dict[str, Any]:
             }
             for step in found.steps
         ],
-        "applying": None if found.applying is None else found.applying.uuid,
+        "applying": rule.uuid if (rule := known(found.applying)) else None,
+        "may_apply": found.applying.rule.uuid if isinstance(found.applying, Unknown) else None,
         "outcome": found.outcome,
     }

@@ -16,7 +16,7 @@ from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.plugins.filters.cli.cluster import live_client
 from ganeti_steward.plugins.filters.dialect import DIALECTS, LUXID, Dialect
 from ganeti_steward.plugins.filters.jobs import FIELDS, QUEUED, RUNNING, Job, read_job, read_jobs
-from ganeti_steward.plugins.filters.language import faults_of
+from ganeti_steward.plugins.filters.language import faults_of_form
 from ganeti_steward.plugins.filters.rule_file import evaluable, read_rule_file, valid_rules
 
 #: What stands for the rules that the cluster has now, in place of a file.
@@ -67,12 +67,13 @@ def rules_of(options: argparse.Namespace, file: str | None) -> Rules:
 def usable_rules(options: argparse.Namespace, file: str | None) -> tuple[FilterRule, ...]:
     """The valid rules; raises StewardError, for a file also when there are other ones.
 
-    Rules of the cluster that cannot be read are left out with a note.
+    Rules of the cluster that cannot be read are left out with a note.  Those with regular
+    expressions that only luxid takes are not: other parts of them can be false.
     """
     rules = rules_of(options, file)
     if file not in (None, LIVE):
         return valid_rules(rules, str(file))
-    faults = {one.uuid: "; ".join(faults_of(one.predicates)) for one in rules.rules}
+    faults = {one.uuid: "; ".join(faults_of_form(one.predicates)) for one in rules.rules}
     unusable = {**rules.unreadable, **{uuid: text for uuid, text in faults.items() if text}}
     print_notes(f"rule {uuid} is left out: {text}" for uuid, text in unusable.items())
     return tuple(one for one in rules.rules if not faults[one.uuid])

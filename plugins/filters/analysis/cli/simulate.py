@@ -82,6 +82,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _row(course: Course, empty: str) -> Mapping[str, Value]:
     timed, waiting = course.timed, course.waiting
+    # That of a job of which it is unknown which rule applies is the one that may.
+    rule = course.rule or (waiting.rule if waiting else None)
     began = course.started if course.started is not None else course.ended
     return {
         "job": timed.job.number,
@@ -93,7 +95,7 @@ def _row(course: Course, empty: str) -> Mapping[str, Value]:
         "outcome": course.outcome,
         "cause": empty if waiting is None else waiting.cause,
         "behind": [] if waiting is None else [str(one) for one in waiting.behind],
-        "rule": empty if course.rule is None else course.rule.uuid,
+        "rule": empty if rule is None else rule.uuid,
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from hanging import in_a_child
 
 from ganeti_steward.core.ganeti.filter_rules import (
     ACCEPT,
@@ -230,3 +231,74 @@ def test_held_back() -> None:
 def test_the_uuid_is_always_the_same() -> None:
     assert release_uuid(A, 7) == release_uuid(A, 7)
     assert len({release_uuid(A, 7), release_uuid(A, 8), release_uuid(B, 7)}) == 3
+
+
+EVIL: list[Any] = ["opcode", ["=~", "name", "^(a+)+$"]]
+
+
+def named_job(number: int, name: str) -> Job:
+    return Job(number, opcodes=({"OP_ID": "OP_TAGS_SET", "kind": "cluster", "name": name},))
+
+
+def held_texts(found: Releases) -> dict[str, str]:
+    return {one.subject: one.sentence for one in found.held}
+
+
+@in_a_child
+def test_a_rule_that_cannot_be_decided_holds_its_jobs_only() -> None:
+    """Also where it comes later and is of Ganeti's actions."""
+    hostile, usual = named_job(1, "a" * 40 + "!"), named_job(2, "b")
+    for rules, holder in (
+        ((held_by(A, "OPEN", 5, EVIL), held_by(B, "OPEN", 9)), A),
+        ((held_by(A, "OPEN", 5), held_by(B, "OPEN", 9, EVIL)), A),
+        ((held_by(A, "OPEN", 5), FilterRule(B, 9, (EVIL,), REJECT)), A),
+        ((FilterRule(A, 5, (EVIL,), ACCEPT), held_by(B, "OPEN", 9)), B),
+    ):
+        evil = next(rule for rule in rules if rule.predicates)
+        found = decided(rules, hostile, usual)
+        assert [(one.kind, one.job) for one in found.changes] == [(RELEASE, 2)]
+        assert held_texts(found) == {
+            holder: f"OPEN holds job 1: filter rule {evil.uuid} cannot be evaluated, it may apply "
+            "to the job: the regular expression '^(a+)+$' takes too long"
+        }
+
+
+@in_a_child
+def test_one_that_only_continues_does_not_matter() -> None:
+    rules = [FilterRule(A, 5, (EVIL,), CONTINUE), held_by(B, "OPEN", 9)]
+    assert changes(decided(rules, named_job(1, "a" * 40 + "!"))) == [(RELEASE, 1, B)]
+
+
+@in_a_child
+def test_luxid_decides_alone_where_no_action_is_reached() -> None:
+    rules = [FilterRule(A, 5, (EVIL,), PAUSE), FilterRule(B, 9, (), ACCEPT), held_by(C, "OPEN", 10)]
+    assert decided(rules, named_job(1, "a" * 40 + "!")) == Releases()
+
+
+@in_a_child
+def test_a_started_job_counts_for_a_limit_that_may_apply() -> None:
+    limit = FilterRule(B, 9, (EVIL,), RATE_LIMIT, 1)
+    running = named_job(1, "a" * 40 + "!")._replace(status="running")
+    found = decided([held_by(A, "OPEN", 5), limit], running, named_job(2, "aa"))
+    assert found.changes == ()
+    assert "1 of at most 1 jobs have started" in held_texts(found)[A]
+
+
+def test_an_expression_that_only_luxid_takes() -> None:
+    """Jobs are released of which another part of the rule is false."""
+    other = FilterRule(
+        B, 9, (["opcode", ["=~", "name", "[\\w-.]"]], ["jobid", [">", "id", 7]]), PAUSE
+    )
+    found = decided([held_by(A, "OPEN", 5), other], named_job(1, "x"), named_job(8, "x"))
+    assert [(one.kind, one.job) for one in found.changes] == [(RELEASE, 1)]
+    assert f"job 8: filter rule {B} cannot be evaluated" in held_texts(found)[A]
+    assert "is faulty: invalid range in character class" in held_texts(found)[A]
+
+
+@in_a_child
+def test_many_jobs_that_cannot_be_decided() -> None:
+    """The round ends, since the searches of one rule share their time."""
+    jobs = [named_job(number, "a" * 40 + "!" * number) for number in range(1, 2001)]
+    found = decided([held_by(A, "OPEN", 5, EVIL)], *jobs)
+    assert found.changes == ()
+    assert held_texts(found)[A].startswith("OPEN holds jobs 1, 2, 3, 4, 5 and 1995 more: filter")

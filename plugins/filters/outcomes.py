@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ganeti_steward.plugins.filters.expressions import Mismatch, Order, evaluation, ordered
+from ganeti_steward.plugins.filters.expressions import Find, Mismatch, Order, evaluation, ordered
 from ganeti_steward.plugins.filters.language import AND, CONTAINS, MATCHES, NOT, OR, TRUE
+from ganeti_steward.plugins.filters.regex import Effort, Undecided
 
 #: A set of True, False and None, which stands for a mismatch.
 Outcomes = frozenset[bool | None]
@@ -69,7 +70,21 @@ def _if_type(kind: str, wanted: str, found: Outcomes) -> Outcomes:
 
 def of_value(leaf: list[Any], value: Any, order: Order = ordered) -> Outcomes:
     """Of a leaf whose field has this value."""
+    return of_fields(leaf, lambda name: value, order)
+
+
+def of_fields(
+    leaf: list[Any], find: Find, order: Order = ordered, effort: Effort | None = None
+) -> Outcomes:
+    """Of a leaf and these fields; ``effort``: of its rule."""
     try:
-        return frozenset({evaluation(leaf, None, order)(lambda name: value)})
+        return frozenset({evaluation(leaf, None, order, effort)(find)})
     except Mismatch:
         return MISMATCH
+    except Undecided:
+        return EITHER
+
+
+def leaf_of(operator: str, field: str, value: Any) -> list[Any]:
+    """A leaf of its parts; the value is None where it has none."""
+    return [operator, field] if value is None else [operator, field, value]

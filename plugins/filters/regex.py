@@ -1,0 +1,194 @@
+"""Regular expressions of rules, evaluated by PCRE2 within limits (job-filters 2.4).
+
+luxid uses PCRE; of this family PCRE2 is the version that is maintained, and part of every Debian.
+Whoever may write rules can write an expression, and whoever may submit jobs a text, for which the
+search takes years.  So the steps of a search are limited by the length of the text, and the time
+of all searches of a rule together.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, Final
+
+from ganeti_steward.core.json_reader import quoted
+
+#: Names of the library; the first one is that of every Linux.
+_NAMES: Final = ("libpcre2-8.so.0", "libpcre2-8.so", "libpcre2-8.dylib")
+_MISSING: Final = (
+    f"regular expressions cannot be evaluated, because the library PCRE2 ({_NAMES[0]}, of 10.30 "
+    "or later) is not installed"
+)
+
+# Options and results of PCRE2's interface for bytes.
+_CASELESS: Final = 0x8
+_MULTILINE: Final = 0x400
+_LINE_FEED: Final = 2
+_NO_MATCH: Final = -1
+
+#: Bytes of a text that is searched.
+_LONGEST: Final = 4096
+#: Steps of a search from one place in a text: at most this, and at most `_WORK` divided by the
+#: square of the text's length, because it can begin at each place, and one step can read the whole
+#: text.  The worst expressions take a few seconds.
+_STEPS: Final = 100_000
+_WORK: Final = 10**9
+#: KiB of memory of a search.
+_HEAP: Final = 16 * 2**10
+#: Seconds of CPU time that the slow searches of one rule take together, about.
+_PATIENCE: Final = 1.0
+#: Seconds of CPU time of a slow search; usual ones take some microseconds.
+_SLOW: Final = 1e-4
+#: Texts of which an expression remembers whether it is in them.
+_REMEMBERED: Final = 1000
+
+
+class Undecided(Exception):
+    """It is not known whether an expression is true; the text says why."""
+
+
+class Effort:
+    """What the searches of one rule take together."""
+
+    def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
+        """``clock``: CPU time of this thread in s."""
+        self._clock, self._left = clock, _PATIENCE
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether there is no time left."""
+        return self._left <= 0
+
+    def spent_on(self, search: Callable[[], int]) -> int:
+        """The result of a search, whose time counts where it is slow."""
+        begun = self._clock()
+        result = search()
+        taken = self._clock() - begun
+        if taken > _SLOW:
+            self._left -= taken
+        return result
+
+
+class Regex:
+    """One regular expression."""
+
+    def __init__(self, text: str, effort: Effort | None = None, *, any_case: bool = False) -> None:
+        """``effort``: of the rule that it belongs to; ``any_case``: also find a in A."""
+        self._text, self._effort = text, effort or Effort()
+        self._known: dict[str, bool] = {}
+        self.fault = ""
+        """why it is no regular expression; empty: it is one, or that cannot be known"""
+        self._library = _library()
+        self._code = self._compiled(_CASELESS if any_case else 0) if self._library else None
+
+    def is_in(self, text: str) -> bool:
+        """Whether it is found anywhere in the text; raises Undecided."""
+        known = self._known.get(text)
+        if known is None:
+            known = self._search(text.encode(errors="surrogatepass"))
+            if len(self._known) < _REMEMBERED:
+                self._known[text] = known
+        return known
+
+    def _compiled(self, options: int) -> int | None:
+        pattern = self._text.encode(errors="surrogatepass")
+        error, offset = ctypes.c_int(), ctypes.c_size_t()
+        assert self._library
+        context = self._library.pcre2_compile_context_create_8(None)
+        self._library.pcre2_set_newline_8(context, _LINE_FEED)
+        code: int | None = self._library.pcre2_compile_8(
+            pattern,
+            len(pattern),
+            _MULTILINE | options,
+            ctypes.byref(error),
+            ctypes.byref(offset),
+            context,
+        )
+        self._library.pcre2_compile_context_free_8(context)
+        if code is None:
+            self.fault = f"{self._message(error.value)} at character {offset.value}"
+        else:
+            weakref.finalize(self, self._library.pcre2_code_free_8, code).atexit = False
+        return code
+
+    def _message(self, error: int) -> str:
+        assert self._library
+        buffer = ctypes.create_string_buffer(256)
+        self._library.pcre2_get_error_message_8(error, buffer, len(buffer))
+        return buffer.value.decode(errors="replace")
+
+    def _search(self, text: bytes) -> bool:
+        if self._library is None:
+            raise Undecided(_MISSING)
+        if self.fault:
+            raise Undecided(f"the regular expression {quoted(self._text)} is faulty: {self.fault}")
+        if len(text) > _LONGEST:
+            raise self._undecided(f"is not searched in texts of more than {_LONGEST} bytes")
+        result = None
+        if not self._effort.exhausted:
+            result = self._effort.spent_on(lambda: self._matched(text))
+        # The same words for all limits: the sentence is reported again when it changes.
+        if result is None or result < _NO_MATCH:
+            raise self._undecided("takes too long")
+        return result != _NO_MATCH
+
+    def _undecided(self, text: str) -> Undecided:
+        return Undecided(f"the regular expression {quoted(self._text)} {text}")
+
+    def _matched(self, text: bytes) -> int:
+        """What PCRE2 returns; negative: not found, or a limit was reached."""
+        library = self._library
+        assert library
+        steps = min(_STEPS, _WORK // (len(text) + 1) ** 2)
+        context = library.pcre2_match_context_create_8(None)
+        library.pcre2_set_match_limit_8(context, steps)
+        library.pcre2_set_heap_limit_8(context, _HEAP)
+        # Of its own for each search: it keeps the memory that the search needed.
+        data = library.pcre2_match_data_create_8(1, None)
+        result: int = library.pcre2_match_8(self._code, text, len(text), 0, 0, data, context)
+        library.pcre2_match_data_free_8(data)
+        library.pcre2_match_context_free_8(context)
+        return result
+
+
+@lru_cache(maxsize=1)
+def _library() -> ctypes.CDLL | None:
+    """PCRE2, once it is needed; None where it is not installed."""
+    for name in _NAMES:
+        with suppress(OSError, AttributeError):
+            return _declared(ctypes.CDLL(name))
+    return None
+
+
+def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
+    """With the types of the functions that are used; raises AttributeError without one of them."""
+    pointer, size, number, text = (
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_uint32,
+        ctypes.c_char_p,
+    )
+    signatures: dict[str, tuple[Any, Sequence[Any]]] = {
+        "compile_context_create": (pointer, [pointer]),
+        "compile_context_free": (None, [pointer]),
+        "set_newline": (ctypes.c_int, [pointer, number]),
+        "compile": (pointer, [text, size, number, pointer, pointer, pointer]),
+        "code_free": (None, [pointer]),
+        "get_error_message": (ctypes.c_int, [ctypes.c_int, text, size]),
+        "match_context_create": (pointer, [pointer]),
+        "match_context_free": (None, [pointer]),
+        "set_match_limit": (ctypes.c_int, [pointer, number]),
+        "set_heap_limit": (ctypes.c_int, [pointer, number]),
+        "match_data_create": (pointer, [number, pointer]),
+        "match_data_free": (None, [pointer]),
+        "match": (ctypes.c_int, [pointer, text, size, size, number, pointer, pointer]),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, f"pcre2_{name}_8")
+        function.restype, function.argtypes = result, arguments
+    return library

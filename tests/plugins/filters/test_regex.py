@@ -1,0 +1,139 @@
+"""Regular expressions of rules: what PCRE finds, and the limits of a search (job-filters 2.4)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+from hanging import in_a_child
+
+from ganeti_steward.plugins.filters import regex
+from ganeti_steward.plugins.filters.regex import Effort, Regex, Undecided
+
+#: Needs more steps for a text than there are atoms: all ways to divide it are tried.
+EVIL: Final = "^(a+)+$"
+TEXT: Final = "a" * 40 + "!"
+
+#: Expression -> a text in which it is found, and one in which it is not.
+FOUND: Final = {
+    "TEST_": ("OP_TEST_DELAY", "OP_test_DELAY"),
+    "^b$": ("a\nb\nc", "ab\nbc"),
+    "\\Ab": ("b", "a\nb"),
+    "(?<name>a)\\k<name>": ("caab", "aba"),
+    "\\Q.*\\E": ("a.*", "ab"),
+    "\\p{Lu}": ("aB", "ab"),
+    "\\hx": ("a x", "ax"),
+    "a(?i)b": ("aB", "AB"),
+    "^(\\((?1)*\\))$": ("(()())", "(()"),
+    "[[:alpha:]]+\\d": ("ab1", "ab"),
+    "[[a]": ("[", "b"),
+    "a++b": ("aab", "aac"),
+    "(?|(a)|(b))\\1": ("bb", "ab"),
+}
+
+FAULTY: Final = ("(", "*a", "a{99999999999}", "[z-a]", "\\p{Nothing}", "(?<n>a", "[[:nothing:]]")
+
+
+@pytest.mark.parametrize("expression", FOUND)
+def test_what_is_found(expression: str) -> None:
+    found = Regex(expression)
+    inside, outside = FOUND[expression]
+    assert (found.fault, found.is_in(inside), found.is_in(outside)) == ("", True, False)
+    # What is remembered is the same.
+    assert (found.is_in(inside), found.is_in(outside)) == (True, False)
+
+
+@pytest.mark.parametrize("expression", FAULTY)
+def test_faulty_ones(expression: str) -> None:
+    """Whatever it is for, its outcome is not known."""
+    found = Regex(expression)
+    assert " at character " in found.fault
+    with pytest.raises(Undecided, match="is faulty"):
+        found.is_in("")
+
+
+def test_any_case() -> None:
+    assert Regex("test", any_case=True).is_in("OP_TEST_DELAY")
+
+
+def test_other_text_than_ascii() -> None:
+    assert Regex("\u00fc.").is_in("x\u00fcy")
+    assert not Regex("\u00fc").is_in("\ud800")
+    assert Regex("\ud800").is_in("a\ud800")
+
+
+@in_a_child
+def test_an_expression_that_takes_too_many_steps() -> None:
+    with pytest.raises(Undecided, match=r"expression '\^\(a\+\)\+\$' takes too long$"):
+        Regex(EVIL).is_in(TEXT)
+    assert Regex(EVIL).is_in("a" * 40)
+    assert not Regex(EVIL).is_in("!")
+
+
+def evil_searches() -> Iterator[tuple[str, str]]:
+    """Expressions without PCRE2's own shortcuts, with many steps from each place of a text."""
+    for longest in (1, 12, 41, 255, 1000, 4096):
+        for part in ("[^z]*+[z]", "\\X*+[z]", "(?i)(a*)\\1[z]", "\\p{L}*+[z]", "(?![^z]*+[z])[z]"):
+            for count in (4, 8, 14):
+                yield f"(*NO_START_OPT)(*NO_AUTO_POSSESS)(?:{'a?' * count}{part})", "a" * longest
+    yield "(*NO_START_OPT)(?:" + "(" * 200 + "a?" + ")*" * 200 + "[z])", "a" * 4096
+    yield "(a?|(?1))*[^a]", "a" * 30
+    yield "(?R)", "a"
+
+
+@in_a_child
+def test_hostile_searches_end() -> None:
+    """In a thread with the small stack that those of the daemon have, too."""
+    outcomes = set[bool | None]()
+
+    def search() -> None:
+        for expression, text in evil_searches():
+            try:
+                outcomes.add(Regex(expression).is_in(text))
+            except Undecided:
+                outcomes.add(None)
+        outcomes.add(Regex("(" * 250 + ")" * 250).is_in(""))
+
+    threading.stack_size(256 * 2**10)
+    thread = threading.Thread(target=search)
+    thread.start()
+    thread.join()
+    assert outcomes == {True, False, None}
+
+
+def test_a_long_text() -> None:
+    with pytest.raises(Undecided, match="is not searched in texts of more than 4096 bytes"):
+        Regex("a").is_in("a" * 5000)
+
+
+def test_the_time_of_one_rule() -> None:
+    """Searches that take long share it; those that are quick do not count."""
+    now = iter(float(second) for second in range(1000))
+    effort = Effort(lambda: next(now))
+    first, second = Regex("a", effort), Regex("b", effort)
+    assert first.is_in("a")
+    with pytest.raises(Undecided, match="'b' takes too long"):
+        second.is_in("b")
+    assert first.is_in("a")
+    still = Effort(lambda: 0.0)
+    assert all(Regex("a", still).is_in("a" * (one % 100 + 1)) for one in range(2000))
+
+
+def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is known then, also not whether an expression is faulty."""
+    monkeypatch.setattr(regex, "_library", lambda: None)
+    found = Regex("(")
+    assert found.fault == ""
+    with pytest.raises(Undecided, match=r"libpcre2-8.so.0, .* is not installed"):
+        found.is_in("a")
+
+
+def test_a_library_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Old:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+    monkeypatch.setattr(regex.ctypes, "CDLL", Old)
+    assert regex._library.__wrapped__() is None
