@@ -146,8 +146,13 @@ def test_a_plugin_that_fails(site: Site, source: str, reason: str) -> None:
 @pytest.mark.parametrize("where", ["import", "hook"])
 @pytest.mark.parametrize(
     "hanging",
-    ["while True: pass", "time.sleep(3600)", "ctypes.CDLL(None).sleep(3600)"],
-    ids=["loop", "sleep", "library"],
+    [
+        "while True: pass",
+        "time.sleep(3600)",
+        "ctypes.CDLL(None).sleep(3600)",
+        "import re; re.match('(a+)+$', 'a' * 60 + '!')",
+    ],
+    ids=["loop", "sleep", "library", "regular expression"],
 )
 def test_a_plugin_that_hangs(site: Site, where: str, hanging: str) -> None:
     if where == "import":
