@@ -1,9 +1,9 @@
 """Regular expressions of rules, evaluated by PCRE2 within limits (job-filters 2.4).
 
 luxid uses PCRE; of this family PCRE2 is the version that is maintained, and part of every Debian.
-Whoever may write rules can write an expression, and whoever may submit jobs a text, for which the
-search takes years.  So the steps of a search are limited by the length of the text, and the time
-of all searches of a rule together.
+Users can write an expression into a rule, and a text into a job, for which the search takes years.
+So the steps of a search are limited by the length of the text, and the time of all searches of a
+rule together.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WORK: Final = 10**9
 #: KiB of memory of a search.
 _HEAP: Final = 16 * 2**10
 #: Seconds of CPU time that the slow searches of one rule take together, about.
-_PATIENCE: Final = 1.0
+_TOGETHER: Final = 1.0
 #: Seconds of CPU time of a slow search; usual ones take some microseconds.
 _SLOW: Final = 1e-4
 #: Texts of which an expression remembers whether it is in them.
@@ -57,7 +57,7 @@ class Effort:
 
     def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
         """``clock``: CPU time of this thread in s."""
-        self._clock, self._left = clock, _PATIENCE
+        self._clock, self._left = clock, _TOGETHER
 
     @property
     def exhausted(self) -> bool:
@@ -96,7 +96,8 @@ class Regex:
         return known
 
     def _compiled(self, options: int) -> int | None:
-        pattern = self._text.encode(errors="surrogatepass")
+        # luxid hands it over as a C string, which ends at the first NUL.
+        pattern = self._text.partition("\0")[0].encode(errors="surrogatepass")
         error, offset = ctypes.c_int(), ctypes.c_size_t()
         assert self._library
         context = self._library.pcre2_compile_context_create_8(None)

@@ -159,19 +159,19 @@ class _Queue:
 
     def _outcome(self, job: Job) -> _Outcome | None:
         """None where no rule with an action is reached: luxid decides alone."""
-        first, doubt, reasons = None, None, list[str]()
+        first, unclear, reasons = None, None, list[str]()
         for found in self._chain.matching(job):
             rule = found.rule if isinstance(found, Unknown) else found
             if rule.action == CONTINUE:
                 continue
-            doubt = doubt or (found if isinstance(found, Unknown) else None)
+            unclear = unclear or (found if isinstance(found, Unknown) else None)
             if first is None and rule.uuid not in self._noted:
                 if not isinstance(found, Unknown):
                     return None
                 continue
             first = first or rule
-            if doubt:
-                return _Outcome(job, first, rule, Hold(doubt.sentence))
+            if unclear:
+                return _Outcome(job, first, rule, Hold(unclear.sentence))
             verdict = self._verdict_of(rule, job, self._occupied[rule.uuid])
             if isinstance(verdict, Release) and not verdict.final:
                 reasons.append(verdict.reason)

@@ -11,8 +11,11 @@ from typing import Any, Final
 
 from thorough import often
 
+from ganeti_steward.core.maintenance.incident import COMPLETED
+
 from ..cluster import op, until
 from .maintained_lab import MaintainedLab
+from .node_files import REPAIR
 
 DELAYS: Final = [["opcode", ["=", "OP_ID", "OP_TEST_DELAY"]]]
 #: Jobs that wait for the window to open.
@@ -20,9 +23,12 @@ JOBS: Final = often(5, 100)
 
 
 @contextmanager
-def rule(lab: MaintainedLab, action: str) -> Iterator[str]:
+def rule(
+    lab: MaintainedLab, action: str, predicates: Any = DELAYS, priority: int = 50
+) -> Iterator[str]:
     """Adds a rule about test jobs with this action."""
-    options = ("--action", action, "--predicates", json.dumps(DELAYS))
+    options = ("--action", action, "--predicates", json.dumps(predicates))
+    options += ("--priority", str(priority))
     done = lab.steward("filter", "add", *options)
     assert done.returncode == 0, done.stderr
     uuid = done.stdout.strip()
@@ -75,3 +81,37 @@ def test_a_window_that_opens(maintained: MaintainedLab) -> None:
     rows = lab.luxi.rows("job", ("id", "start_ts"))
     started = [row["start_ts"] for row in rows if int(row["id"]) in numbers]
     assert min(seconds for seconds, _ in started) >= opens.timestamp()
+
+
+def test_expressions_that_take_years(maintained: MaintainedLab) -> None:
+    """Jobs are held, by the name of the rule where it is unclear; rounds end, a node is handled.
+
+    luxid decides both: the first at once, for the text has no b, the second after a million steps.
+    """
+    lab, node = maintained, "node3.lab"
+    years, unclear = ([["opcode", ["=~", "name", one]]] for one in ("^(a+)+b$", "^(c+)+$"))
+    names = "a" * 40 + "!", "c" * 20 + "!"
+    jobs = [[op("TAGS_SET", kind="cluster", name=one, tags=["years"])] for one in names]
+    lab.repair_status(node, 0)
+    with (
+        lab.daemon(),
+        rule(lab, "APPROVE", years),
+        rule(lab, "APPROVE", unclear) as uuid,
+        rule(lab, "APPROVE", [["opcode", ["=", "kind", "cluster"]]], 60),
+    ):
+        first, second = (int(one) for _, one in lab.luxi.call("SubmitManyJobs", jobs))
+        texts = (
+            f"APPROVE holds job {first}: an admin approves a job",
+            f"APPROVE holds job {second}: filter rule {uuid} cannot be evaluated",
+        )
+        for text in texts:
+            until(lambda text=text: text in lab.steward("maintd", "status").stdout)
+        lab.report(node, REPAIR)
+        lab.ended(node, COMPLETED)
+        status = lab.steward("maintd", "status").stdout
+        assert all(text in status for text in texts)
+        assert states(lab, [first, second]) == ["queued", "queued"]
+        explained = lab.steward("filter", "explain", str(second))
+        assert f"Result: may apply: {uuid}" in explained.stdout, explained.stderr
+    until(lambda: states(lab, [first, second]) == ["success", "success"])
+    lab.do(op("TAGS_DEL", kind="cluster", name="", tags=["years"]))

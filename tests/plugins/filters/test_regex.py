@@ -31,6 +31,8 @@ FOUND: Final = {
     "[[a]": ("[", "b"),
     "a++b": ("aab", "aac"),
     "(?|(a)|(b))\\1": ("bb", "ab"),
+    "b\0c": ("ab", "ac"),
+    "a.b": ("a\0b", "a\nb"),
 }
 
 FAULTY: Final = ("(", "*a", "a{99999999999}", "[z-a]", "\\p{Nothing}", "(?<n>a", "[[:nothing:]]")
