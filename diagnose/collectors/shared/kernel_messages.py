@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -81,8 +82,10 @@ def kind_of_rule(rule: str) -> Kind:
     if not (first and second and about and fault and pattern and rule.isprintable()):
         raise ValueError("is not of the form SOURCE=FAULT=PATTERN")
     try:
-        compiled = re.compile(pattern.replace("DEVICE", _DEVICE, 1))
-    except re.error as err:
+        # What such a warning is about is taken as it was written.
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):
+            compiled = re.compile(pattern.replace("DEVICE", _DEVICE, 1))
+    except (re.error, OverflowError, RecursionError) as err:
         raise ValueError(f"has no regular expression behind the second =: {err}") from None
     return Kind(RULE, about, fault, compiled)
 

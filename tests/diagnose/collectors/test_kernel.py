@@ -93,8 +93,13 @@ def test_rules_of_the_admin(tmp_path: Path) -> None:
     for bad in ("pump", "pump=stopped", "=a=b", "a==b", "a=b="):
         with pytest.raises(BadSettings, match="is not of the form SOURCE=FAULT=PATTERN"):
             collect("kernel", machine, rules=[bad])
-    with pytest.raises(BadSettings, match="has no regular expression behind the second ="):
-        collect("kernel", machine, rules=["a=b=("])
+    for bad in ("(", "a{99999999999}", "(" * 2000 + ")" * 2000):
+        with pytest.raises(BadSettings, match="has no regular expression behind the second ="):
+            collect("kernel", machine, rules=[f"a=b={bad}"])
+    # One that Python warns about: it means a set with a bracket.
+    assert faults(collect("kernel", machine, rules=["pump=stopped=acme: [[p]ump"])) == {
+        "kernel:pump": ["stopped"]
+    }
 
 
 def test_settings() -> None:
