@@ -60,9 +60,9 @@ class Effort:
         self._clock, self._left = clock, _TOGETHER
 
     @property
-    def exhausted(self) -> bool:
-        """Whether there is no time left."""
-        return self._left <= 0
+    def work(self) -> int:
+        """`_WORK`, and little of it when the time is over: usual searches go on."""
+        return _WORK if self._left > 0 else _WORK // 1000
 
     def spent_on(self, search: Callable[[], int]) -> int:
         """The result of a search, whose time counts where it is slow."""
@@ -130,11 +130,9 @@ class Regex:
             raise Undecided(f"the regular expression {quoted(self._text)} is faulty: {self.fault}")
         if len(text) > _LONGEST:
             raise self._undecided(f"is not searched in texts of more than {_LONGEST} bytes")
-        result = None
-        if not self._effort.exhausted:
-            result = self._effort.spent_on(lambda: self._matched(text))
-        # The same words for all limits: the sentence is reported again when it changes.
-        if result is None or result < _NO_MATCH:
+        result = self._effort.spent_on(lambda: self._matched(text))
+        if result < _NO_MATCH:
+            # The same words for all limits: the sentence is reported again when it changes.
             raise self._undecided("takes too long")
         return result != _NO_MATCH
 
@@ -145,7 +143,7 @@ class Regex:
         """What PCRE2 returns; negative: not found, or a limit was reached."""
         library = self._library
         assert library
-        steps = min(_STEPS, _WORK // (len(text) + 1) ** 2)
+        steps = min(_STEPS, self._effort.work // (len(text) + 1) ** 2)
         context = library.pcre2_match_context_create_8(None)
         library.pcre2_set_match_limit_8(context, steps)
         library.pcre2_set_heap_limit_8(context, _HEAP)
