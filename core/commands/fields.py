@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -34,7 +35,12 @@ def add_json_option(parser: argparse.ArgumentParser, text: str) -> None:
 
 def print_json(data: object) -> None:
     """The data of ``--json``."""
-    sys.stdout.buffer.write(orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n")
+    try:
+        raw = orjson.dumps(data, option=orjson.OPT_INDENT_2)
+    except orjson.JSONEncodeError:
+        # Numbers of more than 64 bits, as others may have written them, or halves of a text.
+        raw = json.dumps(data, indent=2).encode()
+    sys.stdout.buffer.write(raw + b"\n")
 
 
 def print_fields(

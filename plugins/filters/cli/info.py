@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Final
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
@@ -15,6 +14,7 @@ from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.json_reader import printable
+from ganeti_steward.core.units import local_time
 from ganeti_steward.plugins.filters.cli.cluster import chosen_rules
 from ganeti_steward.plugins.filters.noted_action import noted_action, shown_action
 from ganeti_steward.plugins.filters.purpose import purpose_of, warning
@@ -66,12 +66,4 @@ def _shown(reason: Reason) -> str:
     text = printable(reason.text)
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}... ({len(text)} characters)"
-    return f"{_time(reason.timestamp)} {reason.source}" + (f": {text}" if text else "")
-
-
-def _time(at: int) -> str:
-    """Local time of ns since 1970; the number where it is no time."""
-    try:
-        return datetime.fromtimestamp(at // _SECOND).astimezone().isoformat(sep=" ")
-    except (OverflowError, ValueError, OSError):
-        return str(at)
+    return f"{local_time(reason.timestamp)} {reason.source}" + (f": {text}" if text else "")

@@ -9,7 +9,7 @@ from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.fields import Value, add_field_options, print_fields
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.errors import EXIT_OK, StewardError
-from ganeti_steward.plugins.maintenance.cli.times import moment
+from ganeti_steward.core.units import local_time
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.audit import read_audit
 from ganeti_steward.plugins.maintenance.edges.history import Entry
@@ -75,7 +75,7 @@ def show_history(options: argparse.Namespace) -> int:
 
 def _row(one: Entry) -> dict[str, Value]:
     return {
-        "at": moment(one.at),
+        "at": local_time(one.at),
         "kind": one.kind,
         "incident": one.incident,
         "node": one.node_name or "-",

@@ -20,6 +20,7 @@ from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.world import diagnose_object
 from ganeti_steward.core.model.opcodes import remove_tags, set_tags
+from ganeti_steward.core.units import local_time
 from ganeti_steward.plugins.maintenance.cli.cluster import (
     Found,
     incident_named,
@@ -32,7 +33,6 @@ from ganeti_steward.plugins.maintenance.cli.history import (
     add_history_arguments,
     audit_path,
 )
-from ganeti_steward.plugins.maintenance.cli.times import moment
 from ganeti_steward.plugins.maintenance.cli.views import incident_lines
 from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, read_kept
 from ganeti_steward.plugins.maintenance.edges.record import read_record
@@ -133,8 +133,8 @@ def _row(incident: Incident) -> Mapping[str, Value]:
         "node": incident.node_name,
         "action": incident.action,
         "status": incident.status,
-        "first-seen": moment(incident.first_seen),
-        "changed": moment(incident.changed),
+        "first-seen": local_time(incident.first_seen),
+        "changed": local_time(incident.changed),
         "jobs": [str(number) for number in incident.jobs],
         "open-jobs": [str(number) for one in incident.open for number in one.jobs],
         "tag": incident.tag,

@@ -19,10 +19,10 @@ from ganeti_steward.core.ganeti.sources import read_file
 from ganeti_steward.core.ganeti.this_node import DATA, master_name, own_address, this_node
 from ganeti_steward.core.model.opcodes import remove_tags, set_tags
 from ganeti_steward.core.terminal.progress import progress
+from ganeti_steward.core.units import local_time
 from ganeti_steward.plugins.maintenance.cli.cluster import live_client, run_tag_job
 from ganeti_steward.plugins.maintenance.cli.decisions import decision_lines
 from ganeti_steward.plugins.maintenance.cli.status import fetch_status, status_lines
-from ganeti_steward.plugins.maintenance.cli.times import moment
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.pause import pause_tag, pause_tags
 
@@ -167,7 +167,7 @@ def _replay(file: str) -> int:
     moments = replay(read_moments(lines), planner_for, routine_for)
     for number, one in enumerate(moments, 1):
         world = one.moment.inputs.world
-        print(f"moment {number}: {moment(world.now)}, mode {one.moment.settings.mode}")
+        print(f"moment {number}: {local_time(world.now)}, mode {one.moment.settings.mode}")
         decided = decision_lines(one.decision, world.incidents, one.decision.held)
         print_lines(f"  {line}" for line in decided)
     return EXIT_OK

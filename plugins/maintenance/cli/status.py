@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.plugins.maintenance.cli.times import moment
+from ganeti_steward.core.units import local_time
 
 #: Seconds for each answer.
 _LIMIT: Final = 10.0
@@ -50,13 +50,21 @@ def _get(address: str, port: int, path: str) -> Any:
     raise StewardError(f"{place}, {path}: the answer is not expected (status {answer.status})")
 
 
-def status_lines(status: dict[str, Any]) -> Iterator[str]:
-    """The status for people; raises KeyError for another daemon's."""
+def status_lines(status: dict[str, Any]) -> list[str]:
+    """The status for people; raises StewardError for another program's."""
+    try:
+        return list(_lines(status))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as err:
+        fault = f"{type(err).__name__}: {err}"
+        raise StewardError(f"this is not the status of a maintenance daemon ({fault})") from None
+
+
+def _lines(status: dict[str, Any]) -> Iterator[str]:
     daemon = status["daemon"]
     done, poll = daemon["round"], daemon["poll"]
     yield f"mode:       {daemon['mode']}"
     yield f"paused:     {'no' if daemon['pause'] is None else daemon['pause']}"
-    yield f"started:    {moment(daemon['started'])}"
+    yield f"started:    {local_time(daemon['started'])}"
     yield f"last round: {_ended(done)}{done['fault'] and ', failed: ' + done['fault']}"
     yield f"last poll:  {_ended(poll)}"
     seen = Counter(node["observation"] for node in daemon["nodes"])
@@ -79,10 +87,10 @@ def status_lines(status: dict[str, Any]) -> Iterator[str]:
 def _ended(what: dict[str, Any]) -> str:
     if not what["number"]:
         return "none yet"
-    return f"{moment(what['ended'])}, took {what['seconds']:.1f} s"
+    return f"{local_time(what['ended'])}, took {what['seconds']:.1f} s"
 
 
 def _observed(node: dict[str, Any]) -> str:
     if "status" in node:
         return f"reports {node['status']}"
-    return f"{node['observation']} since {moment(node['since'])}: {node['why']}"
+    return f"{node['observation']} since {local_time(node['since'])}: {node['why']}"

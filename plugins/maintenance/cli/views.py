@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.world import diagnose_object
-from ganeti_steward.plugins.maintenance.cli.times import moment
+from ganeti_steward.core.units import local_time
 
 
 def incident_lines(incident: Incident, original: bytes) -> Iterator[str]:
@@ -21,10 +21,10 @@ def incident_lines(incident: Incident, original: bytes) -> Iterator[str]:
         ("status", state),
         ("note", incident.note),
         ("tag", f"{incident.tag} ({tag})"),
-        ("first seen", moment(incident.first_seen)),
-        ("healthy since", moment(incident.healthy_since)),
-        ("status since", moment(incident.changed)),
-        ("last progress", moment(incident.progressed)),
+        ("first seen", local_time(incident.first_seen)),
+        ("healthy since", local_time(incident.healthy_since)),
+        ("status since", local_time(incident.changed)),
+        ("last progress", local_time(incident.progressed)),
         ("jobs", ", ".join(map(str, incident.jobs)) or "-"),
     ):
         yield f"  {name + ':':15}{text}"
@@ -42,4 +42,4 @@ def _submission(one: Submission) -> str:
     what = f"command {one.command}" if one.command else f"jobs {jobs}" if jobs else "no jobs yet"
     names = ", ".join((*one.nodes, *one.instances))
     refused = f"; refused: {one.refused}" if one.refused else ""
-    return f"{one.step} since {moment(one.at)} ({what}), uses {names}{refused}"
+    return f"{one.step} since {local_time(one.at)} ({what}), uses {names}{refused}"

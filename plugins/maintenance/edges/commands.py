@@ -11,7 +11,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
@@ -27,6 +26,7 @@ from ganeti_steward.core.node_agent.remembered import (
     RUNNING,
     RepairState,
 )
+from ganeti_steward.core.units import utc_time
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.poll import Target, agent_client
 from ganeti_steward.plugins.maintenance.engine.decision import (
@@ -258,7 +258,7 @@ def _judged(command: Command, found: RepairState) -> CommandResult:
     if found.state == ENDED:
         return _result(found.outcome)
     if found.state == LOST:
-        started = datetime.fromtimestamp(found.started, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        started = utc_time(found.started * _SECOND)
         why = "the agent or the node was restarted meanwhile"
         text = f"{command.name} was started at {started}, and how it ended is not known: {why}"
         return CommandResult(False, text)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
+
+from ganeti_steward.core.units import utc_time
 
 _SECOND: Final = 10**9
 
@@ -30,5 +31,4 @@ def moment(at: int | None, now: int) -> Moment | None:
     """``at``, ``now``: ns since the epoch; None for no time."""
     if not at:
         return None
-    iso = datetime.fromtimestamp(at // _SECOND, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return Moment(iso, f"{duration((now - at) / _SECOND)} ago")
+    return Moment(utc_time(at), f"{duration((now - at) // _SECOND)} ago")

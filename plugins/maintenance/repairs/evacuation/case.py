@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.world import InstanceFacts, NodeFacts, World
 from ganeti_steward.core.model.context import Context
+from ganeti_steward.core.units import utc_time
 from ganeti_steward.plugins.maintenance.config import Maintd
 
 SECOND: Final = 10**9
@@ -61,7 +61,7 @@ def last_synced(case: Evacuation, instance: str) -> str:
     at = dict(case.incident.synced).get(instance)
     if at is None:
         return "were not seen in sync since the incident began"
-    return f"were last seen in sync at {datetime.fromtimestamp(at // SECOND, UTC):%F %T} UTC"
+    return f"were last seen in sync at {utc_time(at)}"
 
 
 def counted(names: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from worlds import incident
 
+from ganeti_steward.core.units import local_time
 from ganeti_steward.plugins.maintenance.edges.store import rule_of
 
 if TYPE_CHECKING:
@@ -105,3 +106,13 @@ def test_info_of_all(call: Call) -> None:
     assert "  Unreadable: 'EXPLODE' is no action" in text
     # The record is not printed in full.
     assert max(map(len, text.splitlines())) < 400
+
+
+@pytest.mark.parametrize("at", [2**63, 2**64, 10**40])
+def test_times_beyond_64_bits(call: Call, cluster: Ruled, at: int) -> None:
+    """A user of RAPI can write any number."""
+    cluster.put(A, priority=3, watermark=7, reason_trail=[["gnt:user", "late", at]])
+    done = call("list", A, "--json")
+    assert (done.status, done.err) == (0, "")
+    assert json.loads(done.out)[0]["reason_trail"] == [["gnt:user", "late", at]]
+    assert call("info", A).out.endswith(f"{local_time(at)} gnt:user: late\n")

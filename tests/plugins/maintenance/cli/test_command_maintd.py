@@ -12,9 +12,11 @@ import pytest
 from recorded import Recorded
 from worlds import NOW, SECOND, incident, instance, node, uuid_of, world
 
+from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import Reported, Silent
+from ganeti_steward.plugins.maintenance.cli.status import status_lines
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.recording import Recorder
 from ganeti_steward.plugins.maintenance.edges.http import Application, StatusServer
@@ -204,3 +206,11 @@ def test_no_reason_for_a_pause(front: Front, reason: str, fault: str) -> None:
     done = front("maintd", "pause", reason, "--luxi-socket", "/nowhere")
     assert done.status == 1
     assert fault in done.err
+
+
+@pytest.mark.parametrize(
+    "status", [{}, {"daemon": []}, {"daemon": {"round": 5}}, {"daemon": None, "incidents": 5}]
+)
+def test_the_status_of_another_program(status: dict[str, Any]) -> None:
+    with pytest.raises(StewardError, match="this is not the status of a maintenance daemon"):
+        status_lines(status)

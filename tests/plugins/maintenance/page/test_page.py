@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pages
 import pytest
-from statuses import NOW, SECOND, STATUS
+from statuses import INCIDENT, NOW, SECOND, STATUS
 
 from ganeti_steward.core.drawing.amounts import Amount, Filled, FilledGroup
 from ganeti_steward.core.maintenance.routine import RoutineJob
@@ -232,7 +232,7 @@ def test_texts_are_no_markup() -> None:
     document = page(hostile(HOSTILE), HOSTILE)
     assert [tag for tag, _ in document.elements] == shape
     assert document.words.count(HOSTILE) > 20
-    assert page(hostile("\x00\x1b\ud800\u202e"), "").elements
+    assert page(hostile("\x00\x1b\u202e"), "\x00\ud800").elements
 
 
 def get(server: StatusServer, path: str) -> tuple[http.client.HTTPMessage, str]:
@@ -315,3 +315,12 @@ def test_durations(seconds: float, text: str) -> None:
 def test_moments() -> None:
     assert moment(0, NOW) is moment(None, NOW) is None
     assert moment(NOW - 7 * SECOND, NOW) == ("2026-01-07 11:59:53 UTC", "7 s ago")
+
+
+@pytest.mark.parametrize("at", [10**40, -(10**40), 2**70])
+def test_what_is_no_time_does_not_hide_the_page(at: int) -> None:
+    found = moment(at, NOW)
+    assert found
+    assert found.iso == str(at) or found.iso.endswith(" UTC")
+    late = INCIDENT._replace(first_seen=at, changed=at, progressed=at, healthy_since=at)
+    assert page(STATUS._replace(incidents=(late,))).elements
