@@ -7,7 +7,7 @@ value after a fault, so that one run reports all of them; the caller raises at t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import MAX_FAULTS, BadInput
 
@@ -18,6 +18,20 @@ LIMIT: Final = 2**40
 LEAST: Final = 2**-40
 
 _REQUIRED: Final = object()
+
+
+class Range(NamedTuple):
+    """What a whole number may be: stands in the type of a field, ``Annotated[int, Range(..)]``."""
+
+    least: int
+    most: int
+
+    def check(self, value: int) -> int:
+        """The number; raises ValueError where it is out of range."""
+        if not self.least <= value <= self.most:
+            limits = f"{self.least} to {self.most}"
+            raise ValueError(f"{limits} is expected, found {describe(value)}")
+        return value
 
 
 class Faults:
@@ -46,6 +60,11 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
+def writable(text: str) -> str:
+    """The text with escapes for halves of surrogate pairs, which UTF-8 cannot carry."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def quoted(text: str) -> str:
     """A name or text for a sentence: on one line and not too long."""
     return repr(text if len(text) <= 80 else text[:77] + "...")
@@ -58,12 +77,17 @@ def describe(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
-        return f"the number {value}"
+        return f"the number {_shortened(value)}"
     if isinstance(value, str):
         return f"the text {quoted(value)}"
     if isinstance(value, list):
         return "a list"
     return "an object" if isinstance(value, dict) else f"a {type(value).__name__}"
+
+
+def _shortened(value: float) -> str:
+    text = str(value)
+    return text if len(text) <= 30 else f"{text[:27]}..."
 
 
 class Section:

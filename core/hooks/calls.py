@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks import timed_call
-from ganeti_steward.core.hooks.checks import check_ban, check_cost, check_list, check_note
+from ganeti_steward.core.hooks.checks import check_ban, check_cost, check_list, check_text
 
 if TYPE_CHECKING:
     from pluggy import HookImpl
@@ -91,7 +91,7 @@ class PluginRules:
         if given is None:
             return []
         check_list(name, _ANNOTATE, given)
-        return [check_note(name, note) for note in given]
+        return [check_text(name, "a note", note) for note in given]
 
     def _results(
         self, hook: str, cluster: Cluster, instance: Instance

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks.timed_call import shown
-from ganeti_steward.core.json_reader import LIMIT
+from ganeti_steward.core.json_reader import LIMIT, writable
 from ganeti_steward.core.model.site_rules import ROLES, Ban, Cost, NoPlace
 
 if TYPE_CHECKING:
@@ -45,19 +45,11 @@ def check_cost(name: str, cost: object, cluster: Cluster) -> tuple[tuple[str, st
 
 
 def check_text(name: str, what: str, text: object) -> str:
-    """The text; raises PluginError unless it is one and not empty."""
+    """The text; raises PluginError unless it is one, not empty, that can be written."""
     if not isinstance(text, str) or not text:
         raise PluginError(name, f"{what} is {shown(text)}, not a text")
-    return text
-
-
-def check_note(name: str, note: object) -> str:
-    """A note on an answer; raises PluginError unless the answer can be written with it."""
-    text = check_text(name, "a note", note)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise PluginError(name, f"the note {shown(text)} cannot be written as UTF-8") from None
+    if writable(text) != text:
+        raise PluginError(name, f"{what}, {shown(text)}, cannot be written as UTF-8")
     return text
 
 

@@ -13,7 +13,7 @@ import orjson
 from ganeti_steward.core.errors import BadInput
 from ganeti_steward.core.iallocator.cluster_reader import cluster_of, is_text
 from ganeti_steward.core.iallocator.request_type import request_type
-from ganeti_steward.core.json_reader import Faults, Section, describe, quoted
+from ganeti_steward.core.json_reader import Faults, Section, describe, quoted, writable
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.requests import HOOKS, AllocateSecondary, Request
@@ -65,7 +65,7 @@ def write_answer(outcome: Outcome) -> bytes:
     prefix = "Request successful: " if good else "Request failed: "
     answer = {
         "success": good,
-        "info": prefix + _writable(outcome.info),
+        "info": prefix + writable(outcome.info),
         "result": outcome.result if isinstance(outcome, Answer) else [],
     }
     try:
@@ -73,11 +73,6 @@ def write_answer(outcome: Outcome) -> bytes:
     except orjson.JSONEncodeError as err:
         # Only an allocator from elsewhere can have put such things into its result.
         return write_answer(Refusal(f"the allocator's result cannot be written: {err}"))
-
-
-def _writable(text: str) -> str:
-    """Without lone surrogates, which JSON in UTF-8 cannot carry."""
-    return text.encode(errors="backslashreplace").decode()
 
 
 def _request(top: Section, cluster: Cluster) -> Request:

@@ -7,13 +7,18 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 
+from ganeti_steward.core.json_reader import printable
+
 
 def notify(state: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Send one line, such as ``READY=1``, to the socket that systemd has named."""
+    """Send one line, such as ``READY=1``, to the socket that systemd has named.
+
+    What others have written in it cannot become a second line.
+    """
     path = environment.get("NOTIFY_SOCKET", "")
     if not path.startswith(("/", "@")):
         return
     # An @ stands for the zero byte of a name that is in no filesystem.
     address = "\0" + path[1:] if path.startswith("@") else path
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-        sender.sendto(state.encode(), address)
+        sender.sendto(printable(state).encode(), address)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError, join_faults
-from ganeti_steward.core.json_nesting import TooDeep, load_json
+from ganeti_steward.core.json_nesting import HalfPair, TooDeep, load_json
 from ganeti_steward.core.json_reader import describe, quoted
 from ganeti_steward.core.model.finding import LIVE_REPAIR, STATUSES, Finding, is_name
 
@@ -106,12 +106,13 @@ def _decoded(raw: bytes, faults: list[str], *, places: bool, around: int = 0) ->
         )
     except TooDeep:
         raise BadObject([*faults, _TOO_DEEP]) from None
+    except HalfPair as err:
+        raise BadObject([*faults, str(err)]) from None
     except UnicodeDecodeError as err:
         where = f" (byte {err.start})" if places else ""
         raise BadObject([f"it is not UTF-8{where}"]) from None
     except json.JSONDecodeError as err:
         raise BadObject([*faults, _syntax(err, places=places)]) from None
-    faults += _value_faults(value)
     return value
 
 
@@ -150,15 +151,6 @@ def _real(text: str, faults: list[str]) -> float:
 
 def _shortened(digits: str) -> str:
     return digits if len(digits) <= 30 else f"{digits[:27]}..."
-
-
-def _value_faults(value: Any) -> list[str]:
-    """What makes a value that was read unfit for being passed on."""
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return ["a text holds half of a surrogate pair"]
-    return []
 
 
 def _member_faults(given: Any) -> list[str]:

@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 
 from ganeti_steward.core.ganeti.signing import strict_json
-from ganeti_steward.core.json_nesting import DEEPEST, TooDeep, check_nesting, load_json
+from ganeti_steward.core.json_nesting import (
+    DEEPEST,
+    HalfPair,
+    TooDeep,
+    check_nesting,
+    is_deep,
+    load_json,
+    load_lenient,
+    text_member,
+)
 
 
 def nested(levels: int, inner: str = "1") -> str:
@@ -136,3 +145,65 @@ thread = threading.Thread(target=work); thread.start(); thread.join()
         [sys.executable, "-c", source], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, "refused\n" * 3), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "lenient"),
+    [
+        (r'"\ud800"', "\ufffd"),
+        (r'"\udfffx"', "\ufffdx"),
+        (r'"\ud83d\ud83d\ude00"', "\ufffd\U0001f600"),
+        (r'"\\\ud800"', "\\\ufffd"),
+    ],
+)
+def test_half_of_a_pair(text: str, lenient: str) -> None:
+    """No encoding has it, so that what holds it could not be written anywhere."""
+    with pytest.raises(HalfPair):
+        load_json(text)
+    assert load_lenient(text.encode()) == lenient
+
+
+@pytest.mark.parametrize("text", [r'"\ud83d\ude00"', r'"\\ud800"', r'"\u0041\n"', '"é😀"'])
+def test_whole_characters(text: str) -> None:
+    assert load_json(text) == load_lenient(text.encode()) == json.loads(text)
+
+
+def test_a_text_with_half_of_a_pair() -> None:
+    with pytest.raises(HalfPair):
+        load_json('"\udcff"')
+
+
+def test_one_bad_value_does_not_hide_the_others() -> None:
+    deep = nested(DEEPEST + 100, inner='"]{"')
+    text = (
+        f'{{"a":{deep},"b":[{deep},"[",{nested(DEEPEST - 2)}],"c":[1e999,NaN,{"9" * 5000}],"d":7}}'
+    )
+    found = load_lenient(text.encode() + b" ")
+    assert found["d"] == 7
+    assert found["b"][1:] == ["[", json.loads(nested(DEEPEST - 2))]
+    assert is_deep(found["a"], DEEPEST - 2)
+    assert not is_deep(found["a"], DEEPEST - 1)
+    assert [str(one) for one in found["c"]] == ["inf", "nan", "inf"]
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 9000, f"[{nested(600)},{'[' * 600}", "]", "", nested(600)[:-1]]
+)
+def test_what_is_not_json(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        load_lenient(text.encode())
+
+
+def test_levels() -> None:
+    for levels in (0, 1, 2, 7):
+        value = json.loads(nested(levels))
+        assert not is_deep(value, levels)
+        assert levels == 0 or is_deep(value, levels - 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [('{"a":"b","c":1e999,"d":"\\ud800"}', "b"), ('{"a":5}', ""), ("[]", ""), ("{", "")],
+)
+def test_a_member_of_what_may_be_faulty(text: str, found: str) -> None:
+    assert text_member(text, "a") == found

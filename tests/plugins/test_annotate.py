@@ -43,7 +43,7 @@ def test_a_refusal_is_noted_too(site: Site, capture: Capture) -> None:
         ("return 'one text'", "steward_annotate must give a list, not 'one text'"),
         ("return [5]", "a note is 5, not a text"),
         ("return ['']", "a note is '', not a text"),
-        ("return ['\\udc80']", "the note '\\udc80' cannot be written as UTF-8"),
+        ("return ['\\udc80']", "a note, '\\udc80', cannot be written as UTF-8"),
         ("while True: pass", "took longer than its 0.5 s and was stopped"),
     ],
 )
