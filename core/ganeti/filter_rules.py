@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ganeti_steward.core.ganeti.luxi import Luxi, Refused
 from ganeti_steward.core.ganeti.reasons import Reason, read_reasons
+from ganeti_steward.core.json_nesting import is_deep
 from ganeti_steward.core.json_reader import describe, quoted
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ REJECT: Final = "REJECT"
 RATE_LIMIT: Final = "RATE_LIMIT"
 #: The actions without a number.
 PLAIN_ACTIONS: Final = frozenset({ACCEPT, CONTINUE, PAUSE, REJECT})
+
+#: Levels of lists and objects in the predicates of a rule, which are evaluated recursively.
+_DEEPEST: Final = 200
+_TOO_DEEP: Final = f"its predicates have more than {_DEEPEST} levels, too many to be evaluated"
 
 _FIELDS: Final = ("uuid", "priority", "predicates", "action", "reason_trail", "watermark")
 
@@ -83,7 +88,7 @@ def read_rules(client: Luxi | Rapi) -> Rules:
         try:
             found.append(_rule(row))
         except ValueError as err:
-            unreadable[str(row["uuid"])] = str(err)
+            unreadable[row["uuid"]] = str(err)
     return Rules(tuple(sorted(found, key=lambda rule: rule.order)), unreadable)
 
 
@@ -131,12 +136,19 @@ def _rule(row: Mapping[str, Any]) -> FilterRule:
     return FilterRule(
         uuid=_typed(row, "uuid", str),
         priority=_typed(row, "priority", int),
-        predicates=tuple(_typed(row, "predicates", list)),
+        predicates=evaluable(_typed(row, "predicates", list)),
         action=action,
         limit=limit,
         reasons=read_reasons(_typed(row, "reason_trail", list)),
         watermark=_typed(row, "watermark", int),
     )
+
+
+def evaluable(predicates: list[Any]) -> tuple[Any, ...]:
+    """The predicates of a rule; raises ValueError where they are nested too deeply."""
+    if is_deep(predicates, _DEEPEST):
+        raise ValueError(_TOO_DEEP)
+    return tuple(predicates)
 
 
 def _action(value: Any) -> tuple[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from ganeti_steward.core.json_reader import printable
+from ganeti_steward.core.json_reader import describe, printable
 from ganeti_steward.core.model.job_state import ERROR, JobState
 from ganeti_steward.core.model.opcodes import Job
 
@@ -57,6 +57,20 @@ def job_error(opstatus: object, opresult: object) -> str:
     ]
     # The operations after the one that failed only report that it did.
     return errors[0] if errors else ""
+
+
+def job_state(number: int, status: object, opstatus: object, opresult: object) -> JobState:
+    """The state of a job as luxid returns it; one without a status is lost.
+
+    Raises ValueError where the values are of other types.
+    """
+    if type(number) is not int or not isinstance(status, str | None):
+        raise ValueError(f"{describe(status)} as the status of job {number}")
+    if status is None:
+        # Of an unknown job luxid returns the number and no other value.
+        return JobState.lost(number)
+    results = opresult if isinstance(opresult, list) else []
+    return JobState(number, status, job_error(opstatus, opresult), results)
 
 
 def one_line(text: str) -> str:

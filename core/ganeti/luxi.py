@@ -14,9 +14,10 @@ from copy import copy
 from typing import Any, Final, Self
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.jobs import Submitted, error_text, job_error
+from ganeti_steward.core.ganeti.jobs import Submitted, error_text, job_state, one_line
 from ganeti_steward.core.ganeti.reasons import USER, Reason, ascii_fault, with_reasons
-from ganeti_steward.core.json_nesting import LONGEST, load_json
+from ganeti_steward.core.ganeti.shapes import checked, job_number, returned_by
+from ganeti_steward.core.json_nesting import LONGEST, load_lenient
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
 
@@ -94,9 +95,8 @@ class Luxi:
         request = {"method": method, "args": arguments, "version": _VERSION}
         raw = self._exchange(method, json.dumps(request).encode())
         try:
-            # luxid writes other text than ASCII in bytes that are no UTF-8: in Ganeti's
-            # free texts, which must not make the rest unreadable.
-            answer = load_json(raw.decode(errors="replace"), read_real=float, read_constant=float)
+            # luxid writes other text than ASCII in bytes that are no UTF-8.
+            answer = load_lenient(raw)
             good, result = answer["success"], answer["result"]
         except (ValueError, TypeError, KeyError):
             raise self._error(method, "the answer is not what luxid answers") from None
@@ -162,7 +162,8 @@ class Luxi:
     def info(self) -> dict[str, Any]:
         """What is known of the cluster as a whole."""
         info: dict[str, Any] = self.call("QueryClusterInfo")
-        return info
+        with returned_by(self.where):
+            return checked("cluster", info)
 
     def rows(
         self, what: str, fields: Sequence[str], condition: Sequence[object] | None = None
@@ -172,14 +173,15 @@ class Luxi:
         ``condition``: in luxid's query language, such as ``[">", "id", 7]``.
         """
         result = self.call("Query", what, list(fields), condition)
-        rows = []
-        for row in result["data"]:
-            for field, (status, _) in zip(fields, row, strict=True):
-                if status == _UNKNOWN:
-                    raise self._error("Query", f"{what}s have no field {field!r} in this Ganeti")
-            values = (value if status == _NORMAL else None for status, value in row)
-            rows.append(dict(zip(fields, values, strict=True)))
-        return rows
+        with returned_by(self.where):
+            return [checked(what, self._row(what, fields, row)) for row in result["data"]]
+
+    def _row(self, what: str, fields: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
+        for field, (status, _) in zip(fields, row, strict=True):
+            if status == _UNKNOWN:
+                raise self._error("Query", f"{what}s have no field {field!r} in this Ganeti")
+        values = (value if status == _NORMAL else None for status, value in row)
+        return dict(zip(fields, values, strict=True))
 
     def storage_jobs(self, kind: str, fields: Sequence[str], nodes: Sequence[str]) -> list[int]:
         """Start asking nodes for their storage; the jobs whose results are lists of rows."""
@@ -228,40 +230,46 @@ class Luxi:
             results = self.call("SubmitManyJobs", trailed)
         except Refused as err:
             return [Submitted((), str(err)) for _ in jobs]
-        return [
-            Submitted((result,)) if good else Submitted((), error_text(result))
-            for good, result in results
-        ]
+        with returned_by(self.where):
+            return [
+                Submitted((job_number(result),)) if good else Submitted((), error_text(result))
+                for (good, result), _ in zip(results, jobs, strict=True)
+            ]
 
     def states(self, numbers: Sequence[int]) -> list[JobState]:
         """The state of each job; one that luxid does not know (any more) is lost."""
         rows = self.call("QueryJobs", list(numbers), list(_JOB_FIELDS)) if numbers else []
-        found = {}
-        for row in filter(None, rows):
-            number, status, opstatus, opresult = row
-            # Of an unknown job luxid returns the number and no other value.
-            if status is not None:
-                found[number] = JobState(number, status, job_error(opstatus, opresult), opresult)
+        with returned_by(self.where):
+            states = [job_state(*row) for row in rows if row]
+        found = {state.number: state for state in states}
         return [found.get(number, JobState.lost(number)) for number in numbers]
 
     def ends(self, numbers: Sequence[int]) -> dict[int, int]:
         """Number -> when the job ended (ns since 1970), of those that have and are known."""
         rows = self.call("QueryJobs", list(numbers), ["id", "end_ts"]) if numbers else []
-        found = {row[0]: row[1] for row in rows if row and row[1]}
-        return {one: (seconds * 10**6 + micro) * 1000 for one, (seconds, micro) in found.items()}
+        with returned_by(self.where):
+            found = {job_number(row[0]): row[1] for row in rows if row and row[1]}
+            return {one: _nanoseconds(*time) for one, time in found.items()}
 
     def cancel(self, number: int) -> str:
         """Cancel a job that has not started; luxid's answer."""
-        text: str = self.call("CancelJob", number, False)[1]
-        return text
+        answer = self.call("CancelJob", number, False)
+        with returned_by(self.where):
+            return one_line(str(answer[1]))
 
     # What filter rules are written through, see `ganeti_steward.core.ganeti.filter_rules`.
 
     def write_filter(self, uuid: str, content: Mapping[str, Any]) -> str:
         """Create or replace a rule; its uuid, which luxid chooses where none is given."""
-        written: str = self.call("ReplaceFilter", uuid or None, *content.values())
-        return written
+        return str(self.call("ReplaceFilter", uuid or None, *content.values()))
 
     def delete_filter(self, uuid: str) -> None:
         """Delete a rule; `Refused` when there is none."""
         self.call("DeleteFilter", uuid)
+
+
+def _nanoseconds(seconds: int, micro: int) -> int:
+    """A time of luxid as ns since 1970; raises ValueError."""
+    if type(seconds) is not int or type(micro) is not int:
+        raise ValueError("a time of a job is no pair of whole numbers")
+    return (seconds * 10**6 + micro) * 1000

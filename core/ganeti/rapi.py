@@ -17,7 +17,7 @@ import requests
 import urllib3
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.jobs import Submitted, job_error, one_line
+from ganeti_steward.core.ganeti.jobs import Submitted, job_state, one_line
 from ganeti_steward.core.ganeti.luxi import Refused
 from ganeti_steward.core.ganeti.rapi_access import (
     Credentials,
@@ -26,8 +26,9 @@ from ganeti_steward.core.ganeti.rapi_access import (
     own_fingerprint,
 )
 from ganeti_steward.core.ganeti.reasons import ascii_fault, escaped
+from ganeti_steward.core.ganeti.shapes import checked, job_number, returned_by
 from ganeti_steward.core.http_session import Session, read_whole
-from ganeti_steward.core.json_nesting import LONGEST, load_json
+from ganeti_steward.core.json_nesting import LONGEST, load_lenient
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import (
     MOVES,
@@ -175,18 +176,20 @@ class Rapi:
 
     def info(self) -> dict[str, Any]:
         """What is known of the cluster as a whole."""
-        info: dict[str, Any] = self.call("GET", "info")
-        return info
+        with returned_by(self.where):
+            return checked("cluster", self.call("GET", "info"))
 
     def rows(self, what: str, fields: Sequence[str]) -> list[dict[str, Any]]:
         """All objects of one kind; a field without a value, or not reported here, is None."""
-        rows = self.call("GET", f"{what}s", {"bulk": "1"})
-        missing = [field for field in fields if rows and field not in rows[0]]
-        more = self._more(what, missing) if missing else {}
-        return [
-            {field: row.get(field) for field in fields} | more.get(row.get("name", ""), {})
-            for row in rows
-        ]
+        with returned_by(self.where):
+            rows = self.call("GET", f"{what}s", {"bulk": "1"})
+            missing = [field for field in fields if rows and field not in rows[0]]
+            more = self._more(what, missing) if missing else {}
+            found = (
+                {field: row.get(field) for field in fields} | more.get(row.get("name", ""), {})
+                for row in rows
+            )
+            return [checked(what, row) for row in found]
 
     def _more(self, what: str, fields: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Fields the plain resources do not have; Ganeti reports them to users only."""
@@ -211,7 +214,11 @@ class Rapi:
     def storage_jobs(self, kind: str, fields: Sequence[str], nodes: Sequence[str]) -> list[int]:
         """Start asking nodes for their storage; the jobs whose results are lists of rows."""
         query = {"storage_type": kind, "output_fields": ",".join(fields)}
-        return [int(self.call("GET", f"nodes/{quote(node)}/storage", query)) for node in nodes]
+        with returned_by(self.where):
+            return [
+                _job_number(self.call("GET", f"nodes/{quote(node)}/storage", query))
+                for node in nodes
+            ]
 
     # What jobs are run through, see `ganeti_steward.core.ganeti.jobs`.
 
@@ -237,8 +244,9 @@ class Rapi:
             if numbers:
                 body["depends"] = [[numbers[-1], ["success"]]]
             try:
-                number = self.call(method, path, {**query, "reason": escaped(reason)}, body or None)
-                numbers.append(int(number))
+                given = {**query, "reason": escaped(reason)}
+                with returned_by(self.where):
+                    numbers.append(_job_number(self.call(method, path, given, body or None)))
             except StewardError as err:
                 return Submitted(tuple(numbers), str(err))
         return Submitted(tuple(numbers))
@@ -254,23 +262,21 @@ class Rapi:
             if err.status == 404:
                 return JobState.lost(number)
             raise
-        if job["status"] is None:
-            return JobState.lost(number)
-        error = job_error(job["opstatus"], job["opresult"])
-        return JobState(number, job["status"], error, job["opresult"])
+        with returned_by(self.where):
+            return job_state(number, job["status"], job["opstatus"], job["opresult"])
 
     def cancel(self, number: int) -> str:
         """Cancel a job that has not started; Ganeti's answer."""
         answer = self.call("DELETE", f"jobs/{number}")
-        return str(answer[1])
+        with returned_by(self.where):
+            return one_line(str(answer[1]))
 
     # What filter rules are written through, see `ganeti_steward.core.ganeti.filter_rules`.
 
     def write_filter(self, uuid: str, content: Mapping[str, Any]) -> str:
         """Create or replace a rule; its uuid, which luxid chooses where none is given."""
         method, path = ("PUT", f"filters/{quote(uuid)}") if uuid else ("POST", "filters")
-        written: str = self.call(method, path, body=dict(content))
-        return written
+        return str(self.call(method, path, body=dict(content)))
 
     def delete_filter(self, uuid: str) -> None:
         """Delete a rule; `Refused` when the answer is no, for example since there is none."""
@@ -278,6 +284,11 @@ class Rapi:
             self.call("DELETE", f"filters/{quote(uuid)}")
         except _Denied as err:
             raise Refused(str(err)) from None
+
+
+def _job_number(answer: object) -> int:
+    """RAPI may write a number as a text; raises ValueError for anything else."""
+    return job_number(int(answer) if isinstance(answer, str) else answer)
 
 
 class _Response(NamedTuple):
@@ -289,7 +300,7 @@ class _Response(NamedTuple):
 
     def json(self) -> Any:
         """The value in the body; raises ValueError."""
-        return load_json(self.body, read_real=float, read_constant=float)
+        return load_lenient(self.body)
 
 
 def _whole(session: Session, method: str, url: str, **more: Any) -> _Response:

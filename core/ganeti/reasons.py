@@ -35,9 +35,15 @@ def with_reasons(job: Job, reasons: Sequence[Reason]) -> Job:
 def read_reasons(trail: Iterable[Any]) -> tuple[Reason, ...]:
     """The entries of a trail as Ganeti gives it; raises ValueError."""
     try:
-        return tuple(Reason(str(source), str(text), int(at)) for source, text, at in trail)
-    except (TypeError, ValueError):
+        return tuple(_reason(*entry) for entry in trail)
+    except (OverflowError, TypeError, ValueError):
         raise ValueError("the reason trail is no list of sources, texts and times") from None
+
+
+def _reason(source: object, text: object, at: object) -> Reason:
+    if not (isinstance(source, str) and isinstance(text, str) and isinstance(at, int | float)):
+        raise TypeError
+    return Reason(source, text, int(at))
 
 
 def ascii_fault(job: Job) -> str:

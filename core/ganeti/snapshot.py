@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from ganeti_steward.core.errors import BadInput, StewardError
+from ganeti_steward.core.ganeti.shapes import returned_by
 from ganeti_steward.core.iallocator.message import read_cluster
 from ganeti_steward.core.model.cluster import LOCAL_STORAGE, Cluster
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
@@ -140,11 +141,8 @@ def read_live(
     template they are wanted for; None takes the local one of the instances, if there is any,
     and otherwise the first that is enabled, as Ganeti does.
     """
-    try:
+    with returned_by(client.where):
         return _read(client, template, sleep)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as err:
-        fault = f"{type(err).__name__}: {err}"
-        raise StewardError(f"{client.where}: this is not what Ganeti 3 returns ({fault})") from err
 
 
 def _read(client: Client, template: str | None, sleep: Callable[[float], None]) -> Snapshot:

@@ -6,11 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.ganeti.reasons import Reason, read_reasons
-from ganeti_steward.core.json_nesting import load_json
+from ganeti_steward.core.json_nesting import is_deep, load_json
 from ganeti_steward.core.json_reader import describe
 
 #: Parameters that every opcode can have; luxid's predicate ``opcode`` does not see them.
 COMMON: Final = frozenset({"comment", "debug_level", "depends", "dry_run", "priority", "reason"})
+
+#: Levels of lists and objects in the opcodes of a job, which are compared recursively.
+_DEEPEST: Final = 200
+#: Digits from which on a number is none of a job.
+_DIGITS: Final = 20
 
 QUEUED: Final = "queued"
 #: Of jobs that luxid has started and not seen finished.
@@ -43,13 +48,15 @@ class Job(NamedTuple):
 def read_job(row: Mapping[str, Any]) -> Job:
     """A job from a row with at least ``id`` and ``ops``; raises ValueError with one sentence."""
     number = row.get("id")
-    if not str(number).isdecimal():
+    if not _is_number(number):
         raise ValueError(f"key 'id': the number of a job is expected, found {describe(number)}")
     opcodes = row.get("ops")
     if not isinstance(opcodes, Sequence) or not all(isinstance(one, Mapping) for one in opcodes):
         raise ValueError(f"job {number}, key 'ops': a list of opcodes is expected")
     if not all(isinstance(one.get("OP_ID"), str) for one in opcodes):
         raise ValueError(f"job {number}, key 'ops': each opcode needs its name, OP_ID")
+    if is_deep(opcodes, _DEEPEST):
+        raise ValueError(f"job {number}, key 'ops': more than {_DEEPEST} levels are too many")
     reasons = [reason for one in opcodes for reason in read_reasons(one.get("reason") or [])]
     return Job(
         int(str(number)),
@@ -57,8 +64,21 @@ def read_job(row: Mapping[str, Any]) -> Job:
         _priority(row, opcodes),
         tuple(opcodes),
         tuple(reasons),
-        tuple(sorted({int(one[0]) for op in opcodes for one in op.get("depends") or ()})),
+        _depends(number, opcodes),
     )
+
+
+def _is_number(value: object) -> bool:
+    text = str(value) if isinstance(value, str) or type(value) is int else ""
+    return len(text) < _DIGITS and text.isascii() and text.isdecimal()
+
+
+def _depends(number: object, opcodes: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
+    try:
+        found = {int(one[0]) for op in opcodes for one in op.get("depends") or ()}
+    except (LookupError, OverflowError, TypeError, ValueError):
+        raise ValueError(f"job {number}, key 'depends': numbers of jobs are expected") from None
+    return tuple(sorted(found))
 
 
 def _priority(row: Mapping[str, Any], opcodes: Sequence[Mapping[str, Any]]) -> int:
@@ -66,7 +86,10 @@ def _priority(row: Mapping[str, Any], opcodes: Sequence[Mapping[str, Any]]) -> i
     found = row.get("priority")
     if isinstance(found, int):
         return found
-    return min((int(one.get("priority") or 0) for one in opcodes), default=0)
+    given = [one.get("priority") or 0 for one in opcodes]
+    if not all(isinstance(one, int) for one in given):
+        raise ValueError(f"job {row['id']}, key 'priority': a whole number is expected")
+    return min(given, default=0)
 
 
 def read_jobs(text: str | bytes, name: str) -> list[Job]:
@@ -83,7 +106,7 @@ def read_jobs(text: str | bytes, name: str) -> list[Job]:
             if not isinstance(row, dict):
                 raise ValueError(f"a job is expected, found {describe(row)}")
             jobs.append(read_job(row))
-        except (TypeError, ValueError) as err:
+        except ValueError as err:
             faults.append(f"entry {at + 1}: {err}")
     if faults:
         raise ValueError(f"{name}: {'; '.join(faults)}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ganeti_steward.core.ganeti.filter_rules import FilterRule
-from ganeti_steward.core.json_nesting import load_json
+from ganeti_steward.core.json_nesting import text_member
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.maintenance.incident import RECORD_SOURCE
 
@@ -42,7 +42,7 @@ def purpose_of(rule: FilterRule) -> Purpose:
     """What the reason trail of a rule says that it is for."""
     for reason in rule.reasons:
         if reason.source == RECORD_SOURCE:
-            return Purpose(INCIDENT, name=_node(reason.text))
+            return Purpose(INCIDENT, name=text_member(reason.text, "node_name"))
         if reason.source.startswith(_DAEMON_SOURCE):
             return Purpose(DAEMON, name=reason.text)
         if marked := _MARKED.fullmatch(reason.text):
@@ -77,13 +77,3 @@ def warning(rule: FilterRule) -> str:
 def warnings(rules: Iterable[FilterRule]) -> list[str]:
     """The warnings about these rules."""
     return [text for rule in rules if (text := warning(rule))]
-
-
-def _node(record: str) -> str:
-    """The node's name in the record of an incident; empty where it cannot be read."""
-    try:
-        data: Any = load_json(record, read_real=float, read_constant=float)
-    except ValueError:
-        return ""
-    name = data.get("node_name") if isinstance(data, dict) else None
-    return name if isinstance(name, str) else ""

@@ -14,6 +14,7 @@ from ganeti_steward.core.ganeti.filter_rules import (
     RATE_LIMIT,
     FilterRule,
     Rules,
+    evaluable,
 )
 from ganeti_steward.core.ganeti.reasons import Reason, read_reasons
 from ganeti_steward.core.json_nesting import load_json
@@ -26,9 +27,6 @@ _KEYS: Final = frozenset(
 )
 #: Keys of lists that are no part of a rule.
 _MORE: Final = frozenset({"purpose", "uri", "ctime", "mtime", "serial_no"})
-#: Levels of lists in the predicates of a rule, which are evaluated recursively.
-_DEEPEST: Final = 200
-_TOO_DEEP: Final = f"its predicates have more than {_DEEPEST} levels, too many to be evaluated"
 _UNREADABLE: Final = re.compile(r"unreadable: .+", re.DOTALL)
 
 
@@ -67,20 +65,6 @@ def valid_rules(rules: Rules, name: str) -> tuple[FilterRule, ...]:
     return rules.rules
 
 
-def evaluable(rules: Rules) -> Rules:
-    """The rules, those with too many levels of expressions among the unreadable ones."""
-    deep = {one.uuid: _TOO_DEEP for one in rules.rules if _is_deep(one.predicates)}
-    left = tuple(one for one in rules.rules if one.uuid not in deep)
-    return Rules(left, {**rules.unreadable, **deep})
-
-
-def _is_deep(predicates: tuple[Any, ...]) -> bool:
-    level = list(predicates)
-    for _ in range(_DEEPEST):
-        level = [part for one in level if isinstance(one, list) for part in one]
-    return bool(level)
-
-
 def _rows(text: str | bytes, name: str) -> list[Any]:
     try:
         rows = load_json(text)
@@ -108,7 +92,7 @@ def _rule(row: Mapping[str, Any], uuid: str) -> FilterRule:
     return FilterRule(
         uuid,
         _number(row, "priority"),
-        tuple(predicates),
+        evaluable(predicates),
         action,
         limit,
         _reasons(row),

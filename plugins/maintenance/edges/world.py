@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.ganeti.shapes import returned_by
 from ganeti_steward.core.ganeti.snapshot import Client, read_live
 from ganeti_steward.core.maintenance.world import GroupFacts, InstanceFacts, NodeFacts, World
 from ganeti_steward.core.model.cluster import Cluster
@@ -39,13 +39,10 @@ def read_world(
     when luxid does not answer.
     """
     rows = _Rows(client, sleep)
-    template = None if storage else rows.info()["enabled_disk_templates"][0]
-    cluster = read_live(rows, template, sleep=rows.sleep).cluster
-    try:
+    with returned_by(client.where):
+        template = None if storage else rows.info()["enabled_disk_templates"][0]
+        cluster = read_live(rows, template, sleep=rows.sleep).cluster
         return _world(rows, cluster, now)
-    except (AttributeError, KeyError, TypeError) as err:
-        fault = f"{type(err).__name__}: {err}"
-        raise StewardError(f"{client.where}: this is not what Ganeti 3 returns ({fault})") from err
 
 
 class _Rows:

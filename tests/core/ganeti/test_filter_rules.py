@@ -166,3 +166,34 @@ def test_deleting(tmp_path: Path) -> None:
     with luxid(tmp_path, answer) as daemon:
         assert FilterRules(Luxi(daemon.path)).delete(UUID) is True
     assert len(daemon.requests) == 1
+
+
+def nested(levels: int) -> Any:
+    found: Any = ["=", "id", 0]
+    for _ in range(levels):
+        found = ["!", found]
+    return found
+
+
+@pytest.mark.parametrize("levels", [250, 450, 600, 900])
+def test_a_rule_that_is_nested_too_deeply_hides_no_other(tmp_path: Path, levels: int) -> None:
+    deep = row("bad", predicates=[["jobid", nested(levels)]])
+    rules, unreadable = read(tmp_path, deep, row("good"))
+    assert [rule.uuid for rule in rules] == ["good"]
+    assert unreadable == {
+        "bad": "its predicates have more than 200 levels, too many to be evaluated"
+    }
+
+
+@pytest.mark.parametrize(
+    "trail", [[[1, "a", 5]], [["a", {}, 5]], [["a", "b", "5"]], [["a", "b", float("inf")]], [5]]
+)
+def test_a_reason_of_another_form_hides_no_other(tmp_path: Path, trail: list[Any]) -> None:
+    rules, unreadable = read(tmp_path, row("bad", reason_trail=trail), row("good"))
+    assert [rule.uuid for rule in rules] == ["good"]
+    assert unreadable["bad"] == "the reason trail is no list of sources, texts and times"
+
+
+def test_text_of_no_encoding_is_replaced(tmp_path: Path) -> None:
+    rules, _ = read(tmp_path, row("good", reason_trail=[["gnt:user", "\ud800!", 2**70]]))
+    assert rules[0].reasons == (Reason("gnt:user", "\ufffd!", 2**70),)

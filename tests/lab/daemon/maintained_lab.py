@@ -321,8 +321,9 @@ class MaintainedLab(Lab):
             for name in ("repair-input.json", "repair-runs"):
                 (self.etc(node) / name).unlink(missing_ok=True)
         self.storage("sync-time", "0")
-        for rule in FilterRules(self.luxi).read().rules:
-            FilterRules(self.luxi).delete(rule.uuid)
+        rules, unreadable = FilterRules(self.luxi).read()
+        for uuid in (*(rule.uuid for rule in rules), *unreadable):
+            FilterRules(self.luxi).delete(uuid)
         rows = self.luxi.rows("node", ("name", "tags", "offline", "drained"))
         self.do(
             *(

@@ -12,7 +12,7 @@ from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.plugins.filters.analysis.explain import explain
 from ganeti_steward.plugins.filters.chain import link
 from ganeti_steward.plugins.filters.dialect import DESIGN, LUXID, Dialect
-from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.plugins.filters.jobs import Job, read_job
 from ganeti_steward.plugins.filters.language import faults_of
 
 DELAY: Final[dict[str, Any]] = {
@@ -183,3 +183,27 @@ def test_explanations_have_the_same_verdict(number: int, dialect: Dialect) -> No
     (step,) = explain(about.number, [about], [rule], dialect, 20).steps
     assert step.matched is verdict(about, predicate, dialect=dialect)
     assert bool(step.predicates[0].causes) is not step.matched
+
+
+def nested(levels: int) -> Any:
+    found: Any = []
+    for _ in range(levels):
+        found = [found]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({"id": "٣"}, "key 'id': the number of a job is expected"),
+        ({"id": "9" * 5000}, "key 'id': the number of a job is expected"),
+        ({"ops": [{"OP_ID": "A", "x": nested(300)}]}, "more than 200 levels are too many"),
+        ({"ops": [{"OP_ID": "A", "depends": [5]}]}, "key 'depends': numbers of jobs are expected"),
+        ({"ops": [{"OP_ID": "A", "depends": [[float("inf")]]}]}, "key 'depends': numbers of jobs"),
+        ({"ops": [{"OP_ID": "A", "priority": "high"}]}, "key 'priority': a whole number is"),
+    ],
+)
+def test_a_job_of_another_form(changed: dict[str, Any], fault: str) -> None:
+    """A job that cannot be read stays held; nothing else depends on it."""
+    with pytest.raises(ValueError, match=fault):
+        read_job({"id": 5, "ops": []} | changed)

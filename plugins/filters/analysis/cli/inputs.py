@@ -17,7 +17,7 @@ from ganeti_steward.plugins.filters.cli.cluster import live_client
 from ganeti_steward.plugins.filters.dialect import DIALECTS, LUXID, Dialect
 from ganeti_steward.plugins.filters.jobs import FIELDS, QUEUED, RUNNING, Job, read_job, read_jobs
 from ganeti_steward.plugins.filters.language import faults_of_form
-from ganeti_steward.plugins.filters.rule_file import evaluable, read_rule_file, valid_rules
+from ganeti_steward.plugins.filters.rule_file import read_rule_file, valid_rules
 
 #: What stands for the rules that the cluster has now, in place of a file.
 LIVE: Final = "live"
@@ -60,8 +60,8 @@ def dialect(options: argparse.Namespace) -> Dialect:
 def rules_of(options: argparse.Namespace, file: str | None) -> Rules:
     """The rules of a file, or of the cluster without one; raises StewardError."""
     if file is None or file == LIVE:
-        return evaluable(read_rules(live_client(options)))
-    return evaluable(read_rule_file(read_file(file), file))
+        return read_rules(live_client(options))
+    return read_rule_file(read_file(file), file)
 
 
 def usable_rules(options: argparse.Namespace, file: str | None) -> tuple[FilterRule, ...]:
@@ -90,7 +90,7 @@ def jobs_of(options: argparse.Namespace, wanted: int | None = None) -> list[Job]
     for row in _live_rows(options, wanted):
         try:
             jobs.append(read_job(row))
-        except (TypeError, ValueError) as err:
+        except ValueError as err:
             notes.append(f"left out: {err}")
     print_notes(notes)
     return jobs
