@@ -10,6 +10,7 @@ type                                  JSON
 ``float``                             a number, or one of the texts inf, -inf and nan
 an enumeration                        the value of the member
 ``bytes``                             the object whose canonical JSON they are
+``Annotated[int, Range(1, 9)]``       a whole number within these limits
 a NamedTuple                          an object; members that have a default may be missing
 another class                         an object of what its constructor takes, or the one
                                       attribute that its ``AS_JSON`` names
@@ -29,11 +30,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.canonical_json import canonical_object
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.core.json_reader import describe, quoted
+from ganeti_steward.core.json_reader import Range, describe, quoted, writable
 
 _Value = TypeVar("_Value")
 
@@ -86,13 +97,16 @@ def _codec(hint: Any, style: _Style) -> _Codec:
     if hint is Any or hint is object:
         return _any(style)
     if hint is bytes:
-        return _Codec(load_json, lambda data: canonical(_expect(data, dict, "an object")))
+        return _Codec(load_json, canonical_object)
     if hint is float:
         return _Codec(_written_float, _read_float)
     if hint is None or hint in _WORDS:
         return _plain(hint or NoneType)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return _Codec(lambda value: _expect(value, hint, f"a {hint.__name__}").value, _member(hint))
+    if origin is Annotated:
+        kind, limits = get_args(hint)
+        return _in_range(kind, limits, style)
     if origin in (Union, UnionType):
         return _union(get_args(hint), style)
     if origin is None:
@@ -114,6 +128,8 @@ def _plain(kind: type) -> _Codec:
     def checked(value: Any) -> Any:
         if type(value) is not kind:
             raise ValueError(f"{_WORDS[kind]} is expected, found {describe(value)}")
+        if isinstance(value, str) and not value.isascii() and writable(value) != value:
+            raise ValueError(f"{describe(value)} cannot be written as UTF-8")
         return value
 
     return _Codec(checked, checked)
@@ -132,6 +148,13 @@ def _any(style: _Style) -> _Codec:
 
     key_of = _plain(str)
     return _Codec(write, lambda data: data)
+
+
+def _in_range(kind: Any, limits: Range, style: _Style) -> _Codec:
+    inner = _codec(kind, style)
+    return _Codec(
+        lambda value: limits.check(inner.write(value)), lambda data: limits.check(inner.read(data))
+    )
 
 
 def _items(mapping: Mapping[Any, Any], style: _Style) -> Iterable[tuple[Any, Any]]:
@@ -162,7 +185,7 @@ def _read_float(data: Any) -> Any:
 
 def _fields(kind: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The members of an object of a class with their types, and the defaults of some."""
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, include_extras=True)
     if hasattr(kind, "_field_defaults"):
         return {name: hints[name] for name in kind._fields}, kind._field_defaults
     import inspect  # few values are of other classes

@@ -45,7 +45,7 @@ class Facts(NamedTuple):
     incidents: tuple[Incident, ...] = ()
     """all incidents that are recorded, those that have ended included"""
     unreadable: frozenset[str] = frozenset()
-    """uuids of nodes with a record that cannot be read; "": such a record may be of any node"""
+    """uuids of nodes with a record that cannot be read"""
     nodes: Mapping[str, str] = MappingProxyType({})
     """uuid -> name, of all nodes"""
     approved: frozenset[int] = frozenset()

@@ -6,9 +6,18 @@ compared in their canonical form, so the order of their members does not matter.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
+from ganeti_steward.core.json_reader import Range
 from ganeti_steward.core.maintenance.kept_object import kept_of, object_id, shortened
+
+#: ns since the epoch, as all times of incidents; to the year 2262.
+Time = Annotated[int, Range(0, 2**63 - 1)]
+#: Ganeti's number of a job.
+JobNumber = Annotated[int, Range(1, 2**63 - 1)]
+#: How many, or how many times.
+Count = Annotated[int, Range(0, 2**31 - 1)]
+
 
 #: The statuses of an incident; the words are those of the design.
 NOTED: Final = "noted"
@@ -105,19 +114,18 @@ class Submission(NamedTuple):
     """names of the nodes it reserves, sorted"""
     instances: tuple[str, ...]
     """names of the instances it reserves, sorted"""
-    at: int
-    """ns since the epoch"""
-    jobs: tuple[int, ...] = ()
-    """Ganeti's numbers; empty until they are known"""
+    at: Time
+    jobs: tuple[JobNumber, ...] = ()
+    """empty until they are known"""
     command: str = ""
     """the repair command of the node agent; empty for jobs"""
     refused: str = ""
     """why luxid did not take all of its jobs; empty when it did"""
     each: tuple[str, ...] = ()
     """see `Task.each`"""
-    after: int = 0
+    after: Annotated[int, Range(0, 2**63 - 1)] = 0
     """a number that is lower than those of its jobs; 0 when none is known"""
-    size: int = 0
+    size: Count = 0
     """how many jobs it has; 0 when that is not known"""
     task: str = ""
     """a hash of what it does; empty for tasks that may be repeated without limit"""
@@ -128,13 +136,13 @@ class Attempt(NamedTuple):
 
     instance: str
     """its name; empty: the node"""
-    tried: int
+    tried: Count
     """how many jobs have failed"""
-    at: int
-    """when the last job ended, ns since the epoch"""
+    at: Time
+    """when the last job ended"""
     reason: str
     """why the last one failed"""
-    prepared: int = 0
+    prepared: Count = 0
     """how many jobs have succeeded that were to make another one possible"""
     step: str = ""
     """the step of the last one"""
@@ -165,23 +173,22 @@ class Incident(NamedTuple):
     """whether the tag was seen on the node, or the job that sets it has succeeded"""
     acknowledged: bool = False
     """whether the tag of success was removed again: nothing more is done, nothing tagged"""
-    jobs: tuple[int, ...] = ()
+    jobs: tuple[JobNumber, ...] = ()
     """numbers of all jobs that were submitted for it"""
     open: tuple[Submission, ...] = ()
     """submissions that have not ended"""
-    first_seen: int = 0
-    """ns since the epoch, as all times here"""
-    observed_since: int = 0
+    first_seen: Time = 0
+    observed_since: Time = 0
     """since when the node reports it without reporting something else in between"""
-    healthy_since: int | None = None
+    healthy_since: Time | None = None
     """since when the node reports something else; None while it is observed"""
-    silent_since: int | None = None
+    silent_since: Time | None = None
     """since when, after that, there is no valid report: the time before it counts for nothing"""
-    changed: int = 0
+    changed: Time = 0
     """when the status changed last"""
-    progressed: int = 0
+    progressed: Time = 0
     """when something was submitted for it, or ended, last"""
-    retry_at: int = 0
+    retry_at: Time = 0
     """a tag whose job failed is not set or removed again before"""
     note: str = ""
     """why it has this status, in one or more sentences"""
@@ -189,15 +196,15 @@ class Incident(NamedTuple):
     """instances that could not be moved, each with the reason"""
     last_task: str = ""
     """a hash of the task that succeeded last; empty before the first one"""
-    repeated: int = 0
+    repeated: Count = 0
     """how many times in a row that same task succeeded again"""
     attempts: tuple[Attempt, ...] = ()
     """by name of the instance"""
-    synced: tuple[tuple[str, int], ...] = ()
+    synced: tuple[tuple[str, Time], ...] = ()
     """instance -> when all its disks were last seen in sync; by name"""
     demoted: tuple[str, ...] = ()
     """names of nodes that tasks of it have drained, set offline or the like, sorted"""
-    off_at: int = 0
+    off_at: Time = 0
     """when Ganeti's out-of-band program last reported that the node has no power; 0: never"""
     object: str = ""
     """the hash of the diagnose object, of which ``original`` is a part; empty: it is all of it"""

@@ -50,7 +50,8 @@ def kept_of(original: bytes) -> bytes:
     if _stored(original.decode()) <= LONGEST_KEPT:
         return original
     found: dict[str, Any] = load_json(original)
-    kept = {"status": found["status"]}
+    # A record that others wrote need not have one.
+    kept = {"status": found.get("status")}
     command = found.get("command")
     if isinstance(command, str) and is_name(command) and len(command) <= _COMMAND:
         kept["command"] = command

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.canonical_json import canonical, canonical_object
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.signing import is_salt, strict_json
 from ganeti_steward.core.json_reader import describe, quoted
@@ -92,8 +92,8 @@ def is_id(text: object) -> bool:
 
 
 def is_seconds(value: object) -> bool:
-    """Whether this may be a time in seconds since the epoch."""
-    return type(value) is int and 0 <= value < 2**40
+    """Whether this may be a time in seconds since the epoch, to the year 6325."""
+    return type(value) is int and 0 <= value < 2**37
 
 
 def request_text(
@@ -116,9 +116,9 @@ def read_request(text: str, is_this_node: Callable[[str], bool]) -> RepairReques
     given = read_members(text, REPAIR, _MEMBERS, is_this_node, _ONCE)
     _check_command(given)
     try:
-        content = canonical(given["diagnose"])
-    except (ValueError, RecursionError):
-        raise BadRequest("its diagnose object cannot be written as JSON") from None
+        content = canonical_object(given["diagnose"])
+    except ValueError as err:
+        raise BadRequest(f"its diagnose object cannot be used: {err}") from None
     once = [given[name] for name in _ONCE if name in given]
     return RepairRequest(given["node"], given["command"], content, given["rsalt"], *once)
 

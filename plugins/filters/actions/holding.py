@@ -67,8 +67,8 @@ def _incident(node: str, facts: Facts) -> Verdict:
     if not found:
         return Hold(f"the cluster has no node {quoted(node)}")
     ((uuid, name),) = found
-    if facts.unreadable & {uuid, ""}:
-        return Hold(f"a record of an incident that may be of {name} cannot be read")
+    if uuid in facts.unreadable:
+        return Hold(f"a record of an incident of {name} cannot be read")
     for incident in facts.incidents:
         if incident.node == uuid and incident.active:
             return Hold(f"{name} has the active incident {incident.uuid}")

@@ -94,7 +94,7 @@ class JobReleases:
         # Of a damaged job nothing is known: it stays held.
         jobs = []
         for row in self._open.read():
-            with suppress(ValueError, TypeError):
+            with suppress(ValueError):
                 jobs.append(read_job(row))
         return jobs
 
@@ -135,7 +135,7 @@ def facts_of(world: World, now: int, utc_offset: int, faults: Sequence[RecordFau
         now,
         utc_offset,
         tuple(world.incidents.values()),
-        frozenset(fault.node for fault in faults),
+        frozenset(fault.node for fault in faults if fault.node),
         {uuid: node.name for uuid, node in world.nodes.items()},
         approved_jobs(world.cluster_tags),
     )

@@ -93,10 +93,12 @@ def _moment(before: Mapping[str, Any], line: str) -> tuple[dict[str, Any], Momen
     data = load_json(line)
     if not isinstance(data, dict) or not isinstance(data.get(_WORLD), dict):
         raise ValueError("an object with the object world is expected")
+    if not isinstance(data.setdefault(_CONFIGURATION, {}), dict):
+        raise ValueError(f"{_CONFIGURATION} must be an object")
     version = data.pop("format", FORMAT)
     if version != FORMAT:
         raise ValueError(f"its format is {version!r}, this program reads format {FORMAT}")
-    data[_CONFIGURATION] = {**before[_CONFIGURATION], **data.get(_CONFIGURATION, {})}
+    data[_CONFIGURATION] = {**before[_CONFIGURATION], **data[_CONFIGURATION]}
     continued = _INCIDENTS not in data[_WORLD]
     data[_WORLD] = {**before[_WORLD], **data[_WORLD]}
     given = {name: one for name, one in data.items() if name != _CONFIGURATION}

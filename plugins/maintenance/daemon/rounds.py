@@ -281,7 +281,7 @@ class Rounds:
             looked_up.awaited,
             last_job=unrecorded.last_job,
             utc_offset=time.localtime(world.now / 10**9).tm_gmtoff,
-            unreadable={fault.node: fault.text for fault in faults},
+            unreadable={fault.node: fault.text for fault in faults if fault.node},
             routine_known=routine.known,
             since=self._since,
             recent=self._recent,
@@ -374,5 +374,5 @@ def _has_work(incidents: Mapping[str, Incident], observations: Mapping[str, Obse
 
 
 def _unreadable(faults: Sequence[RecordFault], node: str) -> str:
-    """Why nothing may be done to a node (by uuid): a record of it, or of any, is unreadable."""
-    return next((fault.text for fault in faults if fault.node in ("", node)), "")
+    """Why nothing may be done to a node (by uuid): a record that names it is unreadable."""
+    return next((fault.text for fault in faults if fault.node == node), "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.canonical_json import canonical_object
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.json_reader import describe
 from ganeti_steward.core.maintenance.world import Observation, Refused, Reported, Silent
@@ -33,7 +33,7 @@ class Polled(NamedTuple):
 
 def polled(report: Mapping[str, Any], now: int) -> Polled:
     """What a checked report shows; ``now``: ns since the epoch."""
-    data = report["data"]
+    data = report.get("data")
     if data is None:
         return Polled(Silent(now, _short(f"the agent has no data{_reasons(report)}")))
     try:
@@ -55,9 +55,9 @@ def _reported(data: Mapping[str, Any], taken: int) -> Reported:
     if status not in STATUSES:
         raise RejectedAnswer(STATUS, f"the report has an unknown status: {describe(status)}")
     try:
-        original = canonical(data)
-    except (ValueError, RecursionError):
-        raise RejectedAnswer(FORM, "the diagnose object cannot be written as JSON") from None
+        original = canonical_object(data)
+    except ValueError as err:
+        raise RejectedAnswer(FORM, f"the diagnose object cannot be used: {err}") from None
     if len(original) > LONGEST_OBJECT:
         fault = f"the diagnose object has {len(original)} bytes, more than {LONGEST_OBJECT}"
         raise RejectedAnswer(SIZE, fault)

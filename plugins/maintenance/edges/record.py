@@ -5,7 +5,7 @@ Reading is strict: an incident that is understood only in part must not be acted
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.json_nesting import load_json
@@ -32,7 +32,12 @@ def write_record(incident: Incident) -> str:
 
 def read_record(text: str) -> Incident:
     """The incident of a record; raises ValueError with one sentence."""
-    data = _parsed(text)
+    try:
+        data = load_json(text)
+    except ValueError as err:
+        raise ValueError(f"the record is not JSON: {err}") from None
+    if not isinstance(data, dict):
+        raise ValueError(f"the record must be an object, found {describe(data)}")
     version = data.pop(VERSION, None)
     if type(version) is not int or version < 1:
         raise ValueError(f"{describe(version)} is not the version of a record")
@@ -51,23 +56,3 @@ def read_record(text: str) -> Incident:
         raise ValueError(f"key 'object': {quoted(incident.object)} is not the hash of an object")
     # The version before wrote whole objects: their incidents stay the same.
     return incident.bounded()
-
-
-def node_of(text: str) -> str:
-    """The uuid of the node in a record that may be unreadable otherwise; empty without one."""
-    try:
-        node = _parsed(text).get("node")
-    except ValueError:
-        return ""
-    return node if isinstance(node, str) else ""
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    try:
-        # A number that is none must not hide whose record it is; `canonical` refuses it later.
-        data = load_json(text, read_real=float, read_constant=float)
-    except ValueError as err:
-        raise ValueError(f"the record is not JSON: {err}") from None
-    if not isinstance(data, dict):
-        raise ValueError(f"the record must be an object, found {describe(data)}")
-    return data

@@ -15,8 +15,9 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.filter_rules import CONTINUE, FilterRule, FilterRules
 from ganeti_steward.core.ganeti.luxi import Luxi, Refused
 from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.core.json_nesting import text_member
 from ganeti_steward.core.maintenance.incident import RECORD_SOURCE, Incident
-from ganeti_steward.plugins.maintenance.edges.record import node_of, read_record, write_record
+from ganeti_steward.plugins.maintenance.edges.record import read_record, write_record
 from ganeti_steward.plugins.maintenance.engine.held_creations import owner_of, rules_of
 
 #: True for no job: their numbers start with 1.
@@ -28,12 +29,12 @@ _ATTEMPTS: Final = 3
 
 
 class RecordFault(NamedTuple):
-    """A record that cannot be read; what it stands for must not be touched."""
+    """A record that cannot be read; the node that it names must not be touched."""
 
     uuid: str
     """of the rule, which is the incident's"""
     node: str
-    """uuid of the node; empty when not even that can be read"""
+    """uuid of the node; empty where it names none: then it stands for nothing"""
     text: str
     """one sentence"""
 
@@ -157,4 +158,4 @@ def _record(rule: FilterRule) -> str | None:
 
 def _fault(rule: FilterRule, text: str) -> RecordFault:
     sentence = f"filter rule {rule.uuid} is not the record of an incident: {text}"
-    return RecordFault(rule.uuid, node_of(_record(rule) or ""), sentence)
+    return RecordFault(rule.uuid, text_member(_record(rule) or "", "node"), sentence)

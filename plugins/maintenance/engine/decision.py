@@ -68,7 +68,7 @@ class Inputs(NamedTuple):
     utc_offset: int = 0
     """s; what local time, in which windows are configured, is ahead of UTC"""
     unreadable: Mapping[str, str] = MappingProxyType({})
-    """uuid of a node with a record that cannot be read -> why; "": it may be of any node"""
+    """uuid of a node with a record that cannot be read -> why"""
     routine_known: bool = True
     """whether ``world.routine`` has all jobs of routine work: a call whose answer was lost, and a
     daemon that was killed, may have left some that the queue does not show yet"""

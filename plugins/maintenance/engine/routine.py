@@ -95,7 +95,7 @@ def _record(case: RoutineCase) -> Held | None:
     faults = sorted(
         why
         for uuid, why in case.unreadable.items()
-        if not uuid or (uuid in nodes and nodes[uuid].name in task.nodes)
+        if uuid in nodes and nodes[uuid].name in task.nodes
     )
     if not faults:
         return None

@@ -234,15 +234,24 @@ def test_a_plan_that_raises_is_a_wait(fakes: Fakes) -> None:
     assert planned.plan.reason == "it cannot be planned: ValueError: the planner is broken"
 
 
-@pytest.mark.parametrize("node", [A.node, ""])
-def test_a_record_that_cannot_be_read_holds_its_node(fakes: Fakes, node: str) -> None:
-    fakes.record_faults = [RecordFault("u", node, "filter rule u is no record")]
+def test_a_record_that_cannot_be_read_holds_its_node(fakes: Fakes) -> None:
+    fakes.record_faults = [RecordFault("u", A.node, "filter rule u is no record")]
     fakes.observations = {uuid: Silent(0, "test") for uuid in (A.node, B.node)}
     (planned,) = planned_by(fakes)
     assert isinstance(planned.plan, Wait)
     assert planned.plan.reason == "nothing is done to the node: filter rule u is no record"
-    seen = set(fakes.inputs[0].world.observations)
-    assert seen == ({B.node} if node else set())
+    assert set(fakes.inputs[0].world.observations) == {B.node}
+    assert [held.subject for held in fakes.rounds_reported[0].held] == ["u"]
+
+
+def test_a_record_that_names_no_node_holds_none(fakes: Fakes) -> None:
+    """Any rule can look like a record, and must not stop all work; it is reported."""
+    fakes.record_faults = [RecordFault("u", "", "filter rule u is no record")]
+    fakes.observations = {uuid: Silent(0, "test") for uuid in (A.node, B.node)}
+    (planned,) = planned_by(fakes)
+    assert "nothing is done" not in str(planned.plan)
+    assert set(fakes.inputs[0].world.observations) == {A.node, B.node}
+    assert fakes.inputs[0].unreadable == {}
     assert [held.subject for held in fakes.rounds_reported[0].held] == ["u"]
 
 

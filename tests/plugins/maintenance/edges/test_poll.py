@@ -109,6 +109,16 @@ def test_no_data_is_silence() -> None:
     assert found == Silent(NOW + 10 * SECOND, "the agent has no data (md: no mdadm; diagnose: old)")
     (found,) = Fake(1).poll(uuid_1=content | {"unknown": "all"}).values()
     assert found == Silent(NOW + 10 * SECOND, "the agent has no data")
+    del content["data"], content["unknown"]
+    (found,) = Fake(1).poll(uuid_1=content).values()
+    assert found == Silent(NOW + 10 * SECOND, "the agent has no data")
+
+
+def nested(levels: int) -> Any:
+    found: Any = 1
+    for _ in range(levels):
+        found = [found]
+    return found
 
 
 @pytest.mark.parametrize(
@@ -116,7 +126,8 @@ def test_no_data_is_silence() -> None:
     [
         ({"status": "evacuated"}, "status", "unknown status: the text 'evacuated'"),
         ({"status": "ok"}, "status", "unknown status: the text 'ok'"),
-        ({"details": float("inf")}, "form", "cannot be written as JSON"),
+        ({"details": float("inf")}, "form", "cannot be used: Out of range float"),
+        ({"details": nested(100)}, "form", "nested more than 72 deep"),
         ({"details": "x" * 2**16}, "size", "bytes, more than 65536"),
     ],
 )

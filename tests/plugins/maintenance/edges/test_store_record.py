@@ -10,16 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.maintenance.incident import STATUSES, Attempt, Incident, Submission
+from ganeti_steward.core.json_nesting import text_member
+from ganeti_steward.core.maintenance.incident import (
+    STATUSES,
+    Attempt,
+    Count,
+    Incident,
+    JobNumber,
+    Submission,
+    Time,
+)
 from ganeti_steward.core.model.finding import EVACUATE
 from ganeti_steward.core.model.finding import STATUSES as ACTIONS
-from ganeti_steward.plugins.maintenance.edges.record import node_of, read_record, write_record
+from ganeti_steward.plugins.maintenance.edges.record import read_record, write_record
 
 UUID = "0f0f0f0f-1111-2222-3333-444444444444"
 NODE = "aaaaaaaa-1111-2222-3333-444444444444"
 INCIDENT = Incident(UUID, NODE, "node2.lab", b'{"status":"evacuate"}', EVACUATE)
 
-TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=20)
+TEXT = st.text(max_size=20)
 JSON = st.recursive(
     st.none()
     | st.booleans()
@@ -29,26 +38,34 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=8,
 )
-NS = st.integers(0, 2**63)
+TIMES = st.integers(0, 2**63 - 1)
+NUMBERS = st.integers(1, 2**63 - 1)
 TYPES: dict[Any, Any] = {
     str: TEXT,
-    int: NS,
+    Time: TIMES,
+    Count: st.integers(0, 2**31 - 1),
     bool: st.booleans(),
     bytes: st.dictionaries(TEXT, JSON, max_size=4).map(canonical),
-    int | None: st.none() | NS,
-    tuple[int, ...]: st.lists(NS, max_size=4).map(tuple),
+    Time | None: st.none() | TIMES,
+    tuple[JobNumber, ...]: st.lists(NUMBERS, max_size=4).map(tuple),
     tuple[str, ...]: st.lists(TEXT, max_size=3).map(tuple),
     tuple[tuple[str, str], ...]: st.lists(st.tuples(TEXT, TEXT), max_size=2).map(tuple),
-    tuple[tuple[str, int], ...]: st.lists(st.tuples(TEXT, NS), max_size=2).map(tuple),
+    tuple[tuple[str, Time], ...]: st.lists(st.tuples(TEXT, TIMES), max_size=2).map(tuple),
 }
+
+
+def fields(kind: type) -> dict[str, Any]:
+    return {k: TYPES[v] for k, v in get_type_hints(kind, include_extras=True).items()}
+
+
 #: Any value of each field, those that are added later included.
-SUBMISSIONS = st.builds(Submission, **{k: TYPES[v] for k, v in get_type_hints(Submission).items()})
-ATTEMPTS = st.builds(Attempt, **{k: TYPES[v] for k, v in get_type_hints(Attempt).items()})
+SUBMISSIONS = st.builds(Submission, **fields(Submission))
+ATTEMPTS = st.builds(Attempt, **fields(Attempt))
 TYPES[tuple[Attempt, ...]] = st.lists(ATTEMPTS, max_size=2).map(tuple)
 TYPES[tuple[Submission, ...]] = st.lists(SUBMISSIONS, max_size=2).map(tuple)
 INCIDENTS = st.builds(
     Incident,
-    **{k: TYPES[v] for k, v in get_type_hints(Incident).items()}
+    **fields(Incident)
     | {
         "action": st.sampled_from(ACTIONS),
         "status": st.sampled_from(STATUSES),
@@ -90,6 +107,9 @@ def changed(**members: Any) -> str:
 
 
 OPEN = {"id": "s", "step": "move", "nodes": [], "instances": [], "at": 1}
+DEEP: Any = []
+for _ in range(100):
+    DEEP = [DEEP]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +126,7 @@ OPEN = {"id": "s", "step": "move", "nodes": [], "instances": [], "at": 1}
         (changed(more=1), "key 'more' is unknown"),
         (changed(uuid=5), "key 'uuid': a text is expected, found the number 5"),
         (changed(original=[]), "key 'original': an object is expected, found a list"),
-        (changed(original={"x": float("nan")}), "key 'original': Out of range float values"),
+        (changed(original={"x": float("nan")}), "the record is not JSON: NaN is not JSON"),
         (changed(status="done"), "key 'status': 'done' is none of noted, pending, completed, fail"),
         (changed(action="sing"), "key 'action': 'sing' is none of Ok, live-repair, evacuate, evac"),
         (changed(tagged=1), "key 'tagged': true or false is expected, found the number 1"),
@@ -118,6 +138,14 @@ OPEN = {"id": "s", "step": "move", "nodes": [], "instances": [], "at": 1}
         (changed(object="0"), "key 'object': '0' is not the hash of an object"),
         (changed(open=[5]), "key 'open': an object is expected, found the number 5"),
         (changed(open=[{"id": "s"}]), "key 'open': key 'at' is missing"),
+        (changed(jobs=[0]), "key 'jobs': 1 to 9223372036854775807 is expected, found the number 0"),
+        (changed(open=[OPEN | {"jobs": [-5]}]), "key 'open': key 'jobs': 1 to 92233720368547758"),
+        (changed(observed_since=-(10**400)), "key 'observed_since': 0 to 9223372036854775807 is"),
+        (changed(first_seen=2**63), "key 'first_seen': 0 to 9223372036854775807 is expected, fo"),
+        (changed(healthy_since=10**40), "key 'healthy_since': 0 to 9223372036854775807 is expec"),
+        (changed(synced=[["a", -1]]), "key 'synced': 0 to 9223372036854775807 is expected"),
+        (changed(original={"details": DEEP}), "key 'original': lists and objects are nested mor"),
+        (changed(note="\udc80"), "the record is not JSON: a text holds half of a surrogate pair"),
         (changed(open=[OPEN | {"at": ""}]), "key 'open': key 'at': a whole number is expected"),
     ],
 )
@@ -138,4 +166,4 @@ def test_faults(text: str, fault: str) -> None:
     ],
 )
 def test_the_node_of_an_unreadable_record(text: str, node: str) -> None:
-    assert node_of(text) == node
+    assert text_member(text, "node") == node

@@ -165,6 +165,7 @@ FAULTS = {
     "return []": "steward_plan gave an empty list",
     "return ['done']": f"{NO_PLAN}the text 'done'",
     "return [Done('')]": "gave '' as a reason, not a text",
+    r"return [Done('\udcff')]": r"gave a wrong value: key 'reason': the text '\udcff' cannot be",
     "return [Done('a'), Wait('b')]": "gave Done together with something else",
     "return [Failed('a', ('b',))]": (
         "gave a wrong value: key 'unmovable': a list is expected, found the text 'b'"
