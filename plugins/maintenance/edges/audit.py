@@ -9,12 +9,13 @@ import logging
 import os
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_type_hints
 from urllib.parse import quote
 
 from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.json_reader import writable
 from ganeti_steward.core.safe_files import UnsafeFile, make_directory, open_own
 from ganeti_steward.core.service.disk_timeout import CallDisk, DiskTimeout
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
@@ -35,6 +36,7 @@ _WAITING: Final = 1000
 _DAY: Final = 86400 * 10**9
 
 _FIELDS: Final = ", ".join(Entry._fields)
+_KINDS: Final = tuple(get_type_hints(Entry).values())
 
 #: An entry that is written twice, because an attempt ended without an answer, is there once.
 _TABLE: Final = """
@@ -151,22 +153,35 @@ def _insert(path: str, entries: Iterable[Entry], kept: Iterable[KeptRow]) -> Non
     with closing(_connect(path)) as database, database:
         database.execute(_TABLE)
         database.execute(_INDEX)
-        database.executemany(_INSERT, entries)
+        database.executemany(_INSERT, map(_written, entries))
         for row in kept:
             for statement in _KEPT_TABLES:
                 database.execute(statement)
-            database.execute(f"INSERT OR REPLACE INTO {row.table} VALUES (?, ?, ?)", row[1:])
+            values = _written(row[1:])
+            database.execute(f"INSERT OR REPLACE INTO {row.table} VALUES (?, ?, ?)", values)
             database.execute(
                 f"DELETE FROM {row.table} WHERE rowid NOT IN "
                 f"(SELECT rowid FROM {row.table} ORDER BY at DESC LIMIT {_MOST_KEPT})"
             )
 
 
+def _written(row: tuple[object, ...]) -> list[object]:
+    """What is inserted: a text that UTF-8 cannot carry must not keep all later entries out."""
+    return [writable(one) if isinstance(one, str) else one for one in row]
+
+
+def _checked(row: tuple[Any, ...], kinds: Sequence[type]) -> tuple[Any, ...]:
+    """A row that was read; raises ValueError where another program wrote something else."""
+    if [type(one) for one in row] != [*kinds]:
+        raise ValueError("a row is no entry of an audit log")
+    return row
+
+
 def _latest(path: str, number: int) -> list[Entry]:
     """The latest first."""
     with closing(_connect(path)) as database:
         query = f"SELECT {_FIELDS} FROM history ORDER BY at DESC LIMIT ?"
-        return [Entry(*row) for row in database.execute(query, (number,))]
+        return [Entry(*_checked(row, _KINDS)) for row in database.execute(query, (number,))]
 
 
 def read_audit(path: str, *, incident: str = "", node: str = "", since: int = 0) -> list[Entry]:
@@ -183,7 +198,7 @@ def read_audit(path: str, *, incident: str = "", node: str = "", since: int = 0)
         " AND (:node = '' OR node = :node OR node_name = :node) ORDER BY at"
     )
     values = {"since": since, "incident": incident, "node": node}
-    return [Entry(*row) for row in _rows(path, query, values)]
+    return [Entry(*row) for row in _rows(path, query, values, _KINDS)]
 
 
 def read_kept(path: str, table: str, name: str = "") -> dict[str, str]:
@@ -195,17 +210,19 @@ def read_kept(path: str, table: str, name: str = "") -> dict[str, str]:
     if not os.path.exists(path):
         raise StewardError(f"there is no audit log {path or 'configured'}")
     there = "SELECT 1 FROM sqlite_master WHERE name = :table"
-    if not _rows(path, there, {"table": table}):
+    if not _rows(path, there, {"table": table}, (int,)):
         return {}
     query = f"SELECT name, content FROM {table} WHERE :name IN ('', name) ORDER BY at"
-    return dict(_rows(path, query, {"name": name}))
+    return dict(_rows(path, query, {"name": name}, (str, str)))
 
 
-def _rows(path: str, query: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
-    """The rows of a query; raises StewardError."""
+def _rows(
+    path: str, query: str, values: Mapping[str, object], kinds: Sequence[type]
+) -> list[tuple[Any, ...]]:
+    """The rows of a query, whose columns are of these kinds; raises StewardError."""
     try:
         location = f"file:{quote(os.path.abspath(path))}?mode=ro"
         with closing(sqlite3.connect(location, timeout=_LOCKED, uri=True)) as database:
-            return database.execute(query, values).fetchall()
-    except sqlite3.Error as err:
+            return [_checked(row, kinds) for row in database.execute(query, values)]
+    except (sqlite3.Error, ValueError) as err:
         raise StewardError(f"the audit log {path} cannot be read: {err}") from None

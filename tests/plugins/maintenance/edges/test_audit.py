@@ -322,3 +322,36 @@ def test_what_is_kept_waits_for_the_disk(tmp_path: Path) -> None:
     directory.unlink()
     audit.write([])
     assert read_kept(str(directory / "audit.db"), FORGOTTEN) == {"u": "r"}
+
+
+def test_a_text_that_no_encoding_has_keeps_no_other_out(tmp_path: Path) -> None:
+    path = tmp_path / "audit.db"
+    one = audit(path)
+    one.write([entry(reason="disk \ud800 gone", node_name="\udfff")])
+    one.write([entry(NOW + 1)])
+    found = read_audit(str(path))
+    assert [each.reason for each in found] == ["disk \\ud800 gone", "why"]
+    assert one.latest(5) == tuple(found)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        (5, None, *"bcdefgh"),
+        ("now", *"abcdefgh"),
+        (1.5, *"abcdefgh"),
+        (1, b"change", *"bcdefgh"),
+    ],
+)
+def test_rows_of_another_program(
+    tmp_path: Path, row: tuple[object, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "audit.db"
+    with sqlite3.connect(path) as database:
+        database.execute(f"CREATE TABLE history ({', '.join(Entry._fields)})")
+        database.execute("INSERT INTO history VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    database.close()
+    with pytest.raises(StewardError, match="cannot be read: a row is no entry of an audit log"):
+        read_audit(str(path), since=-1)
+    assert Audit(str(path)).latest(5) == ()
+    assert "a row is no entry of an audit log" in caplog.text
