@@ -1,4 +1,4 @@
-"""Damaged iallocator messages, made from real ones and from random clusters.
+"""Damaged iallocator messages, made from real ones and from random clusters, and other inputs.
 
 Everything follows from the seed: the same seed always gives the same bytes.
 """
@@ -9,6 +9,7 @@ import copy
 import functools
 import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -38,6 +39,7 @@ _AGAIN = "\x00again"
 _NUMBERS = (
     *(0, 1, -1, 2, 3, 128, 1024, 4096, 10**6, 10**9, 2**31, 2**32, 2**40, 2**40 + 1, 2**50),
     *(2**53, 2**63 - 1, 2**63, 2**64, 10**30, -(2**31), -(2**40), -(2**63), -(2**64)),
+    *(10**40, -(10**40), -(10**400)),
     *(0.5, 1.5, 2.5, -0.0, 1e-300, 1e15, 1e308, -1e308, 1024.7, -0.5),
 )
 _TEXTS = (
@@ -220,16 +222,41 @@ def damaged(seed: int) -> tuple[bytes, tuple[str, ...]]:
     """A message damaged in a few places, with some options of the command line."""
     rng = random.Random(seed)
     good = random_message(rng) if rng.random() < 0.4 else copy.deepcopy(rng.choice(messages()))
+    return damaged_json(rng, good), rng.choice(OPTIONS)
+
+
+def damaged_json(rng: random.Random, tree: Any) -> bytes:
+    """A JSON text of a list or an object, which is changed, with damage in a few places."""
     for _ in range(rng.choice((0, 1, 1, 1, 2, 3, 8))):
-        _damage(rng, good)
-    text = json.dumps(good, ensure_ascii=rng.random() < 0.9)
+        _damage(rng, tree)
+    text = json.dumps(tree, ensure_ascii=rng.random() < 0.9)
     text = text.replace(json.dumps(_AGAIN)[1:-1], "")
     for marker, raw in _RAW.items():
         text = text.replace(f'"{marker}"', raw)
     raw_bytes = text.encode(errors=rng.choice(("surrogatepass", "replace")))
     if rng.random() < 0.1:
-        raw_bytes = _broken(rng, raw_bytes)
-    return raw_bytes, rng.choice(OPTIONS)
+        raw_bytes = broken(rng, raw_bytes)
+    return raw_bytes
+
+
+def damaged_text(rng: random.Random, text: str) -> bytes:
+    """A text whose words, numbers and lines are changed in a few places."""
+    parts = re.split(r"(\W)", text)
+    for _ in range(rng.choice((0, 1, 1, 2, 3, 8))):
+        at = rng.randrange(len(parts))
+        kind = rng.randrange(4)
+        if kind == 0:
+            parts[at] = str(
+                rng.choice((*_NUMBERS, *_TEXTS, 10**400, "9" * 5000, "nan", "[" * 9000))
+            )
+        elif kind == 1:
+            parts[at] = ""
+        elif kind == 2:
+            parts.insert(at, rng.choice(parts))
+        else:
+            parts[at:at] = rng.sample(parts, min(len(parts), 9))
+    raw = "".join(parts).encode(errors=rng.choice(("surrogatepass", "replace")))
+    return broken(rng, raw) if rng.random() < 0.1 else raw
 
 
 def _places(tree: Any) -> Iterator[tuple[Any, Any]]:
@@ -241,9 +268,9 @@ def _places(tree: Any) -> Iterator[tuple[Any, Any]]:
             yield from _places(tree[key])
 
 
-def _damage(rng: random.Random, tree: Json) -> None:
+def _damage(rng: random.Random, tree: Any) -> None:
     # The request and the top level are small; most damage would miss them.
-    part = tree.get("request") if rng.random() < 0.3 else tree
+    part = tree.get("request") if rng.random() < 0.3 and isinstance(tree, dict) else tree
     places = list(_places(part if isinstance(part, dict) else tree))
     if not places:
         return
@@ -259,9 +286,15 @@ def _fit(rng: random.Random, holder: Any, key: Any) -> None:
     if isinstance(holder[key], bool):
         holder[key] = not holder[key]
     elif isinstance(holder[key], int | float):
-        holder[key] = rng.choice((*_NUMBERS[:15], -holder[key], holder[key] * rng.random()))
+        holder[key] = rng.choice(
+            (*_NUMBERS[:15], -holder[key], _bounded(holder[key]) * rng.random())
+        )
     elif key in _FITTING:
         holder[key] = copy.deepcopy(rng.choice(_FITTING[key]))
+
+
+def _bounded(number: float) -> float:
+    return min(max(number, -1e300), 1e300)
 
 
 def _drop(rng: random.Random, holder: Any, key: Any) -> None:
@@ -301,7 +334,7 @@ _DAMAGES: tuple[_Damage, ...] = (
 )
 
 
-def _broken(rng: random.Random, raw: bytes) -> bytes:
+def broken(rng: random.Random, raw: bytes) -> bytes:
     """Damage below the level of JSON."""
     at = rng.randrange(len(raw) + 1)
     kind = rng.randrange(5)
