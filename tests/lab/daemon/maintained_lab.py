@@ -8,6 +8,7 @@ import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -428,8 +429,12 @@ class MaintainedLab(Lab):
 
 
 def instead(usual: str, more: str) -> str:
-    """The usual lines of a section without those whose key ``more`` has as well, then ``more``."""
-    keys = {line.partition("=")[0].strip() for line in more.splitlines()}
+    """The usual lines of a section without those whose key ``more`` has as well, then ``more``.
+
+    What follows the head of another section in ``more`` belongs to that one.
+    """
+    own = takewhile(lambda line: not line.startswith("["), more.splitlines())
+    keys = {line.partition("=")[0].strip() for line in own}
     kept = [one for one in usual.splitlines() if one.partition("=")[0].strip() not in keys]
     return "\n".join([*kept, more, ""])
 
