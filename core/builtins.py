@@ -107,7 +107,7 @@ BUILT_INS: Final = (
     *(
         BuiltIn(
             name,
-            f"ganeti_steward.plugins.maintenance.edges.{target}",
+            f"ganeti_steward.plugins.maintenance.notify.{target}",
             section="maintd",
             hooks=("steward_incident_changed",),
         )

@@ -17,7 +17,7 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.rapi import Rapi
 from ganeti_steward.core.http_session import Session, read_whole
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.edges.webhook import Webhook
+from ganeti_steward.plugins.maintenance.notify.webhook import Webhook
 
 #: Bytes that a server sends at most.
 MOST: Final = 2**26

@@ -14,8 +14,8 @@ from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.agents import NodeAgents
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
-from ganeti_steward.plugins.maintenance.edges.notify import Notifier
 from ganeti_steward.plugins.maintenance.engine.decision import Planned
+from ganeti_steward.plugins.maintenance.notify.notify import Notifier
 from ganeti_steward.plugins.maintenance.rebalance.config import NO_LOAD, Rebalance
 from ganeti_steward.plugins.maintenance.rebalance.remaining import NAME
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner

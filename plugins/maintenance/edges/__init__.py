@@ -1,1 +1,1 @@
-"""Everything outside: records, jobs, node agents, the status page, the audit log, notifications."""
+"""Everything outside: records, jobs, node agents, the status page, the audit log."""

@@ -26,7 +26,7 @@ from ganeti_steward.diagnose.config.sections import Nagios
 from ganeti_steward.diagnose.sources import whitelist
 from ganeti_steward.diagnose.sources.nagios import run_check
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.edges.notify_command import NotifyCommand
+from ganeti_steward.plugins.maintenance.notify.notify_command import NotifyCommand
 
 pytestmark = needs_root
 

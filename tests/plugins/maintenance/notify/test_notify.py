@@ -19,12 +19,12 @@ from statuses import DONE, INCIDENT
 from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.errors import BadConfig
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.edges.background import Background
-from ganeti_steward.plugins.maintenance.edges.notify import Notifier
-from ganeti_steward.plugins.maintenance.edges.notify_command import NotifyCommand
 from ganeti_steward.plugins.maintenance.edges.status import incident_json
-from ganeti_steward.plugins.maintenance.edges.webhook import PAUSES, Webhook
 from ganeti_steward.plugins.maintenance.engine.decision import Change
+from ganeti_steward.plugins.maintenance.notify.background import Background
+from ganeti_steward.plugins.maintenance.notify.notify import Notifier
+from ganeti_steward.plugins.maintenance.notify.notify_command import NotifyCommand
+from ganeti_steward.plugins.maintenance.notify.webhook import PAUSES, Webhook
 
 if TYPE_CHECKING:
     from sites import Site

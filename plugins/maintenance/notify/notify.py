@@ -18,8 +18,8 @@ from ganeti_steward.core.hooks.calls import call, log_failure
 from ganeti_steward.core.hooks.isolation import Isolated
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.hooks.program import program_child
-from ganeti_steward.plugins.maintenance.edges.background import Background
 from ganeti_steward.plugins.maintenance.engine.decision import Change
+from ganeti_steward.plugins.maintenance.notify.background import Background
 
 if TYPE_CHECKING:
     from pluggy import HookImpl

@@ -1,0 +1,1 @@
+"""Notifications of changes of incidents: hooks, the configured program, the web address."""
