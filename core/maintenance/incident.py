@@ -244,6 +244,10 @@ class Incident(NamedTuple):
         """Whether something is still to be done."""
         return self.state.active
 
+    def as_not_begun(self) -> Incident:
+        """The incident as it was before its repair was begun, if that has not ended."""
+        return self._replace(status=NOTED) if self.state.under_repair else self
+
     @property
     def ready_tag(self) -> str:
         """The tag of success."""

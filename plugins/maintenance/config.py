@@ -184,6 +184,12 @@ class Maintd(NamedTuple):
     audit_file: Annotated[
         str, PATH, "The audit log (sqlite); empty for none.  It is never read to decide."
     ] = "/var/lib/ganeti-steward/maintd/audit.db"
+    counters_file: Annotated[
+        str,
+        PATH,
+        "What the daemon knows of the counters of the records it has written and read, so that an "
+        "older record that is written back is not accepted; empty: only as long as it runs.",
+    ] = "/var/lib/ganeti-steward/maintd/counters.json"
     notify_command: Annotated[
         str,
         PATH,

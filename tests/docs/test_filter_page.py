@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import clusters
 import pytest
 from daemons import luxid
+from records import recorded
 from standin import StandIn
 from worlds import incident
 
@@ -19,7 +20,6 @@ from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.plugins.filters.cli.filter import SUBCOMMANDS
 from ganeti_steward.plugins.filters.cli.list import FIELDS
 from ganeti_steward.plugins.filters.recipes import PRIORITIES
-from ganeti_steward.plugins.maintenance.edges.store import rule_of
 
 if TYPE_CHECKING:
     from front import Front
@@ -53,7 +53,7 @@ def test_what_is_shown_is_printed(
 ) -> None:
     """All calls in the order of the page, on a cluster with the record of one incident."""
     cluster = StandIn(clusters.generate("--nodes=2", "--seed=5"))
-    record = rule_of(incident("node1.lab"), 0)
+    record = recorded(incident("node1.lab"))
     (uuid,) = {word for words, _ in shown() for word in words if UUID.fullmatch(word)}
     cluster.replace_filter(
         uuid, record.priority, list(record.predicates), "CONTINUE", [list(record.reasons[0])]

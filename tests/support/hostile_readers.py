@@ -17,6 +17,7 @@ from typing import Any, Final
 from live import Ganeti
 from mutation import broken, damaged_json, damaged_text, messages
 from paths import DATA
+from records import recorded, signed_text, signing_store, unsigned
 from standin import StandIn
 from statuses import DONE, INCIDENT, NOW, STATUS
 from worlds import incident, instance, node, world
@@ -88,12 +89,12 @@ from ganeti_steward.plugins.maintenance.edges.audit import Audit, read_audit
 from ganeti_steward.plugins.maintenance.edges.history import Trail
 from ganeti_steward.plugins.maintenance.edges.observation import polled
 from ganeti_steward.plugins.maintenance.edges.record import read_record, write_record
+from ganeti_steward.plugins.maintenance.edges.signed_record import open_record
 from ganeti_steward.plugins.maintenance.edges.status import (
     change_json,
     daemon_json,
     incident_json,
 )
-from ganeti_steward.plugins.maintenance.edges.store import Store, rule_of
 from ganeti_steward.plugins.maintenance.edges.world import read_world
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs
 from ganeti_steward.plugins.maintenance.engine.step import step
@@ -322,8 +323,7 @@ def stand_in() -> StandIn:
     for at, (priority, predicates, action, source, text) in enumerate(_RULES):
         uuid = f"0000000{at}-0000-4000-8000-000000000000"
         found.replace_filter(uuid, priority, predicates, action, [[source, text, NOW]])
-    for one in (INCIDENT, DONE):
-        rule = rule_of(one, NOW)
+    for rule in (recorded(INCIDENT), unsigned(DONE)):
         found.replace_filter(rule.uuid, *rule.content.values())
     operation = {
         "OP_ID": "OP_NODE_SET_PARAMS",
@@ -411,7 +411,7 @@ def _incidents(rng: Random) -> object:
     client = luxid(rng)
     if rng.random() < 0.5:
         return read_incidents(client)
-    incidents, _ = Store(client).read_all()
+    incidents = signing_store(client).read_all(rewrite=rng.random() < 0.5).incidents
     return used(lambda: decided(list(incidents.values())))
 
 
@@ -494,7 +494,11 @@ def _record(rng: Random) -> object:
     if rng.random() < 0.2:
         # As the version before kept it: whole.
         data["original"]["details"] = ["x" * 5000]
-    found = read_record(_decoded(damaged_json(rng, data)))
+    if rng.random() < 0.3:
+        body = _decoded(damaged_json(rng, data | {"version": 2, "counter": 7}))
+        found = open_record(data["uuid"], signed_text(data["uuid"], body), KEY).incident
+    else:
+        found = read_record(_decoded(damaged_json(rng, data)))
     return used(lambda: (shown(found), decided([found])))
 
 
@@ -505,7 +509,7 @@ def shown(one: Incident) -> object:
     change_json(None, one, "e", "r")
     metrics.rendered(status)
     steward_plan(one, world([node("n1")]))
-    return list(incident_lines(one, one.original)), view(status, "", NOW)
+    return list(incident_lines(one, one.original, "valid")), view(status, "", NOW)
 
 
 def _status(rng: Random) -> object:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.core.commands.cluster_options import source_options
+from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.interrupts import interrupt_printer
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.filter_rules import read_rules
+from ganeti_steward.core.ganeti.hmac_key import KeyFile
+from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.run_jobs import Interrupts, run_job_sets
 from ganeti_steward.core.ganeti.sources import open_client
 from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.plugins.maintenance.edges.store import incident_of
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.edges.counters import Counters
+from ganeti_steward.plugins.maintenance.edges.judged_records import judge, record_in
+from ganeti_steward.plugins.maintenance.edges.signed_record import claimed_incident
 
 if TYPE_CHECKING:
-    from ganeti_steward.core.ganeti.luxi import Luxi
+    from collections.abc import Mapping
+
     from ganeti_steward.core.ganeti.rapi import Rapi
     from ganeti_steward.core.model.opcodes import Operation
 
@@ -23,13 +30,41 @@ if TYPE_CHECKING:
 _NAMED = 5
 
 
+#: What is known of the signature of a record; `VALID` ones are the daemon's.
+VALID: Final = "valid"
+NOT_CHECKED: Final = "not checked"
+#: It is in the audit log of this machine only.
+NO_RECORD: Final = "no record"
+#: The daemon ignores it.
+IGNORED: Final = "ignored"
+
+
+class Recorded(NamedTuple):
+    """An incident as a filter rule has it."""
+
+    incident: Incident
+    signature: str
+    """`VALID`, `NOT_CHECKED`, `NO_RECORD` or `IGNORED`"""
+    claimed: str
+    """the uuid in the record; ``incident`` has that of the rule"""
+
+
 class Found(NamedTuple):
     """The records of a cluster."""
 
-    incidents: tuple[Incident, ...]
+    records: tuple[Recorded, ...]
     """oldest first"""
     faults: tuple[str, ...]
-    """records that cannot be read, a sentence each"""
+    """what is wrong with records, a sentence each"""
+    unchecked: str = ""
+    """why no signature was checked; empty when they were"""
+
+
+class Key(NamedTuple):
+    """What signatures are checked with."""
+
+    key: bytes
+    counters: Counters
 
 
 def live_client(options: argparse.Namespace) -> Luxi | Rapi:
@@ -37,30 +72,59 @@ def live_client(options: argparse.Namespace) -> Luxi | Rapi:
     return open_client(source_options(options))
 
 
+def own_key() -> Key:
+    """What the daemon of this machine has to check signatures with; raises StewardError."""
+    settings = configuration(("maintd",)).section(Maintd)
+    return Key(KeyFile(settings.key_file).key(), Counters(settings.counters_file, writes=False))
+
+
 def read_incidents(client: Luxi | Rapi) -> Found:
-    """All incidents that are recorded; raises StewardError."""
-    incidents, faults = [], []
-    for rule in read_rules(client).rules:
+    """All incidents that are recorded; raises StewardError.
+
+    Signatures are checked with the key of this machine, which is that of the cluster whose luxid
+    is here.
+    """
+    rules = read_rules(client).rules
+    texts = {rule.uuid: text for rule in rules if (text := record_in(rule)) is not None}
+    try:
+        if not isinstance(client, Luxi):
+            raise StewardError("the cluster is reached by RAPI")
+        key = own_key()
+    except StewardError as err:
+        return _found(texts, {}, NOT_CHECKED, {})._replace(unchecked=str(err))
+    judged = judge(texts, key.key, {}, key.counters)
+    faults = {one.uuid: one.text for one in (*judged.faults, *judged.ignored)}
+    return _found(texts, dict.fromkeys(judged.signed, VALID), IGNORED, faults)
+
+
+def _found(
+    texts: Mapping[str, str], signatures: Mapping[str, str], other: str, faults: dict[str, str]
+) -> Found:
+    """The records, given by the uuid of their rule, as are the sentences of ``faults``.
+
+    ``other``: what is known of a signature where ``signatures`` has nothing.
+    """
+    records = []
+    for uuid, text in texts.items():
         try:
-            incident = incident_of(rule)
+            incident = claimed_incident(text)
         except ValueError as err:
-            faults.append(f"filter rule {rule.uuid} is not the record of an incident: {err}")
+            faults.setdefault(uuid, f"filter rule {uuid} is not the record of an incident: {err}")
             continue
-        if incident is not None:
-            incidents.append(incident)
-    return Found(
-        tuple(sorted(incidents, key=lambda one: (one.first_seen, one.uuid))), tuple(faults)
-    )
+        signature = signatures.get(uuid, other)
+        records.append(Recorded(incident._replace(uuid=uuid), signature, incident.uuid))
+    records.sort(key=lambda one: (one.incident.first_seen, one.incident.uuid))
+    return Found(tuple(records), tuple(faults.values()))
 
 
-def incident_named(found: Found, word: str) -> Incident:
+def record_named(found: Found, word: str) -> Recorded:
     """The incident with this uuid, or the only one whose uuid begins so; raises StewardError."""
-    matching = [one for one in found.incidents if word and one.uuid.startswith(word.lower())]
+    matching = [one for one in found.records if word and one.incident.uuid.startswith(word.lower())]
     if not matching:
-        known = len(found.incidents)
+        known = len(found.records)
         raise StewardError(f"no incident has the uuid {word!a} (incidents recorded: {known})")
     if len(matching) > 1:
-        names = ", ".join(one.uuid for one in matching[:_NAMED])
+        names = ", ".join(one.incident.uuid for one in matching[:_NAMED])
         more = len(matching) - _NAMED
         raise StewardError(
             f"{len(matching)} incidents begin with {word!a}: {names}"

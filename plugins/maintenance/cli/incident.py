@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.commands.cluster_options import add_reason_option, add_source_options
 from ganeti_steward.core.commands.fields import (
@@ -21,11 +21,15 @@ from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.world import diagnose_object
 from ganeti_steward.core.model.opcodes import remove_tags, set_tags
 from ganeti_steward.core.units import local_time
+from ganeti_steward.plugins.maintenance.cli.adopt import add_adopt_arguments
 from ganeti_steward.plugins.maintenance.cli.cluster import (
+    IGNORED,
+    NO_RECORD,
     Found,
-    incident_named,
+    Recorded,
     live_client,
     read_incidents,
+    record_named,
     run_tag_job,
 )
 from ganeti_steward.plugins.maintenance.cli.history import (
@@ -37,6 +41,10 @@ from ganeti_steward.plugins.maintenance.cli.views import incident_lines
 from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, read_kept
 from ganeti_steward.plugins.maintenance.edges.record import read_record
 from ganeti_steward.plugins.maintenance.edges.status import incident_json
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.ganeti.luxi import Luxi
+    from ganeti_steward.core.ganeti.rapi import Rapi
 
 #: Columns of the list -> headings.
 FIELDS: Final = {
@@ -52,6 +60,7 @@ FIELDS: Final = {
     "tagged": "Tagged",
     "acknowledged": "Acknowledged",
     "unmovable": "Unmovable",
+    "signature": "Signature",
     "note": "Note",
 }
 _USUAL: Final = ("uuid", "node", "action", "status", "changed", "note")
@@ -100,6 +109,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
         add_reason_option(one)
         _finish(one, act)
+    add_adopt_arguments(
+        add_subcommand(what, "adopt", "sign records that the daemon ignores, as root on the master")
+    )
     one = add_subcommand(what, "history", "what the audit log of this machine has")
     add_history_arguments(one)
 
@@ -123,11 +135,14 @@ def run(options: argparse.Namespace) -> int:
 
 def _list(options: argparse.Namespace) -> int:
     found = _found(options)
-    print_fields(options, FIELDS, _USUAL, [_row(one) for one in found.incidents])
+    if found.records and found.unchecked:
+        print_notes([f"signatures are not checked: {found.unchecked}"])
+    print_fields(options, FIELDS, _USUAL, [_row(one) for one in found.records])
     return EXIT_OK
 
 
-def _row(incident: Incident) -> Mapping[str, Value]:
+def _row(record: Recorded) -> Mapping[str, Value]:
+    incident = record.incident
     return {
         "uuid": incident.uuid,
         "node": incident.node_name,
@@ -141,20 +156,24 @@ def _row(incident: Incident) -> Mapping[str, Value]:
         "tagged": incident.tagged,
         "acknowledged": incident.acknowledged,
         "unmovable": [name for name, _ in incident.unmovable],
+        "signature": record.signature,
         "note": incident.note,
     }
 
 
 def _show(options: argparse.Namespace) -> int:
-    incident = incident_named(_found(options), options.uuid)
-    original = _original(options, incident)
+    record = record_named(_found(options), options.uuid)
+    original = _original(options, record.incident)
     if options.json:
-        shown = {**incident_json(incident), "original": diagnose_object(original)}
+        shown = incident_json(record.incident) | {
+            "original": diagnose_object(original),
+            "signature": record.signature,
+        }
         # What holds it is known to the running daemon only.
         del shown["held"]
         print_json(shown)
     else:
-        print_lines(incident_lines(incident, original))
+        print_lines(incident_lines(record.incident, original, record.signature))
     return EXIT_OK
 
 
@@ -164,10 +183,12 @@ def _found(options: argparse.Namespace) -> Found:
     print_notes(found.faults)
     if not options.all:
         return found
-    recorded = {one.uuid for one in found.incidents}
+    recorded = {one.incident.uuid for one in found.records}
     kept = read_kept(audit_path(options), INCIDENTS).items()
-    before = [read_record(text) for uuid, text in kept if uuid not in recorded]
-    return found._replace(incidents=(*before, *found.incidents))
+    before = [
+        Recorded(read_record(text), NO_RECORD, uuid) for uuid, text in kept if uuid not in recorded
+    ]
+    return found._replace(records=(*before, *found.records))
 
 
 def _original(options: argparse.Namespace, incident: Incident) -> bytes:
@@ -181,9 +202,20 @@ def _original(options: argparse.Namespace, incident: Incident) -> bytes:
     return objects.get(incident.object, "").encode() or incident.original
 
 
+def _not_ignored(client: Luxi | Rapi, word: str) -> Incident:
+    """An incident that the daemon does not ignore, as far as is known here."""
+    record = record_named(read_incidents(client), word)
+    if record.signature == IGNORED:
+        raise StewardError(
+            f"the daemon ignores incident {record.incident.uuid}: its record is not signed, see "
+            "gnt-steward incident list"
+        )
+    return record.incident
+
+
 def _acknowledge(options: argparse.Namespace) -> int:
     client = live_client(options)
-    incident = incident_named(read_incidents(client), options.uuid)
+    incident = _not_ignored(client, options.uuid)
     if incident.acknowledged:
         print(f"Nothing to do: incident {incident.uuid} is acknowledged already.")
         return EXIT_OK
@@ -205,7 +237,7 @@ def _acknowledge(options: argparse.Namespace) -> int:
 
 def _cancel(options: argparse.Namespace) -> int:
     client = live_client(options)
-    incident = incident_named(read_incidents(client), options.uuid)
+    incident = _not_ignored(client, options.uuid)
     if incident.state.withdrawn:
         print(f"Nothing to do: incident {incident.uuid} is canceled already.")
         return EXIT_OK

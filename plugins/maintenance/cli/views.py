@@ -10,8 +10,11 @@ from ganeti_steward.core.maintenance.world import diagnose_object
 from ganeti_steward.core.units import local_time
 
 
-def incident_lines(incident: Incident, original: bytes) -> Iterator[str]:
-    """Everything that is known of an incident; ``original``: its diagnose object."""
+def incident_lines(incident: Incident, original: bytes, signature: str) -> Iterator[str]:
+    """Everything that is known of an incident.
+
+    ``original``: its diagnose object; ``signature``: what is known of that of its record.
+    """
     state = f"{incident.status}, acknowledged" if incident.acknowledged else incident.status
     tag = "on the node" if incident.tagged else "not on the node"
     yield f"Incident {incident.uuid}"
@@ -20,6 +23,7 @@ def incident_lines(incident: Incident, original: bytes) -> Iterator[str]:
         ("action", incident.action),
         ("status", state),
         ("note", incident.note),
+        ("signature", signature),
         ("tag", f"{incident.tag} ({tag})"),
         ("first seen", local_time(incident.first_seen)),
         ("healthy since", local_time(incident.healthy_since)),

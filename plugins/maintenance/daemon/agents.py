@@ -36,6 +36,10 @@ class NodeAgents:
         fetch = agent_reports(settings, self._key)
         return Poller(fetch, settings.poll_interval, self._wake, targets=self._targets, known=known)
 
+    def key(self) -> bytes:
+        """The cluster's key; raises NoKey."""
+        return self._key.key()
+
     def start_polling(self) -> None:
         """Begin to poll in a thread of its own."""
         self._poller.start()

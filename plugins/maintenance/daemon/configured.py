@@ -22,7 +22,7 @@ from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
 from ganeti_steward.plugins.maintenance.routine.planner import PluginRoutine
 
 #: Settings that are used at the start only.
-_FIXED: Final = ("address", "port", "audit_file", "lock_file")
+_FIXED: Final = ("address", "port", "audit_file", "counters_file", "lock_file")
 
 _log: Final = logging.getLogger(__name__)
 

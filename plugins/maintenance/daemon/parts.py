@@ -29,8 +29,11 @@ from ganeti_steward.plugins.maintenance.routine.jobs import Seen
 class Store(Protocol):
     """The records of incidents in Ganeti's configuration; every call raises StewardError."""
 
-    def read_all(self) -> Records:
-        """All incidents, and what is wrong with records that cannot be read."""
+    def read_all(self, *, rewrite: bool = False) -> Records:
+        """All incidents, and what is wrong with records.
+
+        ``rewrite``: whether records are signed, or written back, that need it.
+        """
 
     def write(self, incident: Incident) -> None:
         """Write one record, in the place of an older one of the same uuid."""

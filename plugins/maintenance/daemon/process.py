@@ -24,6 +24,7 @@ from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.safe_files import make_directory, open_own
 from ganeti_steward.core.service.console_log import ConsoleLog
+from ganeti_steward.core.service.disk_timeout import DiskTimeout
 from ganeti_steward.core.service.lock_file import is_locked, lock_file
 from ganeti_steward.core.service.memory_lock import keep_small
 from ganeti_steward.core.service.sd_notify import notify
@@ -49,6 +50,7 @@ from ganeti_steward.plugins.maintenance.daemon.reporting import (
 )
 from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
 from ganeti_steward.plugins.maintenance.edges.audit import Audit
+from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.http import Application, StatusServer
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.edges.store import Store
@@ -63,6 +65,8 @@ _log: Final = logging.getLogger(__name__)
 
 #: Where the lock was by default before there was a directory for it.
 OLDER_LOCK_FILE: Final = "/run/gnt-steward-maintd.lock"
+#: Seconds the disk of the state files may take; then the daemon goes on without it.
+_DISK: Final = 5.0
 
 
 def run_daemon(options: Options) -> int:
@@ -200,7 +204,13 @@ class Daemon:
         ``acts``: whether this process is the daemon.
         """
         notes = CallNotes(f"{self._configured.settings.lock_file}.calls", writes=acts)
-        store = Store(self._luxi, holds_creations=lambda: self._configured.settings.hold_creations)
+        settings = self._configured.settings
+        store = Store(
+            self._luxi,
+            self._configured.agents.key,
+            counters=Counters(settings.counters_file, writes=acts, call_disk=DiskTimeout(_DISK)),
+            holds_creations=lambda: self._configured.settings.hold_creations,
+        )
 
         def read(now: int, *, storage: bool) -> World:
             return self._configured.with_loads(read_world(self._luxi, now, storage=storage))

@@ -21,7 +21,7 @@ from ganeti_steward.plugins.maintenance.daemon.job_releases import facts_of, pla
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.waiting import Waiting
-from ganeti_steward.plugins.maintenance.engine.decision import Inputs, Planned, Recent
+from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER, Inputs, Planned, Recent
 from ganeti_steward.plugins.maintenance.engine.ledger import with_commands
 from ganeti_steward.plugins.maintenance.engine.routine import MARK, no_routine
 
@@ -42,11 +42,14 @@ if TYPE_CHECKING:
         Store,
         Voter,
     )
-    from ganeti_steward.plugins.maintenance.edges.store import RecordFault
+    from ganeti_steward.plugins.maintenance.edges.judged_records import RecordFault
+    from ganeti_steward.plugins.maintenance.edges.store import Records
     from ganeti_steward.plugins.maintenance.engine.decision import Decision
 
 _log: Final = logging.getLogger(__name__)
 
+#: How many records that are ignored, or were rewritten, a round reports one by one.
+_MOST_NOTES: Final = 20
 
 ReadDisks = Callable[["World", Mapping[int, JobState]], Mapping[str, "DiskHealth"]]
 
@@ -129,14 +132,16 @@ class Rounds:
         return outcome._replace(seconds=time.monotonic() - began)
 
     def decide(
-        self, *, may_query: bool = True, lasting: bool = False
+        self, *, may_query: bool = True, lasting: bool = False, rewrite: bool = False
     ) -> tuple[Inputs, Decision, tuple[Held, ...]]:
-        """What a round would do now; also everything that is not done.  Changes nothing.
+        """What a round would do now; also everything that is not done.
 
         ``may_query``: whether a job may be submitted that queries free space.  ``lasting``: whether
         what routine work waits for to last is taken as having lasted, for it is not known how long.
+        ``rewrite``: whether records may be written again that need it; nothing else is changed.
         """
-        inputs, faults = self._inputs(may_query)
+        inputs, records = self._inputs(may_query, rewrite)
+        faults = records.faults
         self._parts.record(inputs, self._settings)
         decision = self._step(inputs, faults)
         if lasting and decision.since:
@@ -146,9 +151,8 @@ class Rounds:
         facts = facts_of(inputs.world, self._parts.clock(), inputs.utc_offset, faults)
         tags = inputs.world.cluster_tags
         releases = planned(self._parts.releasing, facts, self._settings.mode, tags)
-        held = [Held(fault.uuid, "record", fault.text) for fault in faults]
         decision = decision._replace(releases=releases)
-        return inputs, decision, (*held, *decision.held, *releases.held)
+        return inputs, decision, (*_about_records(records), *decision.held, *releases.held)
 
     def _step(self, inputs: Inputs, faults: Sequence[RecordFault]) -> Decision:
         parts = self._parts
@@ -160,7 +164,7 @@ class Rounds:
             result = parts.voting()
             won = result.mastership is Mastership.MASTER
             self._note_vote("" if won else result.reason)
-            inputs, decision, held = self.decide(may_query=won)
+            inputs, decision, held = self.decide(may_query=won, rewrite=won)
         world = inputs.world
         outcome = Round(at, 0, world, decision, world.incidents, held=held)
         if not won:
@@ -238,10 +242,11 @@ class Rounds:
             self._lost = str(err)
             return Vote(Mastership.NOT_MASTER, f"this node is not the master any more: {err}")
 
-    def _inputs(self, may_query: bool) -> tuple[Inputs, Sequence[RecordFault]]:
-        """Everything the step depends on, and what is wrong with the records."""
+    def _inputs(self, may_query: bool, rewrite: bool) -> tuple[Inputs, Records]:
+        """Everything the step depends on, and the records."""
         parts, settings = self._parts, self._settings
-        incidents, faults = parts.store.read_all()
+        records = parts.store.read_all(rewrite=rewrite)
+        incidents, faults = records.incidents, records.faults
         submissions = list(_submissions(incidents))
         # Before the world: what a job that has succeeded did is seen there.
         jobs = parts.queue.states(incidents.values())
@@ -286,7 +291,7 @@ class Rounds:
             since=self._since,
             recent=self._recent,
         )
-        return inputs, faults
+        return inputs, records
 
     def _plan(
         self, faults: Sequence[RecordFault], incident: Incident, world: World
@@ -376,3 +381,13 @@ def _has_work(incidents: Mapping[str, Incident], observations: Mapping[str, Obse
 def _unreadable(faults: Sequence[RecordFault], node: str) -> str:
     """Why nothing may be done to a node (by uuid): a record that names it is unreadable."""
     return next((fault.text for fault in faults if fault.node == node), "")
+
+
+def _about_records(records: Records) -> list[Held]:
+    """What is wrong with records: everybody who may write rules can write any number of them."""
+    shown = (*records.faults, *records.notes[:_MOST_NOTES])
+    held = [Held(one.uuid, "record", one.text) for one in shown]
+    more = len(records.notes) - _MOST_NOTES
+    if more > 0:
+        held.append(Held(CLUSTER, "record", f"{more} more filter rules look like incidents"))
+    return held

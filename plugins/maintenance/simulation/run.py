@@ -175,9 +175,9 @@ class _MemoryStore:
     def __init__(self) -> None:
         self.incidents: dict[str, Incident] = {}
 
-    def read_all(self) -> Records:
+    def read_all(self, *, rewrite: bool = False) -> Records:
         """All incidents."""
-        return Records(dict(self.incidents), ())
+        return Records(dict(self.incidents))
 
     def write(self, incident: Incident) -> None:
         """Write one record."""

@@ -376,9 +376,15 @@ class MaintainedLab(Lab):
     # What the cluster says
 
     @property
+    def store(self) -> Store:
+        """The records, read and written as a daemon of the master does that has just started."""
+        key = self.directory / "nodes" / self.master / "var-lib-ganeti/hmac.key"
+        return Store(self.luxi, key.read_bytes)
+
+    @property
     def incidents(self) -> dict[str, Incident]:
         """Uuid -> incident, from the records in the cluster's configuration."""
-        return dict(Store(self.luxi).read_all()[0])
+        return dict(self.store.read_all().incidents)
 
     def jobs_of(self, incident: Incident) -> list[FoundJob]:
         """The incident's jobs, as the queue has them; without those that only read something."""

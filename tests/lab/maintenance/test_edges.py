@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
+from records import signing_store
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.maintenance.incident import FAILED, Incident, Submission
@@ -38,7 +39,7 @@ def incident(number: int, **more: Any) -> Incident:
 
 @pytest.fixture
 def store(lab: Lab) -> Iterator[Store]:
-    found = Store(lab.luxi)
+    found = signing_store(lab.luxi)
     yield found
     for (uuid,) in lab.rows("filter", "uuid"):
         found.remove(uuid)
@@ -55,12 +56,12 @@ def test_records_round_trip(lab: Lab, store: Store) -> None:
     second = incident(2, note="ä\n\u2028", unmovable=(("web.lab", "no room: 😀"),))
     for one in (first, second):
         store.write(one)
-    assert store.read_all() == ({first.uuid: first, second.uuid: second}, ())
+    assert store.read_all() == ({first.uuid: first, second.uuid: second}, (), ())
     changed = second._replace(status=FAILED, jobs=(7,))
     store.write(changed)
     store.remove(first.uuid)
     store.remove(first.uuid)
-    assert store.read_all() == ({changed.uuid: changed}, ())
+    assert store.read_all() == ({changed.uuid: changed}, (), ())
     # Jobs and the configuration go on as before.
     lab.do(delay(), tagged("cluster", "", "after"), op("TAGS_DEL", kind="cluster", tags=["after"]))
     assert changed.uuid in lab.ok("gnt-filter list --no-headers").text
@@ -69,7 +70,7 @@ def test_records_round_trip(lab: Lab, store: Store) -> None:
 def test_records_beside_rules_of_others(lab: Lab, store: Store) -> None:
     lab.ok("gnt-filter add --action 'RATE_LIMIT 300' --reason mine")
     store.write(incident(1))
-    assert store.read_all() == ({incident(1).uuid: incident(1)}, ())
+    assert store.read_all() == ({incident(1).uuid: incident(1)}, (), ())
 
 
 def test_submit_and_find_again(lab: Lab, store: Store) -> None:

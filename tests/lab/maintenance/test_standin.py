@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import clusters
 import pytest
+from records import signing_store
 from standin import StandIn
 from standin_server import serving
 
@@ -19,7 +20,6 @@ from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.finding import EVACUATE
 from ganeti_steward.core.model.opcodes import Job, after, migrate, remove_tags, set_tags
-from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.edges.submit import (
     cancel,
     job_states,
@@ -72,7 +72,7 @@ def run(luxi: Luxi, *jobs: Job) -> list[tuple[str, str]]:
     submission = str(uuid4())
     task = Task("move", frozenset(), frozenset(), "why", jobs)
     incident = opened(submission)
-    store = Store(luxi)
+    store = signing_store(luxi)
     store.write(incident)
     done = submit([Started(UUID, submission, task)], {UUID: incident}, store, luxi)
     assert not done.unknown
@@ -94,7 +94,7 @@ def everything(luxi: Luxi) -> list[Any]:
     master = next(one.name for one in by_name if one.master)
     candidate = next(one.name for one in by_name if one.master_candidate and not one.master)
     plain = by_name[-1].name
-    store = Store(luxi)
+    store = signing_store(luxi)
     luxi.call("ReplaceFilter", None, 0, [], ["RATE_LIMIT", 300], [])
     results: list[Any] = [
         run(luxi, [DELAY], [after(DELAY, [-1])], [DELAY, after(DELAY, [-2])]),

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from records import recorded
 from worlds import incident
-
-from ganeti_steward.plugins.maintenance.edges.store import rule_of
 
 if TYPE_CHECKING:
     from front import Front
@@ -31,7 +30,7 @@ def test_rules_of_the_cluster(call: Call, cluster: Ruled) -> None:
 
 
 def test_nothing_is_printed_without_findings(call: Call, cluster: Ruled) -> None:
-    record = rule_of(incident("node1.lab"), 0)
+    record = recorded(incident("node1.lab"))
     trail = [list(one) for one in record.reasons]
     cluster.put(record.uuid, priority=0, action="CONTINUE", reason_trail=trail)
     cluster.put(A, predicates=DELAYS)

@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from records import recorded
 from worlds import incident
 
 from ganeti_steward.core.units import local_time
-from ganeti_steward.plugins.maintenance.edges.store import rule_of
 
 if TYPE_CHECKING:
     from ruled import Call, Ruled
@@ -25,7 +25,7 @@ def _rules(cluster: Ruled) -> None:
     cluster.put(B, priority=3, action=["RATE_LIMIT", 4], predicates=[["jobid", None]])
     cluster.put(C, priority=3, reason_trail=[["gnt:user", "bunny", 1767787800 * 10**9]])
     cluster.put(A, priority=3, watermark=7)
-    record = rule_of(INCIDENT, 0)
+    record = recorded(INCIDENT)
     trail = [list(one) for one in record.reasons]
     cluster.put(record.uuid, priority=0, action="CONTINUE", reason_trail=trail)
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from daemons import rapi
+from records import recorded
 from standin import METHODS
 from worlds import incident
-
-from ganeti_steward.plugins.maintenance.edges.store import rule_of
 
 if TYPE_CHECKING:
     from front import Front
@@ -23,7 +22,7 @@ INCIDENT = incident("node1.lab")
 
 
 def put_incident(cluster: Ruled) -> None:
-    rule = rule_of(INCIDENT, 0)
+    rule = recorded(INCIDENT)
     trail = [list(one) for one in rule.reasons]
     cluster.put(rule.uuid, priority=1000, action="CONTINUE", reason_trail=trail)
 

@@ -7,9 +7,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from daemons import Reached
+from records import recorded
 
 from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.plugins.maintenance.edges.store import rule_of
 
 
 class Recorded(Reached):
@@ -29,6 +29,11 @@ class Recorded(Reached):
             return {"data": [[[0, row[name]] for name in fields] for row in self.rows]}
         if method == "QueryClusterInfo":
             return {"tags": self.cluster_tags}
+        if method == "ReplaceFilter":
+            uuid, priority, predicates, action, trail = arguments
+            self.rows = [row for row in self.rows if row["uuid"] != uuid]
+            self.rows.append(_row_of(uuid, priority, predicates, action, trail))
+            return uuid
         if method == "SubmitManyJobs":
             ((operation,),) = arguments[0]
             return [[True, self._do(operation)]]
@@ -65,12 +70,17 @@ class Recorded(Reached):
 
 
 def _row(incident: Incident) -> dict[str, Any]:
-    rule = rule_of(incident, 0)
+    rule = recorded(incident)
+    trail = [list(one) for one in rule.reasons]
+    return _row_of(rule.uuid, rule.priority, list(rule.predicates), rule.action, trail)
+
+
+def _row_of(uuid: str, priority: int, predicates: Any, action: Any, trail: Any) -> dict[str, Any]:
     return {
-        "uuid": rule.uuid,
-        "priority": rule.priority,
-        "predicates": list(rule.predicates),
-        "action": rule.action,
-        "reason_trail": [list(one) for one in rule.reasons],
+        "uuid": uuid,
+        "priority": priority,
+        "predicates": predicates,
+        "action": action,
+        "reason_trail": trail,
         "watermark": 0,
     }

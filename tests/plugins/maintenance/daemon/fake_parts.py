@@ -21,7 +21,8 @@ from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
-from ganeti_steward.plugins.maintenance.edges.store import RecordFault, Records
+from ganeti_steward.plugins.maintenance.edges.judged_records import RecordFault
+from ganeti_steward.plugins.maintenance.edges.store import Records
 from ganeti_steward.plugins.maintenance.edges.submit import HandedOver, LookedUp, noted
 from ganeti_steward.plugins.maintenance.engine.decision import (
     Change,
@@ -67,6 +68,9 @@ class Fakes:
         self.results: dict[str, CommandResult] = {}
         self.observations: dict[str, Observation] = {}
         self.record_faults: list[RecordFault] = []
+        self.record_notes: list[RecordFault] = []
+        self.rewrites: list[bool] = []
+        """of each reading, whether records could be rewritten"""
         self.unknown: dict[str, str] = {}
         self.world = world([node("n1", master=True), node("n2"), node("n3")])
         self.faults: dict[tuple[str, Any], Exception] = {}
@@ -135,9 +139,11 @@ class _Store:
     def __init__(self, fakes: Fakes) -> None:
         self._fakes = fakes
 
-    def read_all(self) -> Records:
+    def read_all(self, *, rewrite: bool = False) -> Records:
         self._fakes.note("read")
-        return Records(dict(self._fakes.stored), tuple(self._fakes.record_faults))
+        self._fakes.rewrites.append(rewrite)
+        fakes = self._fakes
+        return Records(dict(fakes.stored), tuple(fakes.record_faults), tuple(fakes.record_notes))
 
     def write(self, incident: Incident) -> None:
         self._fakes.note("write", incident.uuid)

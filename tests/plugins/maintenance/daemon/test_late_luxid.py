@@ -10,6 +10,7 @@ from pathlib import Path
 import clusters
 import pytest
 from fake_parts import Fakes
+from records import signing_store
 from standin import StandIn
 from standin_server import process, serving
 from thorough import often
@@ -22,7 +23,6 @@ from ganeti_steward.core.maintenance.world import Reported, World
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue
 from ganeti_steward.plugins.maintenance.daemon.rounds import Rounds
-from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.engine.decision import Planned
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.queue.call_notes import CallNotes
@@ -60,7 +60,7 @@ def daemon(
         time.sleep(reading)
         return fakes.world._replace(now=now)
 
-    store = Store(luxi)
+    store = signing_store(luxi)
     return fakes.rounds(
         Maintd(mode="act", hold_time=0),
         step=step,
@@ -73,7 +73,7 @@ def daemon(
 
 
 def known(luxi: Luxi) -> Incident:
-    (found,) = Store(luxi).read_all().incidents.values()
+    (found,) = signing_store(luxi).read_all().incidents.values()
     return found
 
 
@@ -137,7 +137,7 @@ def test_what_an_earlier_daemon_did_not_submit_is_submitted_at_once(
         stand_in.submissions.clear()
         (submission,) = before.open
         lost = before._replace(jobs=(), open=(submission._replace(jobs=()),))
-        Store(luxi).write(lost)
+        signing_store(luxi).write(lost)
         daemon(fakes, luxi, notes=kept).round()
         assert known(luxi).jobs == (2,)
         assert len(stand_in.submissions) == 1
@@ -150,7 +150,7 @@ def test_a_deleted_record_while_luxid_takes_its_job(fakes: Fakes, tmp_path: Path
     with serving(tmp_path, stand_in) as luxi:
         rounds = daemon(fakes, luxi)
         rounds.round()
-        Store(luxi).remove(known(luxi).uuid)
+        signing_store(luxi).remove(known(luxi).uuid)
         until = time.monotonic() + LATE + 20
         while not stand_in.queue.jobs and time.monotonic() < until:
             assert {"orphan", "reserved"} <= {one.brake for one in rounds.round().held}

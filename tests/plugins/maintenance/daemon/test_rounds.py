@@ -31,7 +31,7 @@ from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.bell import Stopped
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Planner, RoutinePlanner
-from ganeti_steward.plugins.maintenance.edges.store import RecordFault
+from ganeti_steward.plugins.maintenance.edges.judged_records import RecordFault
 from ganeti_steward.plugins.maintenance.engine.decision import (
     CommandResult,
     Decision,
@@ -69,6 +69,7 @@ def test_the_order_of_a_round(fakes: Fakes) -> None:
     assert outcome.incidents == fakes.stored
     assert outcome.held == ()
     assert [change.event for change in outcome.changes] == ["first task submitted"]
+    assert fakes.rewrites == [True]
 
 
 def test_free_space_is_queried_only_where_instances_may_move(fakes: Fakes) -> None:
@@ -253,6 +254,24 @@ def test_a_record_that_names_no_node_holds_none(fakes: Fakes) -> None:
     assert set(fakes.inputs[0].world.observations) == {A.node, B.node}
     assert fakes.inputs[0].unreadable == {}
     assert [held.subject for held in fakes.rounds_reported[0].held] == ["u"]
+
+
+def test_a_record_that_is_ignored_holds_nothing(fakes: Fakes) -> None:
+    fakes.record_notes = [RecordFault(f"u{n:02}", A.node, "filter rule u") for n in range(25)]
+    fakes.observations = {A.node: Silent(0, "test")}
+    (planned,) = planned_by(fakes)
+    assert planned.plan.reason == "it cannot be planned: ValueError: the planner is broken"
+    assert [*fakes.inputs[0].world.observations] == [A.node]
+    held = fakes.rounds_reported[0].held
+    assert [one.subject for one in held] == [*(f"u{n:02}" for n in range(20)), "cluster"]
+    assert held[-1].sentence == "5 more filter rules look like incidents"
+
+
+def test_without_a_won_vote_no_record_is_written(fakes: Fakes) -> None:
+    fakes.votes = [UNDECIDED]
+    fakes.rounds().round()
+    fakes.rounds().decide()
+    assert fakes.rewrites == [False, False]
 
 
 def planned_by(fakes: Fakes) -> Sequence[Planned]:

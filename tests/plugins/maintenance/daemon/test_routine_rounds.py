@@ -13,7 +13,7 @@ from ganeti_steward.core.maintenance.task import RoutinePlan, Task, Wait
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.edges.store import RecordFault
+from ganeti_steward.plugins.maintenance.edges.judged_records import RecordFault
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, RoutineStarted
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.queue.calls import Outcome

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from records import signing_store
 from test_submit import DELAY, SECOND, run, started
 
 from ganeti_steward.core.ganeti.luxi import Luxi
@@ -12,7 +13,6 @@ from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue
-from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.edges.submit import submit
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted
 from ganeti_steward.plugins.maintenance.routine.jobs import RECENT, RoutineJobs
@@ -38,7 +38,7 @@ def test_one_call_and_back(stand_in: StandIn, luxi: Luxi) -> None:
     """What a task is stands in its jobs; a job without it is none."""
     run(luxi, started(9, [DELAY]))
     before = len(stand_in.submissions)
-    done = submit([], {}, Store(luxi), luxi, [WORK])
+    done = submit([], {}, signing_store(luxi), luxi, [WORK])
     assert len(stand_in.submissions) == before + 1
     assert done.routine["r1"].numbers == (2, 3)
     now = stand_in.queue.clock()
@@ -53,14 +53,14 @@ def test_repairs_and_routine_work_are_one_call(stand_in: StandIn, luxi: Luxi) ->
     """A task that luxid cannot read is found among both kinds."""
     bad: list[Job] = [[{"OP_ID": "OP_NO_SUCH"}]]
     wrong = RoutineStarted("rebalance", "r2", TASK._replace(jobs=bad), (0,))
-    done = submit([], {}, Store(luxi), luxi, [WORK, wrong])
+    done = submit([], {}, signing_store(luxi), luxi, [WORK, wrong])
     assert (done.routine["r1"].numbers, done.routine["r1"].refused) == ((1, 2), "")
     assert "OP_NO_SUCH" in done.routine["r2"].refused
 
 
 def test_ended_jobs_are_known_for_an_hour(stand_in: StandIn, luxi: Luxi) -> None:
     stand_in.queue.faults.append(("OP_TEST_DELAY", "", "no disk"))
-    submit([], {}, Store(luxi), luxi, [WORK])
+    submit([], {}, signing_store(luxi), luxi, [WORK])
     jobs, now = RoutineJobs(luxi, lambda: True), stand_in.queue.clock()
     first = jobs.look(now).jobs
     assert [(one.status, one.error, one.open, one.failed) for one in first] == [
@@ -75,7 +75,7 @@ def test_ended_jobs_are_known_for_an_hour(stand_in: StandIn, luxi: Luxi) -> None
 def test_each_job_is_read_once(stand_in: StandIn, luxi: Luxi) -> None:
     """Once no lower number can appear any more."""
     stand_in.queue.pace = 3600
-    submit([], {}, Store(luxi), luxi, [WORK])
+    submit([], {}, signing_store(luxi), luxi, [WORK])
     over = iter((False, True, True))
     jobs, now = RoutineJobs(luxi, lambda: next(over)), stand_in.queue.clock()
     conditions: list[object] = []
@@ -95,7 +95,7 @@ def test_jobs_of_an_earlier_daemon_are_waited_for(stand_in: StandIn, luxi: Luxi)
     over = [False]
     jobs, now = RoutineJobs(luxi, lambda: over[0]), stand_in.queue.clock()
     assert not jobs.look(now).known
-    submit([], {}, Store(luxi), luxi, [WORK])
+    submit([], {}, signing_store(luxi), luxi, [WORK])
     assert not jobs.look(now + 3600 * SECOND).known
     over[0] = True
     assert [one.number for one in jobs.look(now).jobs] == [1, 2]
@@ -104,7 +104,7 @@ def test_jobs_of_an_earlier_daemon_are_waited_for(stand_in: StandIn, luxi: Luxi)
 def test_without_routine_work_the_queue_is_not_read(stand_in: StandIn, luxi: Luxi) -> None:
     """Except for jobs that were begun before it was switched off."""
     stand_in.queue.pace = 3600
-    queue = LuxiQueue(luxi, Store(luxi))
+    queue = LuxiQueue(luxi, signing_store(luxi))
     queue.submit([], {}, [WORK])
     now = stand_in.queue.clock()
     assert queue.routine(now, wanted=False).jobs == ()
@@ -113,10 +113,10 @@ def test_without_routine_work_the_queue_is_not_read(stand_in: StandIn, luxi: Lux
 
 
 def test_jobs_that_tags_name(stand_in: StandIn, luxi: Luxi) -> None:
-    submit([], {}, Store(luxi), luxi, [WORK])
+    submit([], {}, signing_store(luxi), luxi, [WORK])
     prefix = "ganeti:watcher:autorepair:pending:fix-storage:1-2"
     for row, text in zip(stand_in.ganeti.instances, ("1+2", "", "7x+99"), strict=False):
         row["tags"] = [f"{prefix}:1700000000:{text}"]
-    found = LuxiQueue(luxi, Store(luxi)).tagged_jobs()
+    found = LuxiQueue(luxi, signing_store(luxi)).tagged_jobs()
     assert {number: state.ended for number, state in found.items()} == {1: True, 2: True, 99: True}
     assert found[99] == JobState.lost(99)

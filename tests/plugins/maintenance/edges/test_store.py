@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from daemons import luxid
+from records import members, put, signed_members, signing_store
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi, Refused
@@ -23,8 +24,7 @@ from ganeti_steward.core.maintenance.incident import (
 from ganeti_steward.core.model.finding import EVACUATE, LIVE_REPAIR
 from ganeti_steward.plugins.filters.chain import Chain
 from ganeti_steward.plugins.filters.jobs import Job
-from ganeti_steward.plugins.maintenance.edges.record import write_record
-from ganeti_steward.plugins.maintenance.edges.store import RecordFault, Store
+from ganeti_steward.plugins.maintenance.edges.judged_records import RecordFault
 from ganeti_steward.plugins.maintenance.engine.held_creations import rules_of
 
 if TYPE_CHECKING:
@@ -43,20 +43,20 @@ FIRST, SECOND = incident(1), incident(2, note="é\n", open=(Submission("s", "mov
 
 
 def test_records_round_trip(luxi: Luxi) -> None:
-    store = Store(luxi)
-    assert store.read_all() == ({}, ())
+    store = signing_store(luxi)
+    assert store.read_all() == ({}, (), ())
     store.write(FIRST)
     store.write(SECOND)
-    assert store.read_all() == ({FIRST.uuid: FIRST, SECOND.uuid: SECOND}, ())
+    assert store.read_all() == ({FIRST.uuid: FIRST, SECOND.uuid: SECOND}, (), ())
     changed = FIRST._replace(status=FAILED, jobs=(7, 8))
     store.write(changed)
     store.remove(SECOND.uuid)
     store.remove(SECOND.uuid)
-    assert store.read_all() == ({FIRST.uuid: changed}, ())
+    assert store.read_all() == ({FIRST.uuid: changed}, (), ())
 
 
 def test_the_rule_has_no_effect(stand_in: StandIn, luxi: Luxi) -> None:
-    Store(luxi, clock=lambda: 77).write(FIRST)
+    signing_store(luxi, clock=lambda: 77).write(FIRST)
     (rule,) = stand_in.filters.values()
     assert rule["uuid"] == FIRST.uuid
     assert rule["action"] == "CONTINUE"
@@ -64,49 +64,41 @@ def test_the_rule_has_no_effect(stand_in: StandIn, luxi: Luxi) -> None:
     source, text, at = rule["reason_trail"][0]
     assert (source, at) == (RECORD_SOURCE, 77)
     assert json.loads(text)["original"] == {"status": "evacuate"}
-    assert json.loads(text)["version"] == 1
+    assert [*json.loads(text)][-1] == "hmac"
+    assert json.loads(text)["version"] == 2
 
 
 def test_rules_of_others_are_ignored(luxi: Luxi) -> None:
     luxi.call("ReplaceFilter", None, 0, [], ["RATE_LIMIT", 3], [["gnt:user", "mine", 5]])
     luxi.call("ReplaceFilter", None, 0, [], "PAUSE", [])
-    store = Store(luxi)
+    store = signing_store(luxi)
     store.write(FIRST)
-    assert store.read_all() == ({FIRST.uuid: FIRST}, ())
+    assert store.read_all() == ({FIRST.uuid: FIRST}, (), ())
 
 
-def test_a_record_that_cannot_be_read_is_named(stand_in: StandIn, luxi: Luxi) -> None:
-    store = Store(luxi)
-    for one in (FIRST, SECOND, incident(3)):
-        store.write(one)
-    newer = json.loads(write_record(SECOND)) | {"version": 2, "brand_new": 1}
-    stand_in.filters[SECOND.uuid]["reason_trail"][0][1] = json.dumps(newer)
-    stand_in.filters[incident(3).uuid]["reason_trail"][0][1] = "{"
-    copy = dict(stand_in.filters[FIRST.uuid], uuid=incident(4).uuid)
-    stand_in.filters[copy["uuid"]] = copy
-    found, faults = store.read_all()
-    assert found == {FIRST.uuid: FIRST}
-    start = "filter rule {} is not the record of an incident: "
-    assert [fault[:2] for fault in faults] == [
-        (SECOND.uuid, NODE),
-        (incident(3).uuid, ""),
-        (incident(4).uuid, NODE),
-    ]
-    assert all(fault.text.startswith(start.format(fault.uuid)) for fault in faults)
-    assert [fault.text.split(": ", 1)[1] for fault in faults] == [
-        "the record has version 2; this program reads version 1 only",
-        "the record is not JSON: Expecting property name enclosed in double quotes: line 1 "
-        "column 2 (char 1)",
-        f"it is the record of incident {FIRST.uuid}, copied to another rule",
-    ]
-    assert isinstance(faults[0], RecordFault)
+def test_a_signed_record_that_is_not_understood_holds_its_node(
+    stand_in: StandIn, luxi: Luxi
+) -> None:
+    """It is that of a newer version, and stands for something."""
+    store = signing_store(luxi)
+    store.write(FIRST)
+    store.write(SECOND)
+    newer = signed_members({**members(SECOND), "version": 3, "brand_new": 1})
+    put(stand_in, SECOND.uuid, newer)
+    found, faults, notes = signing_store(luxi).read_all()
+    assert (found, notes) == ({FIRST.uuid: FIRST}, ())
+    sentence = (
+        f"filter rule {SECOND.uuid} is the record of an incident, but not understood: the record "
+        "has version 3; this program reads versions up to 2"
+    )
+    assert faults == (RecordFault(SECOND.uuid, NODE, sentence),)
 
 
 def test_a_write_is_repeated_while_luxid_does_not_answer(tmp_path: Path) -> None:
     """It may have been done; written twice it is the same."""
     answers = iter([None, None, FIRST.uuid])
     with luxid(tmp_path, lambda method, arguments: next(answers)) as daemon:
-        Store(Luxi(daemon.path), clock=lambda: 1).write(FIRST)
+        signing_store(Luxi(daemon.path), clock=lambda: 1).write(FIRST)
     assert len(daemon.requests) == 3
     assert daemon.requests[0] == daemon.requests[2]
 
@@ -118,7 +110,7 @@ def test_a_write_that_fails(tmp_path: Path, refused: bool, calls: int) -> None:
         luxid(tmp_path, lambda method, arguments: answer) as daemon,
         pytest.raises(StewardError) as caught,
     ):
-        Store(Luxi(daemon.path)).write(FIRST)
+        signing_store(Luxi(daemon.path)).write(FIRST)
     assert isinstance(caught.value, Refused) == refused
     assert len(daemon.requests) == calls
 
@@ -126,7 +118,7 @@ def test_a_write_that_fails(tmp_path: Path, refused: bool, calls: int) -> None:
 def test_creations_are_held_while_a_node_is_evacuated(stand_in: StandIn, luxi: Luxi) -> None:
     """Two rules for each incident, gone with its repair; those of others are not touched."""
     luxi.call("ReplaceFilter", None, 0, [], "PAUSE", [["gnt:user", "mine", 5]])
-    store = Store(luxi, holds_creations=lambda: True)
+    store = signing_store(luxi, holds_creations=lambda: True)
     store.write(FIRST)
     assert len(stand_in.filters) == 2
     store.write(FIRST._replace(status=PENDING))
@@ -135,7 +127,7 @@ def test_creations_are_held_while_a_node_is_evacuated(stand_in: StandIn, luxi: L
     named = sorted((one[2][2], one[2][1]) for one in held if one[0] == "&")
     assert named == [(f"node{n}.lab", field) for n in (2, 3) for field in ("pnode", "snode")]
     # A daemon that is started again knows them.
-    store = Store(luxi, holds_creations=lambda: True)
+    store = signing_store(luxi, holds_creations=lambda: True)
     store.read_all()
     store.write(FIRST._replace(status=COMPLETED))
     assert len(stand_in.filters) == 5
@@ -146,7 +138,7 @@ def test_creations_are_held_while_a_node_is_evacuated(stand_in: StandIn, luxi: L
 
 def test_what_holds_creations_never_outlives_its_record(stand_in: StandIn, luxi: Luxi) -> None:
     """luxid stops deleting after any number of rules; later the rest is removed, too."""
-    store, delete = Store(luxi, holds_creations=lambda: True), luxi.delete_filter
+    store, delete = signing_store(luxi, holds_creations=lambda: True), luxi.delete_filter
     with pytest.MonkeyPatch.context() as patch:
         for deleted in range(3):
             left = [delete] * deleted
@@ -176,8 +168,8 @@ def test_rules_that_hold_creations_do_not_outlive_their_incident(
 ) -> None:
     """Also where others have deleted its record, or one of the rules."""
     pending = FIRST._replace(status=PENDING)
-    Store(luxi, holds_creations=lambda: True).write(pending)
-    store = Store(luxi, holds_creations=lambda: True)
+    signing_store(luxi, holds_creations=lambda: True).write(pending)
+    store = signing_store(luxi, holds_creations=lambda: True)
     luxi.delete_filter(pending.uuid)
     store.reconcile(store.read_all().incidents)
     assert actions(stand_in) == []
@@ -190,7 +182,7 @@ def test_rules_that_hold_creations_do_not_outlive_their_incident(
 
 def test_rules_that_hold_creations_follow_the_configuration(stand_in: StandIn, luxi: Luxi) -> None:
     holds = [True]
-    store = Store(luxi, holds_creations=lambda: holds[0])
+    store = signing_store(luxi, holds_creations=lambda: holds[0])
     store.write(FIRST._replace(status=PENDING))
     for wanted, found in ((False, ["CONTINUE"]), (True, ["CONTINUE", "PAUSE", "PAUSE"])):
         holds[0] = wanted
@@ -199,7 +191,7 @@ def test_rules_that_hold_creations_follow_the_configuration(stand_in: StandIn, l
 
 
 def test_nothing_is_written_where_all_is_as_it_should_be(stand_in: StandIn, luxi: Luxi) -> None:
-    store = Store(luxi, holds_creations=lambda: True)
+    store = signing_store(luxi, holds_creations=lambda: True)
     store.write(FIRST._replace(status=PENDING))
     before = dict(stand_in.filters)
     store.reconcile(store.read_all().incidents)
@@ -207,12 +199,9 @@ def test_nothing_is_written_where_all_is_as_it_should_be(stand_in: StandIn, luxi
 
 
 def test_rules_of_an_unreadable_record_stay(stand_in: StandIn, luxi: Luxi) -> None:
-    store = Store(luxi, holds_creations=lambda: True)
-    store.write(FIRST._replace(status=PENDING))
-    (entry,) = (
-        one for one in stand_in.filters[FIRST.uuid]["reason_trail"] if one[0] == RECORD_SOURCE
-    )
-    entry[1] = "{"
+    signing_store(luxi, holds_creations=lambda: True).write(FIRST._replace(status=PENDING))
+    put(stand_in, FIRST.uuid, signed_members({**members(FIRST), "version": 3}))
+    store = signing_store(luxi, holds_creations=lambda: True)
     records = store.read_all()
     assert records.incidents == {}
     store.reconcile(records.incidents)
@@ -220,7 +209,7 @@ def test_rules_of_an_unreadable_record_stay(stand_in: StandIn, luxi: Luxi) -> No
 
 
 def test_creations_are_not_held_by_default(stand_in: StandIn, luxi: Luxi) -> None:
-    Store(luxi).write(FIRST._replace(status=PENDING))
+    signing_store(luxi).write(FIRST._replace(status=PENDING))
     assert [*stand_in.filters] == [FIRST.uuid]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from daemons import luxid
+from records import signing_store
 
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.maintenance.incident import Incident, Submission
@@ -16,7 +17,6 @@ from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.finding import EVACUATE
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job, after, migrate
-from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.edges.submit import (
     HandedOver,
     LookedUp,
@@ -62,7 +62,7 @@ def started(number: int, *jobs: Job, command: str = "") -> Started:
 
 def run(luxi: Luxi, *tasks: Started) -> HandedOver:
     incidents = {one.incident: opened(int(one.submission[1:]), one.task.command) for one in tasks}
-    store = Store(luxi)
+    store = signing_store(luxi)
     for incident in incidents.values():
         store.write(incident)
     done = submit(tasks, incidents, store, luxi)
@@ -155,7 +155,7 @@ def test_a_job_that_is_refused_alone(tmp_path: Path) -> None:
         luxi = Luxi(daemon.path)
         tasks = [started(1, [DELAY], [DELAY]), started(2, [DELAY])]
         incidents = {one.incident: opened(int(one.submission[1:])) for one in tasks}
-        done = submit(tasks, incidents, Store(luxi), luxi)
+        done = submit(tasks, incidents, signing_store(luxi), luxi)
     assert ends(done) == {"s1": ((7,), "disk full"), "s2": ((9,), "")}
 
 
@@ -171,7 +171,9 @@ def test_a_drained_queue_is_no_fault_of_the_tasks(stand_in: StandIn, luxi: Luxi)
 def test_luxid_that_is_not_there(luxi: Luxi, tmp_path: Path) -> None:
     """The call was not made: that is known without looking anywhere."""
     calls, gone = Calls(), Luxi(str(tmp_path / "none"))
-    done = submit([started(1, [DELAY])], {uuid_of(1): opened(1)}, Store(gone), gone, calls=calls)
+    done = submit(
+        [started(1, [DELAY])], {uuid_of(1): opened(1)}, signing_store(gone), gone, calls=calls
+    )
     assert "runs on the master only" in done.withdrawn["s1"]
     assert "that is not recorded" in done.unknown["s1"]
     assert look_up(opened(1).open, luxi, calls, going_on).found == {"s1": ()}
@@ -200,7 +202,7 @@ def test_an_answer_that_never_comes(tmp_path: Path, luxi: Luxi) -> None:
     with luxid(tmp_path, answer) as daemon:
         client = Luxi(daemon.path)
         incidents = {uuid_of(1): opened(1)}
-        done = submit([started(1, [DELAY])], incidents, Store(client), client, calls=calls)
+        done = submit([started(1, [DELAY])], incidents, signing_store(client), client, calls=calls)
     assert done.incidents == {}
     assert "the connection was closed before the answer" in done.unknown["s1"]
     assert [request["method"] for request in daemon.requests] == ["SubmitManyJobs"]
@@ -215,7 +217,7 @@ def test_numbers_that_cannot_be_recorded(tmp_path: Path) -> None:
 
     with luxid(tmp_path, answer) as daemon:
         luxi = Luxi(daemon.path)
-        done = submit([started(1, [DELAY])], {uuid_of(1): opened(1)}, Store(luxi), luxi)
+        done = submit([started(1, [DELAY])], {uuid_of(1): opened(1)}, signing_store(luxi), luxi)
     assert done.incidents[uuid_of(1)].jobs == (1, 7)
     assert done.unknown["s1"].startswith("the job numbers (7) are not recorded: ")
 
@@ -223,7 +225,7 @@ def test_numbers_that_cannot_be_recorded(tmp_path: Path) -> None:
 def test_two_submissions_of_one_incident(luxi: Luxi) -> None:
     incident = opened(1)
     incident = incident._replace(open=(*incident.open, Submission("s2", "tag", (), (), 5)))
-    store = Store(luxi)
+    store = signing_store(luxi)
     both = [started(1, [DELAY]), started(2, [DELAY])._replace(incident=uuid_of(1))]
     done = submit(both, {uuid_of(1): incident}, store, luxi)
     (found,) = done.incidents.values()

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 
 import clusters
+from records import signing_store
 from standin_server import process
 from thorough import often
 
 from ganeti_steward.core.ganeti.job_search import jobs_with_reason
 from ganeti_steward.core.maintenance.incident import JOB_SOURCE
-from ganeti_steward.plugins.maintenance.edges.store import Store
 
 LIVES: Final = often(12, 300)
 INCIDENTS: Final = often(1200, 2000)
@@ -34,7 +34,7 @@ from ganeti_steward.plugins.maintenance.queue.calls import Calls
 from ganeti_steward.plugins.maintenance.queue.connections import Connections
 
 luxi = Luxi(sys.argv[1])
-store = Store(luxi)
+store = Store(luxi, lambda: b"secretkey0123456789\\n")
 DELAY = {"OP_ID": "OP_TEST_DELAY", "duration": 1}
 print("ready", flush=True)
 known = dict(store.read_all().incidents)
@@ -86,7 +86,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
         until = time.monotonic() + 300
         assert live(socket, until - time.monotonic())
         jobs = jobs_with_reason(luxi, JOB_SOURCE)
-        records = Store(luxi).read_all()
+        records = signing_store(luxi).read_all()
     submitted = Counter(job.reasons[0][0].text for job in jobs)
     assert set(submitted.values()) == {1}
     assert len(submitted) == INCIDENTS

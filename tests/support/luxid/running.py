@@ -71,6 +71,7 @@ class Site:
             "agent-port": self.agents.port,
             "key-file": str(self.path / "data" / "hmac.key"),
             "audit-file": str(self.audit),
+            "counters-file": str(self.path / "counters.json"),
             "lock-file": str(self.path / "lock"),
         } | changed
         lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
@@ -142,7 +143,8 @@ class Site:
             text = self.log.read_text() if self.log.exists() else ""
             return text if re.search(pattern, text) else ""
 
-        return wait_for(found, lambda: self.log.read_text() if self.log.exists() else "no log")
+        text: str = wait_for(found, lambda: self.log.read_text() if self.log.exists() else "no log")
+        return text
 
     def get(self, path: str) -> Any:
         """What the daemon serves as data."""

@@ -1,0 +1,70 @@
+"""Records of incidents as a daemon with the tests' key writes them."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from confd_servers import KEY
+
+from ganeti_steward.core.ganeti.filter_rules import FilterRule
+from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.maintenance.incident import RECORD_SOURCE, Incident
+from ganeti_steward.plugins.maintenance.edges.record import write_record
+from ganeti_steward.plugins.maintenance.edges.signed_record import Signed, sign_record
+from ganeti_steward.plugins.maintenance.edges.store import Store, rule_of
+
+if TYPE_CHECKING:
+    from standin import StandIn
+
+_COUNTERS: Final = count(1)
+
+
+def signed(incident: Incident, counter: int = 0, key: bytes = KEY) -> Signed:
+    """The record of an incident; ``counter``: by default higher than those before."""
+    number = counter or next(_COUNTERS)
+    return Signed(incident, number, sign_record(incident, number, key))
+
+
+def recorded(incident: Incident) -> FilterRule:
+    """The filter rule of an incident."""
+    return rule_of(signed(incident), 0)
+
+
+def unsigned(incident: Incident) -> FilterRule:
+    """The filter rule of an incident as the version before has written it."""
+    return rule_of(Signed(incident, 0, write_record(incident)), 0)
+
+
+def signing_store(luxi: Luxi, **more: Any) -> Store:
+    """A store with the tests' key."""
+    return Store(luxi, lambda: KEY, **more)
+
+
+def members(incident: Incident) -> dict[str, Any]:
+    """What a signed record of an incident says, without its signature."""
+    found: dict[str, Any] = json.loads(signed(incident).text)
+    del found["hmac"]
+    return found
+
+
+def signed_members(content: dict[str, Any], key: bytes = KEY) -> str:
+    """Any record, signed for its incident; as the page says it is done."""
+    return signed_text(content["uuid"], json.dumps(content), key)
+
+
+def signed_text(rule: str, body: str, key: bytes = KEY) -> str:
+    """Any text, signed for a rule."""
+    own = hmac.new(key, b"gnt-steward: the record of an incident", hashlib.sha256).digest()
+    content = f"{rule}\n{body}".encode(errors="surrogatepass")
+    found = hmac.new(own, content, hashlib.sha256).hexdigest()
+    return f'{body[:-1]},"hmac":"{found}"}}'
+
+
+def put(stand_in: StandIn, uuid: str, text: str) -> None:
+    """Have a rule of the stand-in for luxid hold this text instead, as anybody can."""
+    trail = stand_in.filters[uuid]["reason_trail"]
+    trail[:] = [[source, text if source == RECORD_SOURCE else old, at] for source, old, at in trail]
