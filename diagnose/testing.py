@@ -12,13 +12,13 @@ A program is there when a command begins with its name.
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.model.finding import CheckResult
 from ganeti_steward.core.model.machine import Machine, Reading, Space
 from ganeti_steward.core.process import Ended
@@ -35,7 +35,7 @@ class RecordedMachine:
         self.requests: list[str] = []
         self.kept: dict[str, bytes] = {}
         file = directory / "machine.json"
-        self.recorded: dict[str, Any] = load_json(file.read_text()) if file.exists() else {}
+        self.recorded: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
         self.recorded |= changed
 
     def _file(self, path: str) -> Path:
