@@ -271,14 +271,14 @@ def test_refusal(front: Front) -> None:
 class Queue(Ganeti):
     """A cluster that takes jobs; the one with this number fails."""
 
-    def __init__(self, message: Message, failing: int = -1) -> None:
+    def __init__(self, message: Message, failing: int = 0) -> None:
         super().__init__(message)
         self.failing = failing
         self.jobs: list[list[Message]] = []
 
     def luxi(self, method: str, arguments: list[Any]) -> Any:
         if method == "SubmitManyJobs":
-            begin = len(self.jobs)
+            begin = len(self.jobs) + 1
             self.jobs += arguments[0]
             return [[True, begin + at] for at in range(len(arguments[0]))]
         if method != "QueryJobs":
@@ -325,7 +325,7 @@ def test_the_reason_a_user_gives(front: Front, tmp_path: Path) -> None:
 
 def test_a_failing_job_stops_the_run(front: Front, tmp_path: Path) -> None:
     install(front)
-    queue = Queue(cluster(), failing=0)
+    queue = Queue(cluster(), failing=1)
     with luxid(tmp_path, queue.luxi) as daemon:
         done = front("balance", "-X", "--luxi-socket", daemon.path)
     assert done.status == 1
