@@ -150,11 +150,10 @@ def test_a_list_that_shows_nothing_is_no_evidence(server: Server, tmp_path: Path
     assert "cannot be listed" in Connections(str(tmp_path / "missing")).awaited()
 
 
-def test_another_socket_of_the_same_name(server: Server, tmp_path: Path) -> None:
-    """Another program opens connections at the very moment of the first look."""
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    other = Server(elsewhere / "socket")
+def test_another_socket(server: Server, tmp_path: Path) -> None:
+    """It has the same file name, and is called at the very moment of the first look."""
+    (tmp_path / "x").mkdir()
+    other = Server(tmp_path / "x" / "socket")
 
     class Table:
         looks = 0
