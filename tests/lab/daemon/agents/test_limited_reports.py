@@ -39,6 +39,9 @@ def forge(lab: MaintainedLab, number: int) -> None:
     other.write_text(json.dumps(report))
     other.chmod(0o600)
     other.rename(file)
+    # What the node really has is diagnosed again for the next report of a test.
+    honest = lab.etc(NODE) / "diagnose.json"
+    honest.write_text(honest.read_text() + "\n")
 
 
 def held_back(lab: MaintainedLab) -> str:
