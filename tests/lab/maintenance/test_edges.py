@@ -56,6 +56,7 @@ def test_records_round_trip(lab: Lab, store: Store) -> None:
     second = incident(2, note="ä\n\u2028", unmovable=(("web.lab", "no room: 😀"),))
     for one in (first, second):
         store.write(one)
+    first = first.bounded()
     assert store.read_all() == ({first.uuid: first, second.uuid: second}, (), ())
     changed = second._replace(status=FAILED, jobs=(7,))
     store.write(changed)
