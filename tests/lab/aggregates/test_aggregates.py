@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ..cluster import ADD, DEFAULT_GROUP, RACK2, Lab, tagged
 from ..live import STEWARD, Running, Ways
 
@@ -51,6 +53,7 @@ def reserved(lab: Lab) -> None:
     assert "moved from reservation:free to reservation:r1: node5.lab, node7.lab" in done.text
 
 
+@pytest.mark.thorough
 def test_the_reservation_story(lab: Lab, to: Ways) -> None:
     reserved(lab)
     assert listed(lab) == {

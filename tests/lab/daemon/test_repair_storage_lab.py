@@ -5,6 +5,8 @@ What follows after it was lost is among the tests of ``test_faulty_storage``.
 
 from __future__ import annotations
 
+import pytest
+
 from ganeti_steward.core.maintenance.incident import COMPLETED
 
 from ..cluster import op, until
@@ -57,6 +59,7 @@ def test_a_primary_that_lost_its_disk_is_rebuilt_while_it_runs(maintained: Maint
     lab.storage("return-pv", FAILING, node=node)
 
 
+@pytest.mark.thorough
 def test_a_primary_without_room_for_its_disk_stays_until_it_is_failed_over(
     maintained: MaintainedLab,
 ) -> None:
