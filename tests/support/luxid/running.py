@@ -101,7 +101,7 @@ class Site:
         """The daemon as a process, which is ended in the end."""
         given = {
             "port": 0,
-            "luxi_socket": str(self.path / "standin.socket"),
+            "luxi_socket": str(self.path / "luxi.sock"),
             "confd_port": self.confd.port,
             "data": str(self.path / "data"),
             "host": self.names[0],
@@ -120,7 +120,7 @@ class Site:
 
     def plan(self) -> str:
         """What ``gnt-steward maintd plan`` prints."""
-        socket = str(self.path / "standin.socket")
+        socket = str(self.path / "luxi.sock")
         done = subprocess.run(
             [PROGRAMS / "gnt-steward", "maintd", "plan", "--luxi-socket", socket],
             capture_output=True,

@@ -47,7 +47,7 @@ def _answers(stand_in: StandIn) -> Callable[[bytes], bytes]:
 @contextmanager
 def serving(path: Path, stand_in: StandIn) -> Iterator[Luxi]:
     """Serve it in this process; yields a client."""
-    socket = str(path / "standin.socket")
+    socket = str(path / "luxi.sock")
     with served(socket, _answers(stand_in)):
         yield Luxi(socket, time_limit=300)
 
@@ -55,7 +55,7 @@ def serving(path: Path, stand_in: StandIn) -> Iterator[Luxi]:
 @contextmanager
 def process(path: Path, message: Row) -> Iterator[Luxi]:
     """Serve it in a process of its own; yields a client."""
-    socket = str(path / "standin.socket")
+    socket = str(path / "luxi.sock")
     command = [sys.executable, __file__, socket]
     here = Path(__file__).parent
     pythonpath = f"{here}:{here.parent / 'cluster'}"

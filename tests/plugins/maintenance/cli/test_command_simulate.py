@@ -79,7 +79,7 @@ def test_a_live_cluster(front: Front, tmp_path: Path) -> None:
     message = clusters.generate("--nodes=5", "--groups=1", "--mix=drbd=3,plain=1", "--seed=5")
     stand_in = StandIn(message)
     with serving(tmp_path, stand_in):
-        socket = str(tmp_path / "standin.socket")
+        socket = str(tmp_path / "luxi.sock")
         done = front("simulate", "--act", "--days", "5", "--luxi-socket", socket, "--deaths", "50")
     assert (done.status, done.err) == (0, "")
     up = sum(one["admin_state"] == "up" for one in message["instances"].values())

@@ -26,7 +26,7 @@ def cluster(tmp_path: Path) -> Iterator[Site]:
 
 
 def luxi(cluster: Site) -> Luxi:
-    return Luxi(str(cluster.path / "standin.socket"))
+    return Luxi(str(cluster.path / "luxi.sock"))
 
 
 def forge(cluster: Site, number: int, **more: Any) -> str:

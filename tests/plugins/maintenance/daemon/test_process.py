@@ -226,7 +226,7 @@ def test_healthz_goes_by_the_configuration_in_use(cluster: Site) -> None:
 
 
 def test_it_goes_on_when_luxid_is_back(cluster: Site) -> None:
-    socket = cluster.path / "standin.socket"
+    socket = cluster.path / "luxi.sock"
     with cluster.daemon():
         cluster.begun()
         wait_for(lambda: cluster.get("/1/daemon")["round"]["number"], cluster.log.read_text)

@@ -35,7 +35,7 @@ class Held:
     def __init__(self, cluster: Site) -> None:
         obey_rules(cluster.stand_in)
         self.cluster = cluster
-        self.luxi = Luxi(str(cluster.path / "standin.socket"))
+        self.luxi = Luxi(str(cluster.path / "luxi.sock"))
 
     def hold(self, action: str) -> None:
         trail = [["steward:filter-action", action, 1]]

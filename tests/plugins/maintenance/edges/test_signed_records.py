@@ -85,7 +85,6 @@ FORGED = "its signature is not made with the cluster's key for this rule"
         ("\ud800", "it is not JSON: "),
         ('{,"hmac":"' + "0" * 64 + '"}', "it is not JSON: "),
     ],
-    # They would make the path of a socket too long.
     ids=map(str, range(12)),
 )
 @pytest.mark.parametrize("rewrite", [False, True])
