@@ -14,7 +14,7 @@ from typing import Final
 
 from ganeti_steward.core.service.callers import LOCAL, caller
 
-#: The name that leads to this machine on every machine.
+#: The name that resolves to this machine on every machine.
 _LOCALHOST: Final = "localhost"
 
 
