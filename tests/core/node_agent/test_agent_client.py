@@ -52,13 +52,6 @@ NONCE = json.dumps({"nonce": "nonce.0123456789abcdef"}).encode()
 Lie = Callable[[str, bytes], tuple[int, bytes]]
 
 
-@pytest.fixture
-def key(tmp_path: Path) -> KeyFile:
-    file = tmp_path / "hmac.key"
-    file.write_bytes(KEY)
-    return KeyFile(str(file))
-
-
 @contextmanager
 def liar(key: KeyFile, lie: Lie) -> Iterator[AgentClient]:
     """A client of an agent that answers as a test says."""
@@ -355,61 +348,6 @@ def test_a_node_that_is_gone_is_noticed(key: KeyFile, monkeypatch: pytest.Monkey
     with liar(key, signs(report())) as one:
         one.report(900)
     assert found == [1, 120]
-
-
-def test_no_listener(key: KeyFile) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    with pytest.raises(NotConnected, match="Connection refused"):
-        client(key, port).report(900)
-    with pytest.raises(NotConnected):
-        repair(client(key, port))
-
-
-@pytest.mark.parametrize(
-    "sent", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", b"\0\r\n\r\n"]
-)
-def test_a_connection_that_breaks(key: KeyFile, sent: bytes) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            connection, _ = server.accept()
-            with connection:
-                connection.recv(10_000)
-                connection.sendall(sent)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        with pytest.raises(StewardError, match=r"broke|cut off|no HTTP"):
-            client(key, server.getsockname()[1]).report(900)
-        thread.join()
-
-
-@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\nX: y\r\n"])
-def test_an_answer_that_never_ends(key: KeyFile, sent: bytes) -> None:
-    """Also where a byte comes now and then, which a socket's own limit would take for progress."""
-    over = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            connection, _ = server.accept()
-            with connection:
-                try:
-                    connection.sendall(sent)
-                    while sent and not over.wait(0.01):
-                        connection.sendall(b"x")
-                    over.wait(300)
-                except OSError:
-                    return
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            with pytest.raises(StewardError, match=r"no answer within 0\.3 s"):
-                client(key, server.getsockname()[1], time_limit=0.3).report(900)
-        finally:
-            over.set()
-            thread.join()
 
 
 @needs_root
