@@ -6,7 +6,7 @@ import argparse
 import logging
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -15,17 +15,69 @@ from ganeti_steward.core.commands.cluster_options import add_source_options, sou
 from ganeti_steward.core.commands.fields import add_json_option, print_json
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.plot import write_text
-from ganeti_steward.core.commands.tables import print_notes
+from ganeti_steward.core.commands.tables import print_notes, table
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.sources import SourceOptions, open_source
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.terminal.progress import progress
-from ganeti_steward.plugins.maintenance.cli.simulated import lines
 from ganeti_steward.plugins.maintenance.config import ACT, Maintd
+from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
 from ganeti_steward.plugins.maintenance.rebalance.config import NO_LOAD, Rebalance
-from ganeti_steward.plugins.maintenance.simulation.assumptions import Assumptions
+from ganeti_steward.plugins.maintenance.simulation.assumptions import HOUR, Assumptions
+from ganeti_steward.plugins.maintenance.simulation.results import Results
+
+#: States that are listed -> the words for them.
+_ENDS: Final = {
+    "completed": "completed",
+    "failed": "failed",
+    "canceled": "canceled",
+    f"{FORGOTTEN} while noted": "over before anything was done",
+}
+
+
+def lines(found: Results, settings: Maintd) -> Iterator[str]:
+    """Everything that is counted; the brakes as a table."""
+    yield (
+        f"{found.assumed.days:g} days of {found.nodes} nodes and {found.instances} instances, "
+        f"seed {found.assumed.seed}, mode {settings.mode}"
+    )
+    yield from _aligned(dict(_figures(found)))
+    yield from (f"a round failed: {fault}" for fault in dict.fromkeys(found.faults))
+    if found.brakes:
+        rows = [
+            (name, str(one.subjects), f"{one.held / HOUR:.1f}")
+            for name, one in found.brakes.items()
+        ]
+        yield ""
+        yield table(("Brake", "Held back", "Hours"), rows).rstrip("\n")
+
+
+def _figures(found: Results) -> Iterator[tuple[str, str]]:
+    down = sum(found.downtime.values())
+    yield "availability", f"{100 * found.availability:.4f} %, instances were down for {down:.1f} h"
+    for cause, hours in found.downtime.items():
+        yield f"  {cause}", f"{hours:.1f} h"
+    yield "nodes that died", f"{found.deaths}, {found.deaths_in_use} of them with instances"
+    yield "moves", f"{_listed(found.moves)}; {found.copied:.0f} GiB copied"
+    yield "jobs that failed", str(found.failed_jobs)
+    yield "nodes under repair", f"at most {found.most_under_repair} at once"
+    ends = {word: found.states.get(state, 0) for state, word in _ENDS.items()}
+    yield "incidents", f"{found.incidents}: {_listed(ends)}"
+    yield "incidents left", _listed(found.left)
+    yield "incidents stuck", str(found.stuck)
+    yield "rounds", f"{found.rounds} that could decide something new"
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "none"
+
+
+def _aligned(rows: Mapping[str, str]) -> Iterator[str]:
+    width = max(map(len, rows))
+    return (f"{name.ljust(width)}  {text}" for name, text in rows.items())
+
 
 _NODES: Final = 20
 #: Instances of a made cluster for each of its nodes.
