@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals
-from ganeti_steward.plugins.maintenance.daemon.waiting import Waiting
+from ganeti_steward.plugins.maintenance.daemon.rounds import Waiting
 
 
 @pytest.fixture
