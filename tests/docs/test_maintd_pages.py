@@ -17,7 +17,7 @@ from worlds import node, world
 from ganeti_steward.core.config.parse import parse_config
 from ganeti_steward.plugins.maintenance.cli import incident, maintd
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.recording import Recorder, read_moments
+from ganeti_steward.plugins.maintenance.daemon.replay import Recorder, read_moments
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs
 
 ROOT: Final = Path(__file__).parents[2]

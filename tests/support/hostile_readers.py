@@ -83,7 +83,7 @@ from ganeti_steward.plugins.filters.rule_text import parsed_predicates
 from ganeti_steward.plugins.maintenance.cli.status import status_lines
 from ganeti_steward.plugins.maintenance.cli.views import incident_lines
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.recording import Recorder, read_moments
+from ganeti_steward.plugins.maintenance.daemon.replay import Recorder, read_moments
 from ganeti_steward.plugins.maintenance.edges import metrics
 from ganeti_steward.plugins.maintenance.edges.audit import Audit, read_audit
 from ganeti_steward.plugins.maintenance.edges.observation import polled

@@ -199,8 +199,7 @@ def _diagram() -> int:
 
 
 def _replay(file: str) -> int:
-    from ganeti_steward.plugins.maintenance.daemon.recording import read_moments
-    from ganeti_steward.plugins.maintenance.daemon.replay import replay
+    from ganeti_steward.plugins.maintenance.daemon.replay import read_moments, replay
     from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
     from ganeti_steward.plugins.maintenance.routine.planner import PluginRoutine
 

@@ -41,7 +41,7 @@ from ganeti_steward.plugins.maintenance.daemon.mastership import (
     require_master,
 )
 from ganeti_steward.plugins.maintenance.daemon.options import Options
-from ganeti_steward.plugins.maintenance.daemon.recording import Recorder
+from ganeti_steward.plugins.maintenance.daemon.replay import Recorder
 from ganeti_steward.plugins.maintenance.daemon.reporting import (
     KEPT,
     AuditReport,

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple, TextIO, get_type_hints
 
+from ganeti_steward.core.config.declaration import keys, read_section
+from ganeti_steward.core.errors import StewardError, join_faults
+from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.typed_json import from_json, to_json
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.parts import Planner, RoutinePlanner
-from ganeti_steward.plugins.maintenance.daemon.recording import Moment, continued
-from ganeti_steward.plugins.maintenance.engine.decision import Decision
+from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs
 from ganeti_steward.plugins.maintenance.engine.routine import no_routine
 from ganeti_steward.plugins.maintenance.engine.step import step
 
@@ -44,3 +50,103 @@ def incidents_after(
     return {
         uuid: one for uuid, one in {**incidents, **changed}.items() if uuid not in decision.removed
     }
+
+
+#: The version of the format, the member ``format`` of the first line.
+FORMAT: Final = 1
+
+_CONFIGURATION: Final = "configuration"
+_WORLD: Final = "world"
+_INCIDENTS: Final = "incidents"
+
+
+class Moment(NamedTuple):
+    """What one step got."""
+
+    settings: Maintd
+    inputs: Inputs
+    continued: bool
+    """whether the incidents are those that the step before has left"""
+
+
+class Recorder:
+    """Writes a line for each step."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._before: dict[str, Any] = {}
+
+    def __call__(self, inputs: Inputs, settings: Maintd) -> None:
+        """Write one moment, without what is as in the one before."""
+        whole = {_CONFIGURATION: _configuration(settings), **_ordered(Inputs, inputs)}
+        # With defaults, too: what is missing would be as in the line before.
+        types = get_type_hints(World)
+        whole[_WORLD] = {
+            name: _ordered(types[name], one) for name, one in inputs.world._asdict().items()
+        }
+        line = {**whole, _WORLD: self._changed(_WORLD, whole), "format": FORMAT}
+        line[_CONFIGURATION] = self._changed(_CONFIGURATION, whole)
+        self._before = whole
+        self._file.write(json.dumps(line, separators=(",", ":")) + "\n")
+        self._file.flush()
+
+    def _changed(self, name: str, whole: Mapping[str, Any]) -> dict[str, Any]:
+        before = self._before.get(name, {})
+        return {
+            key: value
+            for key, value in whole[name].items()
+            if key == _INCIDENTS or key not in before or before[key] != value
+        }
+
+
+_ordered: Final = partial(to_json, ordered=True)
+
+
+def _configuration(settings: Maintd) -> dict[str, Any]:
+    values = ((key.name, getattr(settings, key.field)) for key in keys(Maintd))
+    return {name: list(one) if isinstance(one, tuple) else one for name, one in values}
+
+
+def read_moments(lines: Iterable[str]) -> Iterator[Moment]:
+    """The moments of a file; raises StewardError naming the line that cannot be used."""
+    before: dict[str, Any] = {_CONFIGURATION: {}, _WORLD: {}}
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                before, moment = _moment(before, line)
+            except (ValueError, RecursionError) as err:
+                raise StewardError(f"line {number}: {err}") from None
+            yield moment
+
+
+def _moment(before: Mapping[str, Any], line: str) -> tuple[dict[str, Any], Moment]:
+    """What the next line builds on, and the moment; raises ValueError."""
+    data = load_json(line)
+    if not isinstance(data, dict) or not isinstance(data.get(_WORLD), dict):
+        raise ValueError("an object with the object world is expected")
+    if not isinstance(data.setdefault(_CONFIGURATION, {}), dict):
+        raise ValueError(f"{_CONFIGURATION} must be an object")
+    version = data.pop("format", FORMAT)
+    if version != FORMAT:
+        raise ValueError(f"its format is {version!r}, this program reads format {FORMAT}")
+    data[_CONFIGURATION] = {**before[_CONFIGURATION], **data[_CONFIGURATION]}
+    continued = _INCIDENTS not in data[_WORLD]
+    data[_WORLD] = {**before[_WORLD], **data[_WORLD]}
+    given = {name: one for name, one in data.items() if name != _CONFIGURATION}
+    return data, Moment(_settings(data[_CONFIGURATION]), from_json(Inputs, given), continued)
+
+
+def _settings(given: Any) -> Maintd:
+    faults: list[str] = []
+    settings = read_section(Maintd, _CONFIGURATION, given, faults)
+    if settings is None:
+        raise ValueError(join_faults(faults))
+    return settings
+
+
+def continued(moment: Moment, incidents: Mapping[str, Incident]) -> Moment:
+    """A moment with the incidents that the step before has left, where it has none itself."""
+    if not moment.continued:
+        return moment
+    world = moment.inputs.world._replace(incidents=incidents)
+    return moment._replace(inputs=moment.inputs._replace(world=world))

@@ -18,13 +18,13 @@ from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.sent import Sent
 from ganeti_steward.core.typed_json import from_json, to_json
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.recording import (
+from ganeti_steward.plugins.maintenance.daemon.replay import (
     Moment,
     Recorder,
     continued,
     read_moments,
+    replay,
 )
-from ganeti_steward.plugins.maintenance.daemon.replay import replay
 from ganeti_steward.plugins.maintenance.engine.decision import (
     CommandResult,
     Inputs,
