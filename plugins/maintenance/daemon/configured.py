@@ -12,7 +12,7 @@ from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held, RoutinePlan
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.agents import NodeAgents
+from ganeti_steward.plugins.maintenance.daemon.carry_out import NodeAgents
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.engine.decision import Planned
 from ganeti_steward.plugins.maintenance.notify.notify import Notifier

@@ -30,8 +30,8 @@ from ganeti_steward.core.service.memory_lock import keep_small
 from ganeti_steward.core.service.sd_notify import notify
 from ganeti_steward.core.supervision.children import end_children
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.agents import NodeAgents
 from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals, Stopped
+from ganeti_steward.plugins.maintenance.daemon.carry_out import NodeAgents
 from ganeti_steward.plugins.maintenance.daemon.configured import Configured
 from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue

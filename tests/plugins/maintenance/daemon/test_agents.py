@@ -15,7 +15,7 @@ from repair_requests import KEY
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.world import NodeFacts
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.agents import NodeAgents
+from ganeti_steward.plugins.maintenance.daemon.carry_out import NodeAgents
 
 NODE: Final = NodeFacts("uuid-1", "node1.lab", "group", address="127.0.0.1")
 NONCE: Final = b'{"nonce": "nonce.0123456789abcdef"}'
