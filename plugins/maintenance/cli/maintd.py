@@ -169,7 +169,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from ganeti_steward.plugins.maintenance.daemon.options import Options
+    from ganeti_steward.plugins.maintenance.daemon.parts import Options
     from ganeti_steward.plugins.maintenance.daemon.process import run_daemon
 
     if options.diagram:
@@ -244,7 +244,7 @@ def _master_address(data: str) -> str:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from ganeti_steward.plugins.maintenance.daemon.options import Options
+    from ganeti_steward.plugins.maintenance.daemon.parts import Options
     from ganeti_steward.plugins.maintenance.daemon.process import preview
 
     with progress("reading the cluster and the reports of the nodes"):

@@ -40,7 +40,7 @@ from ganeti_steward.plugins.maintenance.daemon.mastership import (
     Voting,
     require_master,
 )
-from ganeti_steward.plugins.maintenance.daemon.options import Options
+from ganeti_steward.plugins.maintenance.daemon.parts import Options
 from ganeti_steward.plugins.maintenance.daemon.replay import Recorder
 from ganeti_steward.plugins.maintenance.daemon.reporting import (
     KEPT,

@@ -87,7 +87,7 @@ class Processes:
 
 def daemon(options: str) -> int:
     """What the daemon's process runs; ``options``: as JSON."""
-    from ganeti_steward.plugins.maintenance.daemon.options import Options
+    from ganeti_steward.plugins.maintenance.daemon.parts import Options
     from ganeti_steward.plugins.maintenance.daemon.process import run_daemon
 
     try:

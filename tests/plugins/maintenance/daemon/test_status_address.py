@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.options import Options
+from ganeti_steward.plugins.maintenance.daemon.parts import Options
 
 
 def options(path: Path, cluster: str, **more: str) -> Options:
