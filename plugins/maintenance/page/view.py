@@ -17,7 +17,6 @@ from ganeti_steward.plugins.maintenance.edges.status import (
     observation_word,
     reported_object,
 )
-from ganeti_steward.plugins.maintenance.page.times import moment
 from ganeti_steward.plugins.maintenance.page.values import (
     EndedJob,
     Event,
@@ -28,6 +27,7 @@ from ganeti_steward.plugins.maintenance.page.values import (
     RoundView,
     View,
     Work,
+    moment,
 )
 
 #: Entries of the history that are shown of an incident, and of everything.
