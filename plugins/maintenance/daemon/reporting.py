@@ -13,6 +13,7 @@ from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import Reported, World
 from ganeti_steward.core.service.sd_notify import notify
 from ganeti_steward.plugins.filters.actions.changes import Releases
+from ganeti_steward.plugins.maintenance.daemon.overview import Moves, moves_under_way, overview_of
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, Audit, KeptRow
 from ganeti_steward.plugins.maintenance.edges.history import Entry, Trail
@@ -20,7 +21,6 @@ from ganeti_steward.plugins.maintenance.edges.poll import Poll
 from ganeti_steward.plugins.maintenance.edges.record import write_record
 from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
 from ganeti_steward.plugins.maintenance.engine.decision import Change
-from ganeti_steward.plugins.maintenance.page.overview import Moves, moves_under_way, overview_of
 from ganeti_steward.plugins.maintenance.pause import pause_reason
 
 _log: Final = logging.getLogger(__name__)
