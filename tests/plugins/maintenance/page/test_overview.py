@@ -14,9 +14,12 @@ from ganeti_steward.core.maintenance.task import Held, Task
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.opcodes import migrate, set_tags
 from ganeti_steward.plugins.maintenance.daemon import reporting
-from ganeti_steward.plugins.maintenance.daemon.overview import moves_under_way, overview_of
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
-from ganeti_steward.plugins.maintenance.daemon.reporting import StatusReport
+from ganeti_steward.plugins.maintenance.daemon.reporting import (
+    StatusReport,
+    moves_under_way,
+    overview_of,
+)
 from ganeti_steward.plugins.maintenance.edges.poll import NOTHING
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, RoutineStarted, Started
