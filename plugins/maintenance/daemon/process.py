@@ -51,12 +51,12 @@ from ganeti_steward.plugins.maintenance.daemon.reporting import (
 from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
 from ganeti_steward.plugins.maintenance.edges.audit import Audit
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
-from ganeti_steward.plugins.maintenance.edges.http import Application, StatusServer
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.edges.world import read_world
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs
 from ganeti_steward.plugins.maintenance.engine.step import step
+from ganeti_steward.plugins.maintenance.page.http import Application, StatusServer
 from ganeti_steward.plugins.maintenance.queue.call_notes import CallNotes
 from ganeti_steward.plugins.maintenance.repairs.evacuation.reading import read_disks
 from ganeti_steward.plugins.maintenance.repairs.storage.reading import read_storage

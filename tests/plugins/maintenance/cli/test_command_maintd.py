@@ -19,11 +19,11 @@ from ganeti_steward.core.maintenance.world import Reported, Silent
 from ganeti_steward.plugins.maintenance.cli.status import status_lines
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.replay import Recorder
-from ganeti_steward.plugins.maintenance.edges.http import Application, StatusServer
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs
 from ganeti_steward.plugins.maintenance.engine.diagram import svg
+from ganeti_steward.plugins.maintenance.page.http import Application, StatusServer
 
 if TYPE_CHECKING:
     from front import Front

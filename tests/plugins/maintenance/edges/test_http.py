@@ -19,8 +19,8 @@ from thorough import often
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.plugins.maintenance.edges import metrics
-from ganeti_steward.plugins.maintenance.edges.http import Application, StatusServer
 from ganeti_steward.plugins.maintenance.edges.status import Status
+from ganeti_steward.plugins.maintenance.page.http import Application, StatusServer
 
 #: Seconds after which a round is too long ago.
 MAX_AGE: Final = 100

@@ -22,8 +22,8 @@ from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import Refused
 from ganeti_steward.plugins.maintenance.edges.history import Entry
-from ganeti_steward.plugins.maintenance.edges.http import Application, StatusServer
 from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
+from ganeti_steward.plugins.maintenance.page.http import Application, StatusServer
 from ganeti_steward.plugins.maintenance.page.render import Page
 from ganeti_steward.plugins.maintenance.page.values import duration, moment
 

@@ -12,8 +12,8 @@ import pytest
 from chromium import Browser, browser
 from statuses import NOW
 
-from ganeti_steward.plugins.maintenance.edges.http import Application, StatusServer
 from ganeti_steward.plugins.maintenance.edges.status import Status
+from ganeti_steward.plugins.maintenance.page.http import Application, StatusServer
 
 pytestmark = pytest.mark.thorough
 
