@@ -99,7 +99,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import Inputs
 from ganeti_steward.plugins.maintenance.harep.tags import read_marks
 from ganeti_steward.plugins.maintenance.page.view import view
 from ganeti_steward.plugins.maintenance.pause import pause_reason
-from ganeti_steward.plugins.maintenance.queue.call_notes import CallNotes
+from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
 from ganeti_steward.plugins.maintenance.repairs.live_repair import steward_plan
 
 Read = Callable[[Random], object]

@@ -57,7 +57,7 @@ from ganeti_steward.plugins.maintenance.edges.world import read_world
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.page.http import Application, StatusServer
-from ganeti_steward.plugins.maintenance.queue.call_notes import CallNotes
+from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
 from ganeti_steward.plugins.maintenance.repairs.evacuation.reading import read_disks
 from ganeti_steward.plugins.maintenance.repairs.storage.reading import read_storage
 

@@ -25,7 +25,7 @@ from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue
 from ganeti_steward.plugins.maintenance.daemon.rounds import Rounds
 from ganeti_steward.plugins.maintenance.engine.decision import Planned
 from ganeti_steward.plugins.maintenance.engine.step import step
-from ganeti_steward.plugins.maintenance.queue.call_notes import CallNotes
+from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
 
 #: s from the allocation of a number until the job is stored.
 LATE = often(4.0, 90.0)

@@ -10,8 +10,7 @@ import pytest
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.plugins.maintenance.engine.decision import Started
-from ganeti_steward.plugins.maintenance.queue.call_notes import CallNotes
-from ganeti_steward.plugins.maintenance.queue.calls import Calls, Outcome
+from ganeti_steward.plugins.maintenance.queue.calls import CallNotes, Calls, Outcome
 
 ONE = Started("u1", "s1", Task("move", frozenset(), frozenset(), "why"))
 
