@@ -42,8 +42,7 @@ from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.history import Trail
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs
 from ganeti_steward.plugins.maintenance.engine.step import step
-from ganeti_steward.plugins.maintenance.queue.open_jobs import OpenJobs
-from ganeti_steward.plugins.maintenance.queue.orphans import orphans_of
+from ganeti_steward.plugins.maintenance.queue.orphans import OpenJobs, orphans_of
 from ganeti_steward.plugins.maintenance.routine.jobs import RoutineJobs, tagged_jobs
 
 Read = Callable[[Random], object]

@@ -28,7 +28,7 @@ from ganeti_steward.plugins.filters.noted_action import noted_action
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.daemon.carry_out import describe_fault
 from ganeti_steward.plugins.maintenance.pause import pause_reason
-from ganeti_steward.plugins.maintenance.queue.open_jobs import OpenJobs
+from ganeti_steward.plugins.maintenance.queue.orphans import OpenJobs
 
 if TYPE_CHECKING:
     from ganeti_steward.core.maintenance.world import World

@@ -13,8 +13,7 @@ from ganeti_steward.plugins.maintenance.edges.submit import HandedOver, LookedUp
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
 from ganeti_steward.plugins.maintenance.queue.calls import ROUND_WAIT, CallNotes, Calls
 from ganeti_steward.plugins.maintenance.queue.connections import Connections
-from ganeti_steward.plugins.maintenance.queue.open_jobs import OpenJobs
-from ganeti_steward.plugins.maintenance.queue.orphans import Unrecorded, orphans_of
+from ganeti_steward.plugins.maintenance.queue.orphans import OpenJobs, Unrecorded, orphans_of
 from ganeti_steward.plugins.maintenance.routine.jobs import RoutineJobs, Seen, tagged_jobs
 
 

@@ -11,7 +11,7 @@ from standin import StandIn
 from standin_server import serving
 
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.plugins.maintenance.queue.open_jobs import OpenJobs
+from ganeti_steward.plugins.maintenance.queue.orphans import OpenJobs
 
 
 class Queue(Luxi):
