@@ -80,8 +80,8 @@ from ganeti_steward.diagnose.sources.result_lines import from_line
 from ganeti_steward.plugins.aggregates.language.tags import read_tag
 from ganeti_steward.plugins.filters.rule_file import read_rule_file
 from ganeti_steward.plugins.filters.rule_text import parsed_predicates
+from ganeti_steward.plugins.maintenance.cli.incident import incident_lines
 from ganeti_steward.plugins.maintenance.cli.status import status_lines
-from ganeti_steward.plugins.maintenance.cli.views import incident_lines
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.replay import Recorder, read_moments
 from ganeti_steward.plugins.maintenance.edges import metrics

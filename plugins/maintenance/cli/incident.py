@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.commands.cluster_options import add_reason_option, add_source_options
@@ -17,7 +18,7 @@ from ganeti_steward.core.commands.fields import (
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
 from ganeti_steward.core.commands.tables import print_lines, print_notes
 from ganeti_steward.core.errors import EXIT_OK, StewardError
-from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.world import diagnose_object
 from ganeti_steward.core.model.opcodes import remove_tags, set_tags
 from ganeti_steward.core.units import local_time
@@ -37,7 +38,6 @@ from ganeti_steward.plugins.maintenance.cli.history import (
     add_history_arguments,
     audit_path,
 )
-from ganeti_steward.plugins.maintenance.cli.views import incident_lines
 from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, read_kept
 from ganeti_steward.plugins.maintenance.edges.record import read_record
 from ganeti_steward.plugins.maintenance.edges.status import incident_json
@@ -45,6 +45,46 @@ from ganeti_steward.plugins.maintenance.edges.status import incident_json
 if TYPE_CHECKING:
     from ganeti_steward.core.ganeti.luxi import Luxi
     from ganeti_steward.core.ganeti.rapi import Rapi
+
+
+def incident_lines(incident: Incident, original: bytes, signature: str) -> Iterator[str]:
+    """Everything that is known of an incident.
+
+    ``original``: its diagnose object; ``signature``: what is known of that of its record.
+    """
+    state = f"{incident.status}, acknowledged" if incident.acknowledged else incident.status
+    tag = "on the node" if incident.tagged else "not on the node"
+    yield f"Incident {incident.uuid}"
+    for name, text in (
+        ("node", f"{incident.node_name} ({incident.node})"),
+        ("action", incident.action),
+        ("status", state),
+        ("note", incident.note),
+        ("signature", signature),
+        ("tag", f"{incident.tag} ({tag})"),
+        ("first seen", local_time(incident.first_seen)),
+        ("healthy since", local_time(incident.healthy_since)),
+        ("status since", local_time(incident.changed)),
+        ("last progress", local_time(incident.progressed)),
+        ("jobs", ", ".join(map(str, incident.jobs)) or "-"),
+    ):
+        yield f"  {name + ':':15}{text}"
+    for one in incident.open:
+        yield f"  {'in progress:':15}{_submission(one)}"
+    for name, reason in incident.unmovable:
+        yield f"  {'not moved:':15}{name}: {reason}"
+    yield "  reported object:"
+    for line in json.dumps(diagnose_object(original), indent=2).splitlines():
+        yield f"    {line}"
+
+
+def _submission(one: Submission) -> str:
+    jobs = ", ".join(map(str, one.jobs))
+    what = f"command {one.command}" if one.command else f"jobs {jobs}" if jobs else "no jobs yet"
+    names = ", ".join((*one.nodes, *one.instances))
+    refused = f"; refused: {one.refused}" if one.refused else ""
+    return f"{one.step} since {local_time(one.at)} ({what}), uses {names}{refused}"
+
 
 #: Columns of the list -> headings.
 FIELDS: Final = {
