@@ -23,9 +23,9 @@ from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.edges.store import Store
+from ganeti_steward.plugins.maintenance.edges.trail import trail
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
 from ganeti_steward.plugins.maintenance.queue.calls import Calls, Outcome
-from ganeti_steward.plugins.maintenance.routine.trail import trail
 
 #: A source in the reason trail of each operation; the text is the submission's id.
 SUBMISSION_SOURCE: Final = "gnt:daemon:maintd:submission"
