@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
 from ganeti_steward.core.errors import BadInput, StewardError
@@ -21,29 +22,31 @@ from ganeti_steward.core.model.job_state import SUCCESS, JobState
 _Row = dict[str, Any]
 
 _GROUP_FIELDS: Final = ("uuid", "name", "alloc_policy", "ipolicy", "tags")
-_NODE_FIELDS: Final = (
-    "name",
-    "uuid",
-    "group.uuid",
-    "pip",
-    "sip",
-    "master_candidate",
-    "master_capable",
-    "offline",
-    "drained",
-    "vm_capable",
-    "tags",
-    "ndparams",
-    "mtotal",
-    "mnode",
-    "mfree",
-    "dtotal",
-    "dfree",
-    "sptotal",
-    "spfree",
-    "ctotal",
-    "cnos",
-)
+#: Key of a node in Ganeti's message -> luxid's field; `_node` corrects those of memory and disk.
+_NODE: Final = {
+    "uuid": "uuid",
+    "group": "group.uuid",
+    "primary_ip": "pip",
+    "secondary_ip": "sip",
+    "master_candidate": "master_candidate",
+    "master_capable": "master_capable",
+    "offline": "offline",
+    "drained": "drained",
+    "vm_capable": "vm_capable",
+    "tags": "tags",
+    "ndparams": "ndparams",
+    "total_memory": "mtotal",
+    "reserved_memory": "mnode",
+    "free_memory": "mfree",
+    "total_disk": "dtotal",
+    "free_disk": "dfree",
+    "total_spindles": "sptotal",
+    "free_spindles": "spfree",
+    "total_cpus": "ctotal",
+    "reserved_cpus": "cnos",
+}
+#: Of each interface; Ganeti lists all macs of an instance as ``nic.macs``, and so on.
+_NIC_KEYS: Final = ("mac", "ip", "mode", "link", "network")
 _INSTANCE_FIELDS: Final = (
     "name",
     "uuid",
@@ -53,11 +56,7 @@ _INSTANCE_FIELDS: Final = (
     "disk_template",
     "disk.sizes",
     "disk.spindles",
-    "nic.macs",
-    "nic.ips",
-    "nic.modes",
-    "nic.links",
-    "nic.networks",
+    *(f"nic.{key}s" for key in _NIC_KEYS),
     "beparams",
     "tags",
     "oper_ram",
@@ -65,16 +64,16 @@ _INSTANCE_FIELDS: Final = (
     "hypervisor",
     "forthcoming",
 )
-#: Of each interface; Ganeti lists all macs of an instance as ``nic.macs``, and so on.
-_NIC_KEYS: Final = ("mac", "ip", "mode", "link", "network")
 _NETWORK_FIELDS: Final = ("uuid", "name", "group_list")
 
 #: Template -> Ganeti's kind of storage, for the kinds nodes report space of.
 _STORAGE: Final = {"drbd": "lvm-vg", "plain": "lvm-vg", "file": "file"}
 #: Metadata of one drbd disk, MiB.
 _DRBD_METADATA: Final = 128
-#: Seconds until the nodes have reported their storage.
-_STORAGE_LIMIT: Final = 120.0
+#: Seconds until the nodes have reported their storage, where that is required; otherwise less: a
+#: running job may hold it up for hours.
+_REQUIRED_WITHIN: Final = 120.0
+_WAITED_FOR: Final = 20.0
 
 
 class Client(Protocol):
@@ -129,6 +128,16 @@ class Space(NamedTuple):
     """MiB"""
 
 
+class Rows(NamedTuple):
+    """What was read of a cluster: the rows, in their order, and the snapshot made of them."""
+
+    snapshot: Snapshot
+    info: _Row
+    groups: list[_Row]
+    nodes: list[_Row]
+    instances: list[_Row]
+
+
 def read_live(
     client: Client,
     template: str | None = None,
@@ -142,18 +151,32 @@ def read_live(
     and otherwise the first that is enabled, as Ganeti does.
     """
     with returned_by(client.where):
-        return _read(client, template, sleep)
+        return read_rows(client, template, sleep=sleep).snapshot
 
 
-def _read(client: Client, template: str | None, sleep: Callable[[float], None]) -> Snapshot:
+def read_rows(
+    client: Client,
+    template: str | None = None,
+    *,
+    more: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    storage: bool = True,
+    required: bool = True,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Rows:
+    """Read a cluster and keep its rows; raises StewardError, and what `returned_by` expects.
+
+    ``more``: kind of object -> fields to be read as well.  ``storage`` false: no job is submitted,
+    and space that only a job can find out counts as none.  ``required`` false: a node of which such
+    a job reports nothing in time has no disk figures, and nothing else is lost.
+    """
     info = client.info()
     groups = client.rows("group", _GROUP_FIELDS)
     networks = client.rows("network", _NETWORK_FIELDS)
-    nodes = client.rows("node", _NODE_FIELDS)
-    instances = client.rows("instance", _INSTANCE_FIELDS)
+    nodes = client.rows("node", ("name", *_NODE.values(), *more.get("node", ())))
+    instances = client.rows("instance", (*_INSTANCE_FIELDS, *more.get("instance", ())))
     first = info["enabled_disk_templates"][0]
-    wanted = template or _usual_template(first, instances)
-    spaces = _spaces(client, wanted, first, nodes, info, sleep)
+    wanted = template or (_usual_template(first, instances) if storage else first)
+    spaces = _spaces(client, wanted, first, nodes, info, required, sleep)
     memory = _primaries_memory(instances)
     message = {
         "cluster_tags": info["tags"],
@@ -163,18 +186,19 @@ def _read(client: Client, template: str | None, sleep: Callable[[float], None]) 
             node["name"]: _node(node, spaces.get(node["name"]), memory[node["name"]])
             for node in nodes
         },
-        "instances": {_name(instance): _instance(instance) for instance in instances},
+        "instances": {name_of(instance): _instance(instance) for instance in instances},
     }
     try:
         cluster = read_cluster(message)
     except BadInput as err:
         raise StewardError(f"{client.where}: {err}") from None
-    return Snapshot(
+    snapshot = Snapshot(
         _completed(cluster, nodes, instances),
         info["beparams"]["default"],
         {network["name"]: network["uuid"] for network in networks},
         tuple(info["enabled_disk_templates"]),
     )
+    return Rows(snapshot, info, groups, nodes, instances)
 
 
 def _usual_template(first: str, instances: Iterable[_Row]) -> str:
@@ -191,6 +215,7 @@ def _spaces(
     first: str,
     nodes: Sequence[_Row],
     info: Mapping[str, Any],
+    required: bool,
     sleep: Callable[[float], None],
 ) -> dict[str, Space]:
     """The storage of each node that reports it, for a template."""
@@ -212,32 +237,35 @@ def _spaces(
     jobs = client.storage_jobs(kind, ("node", "name", "size", "free"), live) if live else []
     return {
         node: Space(size, free)
-        for result in _results(client, jobs, sleep)
+        for result in _results(client, jobs, required, sleep)
         for node, name, size, free in result
         if name == unit
     }
 
 
-def _results(client: Client, jobs: Sequence[int], sleep: Callable[[float], None]) -> list[Any]:
-    """What jobs of one operation gave back, once all have ended."""
+def _results(
+    client: Client, jobs: Sequence[int], required: bool, sleep: Callable[[float], None]
+) -> list[Any]:
+    """What jobs of one operation gave back, once all have ended; ``required``: of each of them."""
+    limit = _REQUIRED_WITHIN if required else _WAITED_FOR
     waited, step = 0.0, 0.2
     while True:
         states = client.states(jobs)
-        if all(state.ended for state in states):
+        if all(state.ended for state in states) or (waited >= limit and not required):
             break
-        if waited >= _STORAGE_LIMIT:
+        if waited >= limit:
             raise StewardError(
-                f"{client.where}: the nodes' storage was not reported within {_STORAGE_LIMIT:g} s"
+                f"{client.where}: the nodes' storage was not reported within {limit:g} s"
             )
         sleep(step)
         waited += step
     for state in states:
-        if state.status != SUCCESS:
+        if required and state.status != SUCCESS:
             raise StewardError(
                 f"{client.where}: job {state.number}, which queries the nodes' storage, ended "
                 f"with {state.status}: {state.error}"
             )
-    return [state.results[0] for state in states]
+    return [state.results[0] for state in states if state.status == SUCCESS]
 
 
 def _is_live(node: _Row) -> bool:
@@ -263,27 +291,10 @@ def _group(group: _Row, networks: Iterable[_Row]) -> _Row:
 def _node(node: _Row, space: Space | None, primaries: PrimariesMemory) -> _Row:
     """A node of the message; what it did not report is None."""
     free = node["mfree"]
-    return {
-        "uuid": node["uuid"],
-        "group": node["group.uuid"],
-        "primary_ip": node["pip"],
-        "secondary_ip": node["sip"],
-        "master_candidate": node["master_candidate"],
-        "master_capable": node["master_capable"],
-        "offline": node["offline"],
-        "drained": node["drained"],
-        "vm_capable": node["vm_capable"],
-        "tags": node["tags"],
-        "ndparams": node["ndparams"],
-        "total_memory": node["mtotal"],
-        "reserved_memory": node["mnode"],
+    return {key: node[field] for key, field in _NODE.items()} | {
         "free_memory": None if free is None else free - primaries.unused,
         "total_disk": space and space.total,
         "free_disk": space and space.free,
-        "total_spindles": node["sptotal"],
-        "free_spindles": node["spfree"],
-        "total_cpus": node["ctotal"],
-        "reserved_cpus": node["cnos"],
         "i_pri_memory": primaries.all,
         "i_pri_up_memory": primaries.up,
     }
@@ -304,7 +315,7 @@ def _primaries_memory(instances: Iterable[_Row]) -> Mapping[str, PrimariesMemory
     return found
 
 
-def _name(instance: _Row) -> str:
+def name_of(instance: _Row) -> str:
     """A forthcoming instance may have no name yet."""
     name: str = instance["name"] or instance["uuid"]
     return name
@@ -351,7 +362,7 @@ def disk_space(template: str, sizes: Sequence[int]) -> int:
 def _completed(cluster: Cluster, nodes: Iterable[_Row], instances: Iterable[_Row]) -> Cluster:
     """With what the message of an allocator does not carry."""
     rows = {node["name"]: node for node in nodes}
-    balanced = {_name(i): i["beparams"]["auto_balance"] for i in instances}
+    balanced = {name_of(i): i["beparams"]["auto_balance"] for i in instances}
     return cluster.replace(
         [
             node._replace(cpu_speed=_cpu_speed(rows[node.name]["ndparams"]))

@@ -47,7 +47,6 @@ from ganeti_steward.plugins.maintenance.edges.status import incident_json
 from ganeti_steward.plugins.maintenance.edges.store import Store
 
 if TYPE_CHECKING:
-    from ganeti_steward.core.ganeti.luxi import Luxi
     from ganeti_steward.core.ganeti.rapi import Rapi
 
 

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from ganeti_steward.core.ganeti.shapes import returned_by
-from ganeti_steward.core.ganeti.snapshot import Client, read_live
+from ganeti_steward.core.ganeti.snapshot import Client, name_of, read_rows
 from ganeti_steward.core.maintenance.world import GroupFacts, InstanceFacts, NodeFacts, World
-from ganeti_steward.core.model.cluster import Cluster
-from ganeti_steward.core.model.job_state import SUCCESS, JobState
-
-_Row = dict[str, Any]
+from ganeti_steward.core.model.cluster import Group, Instance, Node
 
 #: What the daemon needs in addition to what an allocator does, by kind of object.
-_MORE: Final[Mapping[str, Sequence[str]]] = {
-    "node": ("uuid", "master", "master_candidate", "pip"),
-    "instance": ("status",),
-}
-#: Seconds for a job that queries the nodes' storage: a running job may hold it up for hours.
-_STORAGE_LIMIT: Final = 20.0
+_MORE: Final[Mapping[str, Sequence[str]]] = {"node": ("master",), "instance": ("status",)}
 
 
 def read_world(
@@ -38,97 +30,56 @@ def read_world(
     ``storage`` false: no job is submitted, and that space counts as none.  Raises StewardError
     when luxid does not answer.
     """
-    rows = _Rows(client, sleep)
     with returned_by(client.where):
-        template = None if storage else rows.info()["enabled_disk_templates"][0]
-        cluster = read_live(rows, template, sleep=rows.sleep).cluster
-        return _world(rows, cluster, now)
-
-
-class _Rows:
-    """A client that reads some fields more and keeps what was read."""
-
-    def __init__(self, client: Client, sleep: Callable[[float], None]) -> None:
-        self._client = client
-        self._sleep = sleep
-        self._waited = 0.0
-        self._info: _Row | None = None
-        self.kept: dict[str, list[_Row]] = {}
-
-    @property
-    def where(self) -> str:
-        return self._client.where
-
-    def info(self) -> _Row:
-        if self._info is None:
-            self._info = self._client.info()
-        return self._info
-
-    def rows(self, what: str, fields: Sequence[str]) -> list[_Row]:
-        rows = self._client.rows(what, (*fields, *_MORE.get(what, ())))
-        self.kept[what] = rows
-        return rows
-
-    def storage_jobs(self, kind: str, fields: Sequence[str], nodes: Sequence[str]) -> list[int]:
-        return self._client.storage_jobs(kind, fields, nodes)
-
-    def states(self, numbers: Sequence[int]) -> list[JobState]:
-        """A job that failed, or takes too long, has reported nothing of any node."""
-        late = self._waited >= _STORAGE_LIMIT
-        return [
-            JobState(state.number, SUCCESS, results=[[]])
-            if (late if not state.ended else state.status != SUCCESS)
-            else state
-            for state in self._client.states(numbers)
+        rows = read_rows(client, more=_MORE, storage=storage, required=False, sleep=sleep)
+        cluster, info = rows.snapshot.cluster, rows.info
+        nodes = [
+            _node(cluster.nodes[cluster.node_index[row["name"]]], master=row["master"])
+            for row in rows.nodes
         ]
-
-    def sleep(self, seconds: float) -> None:
-        self._waited += seconds
-        self._sleep(seconds)
-
-
-def _world(rows: _Rows, cluster: Cluster, now: int) -> World:
-    info = rows.info()
-    instances = [_instance(row) for row in rows.kept["instance"]]
-    return World(
-        now,
-        cluster,
-        {row["uuid"]: _node(row) for row in rows.kept["node"]},
-        {instance.name: instance for instance in instances},
-        {row["uuid"]: _group(row) for row in rows.kept["group"]},
-        frozenset(info["tags"]),
-        info["candidate_pool_size"],
-    )
+        instances = [
+            _instance(cluster.instance(name_of(row)), row["status"] or "") for row in rows.instances
+        ]
+        groups = [cluster.groups[cluster.group_index[row["uuid"]]] for row in rows.groups]
+        return World(
+            now,
+            cluster,
+            {node.uuid: node for node in nodes},
+            {instance.name: instance for instance in instances},
+            {group.uuid: _group(group) for group in groups},
+            frozenset(info["tags"]),
+            info["candidate_pool_size"],
+        )
 
 
-def _group(row: _Row) -> GroupFacts:
-    return GroupFacts(row["uuid"], row["name"], frozenset(row["tags"]))
+def _group(group: Group) -> GroupFacts:
+    return GroupFacts(group.uuid, group.name, frozenset(group.tags))
 
 
-def _node(row: _Row) -> NodeFacts:
+def _node(node: Node, *, master: bool) -> NodeFacts:
     return NodeFacts(
-        uuid=row["uuid"],
-        name=row["name"],
-        group=row["group.uuid"],
-        tags=frozenset(row["tags"]),
-        master=row["master"],
-        master_candidate=row["master_candidate"],
-        offline=row["offline"],
-        drained=row["drained"],
-        vm_capable=row["vm_capable"],
-        address=row["pip"],
-        master_capable=row["master_capable"],
+        uuid=node.uuid,
+        name=node.name,
+        group=node.group,
+        tags=frozenset(node.tags),
+        master=master,
+        master_candidate=bool(node.master_candidate),
+        offline=node.offline,
+        drained=node.drained,
+        vm_capable=node.vm_capable,
+        address=node.primary_ip,
+        master_capable=bool(node.master_capable),
     )
 
 
-def _instance(row: _Row) -> InstanceFacts:
+def _instance(instance: Instance, status: str) -> InstanceFacts:
     return InstanceFacts(
-        # A forthcoming instance may have no name yet.
-        name=row["name"] or row["uuid"],
-        primary=row["pnode"],
-        secondaries=tuple(row["snodes"]),
-        template=row["disk_template"],
-        up=row["admin_state"] == "up",
-        tags=frozenset(row["tags"]),
-        status=row["status"] or "",
+        name=instance.name,
+        primary=instance.nodes[0],
+        secondaries=instance.nodes[1:],
+        template=instance.template,
+        # The cluster takes a state it does not know as up.
+        up=instance.sent.text("admin_state") == "up",
+        tags=frozenset(instance.tags),
+        status=status,
     )
