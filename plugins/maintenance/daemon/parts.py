@@ -182,7 +182,7 @@ class ReadWorld(Protocol):
 class Agents(Protocol):
     """The node agents: their reports, and the repair commands they run.
 
-    They are polled, and commands run, in other threads, which ring the bell with their news.
+    They are polled, and commands run, in other threads, which wake the loop with their news.
     """
 
     def watch(self, nodes: Mapping[str, NodeFacts]) -> None:

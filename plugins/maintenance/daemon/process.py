@@ -30,7 +30,6 @@ from ganeti_steward.core.service.memory_lock import keep_small
 from ganeti_steward.core.service.sd_notify import notify
 from ganeti_steward.core.supervision.children import end_children
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals, Stopped
 from ganeti_steward.plugins.maintenance.daemon.carry_out import NodeAgents
 from ganeti_steward.plugins.maintenance.daemon.configured import Configured
 from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases
@@ -49,6 +48,7 @@ from ganeti_steward.plugins.maintenance.daemon.reporting import (
     report_to_systemd,
 )
 from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
+from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Stopped, Wakeup
 from ganeti_steward.plugins.maintenance.edges.audit import Audit
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.status import Status
@@ -77,11 +77,11 @@ def run_daemon(options: Options) -> int:
     config = load_config(config_path(), MAINTENANCE)
     _set_up_log(config, options)
     keep_small()
-    bell = Bell()
-    signals = Signals(bell)
+    wakeup = Wakeup()
+    signals = Signals(wakeup)
     try:
         with lock_file(_lock_place(config.section(Maintd))), signals.handled():
-            Daemon(options, config, bell, signals).run()
+            Daemon(options, config, wakeup, signals).run()
     except Stopped:
         pass
     except NotMaster as err:
@@ -120,17 +120,17 @@ def preview(options: Options) -> tuple[Inputs, Decision, tuple[Held, ...]]:
 
     Raises StewardError.
     """
-    bell = Bell()
-    return Daemon(options, configuration(MAINTENANCE), bell, Signals(bell)).preview()
+    wakeup = Wakeup()
+    return Daemon(options, configuration(MAINTENANCE), wakeup, Signals(wakeup)).preview()
 
 
 class Daemon:
     """The loop and everything around it."""
 
-    def __init__(self, options: Options, config: Config, bell: Bell, signals: Signals) -> None:
+    def __init__(self, options: Options, config: Config, wakeup: Wakeup, signals: Signals) -> None:
         """Raises PluginError."""
-        self._options, self._bell, self._signals = options, bell, signals
-        self._configured = Configured(config, bell.ring)
+        self._options, self._wakeup, self._signals = options, wakeup, signals
+        self._configured = Configured(config, wakeup.wake)
         self._luxi = Luxi(options.luxi_socket, reason_source=JOB_SOURCE)
 
     def run(self) -> None:
@@ -155,17 +155,17 @@ class Daemon:
     def preview(self) -> tuple[Inputs, Decision, tuple[Held, ...]]:
         """What the next round would do; the agents are polled for it.  Raises StewardError."""
         settings = self._configured.settings
-        agents = NodeAgents(settings, self._bell.ring, runs_commands=False)
+        agents = NodeAgents(settings, self._wakeup.wake, runs_commands=False)
         agents.watch(read_world(self._luxi, time.time_ns(), storage=False).nodes)
         agents.poll_once()
         return self._rounds(self._deciding(acts=False)._replace(agents=agents)).decide(lasting=True)
 
     def _rounds(self, parts: Parts) -> Rounds:
-        return Rounds(parts, self._configured.settings, self._bell, self._signals)
+        return Rounds(parts, self._configured.settings, self._wakeup, self._signals)
 
     def _pause(self, seconds: float) -> None:
         with self._signals.interruptible():
-            self._bell.wait(seconds)
+            self._wakeup.wait(seconds)
 
     def _server(self) -> StatusServer:
         settings = self._configured.settings
@@ -218,7 +218,7 @@ class Daemon:
         return Parts(
             voting=_no_vote,
             store=store,
-            queue=LuxiQueue(self._luxi, store, wake=self._bell.ring, notes=notes),
+            queue=LuxiQueue(self._luxi, store, wake=self._wakeup.wake, notes=notes),
             read_world=read,
             read_storage=partial(read_storage, self._luxi),
             read_disks=partial(read_disks, self._luxi),

@@ -15,11 +15,11 @@ from ganeti_steward.core.maintenance.task import Held, RoutinePlan, Wait
 from ganeti_steward.core.maintenance.world import Reported
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.filters.actions.changes import Releases
-from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals, Stopped
 from ganeti_steward.plugins.maintenance.daemon.carry_out import CarryOut, describe_fault
 from ganeti_steward.plugins.maintenance.daemon.job_releases import facts_of, planned
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
+from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Stopped, Wakeup
 from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER, Inputs, Planned, Recent
 from ganeti_steward.plugins.maintenance.engine.ledger import with_commands
 from ganeti_steward.plugins.maintenance.engine.routine import MARK, no_routine
@@ -60,9 +60,9 @@ _SIGN_OF_LIFE: Final = 30.0
 class Waiting:
     """Waits between rounds."""
 
-    def __init__(self, bell: Bell, signals: Signals, alive: Callable[[], None]) -> None:
+    def __init__(self, wakeup: Wakeup, signals: Signals, alive: Callable[[], None]) -> None:
         """``alive`` is called at least every half minute."""
-        self._bell, self._signals, self._alive = bell, signals, alive
+        self._wakeup, self._signals, self._alive = wakeup, signals, alive
 
     def wait(self, seconds: float, ended: Callable[[], bool] | None) -> None:
         """Wait for so long at most, and for a second at least unless a signal comes.
@@ -73,12 +73,12 @@ class Waiting:
         until, look = began + seconds, _FIRST_LOOK
         while (left := until - time.monotonic()) > 0 and not self._is_called():
             self._alive()
-            rung = self._bell.wait(min(left, look if ended else left, _SIGN_OF_LIFE))
-            if rung or (ended and ended()):
+            woken = self._wakeup.wait(min(left, look if ended else left, _SIGN_OF_LIFE))
+            if woken or (ended and ended()):
                 break
             look = min(look * 1.3, _LAST_LOOK)
         while (left := began + _LEAST_PAUSE - time.monotonic()) > 0 and not self._is_called():
-            self._bell.wait(left)
+            self._wakeup.wait(left)
 
     def _is_called(self) -> bool:
         return self._signals.stopping or self._signals.reload_requested
@@ -123,7 +123,7 @@ class Parts(NamedTuple):
 class Rounds:
     """Runs rounds until a signal ends it or this node is no longer the master."""
 
-    def __init__(self, parts: Parts, settings: Maintd, bell: Bell, signals: Signals) -> None:
+    def __init__(self, parts: Parts, settings: Maintd, wakeup: Wakeup, signals: Signals) -> None:
         self._parts, self._settings = parts, settings
         self._signals = signals
         self._since: Mapping[str, int] = {}
@@ -134,7 +134,7 @@ class Rounds:
         """why the last vote at the beginning of a round was undecided; empty when it was won"""
         self._lost = ""
         """why this node is not the master any more; empty while it is"""
-        self._waiting = Waiting(bell, signals, parts.alive)
+        self._waiting = Waiting(wakeup, signals, parts.alive)
 
     def run(self) -> None:
         """Run rounds; returns when a signal ends it, raises NotMaster."""

@@ -15,9 +15,9 @@ from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals
 from ganeti_steward.plugins.maintenance.daemon.parts import Observer, Round
 from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
+from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Wakeup
 from ganeti_steward.plugins.maintenance.edges.store import Records
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
@@ -57,8 +57,10 @@ class Simulation:
         self.queue = SimulatedQueue(self.site, self.store, schedule, jobs)
         self.observers: list[Observer] = [self.measured.round, self._notice]
         """called after each round"""
-        self._bell = Bell()
-        self._rounds = Rounds(self._parts(config), self._settings, self._bell, Signals(self._bell))
+        self._wakeup = Wakeup()
+        self._rounds = Rounds(
+            self._parts(config), self._settings, self._wakeup, Signals(self._wakeup)
+        )
         self._next_round: int | None = None
         self._spans = Spans()
 
@@ -96,7 +98,7 @@ class Simulation:
                 self._spans.note(share, self._levels())
                 progress(share)
         finally:
-            self._bell.close()
+            self._wakeup.close()
         self.schedule.now = end
         return self._results()
 

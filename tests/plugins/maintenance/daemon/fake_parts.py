@@ -17,10 +17,10 @@ from ganeti_steward.core.maintenance.world import NodeFacts, Observation, World
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
+from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Wakeup
 from ganeti_steward.plugins.maintenance.edges.judged_records import RecordFault
 from ganeti_steward.plugins.maintenance.edges.store import Records
 from ganeti_steward.plugins.maintenance.edges.submit import HandedOver, LookedUp, noted
@@ -79,8 +79,8 @@ class Fakes:
         """what each round has given `reconcile`"""
         self.rounds_reported: list[Round] = []
         self.settings: Maintd | None = None
-        self.bell = Bell()
-        self.signals = Signals(self.bell)
+        self.wakeup = Wakeup()
+        self.signals = Signals(self.wakeup)
         self.storage = False
         self.routine = Seen()
         self.tagged: dict[int, JobState] = {}
@@ -101,7 +101,7 @@ class Fakes:
             clock=lambda: NOW,
         )
         used = settings or Maintd(mode="act")
-        return Rounds(parts._replace(**more), used, self.bell, self.signals)
+        return Rounds(parts._replace(**more), used, self.wakeup, self.signals)
 
     def done(self, *whats: str) -> list[tuple[str, Any]]:
         """What was done of these kinds (all kinds: none given)."""
@@ -249,7 +249,7 @@ def two_incidents() -> Iterator[Fakes]:
     fakes.stored = {one.uuid: one for one in (A, B)}
     with fakes.signals.handled():
         yield fakes
-    fakes.bell.close()
+    fakes.wakeup.close()
 
 
 def deciding(fakes: Fakes, *decisions: Decision) -> Fakes:

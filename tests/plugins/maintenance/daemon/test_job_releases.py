@@ -207,7 +207,7 @@ def fakes() -> Iterator[Fakes]:
     fakes = Fakes()
     with fakes.signals.handled():
         yield fakes
-    fakes.bell.close()
+    fakes.wakeup.close()
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ def fakes() -> Iterator[Fakes]:
     fakes = Fakes()
     fakes.observations = {ILL.node: Reported(ILL.original, "evacuate", "", time.time_ns())}
     yield fakes
-    fakes.bell.close()
+    fakes.wakeup.close()
 
 
 def daemon(

@@ -18,10 +18,10 @@ from running import Site, site, wait_for
 
 from ganeti_steward.core.builtins import MAINTENANCE
 from ganeti_steward.core.config.load import load_config
-from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals
 from ganeti_steward.plugins.maintenance.daemon.parts import Options
 from ganeti_steward.plugins.maintenance.daemon.process import Daemon
 from ganeti_steward.plugins.maintenance.daemon.replay import read_moments
+from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Wakeup
 from ganeti_steward.plugins.maintenance.edges.audit import read_audit
 from ganeti_steward.plugins.maintenance.edges.status import Status
 
@@ -208,9 +208,9 @@ def test_reloads_leave_no_thread(cluster: Site) -> None:
 
 def test_healthz_goes_by_the_configuration_in_use(cluster: Site) -> None:
     cluster.configure(**{"round-interval": 60})
-    bell = Bell()
+    wakeup = Wakeup()
     config = load_config(str(cluster.config), MAINTENANCE)
-    daemon = Daemon(Options(address="127.0.0.1", port=0), config, bell, Signals(bell))
+    daemon = Daemon(Options(address="127.0.0.1", port=0), config, wakeup, Signals(wakeup))
     server = daemon._server()
     try:
         application = server._application
@@ -222,7 +222,7 @@ def test_healthz_goes_by_the_configuration_in_use(cluster: Site) -> None:
         assert application._fault(application.status) == ""
     finally:
         server.stop()
-        bell.close()
+        wakeup.close()
 
 
 def test_it_goes_on_when_luxid_is_back(cluster: Site) -> None:

@@ -28,9 +28,9 @@ from ganeti_steward.core.maintenance.task import Task, Wait
 from ganeti_steward.core.maintenance.world import Reported, Silent
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.bell import Stopped
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Planner, RoutinePlanner
+from ganeti_steward.plugins.maintenance.daemon.wakeup import Stopped
 from ganeti_steward.plugins.maintenance.edges.judged_records import RecordFault
 from ganeti_steward.plugins.maintenance.engine.decision import (
     CommandResult,

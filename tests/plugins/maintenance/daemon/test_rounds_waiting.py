@@ -14,7 +14,7 @@ from fake_parts import WAITING, A, B, Fakes, deciding, fault, starting, two_inci
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.bell import Stopped
+from ganeti_steward.plugins.maintenance.daemon.wakeup import Stopped
 from ganeti_steward.plugins.maintenance.engine.decision import (
     Decision,
     RoutineStarted,

@@ -31,7 +31,7 @@ def fakes() -> Iterator[Fakes]:
     fakes = Fakes()
     with fakes.signals.handled():
         yield fakes
-    fakes.bell.close()
+    fakes.wakeup.close()
 
 
 def test_repairs_and_routine_work_are_handed_over_together(fakes: Fakes) -> None:

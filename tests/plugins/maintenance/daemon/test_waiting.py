@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals
 from ganeti_steward.plugins.maintenance.daemon.rounds import Waiting
+from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Wakeup
 
 
 @pytest.fixture
-def bell() -> Iterator[Bell]:
-    bell = Bell()
-    yield bell
-    bell.close()
+def wakeup() -> Iterator[Wakeup]:
+    wakeup = Wakeup()
+    yield wakeup
+    wakeup.close()
 
 
 def waited(waiting: Waiting, seconds: float, ended: Callable[[], bool] | None = None) -> float:
@@ -24,28 +24,28 @@ def waited(waiting: Waiting, seconds: float, ended: Callable[[], bool] | None = 
     return time.monotonic() - began
 
 
-def test_the_interval(bell: Bell) -> None:
+def test_the_interval(wakeup: Wakeup) -> None:
     signs: list[None] = []
-    waiting = Waiting(bell, Signals(bell), lambda: signs.append(None))
+    waiting = Waiting(wakeup, Signals(wakeup), lambda: signs.append(None))
     assert 1.9 < waited(waiting, 2) < 10
     assert signs
 
 
-def test_news_end_it_but_not_within_a_second(bell: Bell) -> None:
-    waiting = Waiting(bell, Signals(bell), lambda: None)
-    bell.ring()
+def test_news_end_it_but_not_within_a_second(wakeup: Wakeup) -> None:
+    waiting = Waiting(wakeup, Signals(wakeup), lambda: None)
+    wakeup.wake()
     assert 0.9 < waited(waiting, 60) < 10
     assert 0.9 < waited(waiting, 0) < 10
 
 
-def test_a_job_that_has_ended_ends_it(bell: Bell) -> None:
+def test_a_job_that_has_ended_ends_it(wakeup: Wakeup) -> None:
     answers = iter([False, True])
-    waiting = Waiting(bell, Signals(bell), lambda: None)
+    waiting = Waiting(wakeup, Signals(wakeup), lambda: None)
     assert 1.9 < waited(waiting, 60, lambda: next(answers)) < 20
 
 
 @pytest.mark.parametrize("name", ["stopping", "reload_requested"])
-def test_a_signal_ends_it_at_once(bell: Bell, name: str) -> None:
-    signals = Signals(bell)
+def test_a_signal_ends_it_at_once(wakeup: Wakeup, name: str) -> None:
+    signals = Signals(wakeup)
     setattr(signals, name, True)
-    assert waited(Waiting(bell, signals, lambda: None), 60) < 0.5
+    assert waited(Waiting(wakeup, signals, lambda: None), 60) < 0.5

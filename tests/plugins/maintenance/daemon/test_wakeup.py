@@ -9,24 +9,24 @@ import time
 
 import pytest
 
-from ganeti_steward.plugins.maintenance.daemon.bell import Bell, Signals, Stopped
+from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Stopped, Wakeup
 
 
-def test_a_ring_ends_one_wait() -> None:
-    bell = Bell()
+def test_a_call_ends_one_wait() -> None:
+    wakeup = Wakeup()
     for _ in range(100_000):
-        bell.ring()
-    assert bell.wait(0)
-    assert not bell.wait(0)
-    threading.Timer(0.1, bell.ring).start()
+        wakeup.wake()
+    assert wakeup.wait(0)
+    assert not wakeup.wait(0)
+    threading.Timer(0.1, wakeup.wake).start()
     began = time.monotonic()
-    assert bell.wait(300)
+    assert wakeup.wait(300)
     assert time.monotonic() - began < 100
-    bell.close()
+    wakeup.close()
 
 
 def test_a_signal_raises_only_where_it_may() -> None:
-    signals = Signals(Bell())
+    signals = Signals(Wakeup())
     with signals.handled():
         os.kill(os.getpid(), signal.SIGTERM)
         assert signals.stopping

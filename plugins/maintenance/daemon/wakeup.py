@@ -19,26 +19,26 @@ class Stopped(BaseException):
     """
 
 
-class Bell:
-    """Wakes a thread that waits; may be rung by other threads and by signal handlers."""
+class Wakeup:
+    """Wakes a thread that waits; other threads and signal handlers may use it."""
 
     def __init__(self) -> None:
         self._receiver, self._sender = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._poll = select.poll()
         self._poll.register(self._receiver, select.POLLIN)
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """End the current wait, or the next one at once."""
         with suppress(BlockingIOError):
             os.write(self._sender, b"\0")
 
     def wait(self, seconds: float) -> bool:
-        """Wait until it rings; False when it did not within the time."""
-        rung = bool(self._poll.poll(max(seconds, 0) * 1000))
+        """Wait until it is woken; False when it was not within the time."""
+        woken = bool(self._poll.poll(max(seconds, 0) * 1000))
         with suppress(BlockingIOError):
             while os.read(self._receiver, 4096):
                 pass
-        return rung
+        return woken
 
     def close(self) -> None:
         """Free its descriptors."""
@@ -49,8 +49,8 @@ class Bell:
 class Signals:
     """SIGTERM and SIGINT end the daemon, SIGHUP makes it read its configuration again."""
 
-    def __init__(self, bell: Bell) -> None:
-        self._bell = bell
+    def __init__(self, wakeup: Wakeup) -> None:
+        self._wakeup = wakeup
         self._interruptible = False
         self.stopping = False
         self.reload_requested = False
@@ -84,10 +84,10 @@ class Signals:
 
     def _end(self, *_: object) -> None:
         self.stopping = True
-        self._bell.ring()
+        self._wakeup.wake()
         if self._interruptible:
             raise Stopped
 
     def _reload(self, *_: object) -> None:
         self.reload_requested = True
-        self._bell.ring()
+        self._wakeup.wake()
