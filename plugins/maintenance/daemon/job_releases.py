@@ -32,7 +32,6 @@ from ganeti_steward.plugins.maintenance.queue.orphans import OpenJobs
 
 if TYPE_CHECKING:
     from ganeti_steward.core.maintenance.world import World
-    from ganeti_steward.plugins.maintenance.daemon.parts import Releasing
     from ganeti_steward.plugins.maintenance.edges.judged_records import RecordFault
 
 #: Changes of one round: each is a change of Ganeti's configuration, which can take a second.
@@ -103,7 +102,9 @@ def _limit(rule: FilterRule) -> str:
     return str(rule.limit) if rule.action == RATE_LIMIT else ""
 
 
-def planned(releasing: Releasing | None, facts: Facts, mode: str, tags: frozenset[str]) -> Releases:
+def planned(
+    releasing: JobReleases | None, facts: Facts, mode: str, tags: frozenset[str]
+) -> Releases:
     """What a round does about held jobs; a fault there is no fault of the round.
 
     ``tags``: of the cluster.

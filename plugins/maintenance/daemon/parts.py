@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from ganeti_steward.core.ganeti.confd.choice import Vote
 from ganeti_steward.core.ganeti.confd.client import PORT as CONFD_PORT
 from ganeti_steward.core.ganeti.confd.client import Confd
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
@@ -19,12 +18,11 @@ from ganeti_steward.core.ganeti.this_node import (
     own_names,
     this_node,
 )
-from ganeti_steward.core.maintenance.filter_action import Facts
 from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.core.maintenance.task import Held, RoutinePlan
+from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import NodeFacts, Observation, World
 from ganeti_steward.core.model.job_state import JobState
-from ganeti_steward.plugins.filters.actions.changes import JobChange, Releases
+from ganeti_steward.plugins.filters.actions.changes import JobChange
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster, Voting
 from ganeti_steward.plugins.maintenance.edges.store import Records
@@ -33,7 +31,6 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     Change,
     CommandResult,
     Decision,
-    Planned,
     RoutineStarted,
     Started,
 )
@@ -156,18 +153,6 @@ class Queue(Protocol):
         """Cancel jobs that have not started; number -> Ganeti's answer.  Raises nothing."""
 
 
-class Releasing(Protocol):
-    """The jobs that filter rules hold for the daemon."""
-
-    def decide(self, facts: Facts) -> Releases:
-        """What should be done now; changes nothing.  Raises StewardError."""
-
-    def carry_out(
-        self, changes: Sequence[JobChange], stopping: Callable[[], bool]
-    ) -> tuple[list[JobChange], list[Held]]:
-        """Make changes until ``stopping``; those made, and what was not done.  Raises nothing."""
-
-
 class ReadWorld(Protocol):
     """Reads the cluster."""
 
@@ -196,27 +181,6 @@ class Agents(Protocol):
 
     def results(self, incidents: Iterable[Incident]) -> Mapping[str, CommandResult]:
         """Submission id -> what is known, of open submissions whose command is not running."""
-
-
-class Planner(Protocol):
-    """Calls the plugins."""
-
-    def __call__(self, incident: Incident, world: World, /) -> Sequence[Planned]:
-        """What they plan for one incident."""
-
-
-class RoutinePlanner(Protocol):
-    """Calls a plugin of routine work."""
-
-    def __call__(self, plugin: str, world: World, /) -> Sequence[RoutinePlan]:
-        """What it plans."""
-
-
-class Voter(Protocol):
-    """Counts the votes of the master candidates."""
-
-    def __call__(self) -> Vote:
-        """The vote now: master or undecided; raises NotMaster."""
 
 
 class Round(NamedTuple):
@@ -254,8 +218,5 @@ class Round(NamedTuple):
     """why this node is not the master any more, found out in the round; empty while it is"""
 
 
-class Observer(Protocol):
-    """Reports rounds somewhere: status, metrics, audit log, notifications."""
-
-    def __call__(self, outcome: Round, /) -> None:
-        """Report one round."""
+#: Reports rounds somewhere: status, metrics, audit log, notifications.
+Observer = Callable[[Round], None]

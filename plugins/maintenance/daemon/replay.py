@@ -14,10 +14,10 @@ from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.typed_json import from_json, to_json
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.daemon.parts import Planner, RoutinePlanner
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs
-from ganeti_steward.plugins.maintenance.engine.routine import no_routine
+from ganeti_steward.plugins.maintenance.engine.routine import RoutinePlanner, no_routine
 from ganeti_steward.plugins.maintenance.engine.step import step
+from ganeti_steward.plugins.maintenance.engine.tasks import Planner
 
 
 class Replayed(NamedTuple):

@@ -16,13 +16,14 @@ from ganeti_steward.core.maintenance.world import Reported
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.filters.actions.changes import Releases
 from ganeti_steward.plugins.maintenance.daemon.carry_out import CarryOut, describe_fault
-from ganeti_steward.plugins.maintenance.daemon.job_releases import facts_of, planned
+from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases, facts_of, planned
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Stopped, Wakeup
 from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER, Inputs, Planned, Recent
 from ganeti_steward.plugins.maintenance.engine.ledger import with_commands
-from ganeti_steward.plugins.maintenance.engine.routine import MARK, no_routine
+from ganeti_steward.plugins.maintenance.engine.routine import MARK, RoutinePlanner, no_routine
+from ganeti_steward.plugins.maintenance.engine.tasks import Planner
 
 if TYPE_CHECKING:
     from ganeti_steward.core.maintenance.disks import DiskHealth
@@ -33,13 +34,9 @@ if TYPE_CHECKING:
     from ganeti_steward.plugins.maintenance.daemon.parts import (
         Agents,
         Observer,
-        Planner,
         Queue,
         ReadWorld,
-        Releasing,
-        RoutinePlanner,
         Store,
-        Voter,
     )
     from ganeti_steward.plugins.maintenance.edges.judged_records import RecordFault
     from ganeti_steward.plugins.maintenance.edges.store import Records
@@ -95,7 +92,8 @@ ReadDisks = Callable[["World", Mapping[int, JobState]], Mapping[str, "DiskHealth
 class Parts(NamedTuple):
     """What the loop works with."""
 
-    voting: Voter
+    voting: Callable[[], Vote]
+    """the vote now: master or undecided; raises NotMaster"""
     store: Store
     queue: Queue
     read_world: ReadWorld
@@ -103,7 +101,7 @@ class Parts(NamedTuple):
     planner: Planner
     step: Callable[[Inputs, Maintd, Planner, RoutinePlanner], Decision]
     routine_planner: RoutinePlanner = no_routine
-    releasing: Releasing | None = None
+    releasing: JobReleases | None = None
     """None: no job is released"""
     read_storage: Callable[[World], Mapping[str, NodeStorage]] = lambda world: {}
     """name -> storage of the nodes that report failing physical volumes"""

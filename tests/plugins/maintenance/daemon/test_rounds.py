@@ -29,7 +29,6 @@ from ganeti_steward.core.maintenance.world import Reported, Silent
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
-from ganeti_steward.plugins.maintenance.daemon.parts import Planner, RoutinePlanner
 from ganeti_steward.plugins.maintenance.daemon.wakeup import Stopped
 from ganeti_steward.plugins.maintenance.edges.judged_records import RecordFault
 from ganeti_steward.plugins.maintenance.engine.decision import (
@@ -38,8 +37,9 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     Inputs,
     Planned,
 )
+from ganeti_steward.plugins.maintenance.engine.routine import RoutinePlanner
 from ganeti_steward.plugins.maintenance.engine.step import step
-from ganeti_steward.plugins.maintenance.engine.tasks import MOST_REPEATS
+from ganeti_steward.plugins.maintenance.engine.tasks import MOST_REPEATS, Planner
 
 
 @pytest.fixture
