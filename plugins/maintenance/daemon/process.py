@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Final, TextIO
@@ -19,8 +20,8 @@ from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.log import set_up_service
-from ganeti_steward.core.maintenance.incident import JOB_SOURCE
-from ganeti_steward.core.maintenance.task import Held
+from ganeti_steward.core.maintenance.incident import JOB_SOURCE, Incident
+from ganeti_steward.core.maintenance.task import Held, RoutinePlan
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.safe_files import make_directory, open_own
 from ganeti_steward.core.service.console_log import ConsoleLog
@@ -31,7 +32,6 @@ from ganeti_steward.core.service.sd_notify import notify
 from ganeti_steward.core.supervision.children import end_children
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.carry_out import NodeAgents
-from ganeti_steward.plugins.maintenance.daemon.configured import Configured
 from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue
 from ganeti_steward.plugins.maintenance.daemon.mastership import (
@@ -39,7 +39,7 @@ from ganeti_steward.plugins.maintenance.daemon.mastership import (
     Voting,
     require_master,
 )
-from ganeti_steward.plugins.maintenance.daemon.parts import Options
+from ganeti_steward.plugins.maintenance.daemon.parts import Options, Round
 from ganeti_steward.plugins.maintenance.daemon.replay import Recorder
 from ganeti_steward.plugins.maintenance.daemon.reporting import (
     KEPT,
@@ -54,12 +54,88 @@ from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.edges.world import read_world
-from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs
+from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs, Planned
 from ganeti_steward.plugins.maintenance.engine.step import step
+from ganeti_steward.plugins.maintenance.notify.notify import Notifier
 from ganeti_steward.plugins.maintenance.page.http import Application, StatusServer
 from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
+from ganeti_steward.plugins.maintenance.rebalance.config import NO_LOAD, Rebalance
+from ganeti_steward.plugins.maintenance.rebalance.remaining import NAME
 from ganeti_steward.plugins.maintenance.repairs.evacuation.reading import read_disks
+from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
 from ganeti_steward.plugins.maintenance.repairs.storage.reading import read_storage
+from ganeti_steward.plugins.maintenance.routine.planner import PluginRoutine
+
+#: Settings that are used at the start only.
+_FIXED: Final = ("address", "port", "audit_file", "counters_file", "lock_file")
+
+
+class Configured:
+    """The parts that change with the configuration."""
+
+    def __init__(self, config: Config, wake: Callable[[], None]) -> None:
+        """``wake`` is called by other threads when an agent has news.  Raises PluginError."""
+        self.config = config
+        self.agents = NodeAgents(self.settings, wake)
+        self._planner, self._notifier = PluginPlanner(config), Notifier(config)
+        self._routine = PluginRoutine(config)
+        self._fault = ""
+
+    @property
+    def settings(self) -> Maintd:
+        """The section [maintd]."""
+        return self.config.section(Maintd)
+
+    def plan(self, incident: Incident, world: World) -> Sequence[Planned]:
+        """What the plugins plan for one incident."""
+        return self._planner(incident, world)
+
+    def plan_routine(self, plugin: str, world: World) -> Sequence[RoutinePlan]:
+        """What a plugin of routine work plans."""
+        return self._routine(plugin, world)
+
+    def with_loads(self, world: World) -> World:
+        """The world with the CPU load that routine work is configured to take into account."""
+        settings = self.config.section(Rebalance)
+        if NAME not in self.settings.routine or settings.load_data == NO_LOAD:
+            return world
+        # It imports the engine, which most configurations do not need.
+        from ganeti_steward.plugins.maintenance.rebalance.loads import with_load_reports
+
+        return with_load_reports(world, settings)
+
+    def notify(self, outcome: Round) -> None:
+        """Have the plugins notified of the changes of a round."""
+        self._notifier.notify(outcome.changes)
+
+    def problems(self) -> tuple[Held, ...]:
+        """What is wrong with the configuration file, while an older content of it is used."""
+        return (Held("cluster", "configuration", self._fault),) if self._fault else ()
+
+    def reload(self, read: Callable[[], Config]) -> bool:
+        """Use the configuration that ``read`` returns; one that cannot be used changes nothing."""
+        try:
+            config = read()
+            planner, notifier = PluginPlanner(config), Notifier(config)
+        except StewardError as err:
+            self._fault = f"the configuration could not be read again, the old one is used: {err}"
+            _log.error("%s", self._fault)
+            return False
+        before = self.settings
+        self.config, self._planner, self._notifier, self._fault = config, planner, notifier, ""
+        self._routine = PluginRoutine(config)
+        self.agents.configure(self.settings)
+        _log.info("the configuration was read again")
+        for name in _FIXED:
+            if getattr(before, name) != getattr(self.settings, name):
+                _log.warning("another %s is used only after a restart", name.replace("_", "-"))
+        return True
+
+    def stop(self) -> None:
+        """End polling; the last notifications have some seconds."""
+        self.agents.stop()
+        self._notifier.finish()
+
 
 _log: Final = logging.getLogger(__name__)
 
