@@ -7,10 +7,12 @@ Plugins that are not built in run in a child process for each change.
 from __future__ import annotations
 
 import logging
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from ganeti_steward.core.builtins import built_in
 from ganeti_steward.core.errors import PluginError
@@ -18,13 +20,73 @@ from ganeti_steward.core.hooks.calls import call, log_failure
 from ganeti_steward.core.hooks.isolation import Isolated
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.hooks.program import program_child
+from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.plugins.maintenance.engine.decision import Change
-from ganeti_steward.plugins.maintenance.notify.background import Background
 
 if TYPE_CHECKING:
     from pluggy import HookImpl
 
     from ganeti_steward.core.config.values import Config
+
+
+_Item = TypeVar("_Item")
+
+#: Things that may wait; those that come then are dropped.
+WAITING: Final = 1000
+
+
+class Background(Generic[_Item]):
+    """Does one kind of work, in the order in which it comes; may be used by several threads."""
+
+    def __init__(self, name: str, work: Callable[[_Item], None], waiting: int = WAITING) -> None:
+        """``name``: what the work is, for the log; ``waiting``: things that may wait."""
+        self._name, self._work, self._limit = name, work, waiting
+        self._lock = threading.Lock()
+        self._waiting = deque[_Item]()
+        self._thread: threading.Thread | None = None
+        self._dropped = RateLimitedLog(_log)
+
+    def put(self, item: _Item) -> None:
+        """Have it done; never waits."""
+        with self._lock:
+            if len(self._waiting) >= self._limit:
+                self._dropped.warning(f"{self._name}: {self._limit} wait already, one is dropped")
+                return
+            self._waiting.append(item)
+            self._start()
+
+    def _start(self) -> None:
+        if self._thread:
+            return
+        thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as err:
+            # It is tried again with the next one.
+            self._dropped.warning(f"{self._name}: {err}")
+            return
+        self._thread = thread
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._thread = None
+                    return
+                item = self._waiting.popleft()
+            try:
+                self._work(item)
+            except Exception:
+                _log.exception("%s failed", self._name)
+
+    def finish(self, seconds: float) -> bool:
+        """Wait until everything is done, for some seconds at most; whether it is."""
+        with self._lock:
+            thread = self._thread
+        if thread:
+            thread.join(seconds)
+        return not thread or not thread.is_alive()
+
 
 HOOK: Final = "steward_incident_changed"
 

@@ -21,8 +21,7 @@ from ganeti_steward.core.errors import BadConfig
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.status import incident_json
 from ganeti_steward.plugins.maintenance.engine.decision import Change
-from ganeti_steward.plugins.maintenance.notify.background import Background
-from ganeti_steward.plugins.maintenance.notify.notify import Notifier
+from ganeti_steward.plugins.maintenance.notify.notify import Background, Notifier
 from ganeti_steward.plugins.maintenance.notify.notify_command import NotifyCommand
 from ganeti_steward.plugins.maintenance.notify.webhook import PAUSES, Webhook
 
