@@ -133,6 +133,12 @@ def record_named(found: Found, word: str) -> Recorded:
     return matching[0]
 
 
+def add_submit_option(parser: argparse.ArgumentParser) -> None:
+    """``--submit``, of the commands that run a job."""
+    text = "print the job's number and do not wait for it"
+    parser.add_argument("--submit", action="store_true", help=text)
+
+
 def run_tag_job(
     client: Luxi | Rapi, operation: Operation, reason: str, done: str, *, submit: bool
 ) -> int:

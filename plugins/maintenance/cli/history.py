@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from ganeti_steward.core.commands.configuration import configuration
@@ -14,17 +15,18 @@ from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.audit import read_audit
 from ganeti_steward.plugins.maintenance.edges.history import Entry
 
-#: Columns -> headings.
-FIELDS: Final = {
-    "at": "At",
-    "kind": "Kind",
-    "incident": "Incident",
-    "node": "Node",
-    "event": "Event",
-    "before": "Before",
-    "after": "After",
-    "reason": "Reason",
+#: Columns -> headings and values.
+_COLUMNS: Final[Mapping[str, tuple[str, Callable[[Entry], Value]]]] = {
+    "at": ("At", lambda one: local_time(one.at)),
+    "kind": ("Kind", lambda one: one.kind),
+    "incident": ("Incident", lambda one: one.incident),
+    "node": ("Node", lambda one: one.node_name or "-"),
+    "event": ("Event", lambda one: one.event),
+    "before": ("Before", lambda one: one.before or "-"),
+    "after": ("After", lambda one: one.after or "-"),
+    "reason": ("Reason", lambda one: one.reason),
 }
+FIELDS: Final = {name: heading for name, (heading, _) in _COLUMNS.items()}
 _USUAL: Final = ("at", "incident", "node", "event", "after", "reason")
 
 
@@ -69,18 +71,6 @@ def show_history(options: argparse.Namespace) -> int:
     ]
     if options.uuid and not found:
         raise StewardError(f"the audit log {path} has nothing about incident {options.uuid!a}")
-    print_fields(options, FIELDS, _USUAL, [_row(one) for one in found])
+    rows = [{name: value(one) for name, (_, value) in _COLUMNS.items()} for one in found]
+    print_fields(options, FIELDS, _USUAL, rows)
     return EXIT_OK
-
-
-def _row(one: Entry) -> dict[str, Value]:
-    return {
-        "at": local_time(one.at),
-        "kind": one.kind,
-        "incident": one.incident,
-        "node": one.node_name or "-",
-        "event": one.event,
-        "before": one.before or "-",
-        "after": one.after or "-",
-        "reason": one.reason,
-    }

@@ -29,6 +29,7 @@ from ganeti_steward.plugins.maintenance.cli.cluster import (
     NO_RECORD,
     Found,
     Recorded,
+    add_submit_option,
     live_client,
     own_key,
     read_incidents,
@@ -50,121 +51,27 @@ if TYPE_CHECKING:
     from ganeti_steward.core.ganeti.rapi import Rapi
 
 
-def add_adopt_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which records."""
-    describe(
-        parser,
-        {
-            "gnt-steward incident adopt 5b0c9f7e": "the uuid may be cut",
-            "gnt-steward incident adopt --all": "after the key was renewed without the daemon",
-        },
-    )
-    parser.add_argument("uuid", nargs="*", help="its uuid, or how it begins")
-    parser.add_argument("--all", action="store_true", help="every record that is ignored")
-    parser.set_defaults(act=adopt)
-    add_source_options(parser, positional=False)
-
-
-def adopt(options: argparse.Namespace) -> int:
-    """Sign them; returns the exit status.  Raises StewardError."""
-    if bool(options.uuid) == options.all:
-        raise StewardError("name incidents, or use --all")
-    client = live_client(options)
-    if not isinstance(client, Luxi):
-        raise StewardError("records are signed on the master only, where the cluster's key is")
-    key = own_key()
-    found = read_incidents(client)
-    store = Store(client, lambda: key.key, counters=key.counters)
-    store.read_all()
-    faults = []
-    wanted = list(_wanted(found, options.uuid))
-    for one in wanted:
-        uuid = one.incident.uuid
-        if one.signature != IGNORED:
-            print(f"Nothing to do: the record of incident {uuid} is signed.")
-            continue
-        try:
-            store.write(_adopted(one))
-        except (StewardError, ValueError) as err:
-            faults.append(f"incident {uuid} is not adopted: {err}")
-        else:
-            print(f"Signed the record of incident {uuid} of {one.incident.node_name}.")
-    if not wanted:
-        print("Nothing to do: no record is ignored.")
-    print_notes(faults)
-    return EXIT_FAILURE if faults else EXIT_OK
-
-
-def _wanted(found: Found, words: list[str]) -> Iterator[Recorded]:
-    if words:
-        yield from (record_named(found, word) for word in words)
-    else:
-        yield from (one for one in found.records if one.signature == IGNORED)
-
-
-def _adopted(one: Recorded) -> Incident:
-    """Raises ValueError where a part of it contradicts another one, or its rule."""
-    if one.claimed != one.incident.uuid:
-        raise ValueError(f"its rule has a copy of the record of incident {one.claimed}")
-    return adopted(one.incident, time.time_ns())
-
-
-def incident_lines(incident: Incident, original: bytes, signature: str) -> Iterator[str]:
-    """Everything that is known of an incident.
-
-    ``original``: its diagnose object; ``signature``: what is known of that of its record.
-    """
-    state = f"{incident.status}, acknowledged" if incident.acknowledged else incident.status
-    tag = "on the node" if incident.tagged else "not on the node"
-    yield f"Incident {incident.uuid}"
-    for name, text in (
-        ("node", f"{incident.node_name} ({incident.node})"),
-        ("action", incident.action),
-        ("status", state),
-        ("note", incident.note),
-        ("signature", signature),
-        ("tag", f"{incident.tag} ({tag})"),
-        ("first seen", local_time(incident.first_seen)),
-        ("healthy since", local_time(incident.healthy_since)),
-        ("status since", local_time(incident.changed)),
-        ("last progress", local_time(incident.progressed)),
-        ("jobs", ", ".join(map(str, incident.jobs)) or "-"),
-    ):
-        yield f"  {name + ':':15}{text}"
-    for one in incident.open:
-        yield f"  {'in progress:':15}{_submission(one)}"
-    for name, reason in incident.unmovable:
-        yield f"  {'not moved:':15}{name}: {reason}"
-    yield "  reported object:"
-    for line in json.dumps(diagnose_object(original), indent=2).splitlines():
-        yield f"    {line}"
-
-
-def _submission(one: Submission) -> str:
-    jobs = ", ".join(map(str, one.jobs))
-    what = f"command {one.command}" if one.command else f"jobs {jobs}" if jobs else "no jobs yet"
-    names = ", ".join((*one.nodes, *one.instances))
-    refused = f"; refused: {one.refused}" if one.refused else ""
-    return f"{one.step} since {local_time(one.at)} ({what}), uses {names}{refused}"
-
-
-#: Columns of the list -> headings.
-FIELDS: Final = {
-    "uuid": "UUID",
-    "node": "Node",
-    "action": "Action",
-    "status": "Status",
-    "first-seen": "FirstSeen",
-    "changed": "Changed",
-    "jobs": "Jobs",
-    "open-jobs": "OpenJobs",
-    "tag": "Tag",
-    "tagged": "Tagged",
-    "acknowledged": "Acknowledged",
-    "unmovable": "Unmovable",
-    "signature": "Signature",
-    "note": "Note",
+#: Columns of the list -> headings and values.
+_COLUMNS: Final[Mapping[str, tuple[str, Callable[[Recorded], Value]]]] = {
+    "uuid": ("UUID", lambda one: one.incident.uuid),
+    "node": ("Node", lambda one: one.incident.node_name),
+    "action": ("Action", lambda one: one.incident.action),
+    "status": ("Status", lambda one: one.incident.status),
+    "first-seen": ("FirstSeen", lambda one: local_time(one.incident.first_seen)),
+    "changed": ("Changed", lambda one: local_time(one.incident.changed)),
+    "jobs": ("Jobs", lambda one: [str(job) for job in one.incident.jobs]),
+    "open-jobs": (
+        "OpenJobs",
+        lambda one: [str(job) for task in one.incident.open for job in task.jobs],
+    ),
+    "tag": ("Tag", lambda one: one.incident.tag),
+    "tagged": ("Tagged", lambda one: one.incident.tagged),
+    "acknowledged": ("Acknowledged", lambda one: one.incident.acknowledged),
+    "unmovable": ("Unmovable", lambda one: [name for name, _ in one.incident.unmovable]),
+    "signature": ("Signature", lambda one: one.signature),
+    "note": ("Note", lambda one: one.incident.note),
 }
+FIELDS: Final = {name: heading for name, (heading, _) in _COLUMNS.items()}
 _USUAL: Final = ("uuid", "node", "action", "status", "changed", "note")
 
 _NAME: Final = "its uuid, or how it begins"
@@ -206,14 +113,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             },
         )
         one.add_argument("uuid", help=_NAME)
-        one.add_argument(
-            "--submit", action="store_true", help="print the job's number and do not wait for it"
-        )
+        add_submit_option(one)
         add_reason_option(one)
         _finish(one, act)
-    add_adopt_arguments(
-        add_subcommand(what, "adopt", "sign records that the daemon ignores, as root on the master")
+    one = add_subcommand(
+        what, "adopt", "sign records that the daemon ignores, as root on the master"
     )
+    describe(
+        one,
+        {
+            "gnt-steward incident adopt 5b0c9f7e": "the uuid may be cut",
+            "gnt-steward incident adopt --all": "after the key was renewed without the daemon",
+        },
+    )
+    one.add_argument("uuid", nargs="*", help=_NAME)
+    one.add_argument("--all", action="store_true", help="every record that is ignored")
+    _finish(one, _adopt)
     one = add_subcommand(what, "history", "what the audit log of this machine has")
     add_history_arguments(one)
 
@@ -239,28 +154,9 @@ def _list(options: argparse.Namespace) -> int:
     found = _found(options)
     if found.records and found.unchecked:
         print_notes([f"signatures are not checked: {found.unchecked}"])
-    print_fields(options, FIELDS, _USUAL, [_row(one) for one in found.records])
+    rows = [{name: value(one) for name, (_, value) in _COLUMNS.items()} for one in found.records]
+    print_fields(options, FIELDS, _USUAL, rows)
     return EXIT_OK
-
-
-def _row(record: Recorded) -> Mapping[str, Value]:
-    incident = record.incident
-    return {
-        "uuid": incident.uuid,
-        "node": incident.node_name,
-        "action": incident.action,
-        "status": incident.status,
-        "first-seen": local_time(incident.first_seen),
-        "changed": local_time(incident.changed),
-        "jobs": [str(number) for number in incident.jobs],
-        "open-jobs": [str(number) for one in incident.open for number in one.jobs],
-        "tag": incident.tag,
-        "tagged": incident.tagged,
-        "acknowledged": incident.acknowledged,
-        "unmovable": [name for name, _ in incident.unmovable],
-        "signature": record.signature,
-        "note": incident.note,
-    }
 
 
 def _show(options: argparse.Namespace) -> int:
@@ -350,3 +246,86 @@ def _cancel(options: argparse.Namespace) -> int:
         f"Set {incident.cancel_tag} on {incident.node_name}; the daemon's next round cancels it.",
         submit=options.submit,
     )
+
+
+def _adopt(options: argparse.Namespace) -> int:
+    """Sign them; returns the exit status.  Raises StewardError."""
+    if bool(options.uuid) == options.all:
+        raise StewardError("name incidents, or use --all")
+    client = live_client(options)
+    if not isinstance(client, Luxi):
+        raise StewardError("records are signed on the master only, where the cluster's key is")
+    key = own_key()
+    found = read_incidents(client)
+    store = Store(client, lambda: key.key, counters=key.counters)
+    store.read_all()
+    faults = []
+    wanted = list(_wanted(found, options.uuid))
+    for one in wanted:
+        uuid = one.incident.uuid
+        if one.signature != IGNORED:
+            print(f"Nothing to do: the record of incident {uuid} is signed.")
+            continue
+        try:
+            store.write(_taken_over(one))
+        except (StewardError, ValueError) as err:
+            faults.append(f"incident {uuid} is not adopted: {err}")
+        else:
+            print(f"Signed the record of incident {uuid} of {one.incident.node_name}.")
+    if not wanted:
+        print("Nothing to do: no record is ignored.")
+    print_notes(faults)
+    return EXIT_FAILURE if faults else EXIT_OK
+
+
+def _wanted(found: Found, words: list[str]) -> Iterator[Recorded]:
+    if words:
+        yield from (record_named(found, word) for word in words)
+    else:
+        yield from (one for one in found.records if one.signature == IGNORED)
+
+
+def _taken_over(one: Recorded) -> Incident:
+    """Raises ValueError where a part of it contradicts another one, or its rule."""
+    if one.claimed != one.incident.uuid:
+        raise ValueError(f"its rule has a copy of the record of incident {one.claimed}")
+    return adopted(one.incident, time.time_ns())
+
+
+def incident_lines(incident: Incident, original: bytes, signature: str) -> Iterator[str]:
+    """Everything that is known of an incident.
+
+    ``original``: its diagnose object; ``signature``: what is known of that of its record.
+    """
+    state = f"{incident.status}, acknowledged" if incident.acknowledged else incident.status
+    tag = "on the node" if incident.tagged else "not on the node"
+    yield f"Incident {incident.uuid}"
+    for name, text in (
+        ("node", f"{incident.node_name} ({incident.node})"),
+        ("action", incident.action),
+        ("status", state),
+        ("note", incident.note),
+        ("signature", signature),
+        ("tag", f"{incident.tag} ({tag})"),
+        ("first seen", local_time(incident.first_seen)),
+        ("healthy since", local_time(incident.healthy_since)),
+        ("status since", local_time(incident.changed)),
+        ("last progress", local_time(incident.progressed)),
+        ("jobs", ", ".join(map(str, incident.jobs)) or "-"),
+    ):
+        yield f"  {name + ':':15}{text}"
+    for one in incident.open:
+        yield f"  {'in progress:':15}{_submission(one)}"
+    for name, reason in incident.unmovable:
+        yield f"  {'not moved:':15}{name}: {reason}"
+    yield "  reported object:"
+    for line in json.dumps(diagnose_object(original), indent=2).splitlines():
+        yield f"    {line}"
+
+
+def _submission(one: Submission) -> str:
+    jobs = ", ".join(map(str, one.jobs))
+    what = f"command {one.command}" if one.command else f"jobs {jobs}" if jobs else "no jobs yet"
+    names = ", ".join((*one.nodes, *one.instances))
+    refused = f"; refused: {one.refused}" if one.refused else ""
+    return f"{one.step} since {local_time(one.at)} ({what}), uses {names}{refused}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
 
 from ganeti_steward.core.builtins import MAINTENANCE
 from ganeti_steward.core.commands.cluster_options import add_reason_option, add_source_options
@@ -23,7 +22,11 @@ from ganeti_steward.core.maintenance.task import Held, Task
 from ganeti_steward.core.model.opcodes import remove_tags, set_tags
 from ganeti_steward.core.terminal.progress import progress
 from ganeti_steward.core.units import local_time
-from ganeti_steward.plugins.maintenance.cli.cluster import live_client, run_tag_job
+from ganeti_steward.plugins.maintenance.cli.cluster import (
+    add_submit_option,
+    live_client,
+    run_tag_job,
+)
 from ganeti_steward.plugins.maintenance.cli.status import fetch_status, status_lines
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision
@@ -76,9 +79,6 @@ def _started(subject: str, task: Task) -> Iterator[str]:
 def _subject(subject: str, known: Mapping[str, Incident]) -> str:
     incident = known.get(subject)
     return f"{subject} of {incident.node_name}" if incident else subject
-
-
-_SUBMIT: Final = "print the job's number and do not wait for it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -158,7 +158,7 @@ def _add_commands(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_tagging(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--submit", action="store_true", help=_SUBMIT)
+    add_submit_option(parser)
     add_source_options(parser, positional=False)
 
 

@@ -36,7 +36,7 @@ WAITING: Final = 1000
 
 
 class Background(Generic[_Item]):
-    """Does one kind of work, in the order in which it comes; may be used by several threads."""
+    """Does one kind of work in its order, in a thread that comes and goes; for several threads."""
 
     def __init__(self, name: str, work: Callable[[_Item], None], waiting: int = WAITING) -> None:
         """``name``: what the work is, for the log; ``waiting``: things that may wait."""
