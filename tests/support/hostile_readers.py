@@ -81,11 +81,11 @@ from ganeti_steward.plugins.aggregates.language.tags import read_tag
 from ganeti_steward.plugins.filters.rule_file import read_rule_file
 from ganeti_steward.plugins.filters.rule_text import parsed_predicates
 from ganeti_steward.plugins.maintenance.cli.incident import incident_lines
-from ganeti_steward.plugins.maintenance.cli.status import status_lines
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.replay import Recorder, read_moments
 from ganeti_steward.plugins.maintenance.edges import metrics
 from ganeti_steward.plugins.maintenance.edges.audit import Audit, read_audit
+from ganeti_steward.plugins.maintenance.edges.fetched_status import status_lines
 from ganeti_steward.plugins.maintenance.edges.observation import polled
 from ganeti_steward.plugins.maintenance.edges.record import read_record, write_record
 from ganeti_steward.plugins.maintenance.edges.signed_record import open_record

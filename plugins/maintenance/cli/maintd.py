@@ -27,8 +27,8 @@ from ganeti_steward.plugins.maintenance.cli.cluster import (
     live_client,
     run_tag_job,
 )
-from ganeti_steward.plugins.maintenance.cli.status import fetch_status, status_lines
 from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.edges.fetched_status import fetch_status, status_lines
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
 from ganeti_steward.plugins.maintenance.pause import pause_tag, pause_tags

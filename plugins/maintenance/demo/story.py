@@ -8,7 +8,6 @@ from typing import Final
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.maintenance.incident import STATES
-from ganeti_steward.plugins.maintenance.cli.status import fetch_status
 from ganeti_steward.plugins.maintenance.demo.confd import ADDRESS
 from ganeti_steward.plugins.maintenance.demo.files import BAD, GOOD, Files
 from ganeti_steward.plugins.maintenance.demo.luxid import Luxid
@@ -19,6 +18,7 @@ from ganeti_steward.plugins.maintenance.demo.narrator import (
     is_over,
 )
 from ganeti_steward.plugins.maintenance.demo.processes import Processes
+from ganeti_steward.plugins.maintenance.edges.fetched_status import fetch_status
 
 #: Seconds between two looks at what is new, and until something must have happened.
 _LOOK: Final = 0.2

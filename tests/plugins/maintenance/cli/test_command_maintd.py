@@ -16,9 +16,9 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import Reported, Silent
-from ganeti_steward.plugins.maintenance.cli.status import status_lines
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.replay import Recorder
+from ganeti_steward.plugins.maintenance.edges.fetched_status import status_lines
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs
