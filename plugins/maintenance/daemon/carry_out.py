@@ -20,8 +20,8 @@ from ganeti_steward.core.service.disk_timeout import DiskTimeout
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.commands import RepairRunner, agent_calls
 from ganeti_steward.plugins.maintenance.edges.poll import Poll, Poller, Target, agent_reports
-from ganeti_steward.plugins.maintenance.edges.submit import without
 from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER, CommandResult
+from ganeti_steward.plugins.maintenance.queue.submit import without
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

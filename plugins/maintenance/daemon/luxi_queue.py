@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.model.job_state import JobState
-from ganeti_steward.plugins.maintenance.edges import submit
 from ganeti_steward.plugins.maintenance.edges.store import Store
-from ganeti_steward.plugins.maintenance.edges.submit import HandedOver, LookedUp
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
+from ganeti_steward.plugins.maintenance.queue import submit
 from ganeti_steward.plugins.maintenance.queue.calls import ROUND_WAIT, CallNotes, Calls
 from ganeti_steward.plugins.maintenance.queue.connections import Connections
 from ganeti_steward.plugins.maintenance.queue.orphans import OpenJobs, Unrecorded, orphans_of
+from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp
 from ganeti_steward.plugins.maintenance.routine.jobs import RoutineJobs, Seen, tagged_jobs
 
 

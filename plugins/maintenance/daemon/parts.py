@@ -26,7 +26,6 @@ from ganeti_steward.plugins.filters.actions.changes import JobChange
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster, Voting
 from ganeti_steward.plugins.maintenance.edges.store import Records
-from ganeti_steward.plugins.maintenance.edges.submit import HandedOver, LookedUp
 from ganeti_steward.plugins.maintenance.engine.decision import (
     Change,
     CommandResult,
@@ -35,6 +34,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     Started,
 )
 from ganeti_steward.plugins.maintenance.queue.orphans import Unrecorded
+from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp
 from ganeti_steward.plugins.maintenance.routine.jobs import Seen
 
 

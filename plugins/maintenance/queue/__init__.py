@@ -1,4 +1,1 @@
-"""What is handed to luxid and what its job queue shows: calls, jobs that have not ended.
-
-The words of one submission are in `ganeti_steward.plugins.maintenance.edges.submit`.
-"""
+"""What is handed to luxid and what its job queue shows: submissions, calls, open jobs."""

@@ -10,9 +10,9 @@ from ganeti_steward.core.ganeti.reasons import read_reasons
 from ganeti_steward.core.maintenance.incident import JOB_SOURCE, Incident
 from ganeti_steward.core.maintenance.orphan import OrphanJob, named_instances, named_nodes
 from ganeti_steward.core.model.job_state import FINAL
-from ganeti_steward.plugins.maintenance.edges.submit import SUBMISSION_SOURCE
 from ganeti_steward.plugins.maintenance.engine.decision import Started
 from ganeti_steward.plugins.maintenance.queue.calls import AnyStarted
+from ganeti_steward.plugins.maintenance.queue.submit import SUBMISSION_SOURCE
 
 Row = dict[str, Any]
 

@@ -12,7 +12,7 @@ from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.maintenance.routine import ROUTINE_SOURCE, RoutineJob
 from ganeti_steward.core.model.job_state import LOST, SUCCESS, JobState
-from ganeti_steward.plugins.maintenance.edges.submit import read_trail
+from ganeti_steward.plugins.maintenance.queue.submit import read_trail
 from ganeti_steward.plugins.maintenance.repairs.disk_check import CHECK_DISKS, read_check
 
 #: ns for which a job is kept after its end.

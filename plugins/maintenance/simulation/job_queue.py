@@ -9,10 +9,10 @@ from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.daemon.parts import Store
-from ganeti_steward.plugins.maintenance.edges.submit import HandedOver, LookedUp, noted
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
 from ganeti_steward.plugins.maintenance.queue.calls import Outcome
 from ganeti_steward.plugins.maintenance.queue.orphans import Unrecorded
+from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp, noted
 from ganeti_steward.plugins.maintenance.repairs.disk_check import CHECK_DISKS, read_check
 from ganeti_steward.plugins.maintenance.routine.jobs import RECENT, Seen, tagged_numbers
 from ganeti_steward.plugins.maintenance.simulation.running_jobs import RunningJobs

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ganeti_steward.core.maintenance.incident import COMPLETED, Incident
-from ganeti_steward.plugins.maintenance.edges.submit import SUBMISSION_SOURCE
+from ganeti_steward.plugins.maintenance.queue.submit import SUBMISSION_SOURCE
 
 from ..cluster import until
 from .maintained_lab import MaintainedLab

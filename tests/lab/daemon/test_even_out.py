@@ -13,7 +13,7 @@ from ganeti_steward.core.ganeti.job_search import jobs_with_reason
 from ganeti_steward.core.maintenance.incident import COMPLETED
 from ganeti_steward.core.maintenance.routine import ROUTINE_SOURCE, RoutineJob
 from ganeti_steward.core.model.job_state import FINAL
-from ganeti_steward.plugins.maintenance.edges.submit import read_trail
+from ganeti_steward.plugins.maintenance.queue.submit import read_trail
 
 from ..cluster import op, until
 from .maintained_lab import WITH_AGENT, MaintainedLab, signal_program

@@ -15,16 +15,16 @@ from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.finding import EVACUATE
 from ganeti_steward.core.model.opcodes import after, set_tags
 from ganeti_steward.plugins.maintenance.edges.store import Store
-from ganeti_steward.plugins.maintenance.edges.submit import (
+from ganeti_steward.plugins.maintenance.edges.world import read_world
+from ganeti_steward.plugins.maintenance.engine.decision import Started
+from ganeti_steward.plugins.maintenance.queue.calls import Calls
+from ganeti_steward.plugins.maintenance.queue.submit import (
     LookedUp,
     cancel,
     job_states,
     look_up,
     submit,
 )
-from ganeti_steward.plugins.maintenance.edges.world import read_world
-from ganeti_steward.plugins.maintenance.engine.decision import Started
-from ganeti_steward.plugins.maintenance.queue.calls import Calls
 
 from ..cluster import DEFAULT_GROUP, DRBD, MASTER, NOT_VM_CAPABLE, PLAIN, Lab, op, tagged, until
 

@@ -17,7 +17,7 @@ import pytest
 from thorough import often
 
 from ganeti_steward.core.maintenance.incident import COMPLETED
-from ganeti_steward.plugins.maintenance.edges.submit import submissions_of
+from ganeti_steward.plugins.maintenance.queue.submit import submissions_of
 
 from ...cluster import PROGRAMS, until
 from ..maintained_lab import MaintainedLab

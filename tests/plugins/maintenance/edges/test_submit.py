@@ -17,7 +17,9 @@ from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.finding import EVACUATE
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job, after, migrate
-from ganeti_steward.plugins.maintenance.edges.submit import (
+from ganeti_steward.plugins.maintenance.engine.decision import Started
+from ganeti_steward.plugins.maintenance.queue.calls import Calls
+from ganeti_steward.plugins.maintenance.queue.submit import (
     HandedOver,
     LookedUp,
     cancel,
@@ -26,8 +28,6 @@ from ganeti_steward.plugins.maintenance.edges.submit import (
     noted,
     submit,
 )
-from ganeti_steward.plugins.maintenance.engine.decision import Started
-from ganeti_steward.plugins.maintenance.queue.calls import Calls
 
 if TYPE_CHECKING:
     from standin import StandIn

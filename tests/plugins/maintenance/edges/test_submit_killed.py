@@ -28,7 +28,7 @@ from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.plugins.maintenance.edges.store import Store
-from ganeti_steward.plugins.maintenance.edges.submit import look_up, noted, submit
+from ganeti_steward.plugins.maintenance.queue.submit import look_up, noted, submit
 from ganeti_steward.plugins.maintenance.engine.decision import Started
 from ganeti_steward.plugins.maintenance.queue.calls import Calls
 from ganeti_steward.plugins.maintenance.queue.connections import Connections

@@ -9,8 +9,8 @@ from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.job_state import JobState
-from ganeti_steward.plugins.maintenance.edges.submit import trail
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted
+from ganeti_steward.plugins.maintenance.queue.submit import trail
 from ganeti_steward.plugins.maintenance.repairs.disk_check import CHECK_DISKS, check_job
 from ganeti_steward.plugins.maintenance.routine.jobs import RoutineJobs
 
