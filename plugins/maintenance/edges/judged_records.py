@@ -72,17 +72,20 @@ def judge(
             if before and before.text == text:
                 signed[uuid] = before
                 if not is_signed(uuid, text, key):
-                    rewrites[uuid] = _signed_again(before)
+                    why = "is signed again: the cluster's key was renewed"
+                    rewrites[uuid] = _rewrite(before, why)
             else:
                 signed[uuid] = _opened(uuid, text, key, counters)
         except NotSigned as err:
             if before:
-                signed[uuid], rewrites[uuid] = before, _written_back(before, err)
+                why = f"is written back as it was, for others have changed it: {err}"
+                signed[uuid], rewrites[uuid] = before, _rewrite(before, why)
             else:
-                ignored.append(_ignored(uuid, text, err))
+                why = f"is ignored, though it looks like an incident: {err}"
+                ignored.append(_fault(uuid, text, why))
         except ValueError as err:
-            sentence = f"filter rule {uuid} is the record of an incident, but not understood: {err}"
-            faults.append(RecordFault(uuid, text_member(text, "node"), sentence))
+            why = f"is the record of an incident, but not understood: {err}"
+            faults.append(_fault(uuid, text, why))
     return Judged(signed, rewrites, tuple(faults), tuple(ignored))
 
 
@@ -121,22 +124,10 @@ def _opened(uuid: str, text: str, key: bytes, counters: Counters) -> Signed:
     return found
 
 
-def _signed_again(before: Signed) -> Rewrite:
-    sentence = (
-        f"the record of incident {before.incident.uuid} is signed again: the cluster's key was "
-        "renewed"
-    )
-    return Rewrite(before.incident, sentence)
+def _rewrite(before: Signed, why: str) -> Rewrite:
+    uuid = before.incident.uuid
+    return Rewrite(before.incident, f"the record of incident {uuid} {why}")
 
 
-def _written_back(before: Signed, err: ValueError) -> Rewrite:
-    sentence = (
-        f"the record of incident {before.incident.uuid} is written back as it was, for others have "
-        f"changed it: {err}"
-    )
-    return Rewrite(before.incident, sentence)
-
-
-def _ignored(uuid: str, text: str, err: ValueError) -> RecordFault:
-    sentence = f"filter rule {uuid} is ignored, though it looks like an incident: {err}"
-    return RecordFault(uuid, text_member(text, "node"), sentence)
+def _fault(uuid: str, text: str, why: str) -> RecordFault:
+    return RecordFault(uuid, text_member(text, "node"), f"filter rule {uuid} {why}")

@@ -5,7 +5,7 @@ Reading is strict: an incident that is understood only in part must not be acted
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.json_nesting import load_json
@@ -23,11 +23,16 @@ VERSION: Final = "version"
 
 def write_record(incident: Incident) -> str:
     """The record of an incident: one line of ASCII of limited size, equal for equal incidents."""
-    members = to_json(Incident, incident.bounded(), whole=True)
+    return canonical({VERSION: FORMAT, **members_of(incident)}).decode("ascii")
+
+
+def members_of(incident: Incident) -> dict[str, Any]:
+    """The members of a record but for its version, in limited size."""
+    members: dict[str, Any] = to_json(Incident, incident.bounded(), whole=True)
     if not members["object"]:
         # The version before does not know it.
         del members["object"]
-    return canonical({VERSION: FORMAT, **members}).decode("ascii")
+    return members
 
 
 def read_record(text: str) -> Incident:
@@ -45,7 +50,12 @@ def read_record(text: str) -> Incident:
         raise ValueError(
             f"the record has version {version}; this program reads version {FORMAT} only"
         )
-    incident = from_json(Incident, data)
+    return incident_of(data)
+
+
+def incident_of(members: dict[str, Any]) -> Incident:
+    """The incident of the members of a record; raises ValueError with one sentence."""
+    incident = from_json(Incident, members)
     for name, value, known in (
         ("status", incident.status, STATUSES),
         ("action", incident.action, ACTIONS),

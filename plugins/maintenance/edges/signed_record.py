@@ -23,8 +23,9 @@ from ganeti_steward.core.maintenance.world import diagnose_object
 from ganeti_steward.plugins.maintenance.edges.record import (
     FORMAT,
     VERSION,
+    incident_of,
+    members_of,
     read_record,
-    write_record,
 )
 
 #: The version of a signed record.
@@ -53,7 +54,7 @@ class Signed(NamedTuple):
 
 def sign_record(incident: Incident, counter: int, key: bytes) -> str:
     """The text of a record; ``counter``: from 1, ``key``: the cluster's."""
-    members = strict_json(write_record(incident)) | {VERSION: SIGNED_FORMAT, _COUNTER: counter}
+    members = members_of(incident) | {VERSION: SIGNED_FORMAT, _COUNTER: counter}
     body = canonical(members).decode("ascii")
     return f'{body[:-1]},"hmac":"{_digest(incident.uuid, body, key)}"}}'
 
@@ -114,7 +115,7 @@ def _content(text: str) -> tuple[int, Incident]:
     """Counter and incident of a text in the form of a signed record; raises ValueError."""
     members = strict_json(text)
     del members["hmac"]
-    version, counter = members.get(VERSION), members.pop(_COUNTER, None)
+    version, counter = members.pop(VERSION, None), members.pop(_COUNTER, None)
     if version != SIGNED_FORMAT:
         shown = version if type(version) is int else describe(version)
         raise ValueError(
@@ -122,7 +123,7 @@ def _content(text: str) -> tuple[int, Incident]:
         )
     if type(counter) is not int or not 0 < counter < _HIGHEST:
         raise ValueError(f"key {_COUNTER!r}: {describe(counter)} is not expected")
-    return counter, read_record(canonical(members | {VERSION: FORMAT}).decode("ascii"))
+    return counter, incident_of(members)
 
 
 def _why_not(text: str) -> str:
