@@ -313,7 +313,7 @@ class Daemon:
 
     def _record(self) -> TextIO:
         try:
-            return open(self._options.record, "a", encoding="utf-8", opener=_open_private)
+            return open(self._options.record, "a", encoding="utf-8", opener=open_own)
         except OSError as err:
             reason = reason_of(err)
             raise StewardError(f"{self._options.record} cannot be written: {reason}") from None
@@ -331,7 +331,3 @@ def _report_undecided(reason: str) -> None:
 def _max_age(settings: Maintd) -> float:
     """Seconds after the last round from which on the daemon does not count as healthy."""
     return 3 * settings.round_interval + 300
-
-
-def _open_private(path: str, flags: int) -> int:
-    return open_own(path, flags)

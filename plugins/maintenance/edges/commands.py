@@ -1,6 +1,6 @@
 """Runs repair commands of node agents in the background, each submission once.
 
-Where it is not known what came of one, its agent is queried by the submission's id until that is
+Where the outcome of one is not known, its agent is queried by the submission's id until that is
 known: after a lost connection, and for those that another process of the daemon has started.
 """
 
@@ -175,7 +175,7 @@ class RepairRunner:
         self._end(command, result)
 
     def _ask(self, command: Command, first: str) -> None:
-        """Ask until it is known what came of a command, or its submission is not open any more.
+        """Ask until the outcome of a command is known, or its submission is not open any more.
 
         ``first``: why it is not known, one sentence.
         """
@@ -254,7 +254,7 @@ def _place(command: Command) -> tuple[str, str]:
 
 
 def _judged(command: Command, found: RepairState) -> CommandResult:
-    """What came of a command that its agent knows, or has known."""
+    """The outcome of a command that its agent knows, or has known."""
     if found.state == ENDED:
         return _result(found.outcome)
     if found.state == LOST:
@@ -267,7 +267,7 @@ def _judged(command: Command, found: RepairState) -> CommandResult:
 
 
 def _result(outcome: Outcome) -> CommandResult:
-    """What came of a command, in one sentence."""
+    """The outcome of a command, in one sentence."""
     output = " ".join(outcome.output.split())
     if len(output) > _OUTPUT:
         output = f"...{output[-_OUTPUT:]}"

@@ -93,16 +93,11 @@ class Trail:
         ``incidents``: by uuid, as they were before the decision; ``now``: ns since the epoch.
         """
         known = {**incidents, **{one.uuid: one for one in decision.records}}
+        tasks = [(one.incident, one.task) for one in decision.started]
+        tasks += [(one.name, one.task) for one in decision.routine]
         return [
             *(_of_change(one, now) for one in decision.changes),
-            *(
-                _entry(now, TASK, one.incident, known, one.task.step, one.task.reason)
-                for one in decision.started
-            ),
-            *(
-                _entry(now, TASK, one.name, known, one.task.step, one.task.reason)
-                for one in decision.routine
-            ),
+            *(_entry(now, TASK, subject, known, task.step, task.reason) for subject, task in tasks),
             *(
                 _entry(now, TASK, one.holding, known, f"{one.kind}-job", one.sentence)
                 for one in decision.releases.changes

@@ -48,7 +48,7 @@ class Judged(NamedTuple):
     faults: tuple[RecordFault, ...]
     """signed, but not understood: nothing may be done to their nodes"""
     ignored: tuple[RecordFault, ...]
-    """what stands for nothing"""
+    """what is ignored"""
 
 
 def record_in(rule: FilterRule) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -53,15 +53,17 @@ class _Metrics(Collector):
 def _of_the_cluster(status: Status) -> Iterator[Metric]:
     if status.incidents is not None:
         by_status = Counter(one.status for one in status.incidents)
-        yield _gauge("incidents", "Incidents by status.", "status", by_status, STATUSES)
+        yield _by_label(
+            GaugeMetricFamily, "incidents", "Incidents by status.", "status", by_status, STATUSES
+        )
     observed = Counter(
         observation_word(status.poll.observations.get(uuid)) for uuid in status.nodes
     )
-    yield _gauge(
-        "nodes", "Nodes by what their last poll showed.", "observation", observed, _OBSERVATIONS
-    )
+    text = "Nodes by what their last poll showed."
+    yield _by_label(GaugeMetricFamily, "nodes", text, "observation", observed, _OBSERVATIONS)
     brakes = Counter(one.brake for one in status.held)
-    yield _gauge("held", "What the last round did not do, by what held it.", "brake", brakes)
+    text = "What the last round did not do, by what held it."
+    yield _by_label(GaugeMetricFamily, "held", text, "brake", brakes)
     yield _value(
         "incidents_stuck", "Incidents without progress for too long.", brakes.get(STUCK, 0)
     )
@@ -72,15 +74,10 @@ def _of_the_daemon(status: Status) -> Iterator[Metric]:
     yield _value(
         "paused", "1 while nothing is started because of a pause.", status.pause is not None
     )
-    yield _counter(
-        "reports_refused",
-        "Reports that count for nothing, by reason.",
-        "reason",
-        status.poll.refused,
-    )
-    yield _counter(
-        "tasks_started", "Tasks that were started, by step.", "step", status.started_tasks
-    )
+    text, refused = "Reports that count for nothing, by reason.", status.poll.refused
+    yield _by_label(CounterMetricFamily, "reports_refused", text, "reason", refused)
+    text, started = "Tasks that were started, by step.", status.started_tasks
+    yield _by_label(CounterMetricFamily, "tasks_started", text, "step", started)
     yield CounterMetricFamily(_name("rounds"), "Rounds that have ended.", value=status.rounds)
     yield CounterMetricFamily(_name("polls"), "Polls that have ended.", value=status.poll.polls)
     yield _value("round_seconds", "Duration of the last round.", status.round_seconds)
@@ -106,20 +103,16 @@ def _value(short: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(_name(short), text, value=value)
 
 
-def _gauge(
-    short: str, text: str, label: str, values: Mapping[str, int], always: Iterable[str] = ()
+def _by_label(
+    family: type[GaugeMetricFamily | CounterMetricFamily],
+    short: str,
+    text: str,
+    label: str,
+    values: Mapping[str, int],
+    always: Iterable[str] = (),
 ) -> Metric:
     """``always``: labels that are there with a value of 0, too."""
-    family = GaugeMetricFamily(_name(short), text, labels=[label])
-    return _filled(family.add_metric, family, dict.fromkeys(always, 0) | dict(values))
-
-
-def _counter(short: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
-    family = CounterMetricFamily(_name(short), text, labels=[label])
-    return _filled(family.add_metric, family, values)
-
-
-def _filled(add: Callable[..., None], family: Metric, values: Mapping[str, int]) -> Metric:
-    for word, number in sorted(values.items()):
-        add([word], number)
-    return family
+    metric = family(_name(short), text, labels=[label])
+    for word, number in sorted((dict.fromkeys(always, 0) | dict(values)).items()):
+        metric.add_metric([word], number)
+    return metric

@@ -1,4 +1,4 @@
-"""What a poll of a node agent shows about its node; silence and nonsense are no illness."""
+"""What a poll of a node agent shows about its node; one without a usable report is not ill."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REASONS: Final = 3
 
 
 class Polled(NamedTuple):
-    """What came of polling one node once."""
+    """What polling one node once has shown."""
 
     observation: Observation
     refused: str = ""

@@ -18,7 +18,7 @@ from ganeti_steward.plugins.maintenance.edges.poll import NOTHING, Poll
 
 
 class RoundLine(NamedTuple):
-    """What came of one round, in numbers."""
+    """The outcome of one round, in numbers."""
 
     number: int
     ended: int

@@ -47,7 +47,7 @@ class Records(NamedTuple):
     faults: tuple[RecordFault, ...] = ()
     """what cannot be read and stands for something, by uuid: nothing is done to its node"""
     notes: tuple[RecordFault, ...] = ()
-    """what was rewritten, then what stands for nothing, each by uuid"""
+    """what was rewritten, then what is ignored, each by uuid"""
 
 
 class Store:

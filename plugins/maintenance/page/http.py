@@ -109,10 +109,8 @@ class Application:
         """Why the daemon does not count as healthy; empty when it does."""
         if status.round_fault:
             return f"the last round failed: {status.round_fault}"
-        age, most = (
-            (self._clock() - (status.round_ended or status.started)) / _SECOND,
-            self._max_age(),
-        )
+        age = (self._clock() - (status.round_ended or status.started)) / _SECOND
+        most = self._max_age()
         if age <= most:
             return status.undecided and f"{_UNDECIDED}: {status.undecided}"
         what = "last round ended" if status.round_ended else "daemon started, without any round,"

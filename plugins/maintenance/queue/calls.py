@@ -13,15 +13,25 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.safe_files import open_own, read_own
+from ganeti_steward.core.typed_json import from_json, to_json
 
 _LONGEST: Final = 2**20
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+
+
+class _Noted(NamedTuple):
+    """What the file has."""
+
+    calls: frozenset[str]
+    """ids of the submissions that are being handed over"""
+    complete: bool
+    """whether there can be no others"""
 
 
 class CallNotes:
@@ -69,8 +79,8 @@ class CallNotes:
     def _write(self) -> None:
         if not self._writes:
             return
-        calls = sorted(self._own | (self._before or frozenset()))
-        text = json.dumps({"calls": calls, "complete": self._before is not None})
+        noted = _Noted(self._own | (self._before or frozenset()), self._before is not None)
+        text = json.dumps(to_json(_Noted, noted))
         new = f"{self._path}.new"
         try:
             with open(open_own(new, _FLAGS), "w", encoding="ascii") as file:
@@ -83,15 +93,10 @@ class CallNotes:
 def _read(path: str) -> frozenset[str] | None:
     """What a file says; None where it says nothing that can be relied on."""
     try:
-        found: Any = load_json(read_own(path, _LONGEST))
+        found = from_json(_Noted, load_json(read_own(path, _LONGEST)))
     except (OSError, ValueError, StewardError):
         return None
-    if not isinstance(found, dict) or found.get("complete") is not True:
-        return None
-    calls = found.get("calls")
-    if not isinstance(calls, list) or not all(isinstance(one, str) for one in calls):
-        return None
-    return frozenset(calls)
+    return found.calls if found.complete else None
 
 
 #: Seconds for which a round waits.

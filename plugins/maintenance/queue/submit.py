@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.job_search import FoundJob, jobs_with_reason
@@ -25,13 +25,13 @@ from ganeti_steward.core.maintenance.routine import ROUTINE_SOURCE, ROUTINE_TEXT
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
+from ganeti_steward.core.typed_json import from_json
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
 from ganeti_steward.plugins.maintenance.queue.calls import Calls, Outcome
 
-#: The facts that are texts, and those that are lists of names.
-_TEXTS: Final = ("plugin", "step", "subject")
-_LISTS: Final = ("nodes", "instances")
+#: What a reason trail says of a job of routine work.
+_FACTS: Final = ("plugin", "step", "subject", "nodes", "instances", "copied")
 
 
 def trail(started: RoutineStarted, copied: int) -> list[tuple[str, str]]:
@@ -59,23 +59,13 @@ def _read(number: int, reasons: Iterable[Reason]) -> RoutineJob | None:
     for one in reasons:
         try:
             facts = load_json(one.text)
-        except ValueError:
+            known = {key: facts[key] for key in _FACTS}
+            added = {"number": number, "submitted": one.timestamp}
+            job: RoutineJob = from_json(RoutineJob, known | added)
+        except (LookupError, TypeError, ValueError):
             continue
-        if _is_good(facts):
-            names = {key: tuple(facts[key]) for key in _LISTS}
-            known = {**{key: facts[key] for key in (*_TEXTS, "copied")}, **names}
-            return RoutineJob(number, **known, submitted=one.timestamp)
+        return job
     return None
-
-
-def _is_good(facts: Any) -> bool:
-    return (
-        isinstance(facts, dict)
-        and all(isinstance(facts.get(key), str) for key in _TEXTS)
-        and all(isinstance(facts.get(key), list) for key in _LISTS)
-        and all(isinstance(name, str) for key in _LISTS for name in facts[key])
-        and type(facts.get("copied")) is int
-    )
 
 
 #: A source in the reason trail of each operation; the text is the submission's id.
@@ -278,7 +268,7 @@ def look_up(
 ) -> LookedUp:
     """What became of the submissions without numbers; raises StewardError.
 
-    Those of ``calls`` are known, or their call has ended and the queue has what came of it.  Of
+    Those of ``calls`` are known, or their call has ended and the queue has its outcome.  Of
     the others, handed over by an earlier daemon, that is certain once its calls are over:
     ``before`` returns those that may go on, each with the reason.
     """
