@@ -153,11 +153,10 @@ def run_daemon(options: Options) -> int:
     config = load_config(config_path(), MAINTENANCE)
     _set_up_log(config, options)
     keep_small()
-    wakeup = Wakeup()
-    signals = Signals(wakeup)
+    signals = Signals(Wakeup())
     try:
         with lock_file(_lock_place(config.section(Maintd))), signals.handled():
-            Daemon(options, config, wakeup, signals).run()
+            Daemon(options, config, signals).run()
     except Stopped:
         pass
     except NotMaster as err:
@@ -196,17 +195,16 @@ def preview(options: Options) -> tuple[Inputs, Decision, tuple[Held, ...]]:
 
     Raises StewardError.
     """
-    wakeup = Wakeup()
-    return Daemon(options, configuration(MAINTENANCE), wakeup, Signals(wakeup)).preview()
+    return Daemon(options, configuration(MAINTENANCE), Signals(Wakeup())).preview()
 
 
 class Daemon:
     """The loop and everything around it."""
 
-    def __init__(self, options: Options, config: Config, wakeup: Wakeup, signals: Signals) -> None:
+    def __init__(self, options: Options, config: Config, signals: Signals) -> None:
         """Raises PluginError."""
-        self._options, self._wakeup, self._signals = options, wakeup, signals
-        self._configured = Configured(config, wakeup.wake)
+        self._options, self._signals, self._wakeup = options, signals, signals.wakeup
+        self._configured = Configured(config, self._wakeup.wake)
         self._luxi = Luxi(options.luxi_socket, reason_source=JOB_SOURCE)
 
     def run(self) -> None:
@@ -237,7 +235,7 @@ class Daemon:
         return self._rounds(self._deciding(acts=False)._replace(agents=agents)).decide(lasting=True)
 
     def _rounds(self, parts: Parts) -> Rounds:
-        return Rounds(parts, self._configured.settings, self._wakeup, self._signals)
+        return Rounds(parts, self._configured.settings, self._signals)
 
     def _pause(self, seconds: float) -> None:
         with self._signals.interruptible():

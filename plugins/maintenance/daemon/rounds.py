@@ -19,7 +19,7 @@ from ganeti_steward.plugins.maintenance.daemon.carry_out import CarryOut, descri
 from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases, facts_of, planned
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
-from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Stopped, Wakeup
+from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Stopped
 from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER, Inputs, Planned, Recent
 from ganeti_steward.plugins.maintenance.engine.ledger import with_commands
 from ganeti_steward.plugins.maintenance.engine.routine import MARK, RoutinePlanner, no_routine
@@ -57,9 +57,9 @@ _SIGN_OF_LIFE: Final = 30.0
 class Waiting:
     """Waits between rounds."""
 
-    def __init__(self, wakeup: Wakeup, signals: Signals, alive: Callable[[], None]) -> None:
+    def __init__(self, signals: Signals, alive: Callable[[], None]) -> None:
         """``alive`` is called at least every half minute."""
-        self._wakeup, self._signals, self._alive = wakeup, signals, alive
+        self._signals, self._alive = signals, alive
 
     def wait(self, seconds: float, ended: Callable[[], bool] | None) -> None:
         """Wait for so long at most, and for a second at least unless a signal comes.
@@ -70,12 +70,12 @@ class Waiting:
         until, look = began + seconds, _FIRST_LOOK
         while (left := until - time.monotonic()) > 0 and not self._is_called():
             self._alive()
-            woken = self._wakeup.wait(min(left, look if ended else left, _SIGN_OF_LIFE))
+            woken = self._signals.wakeup.wait(min(left, look if ended else left, _SIGN_OF_LIFE))
             if woken or (ended and ended()):
                 break
             look = min(look * 1.3, _LAST_LOOK)
         while (left := began + _LEAST_PAUSE - time.monotonic()) > 0 and not self._is_called():
-            self._wakeup.wait(left)
+            self._signals.wakeup.wait(left)
 
     def _is_called(self) -> bool:
         return self._signals.stopping or self._signals.reload_requested
@@ -121,7 +121,7 @@ class Parts(NamedTuple):
 class Rounds:
     """Runs rounds until a signal ends it or this node is no longer the master."""
 
-    def __init__(self, parts: Parts, settings: Maintd, wakeup: Wakeup, signals: Signals) -> None:
+    def __init__(self, parts: Parts, settings: Maintd, signals: Signals) -> None:
         self._parts, self._settings = parts, settings
         self._signals = signals
         self._since: Mapping[str, int] = {}
@@ -132,7 +132,7 @@ class Rounds:
         """why the last vote at the beginning of a round was undecided; empty when it was won"""
         self._lost = ""
         """why this node is not the master any more; empty while it is"""
-        self._waiting = Waiting(wakeup, signals, parts.alive)
+        self._waiting = Waiting(signals, parts.alive)
 
     def run(self) -> None:
         """Run rounds; returns when a signal ends it, raises NotMaster."""

@@ -50,7 +50,7 @@ class Signals:
     """SIGTERM and SIGINT end the daemon, SIGHUP makes it read its configuration again."""
 
     def __init__(self, wakeup: Wakeup) -> None:
-        self._wakeup = wakeup
+        self.wakeup = wakeup
         self._interruptible = False
         self.stopping = False
         self.reload_requested = False
@@ -84,10 +84,10 @@ class Signals:
 
     def _end(self, *_: object) -> None:
         self.stopping = True
-        self._wakeup.wake()
+        self.wakeup.wake()
         if self._interruptible:
             raise Stopped
 
     def _reload(self, *_: object) -> None:
         self.reload_requested = True
-        self._wakeup.wake()
+        self.wakeup.wake()

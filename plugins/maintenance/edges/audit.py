@@ -190,8 +190,6 @@ def read_audit(path: str, *, incident: str = "", node: str = "", since: int = 0)
     ``incident``: only those of this uuid; ``node``: only those of the node with this uuid or
     name; ``since``: ns since the epoch.
     """
-    if not os.path.exists(path):
-        raise StewardError(f"there is no audit log {path or 'configured'}")
     query = (
         f"SELECT {_FIELDS} FROM history WHERE at >= :since"
         " AND (:incident = '' OR incident = :incident)"
@@ -207,8 +205,6 @@ def read_kept(path: str, table: str, name: str = "") -> dict[str, str]:
     ``table``: `INCIDENTS` or `OBJECTS`; nothing where the version before made the file.  ``name``:
     only what has this name.
     """
-    if not os.path.exists(path):
-        raise StewardError(f"there is no audit log {path or 'configured'}")
     there = "SELECT 1 FROM sqlite_master WHERE name = :table"
     if not _rows(path, there, {"table": table}, (int,)):
         return {}
@@ -220,6 +216,8 @@ def _rows(
     path: str, query: str, values: Mapping[str, object], kinds: Sequence[type]
 ) -> list[tuple[Any, ...]]:
     """The rows of a query, whose columns are of these kinds; raises StewardError."""
+    if not os.path.exists(path):
+        raise StewardError(f"there is no audit log {path or 'configured'}")
     try:
         location = f"file:{quote(os.path.abspath(path))}?mode=ro"
         with closing(sqlite3.connect(location, timeout=_LOCKED, uri=True)) as database:

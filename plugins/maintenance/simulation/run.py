@@ -58,9 +58,7 @@ class Simulation:
         self.observers: list[Observer] = [self.measured.round, self._notice]
         """called after each round"""
         self._wakeup = Wakeup()
-        self._rounds = Rounds(
-            self._parts(config), self._settings, self._wakeup, Signals(self._wakeup)
-        )
+        self._rounds = Rounds(self._parts(config), self._settings, Signals(self._wakeup))
         self._next_round: int | None = None
         self._spans = Spans()
 

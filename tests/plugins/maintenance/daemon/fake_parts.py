@@ -101,7 +101,7 @@ class Fakes:
             clock=lambda: NOW,
         )
         used = settings or Maintd(mode="act")
-        return Rounds(parts._replace(**more), used, self.wakeup, self.signals)
+        return Rounds(parts._replace(**more), used, self.signals)
 
     def done(self, *whats: str) -> list[tuple[str, Any]]:
         """What was done of these kinds (all kinds: none given)."""

@@ -210,7 +210,7 @@ def test_healthz_goes_by_the_configuration_in_use(cluster: Site) -> None:
     cluster.configure(**{"round-interval": 60})
     wakeup = Wakeup()
     config = load_config(str(cluster.config), MAINTENANCE)
-    daemon = Daemon(Options(address="127.0.0.1", port=0), config, wakeup, Signals(wakeup))
+    daemon = Daemon(Options(address="127.0.0.1", port=0), config, Signals(wakeup))
     server = daemon._server()
     try:
         application = server._application

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import clusters
@@ -18,7 +19,7 @@ from thorough import often
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.snapshot import read_live
-from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.maintenance.world import GroupFacts, InstanceFacts, NodeFacts, World
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.typed_json import from_json, to_json
 from ganeti_steward.plugins.maintenance.edges.world import read_world
@@ -79,6 +80,50 @@ def test_what_is_read(tmp_path: Path) -> None:
     assert (instance.template, instance.up, instance.tags) == ("drbd", False, {"i"})
     assert world.groups[ganeti.groups[0]["uuid"]].tags == {"g"}
     assert (world.incidents, world.observations) == ({}, {})
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_facts_are_those_of_the_rows(seed: int, tmp_path: Path) -> None:
+    """They come from the cluster that was read; here luxid's rows are read by themselves."""
+    ganeti, rng = Ganeti(small(f"--seed={seed}")), Random(seed)
+    for row in (*ganeti.nodes, *ganeti.instances, *ganeti.groups):
+        row["tags"] = rng.sample(["maintd:off", "a", "b"], rng.randint(0, 3))
+    for row in ganeti.nodes:
+        row.update({key: rng.random() < 0.3 for key in ("offline", "drained", "vm_capable")})
+    for row in ganeti.instances:
+        row["admin_state"] = rng.choice(["up", "down", "offline"])
+        row["status"] = rng.choice(["running", "ERROR_down", None])
+    for rows in (ganeti.nodes, ganeti.instances, ganeti.groups):
+        rng.shuffle(rows)
+    world = read(ganeti, tmp_path)
+    roles = ("master", "master_candidate", "offline", "drained", "vm_capable")
+    assert list(world.nodes.values()) == [
+        NodeFacts(
+            row["uuid"],
+            row["name"],
+            row["group.uuid"],
+            frozenset(row["tags"]),
+            *(row[role] for role in roles),
+            row["pip"],
+            row["master_capable"],
+        )
+        for row in ganeti.nodes
+    ]
+    assert list(world.instances.values()) == [
+        InstanceFacts(
+            row["name"],
+            row["pnode"],
+            tuple(row["snodes"]),
+            row["disk_template"],
+            row["admin_state"] == "up",
+            frozenset(row["tags"]),
+            row["status"] or "",
+        )
+        for row in ganeti.instances
+    ]
+    assert list(world.groups.values()) == [
+        GroupFacts(row["uuid"], row["name"], frozenset(row["tags"])) for row in ganeti.groups
+    ]
 
 
 def test_the_cluster_is_the_one_an_allocator_sees(tmp_path: Path) -> None:
