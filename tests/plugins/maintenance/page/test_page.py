@@ -25,7 +25,7 @@ from ganeti_steward.plugins.maintenance.edges.history import Entry
 from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
 from ganeti_steward.plugins.maintenance.page.http import Application, StatusServer
 from ganeti_steward.plugins.maintenance.page.render import Page
-from ganeti_steward.plugins.maintenance.page.values import duration, moment
+from ganeti_steward.plugins.maintenance.page.view import duration, moment
 
 _EMPTY: Final = frozenset({"meta", "input", "rect"})
 _MAKE: Final = Page()
