@@ -232,7 +232,11 @@ def _spaces(
         # Ganeti fails a job that queries storage of which no template is enabled.
         return {}
     # The nodes' plain figures are of another storage.
-    live = [node["name"] for node in nodes if _is_live(node) and node["mtotal"] is not None]
+    live = [
+        node["name"]
+        for node in nodes
+        if not node["offline"] and node["vm_capable"] and node["mtotal"] is not None
+    ]
     unit = info["volume_group_name"] if kind == "lvm-vg" else info["file_storage_dir"]
     jobs = client.storage_jobs(kind, ("node", "name", "size", "free"), live) if live else []
     return {
@@ -266,10 +270,6 @@ def _results(
                 f"with {state.status}: {state.error}"
             )
     return [state.results[0] for state in states if state.status == SUCCESS]
-
-
-def _is_live(node: _Row) -> bool:
-    return not node["offline"] and bool(node["vm_capable"])
 
 
 def _group(group: _Row, networks: Iterable[_Row]) -> _Row:

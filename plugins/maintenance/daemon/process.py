@@ -290,7 +290,7 @@ class Daemon:
             return self._configured.with_loads(read_world(self._luxi, now, storage=storage))
 
         return Parts(
-            voting=_no_vote,
+            voting=lambda: Vote(Mastership.UNDECIDED, "no vote was held"),
             store=store,
             queue=LuxiQueue(self._luxi, store, wake=self._wakeup.wake, notes=notes),
             read_world=read,
@@ -315,10 +315,6 @@ class Daemon:
         except OSError as err:
             reason = reason_of(err)
             raise StewardError(f"{self._options.record} cannot be written: {reason}") from None
-
-
-def _no_vote() -> Vote:
-    return Vote(Mastership.UNDECIDED, "no vote was held")
 
 
 def _report_undecided(reason: str) -> None:

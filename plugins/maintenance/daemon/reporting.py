@@ -10,7 +10,7 @@ from typing import Final
 
 from ganeti_steward.core.drawing.amounts import Overview
 from ganeti_steward.core.ganeti.job_sets import steps
-from ganeti_steward.core.maintenance.incident import Incident, Submission
+from ganeti_steward.core.maintenance.incident import Submission
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import Held, Task
 from ganeti_steward.core.maintenance.world import Reported, World
@@ -134,7 +134,9 @@ class StatusReport:
         if outcome.world is not None:
             status = status._replace(
                 pause=pause_reason(outcome.world.cluster_tags),
-                incidents=tuple(sorted(outcome.incidents.values(), key=_age)),
+                incidents=tuple(
+                    sorted(outcome.incidents.values(), key=lambda one: (one.first_seen, one.uuid))
+                ),
                 held=(*outcome.held, *self._problems()),
                 routine=outcome.world.routine,
                 waiting=outcome.waiting,
@@ -157,10 +159,6 @@ class StatusReport:
             # A picture that cannot be drawn hides nothing else.
             _log.exception("how full the nodes are cannot be shown")
             return ()
-
-
-def _age(incident: Incident) -> tuple[int, str]:
-    return incident.first_seen, incident.uuid
 
 
 class AuditReport:

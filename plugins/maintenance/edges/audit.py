@@ -38,8 +38,12 @@ _DAY: Final = 86400 * 10**9
 _FIELDS: Final = ", ".join(Entry._fields)
 _KINDS: Final = tuple(get_type_hints(Entry).values())
 
+#: Incidents that have no record any more, and whole objects of which records have a part.
+INCIDENTS: Final = "incidents"
+OBJECTS: Final = "objects"
+
 #: An entry that is written twice, because an attempt ended without an answer, is there once.
-_TABLE: Final = """
+_HISTORY: Final = """
 CREATE TABLE IF NOT EXISTS history (
     at INTEGER NOT NULL, kind TEXT NOT NULL, incident TEXT NOT NULL, node TEXT NOT NULL,
     node_name TEXT NOT NULL, event TEXT NOT NULL, before TEXT NOT NULL, after TEXT NOT NULL,
@@ -47,20 +51,19 @@ CREATE TABLE IF NOT EXISTS history (
     PRIMARY KEY (at, kind, incident, event, before, after, reason)
 ) WITHOUT ROWID
 """
-_INDEX: Final = "CREATE INDEX IF NOT EXISTS by_incident ON history (incident, at)"
+_TABLES: Final = (
+    _HISTORY,
+    "CREATE INDEX IF NOT EXISTS by_incident ON history (incident, at)",
+    *(
+        f"CREATE TABLE IF NOT EXISTS {table} (name TEXT PRIMARY KEY, at INTEGER NOT NULL, "
+        "content TEXT NOT NULL)"
+        for table in (INCIDENTS, OBJECTS)
+    ),
+)
 _INSERT: Final = f"INSERT OR IGNORE INTO history ({_FIELDS}) VALUES ({', '.join('?' * 9)})"
 
 _log = logging.getLogger(__name__)
 
-
-#: Incidents that have no record any more, and whole objects of which records have a part.
-INCIDENTS: Final = "incidents"
-OBJECTS: Final = "objects"
-_KEPT_TABLES: Final = tuple(
-    f"CREATE TABLE IF NOT EXISTS {table} (name TEXT PRIMARY KEY, at INTEGER NOT NULL, "
-    "content TEXT NOT NULL)"
-    for table in (INCIDENTS, OBJECTS)
-)
 #: Rows of these tables, the latest ones: nodes decide how many objects they report.
 _MOST_KEPT: Final = 1000
 
@@ -133,13 +136,15 @@ def _connect(path: str) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=_LOCKED)
 
 
+def _make_tables(database: sqlite3.Connection) -> None:
+    for statement in _TABLES:
+        database.execute(statement)
+
+
 def _prepare(path: str, oldest: int) -> None:
     with closing(_connect(path)) as database:
         with database:
-            database.execute(_TABLE)
-            database.execute(_INDEX)
-            for statement in _KEPT_TABLES:
-                database.execute(statement)
+            _make_tables(database)
             removed = sum(
                 database.execute(f"DELETE FROM {table} WHERE at < ?", (oldest,)).rowcount
                 for table in ("history", INCIDENTS, OBJECTS)
@@ -151,12 +156,9 @@ def _prepare(path: str, oldest: int) -> None:
 def _insert(path: str, entries: Iterable[Entry], kept: Iterable[KeptRow]) -> None:
     # Opened for each round: the file may have been removed or replaced since.
     with closing(_connect(path)) as database, database:
-        database.execute(_TABLE)
-        database.execute(_INDEX)
+        _make_tables(database)
         database.executemany(_INSERT, map(_written, entries))
         for row in kept:
-            for statement in _KEPT_TABLES:
-                database.execute(statement)
             values = _written(row[1:])
             database.execute(f"INSERT OR REPLACE INTO {row.table} VALUES (?, ?, ?)", values)
             database.execute(

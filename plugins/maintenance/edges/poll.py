@@ -165,7 +165,7 @@ class Poller:
         nodes = {one.uuid for one in targets}
         self._publish(nodes, ())
         results: _Results = queue.SimpleQueue()
-        running = self._start_workers(sorted(targets, key=self._is_slow), results)
+        running = self._start_workers(sorted(targets, key=self._was_silent), results)
         while running and not self._stopping:
             found, ended = _take(results)
             running -= ended
@@ -175,7 +175,7 @@ class Poller:
             polls=self._latest.polls + 1, ended=self._clock(), seconds=seconds
         )
 
-    def _is_slow(self, target: Target) -> bool:
+    def _was_silent(self, target: Target) -> bool:
         return isinstance(self._latest.observations.get(target.uuid), Silent)
 
     def _publish(self, nodes: Collection[str], found: Sequence[tuple[str, Polled]]) -> None:
