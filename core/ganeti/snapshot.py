@@ -361,14 +361,11 @@ def disk_space(template: str, sizes: Sequence[int]) -> int:
 
 def _completed(cluster: Cluster, nodes: Iterable[_Row], instances: Iterable[_Row]) -> Cluster:
     """With what the message of an allocator does not carry."""
-    rows = {node["name"]: node for node in nodes}
-    balanced = {name_of(i): i["beparams"]["auto_balance"] for i in instances}
+    speeds = {node["name"]: _cpu_speed(node["ndparams"]) for node in nodes}
+    fixed = {name_of(i) for i in instances if not i["beparams"]["auto_balance"]}
     return cluster.replace(
-        [
-            node._replace(cpu_speed=_cpu_speed(rows[node.name]["ndparams"]))
-            for node in cluster.nodes
-        ],
-        [inst._replace(auto_balance=balanced[inst.name]) for inst in cluster.instances],
+        [node._replace(cpu_speed=speeds[node.name]) for node in cluster.nodes],
+        [i._replace(auto_balance=False) if i.name in fixed else i for i in cluster.instances],
     )
 
 

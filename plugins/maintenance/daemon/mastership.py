@@ -1,4 +1,4 @@
-"""Whether this node is the master, by the vote of the master candidates (confd 6)."""
+"""Whether this node is the master, by the vote of the master candidates."""
 
 from __future__ import annotations
 
