@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from ganeti_steward.core.ganeti.shapes import returned_by
 from ganeti_steward.core.ganeti.snapshot import Client, name_of, read_rows
@@ -33,10 +33,7 @@ def read_world(
     with returned_by(client.where):
         rows = read_rows(client, more=_MORE, storage=storage, required=False, sleep=sleep)
         cluster, info = rows.snapshot.cluster, rows.info
-        nodes = [
-            _node(cluster.nodes[cluster.node_index[row["name"]]], master=row["master"])
-            for row in rows.nodes
-        ]
+        nodes = [_node(cluster.nodes[cluster.node_index[row["name"]]], row) for row in rows.nodes]
         instances = [
             _instance(cluster.instance(name_of(row)), row["status"] or "") for row in rows.instances
         ]
@@ -56,13 +53,14 @@ def _group(group: Group) -> GroupFacts:
     return GroupFacts(group.uuid, group.name, frozenset(group.tags))
 
 
-def _node(node: Node, *, master: bool) -> NodeFacts:
+def _node(node: Node, row: Mapping[str, Any]) -> NodeFacts:
     return NodeFacts(
         uuid=node.uuid,
         name=node.name,
         group=node.group,
-        tags=frozenset(node.tags),
-        master=master,
+        # The cluster takes null for no tags; here one of them may forbid everything.
+        tags=frozenset(row["tags"]),
+        master=row["master"],
         master_candidate=bool(node.master_candidate),
         offline=node.offline,
         drained=node.drained,

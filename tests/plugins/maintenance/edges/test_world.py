@@ -193,6 +193,14 @@ def test_a_storage_job_that_fails_or_waits(status: str, tmp_path: Path) -> None:
     assert sum(slept) == pytest.approx(20 if status == "waiting" else 0, abs=0.5)
 
 
+def test_tags_that_are_not_reported_are_not_taken_for_none(tmp_path: Path) -> None:
+    """One of them could exclude the node from everything."""
+    ganeti = Ganeti(small())
+    ganeti.nodes[1]["tags"] = None
+    with pytest.raises(StewardError, match=r"this is not what Ganeti 3 returns \(TypeError"):
+        read(ganeti, tmp_path)
+
+
 def test_answers_that_are_no_ganeti(tmp_path: Path) -> None:
     ganeti = Ganeti(small())
     del ganeti.info["candidate_pool_size"]
