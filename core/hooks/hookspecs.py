@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pluggy
 
 from ganeti_steward.core import PROJECT
-from ganeti_steward.core.model.requests import KINDS
 
 if TYPE_CHECKING:
     from ganeti_steward.core.config.values import Config
@@ -22,31 +21,122 @@ if TYPE_CHECKING:
     from ganeti_steward.core.model.context import Context
     from ganeti_steward.core.model.finding import CheckResult
     from ganeti_steward.core.model.machine import Machine
-    from ganeti_steward.core.model.requests import Kind, Request
+    from ganeti_steward.core.model.requests import (
+        Allocate,
+        AllocateSecondary,
+        Balance,
+        Capacity,
+        ChangeGroup,
+        MultiAllocate,
+        NodeEvacuate,
+        Relocate,
+        Request,
+    )
     from ganeti_steward.core.model.site_rules import Ban, Cost, NoPlace
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 
 
-def _answering(kind: Kind) -> Callable[..., Outcome | None]:
-    """The hook that answers requests of one type."""
+@hookspec
+def steward_allocate(request: Allocate, cluster: Cluster, context: Context) -> Outcome | None:
+    """Place one new instance on ``required_nodes`` nodes.
 
-    def specification(request: Request, cluster: Cluster, context: Context) -> Outcome | None:
-        raise NotImplementedError
-
-    specification.__name__ = kind.hook
-    specification.__doc__ = f"""{kind.value.__doc__}
-
-    :param request: a `{kind.value.__name__}`
+    :param request: the request
     :param cluster: the cluster as it is
     :param context: options of the call and the site rules
-    :return: an answer whose result is {kind.result}; a refusal; or None ("not handled")
+    :return: an answer whose result is node names, primary first; a refusal; or None ("not handled")
     """
-    return hookspec(specification)
 
 
-#: One hook for each request type.
-globals().update({kind.hook: _answering(kind) for kind in KINDS})
+@hookspec
+def steward_multi_allocate(
+    request: MultiAllocate, cluster: Cluster, context: Context
+) -> Outcome | None:
+    """Place a batch of new instances; ``group_name`` holds for those that name none.
+
+    :param request: the request
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site rules
+    :return: an answer whose result is ``[[[name, nodes], ...], [names]]``; a refusal; or None
+        ("not handled")
+    """
+
+
+@hookspec
+def steward_relocate(request: Relocate, cluster: Cluster, context: Context) -> Outcome | None:
+    """Find one new node for an instance that leaves ``relocate_from``.
+
+    :param request: the request
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site rules
+    :return: an answer whose result is a list of one node name; a refusal; or None ("not handled")
+    """
+
+
+@hookspec
+def steward_allocate_secondary(
+    request: AllocateSecondary, cluster: Cluster, context: Context
+) -> Outcome | None:
+    """Find a secondary for an instance that becomes drbd.
+
+    :param request: the request
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site rules
+    :return: an answer whose result is one node name, a string; a refusal; or None ("not handled")
+    """
+
+
+@hookspec
+def steward_node_evacuate(
+    request: NodeEvacuate, cluster: Cluster, context: Context
+) -> Outcome | None:
+    """Move instances off their primaries, their secondaries or both (allocation 9.2).
+
+    :param request: the request
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site rules
+    :return: an answer whose result is ``[moved, failed, jobs]``
+        (`ganeti_steward.core.model.opcodes`); a refusal; or None ("not handled")
+    """
+
+
+@hookspec
+def steward_change_group(
+    request: ChangeGroup, cluster: Cluster, context: Context
+) -> Outcome | None:
+    """Move instances to other node groups (allocation 9.3).
+
+    :param request: the request
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site rules
+    :return: an answer whose result is ``[moved, failed, jobs]``
+        (`ganeti_steward.core.model.opcodes`); a refusal; or None ("not handled")
+    """
+
+
+@hookspec
+def steward_balance(request: Balance, cluster: Cluster, context: Context) -> Outcome | None:
+    """Plan moves that lower the score of each group (the 2.1 design's ``balance``).
+
+    :param request: the request
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site rules
+    :return: an answer whose result is ``[moved, failed, jobs]``, none failed, the jobs in their
+        order (`ganeti_steward.core.model.opcodes`); a refusal; or None ("not handled")
+    """
+
+
+@hookspec
+def steward_capacity(request: Capacity, cluster: Cluster, context: Context) -> Outcome | None:
+    """Count how many instances like this one still fit (the 2.1 design's ``capacity``).
+
+    :param request: the request
+    :param cluster: the cluster as it is
+    :param context: options of the call and the site rules
+    :return: an answer whose result is
+        ``{"count": N, "placements": [[node, ...], ...], "limited_by": text}``;
+        a refusal; or None ("not handled")
+    """
 
 
 @hookspec

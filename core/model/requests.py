@@ -132,35 +132,24 @@ Request = (
 class Kind:
     """What identifies a request type; `core.iallocator.request_type` describes the rest."""
 
-    def __init__(self, value: type, name: str, family: str, result: str) -> None:
+    def __init__(self, value: type, name: str) -> None:
         self.value: Final = value
         self.name: Final = name
         """on the wire and in the configuration"""
-        self.family: Final = family
-        """what its engine has to do: ``placement``, ``moves``, ``balancing`` or ``capacity``"""
-        self.result: Final = result
-        """what the result of an answer is"""
         self.hook: Final = f"steward_{name.replace('-', '_')}"
         """the hook that answers it"""
 
 
-_MOVES: Final = "``[moved, failed, jobs]`` (`ganeti_steward.core.model.opcodes`)"
-
 #: All request types.
 KINDS: Final = (
-    Kind(Allocate, "allocate", "placement", "node names, primary first"),
-    Kind(MultiAllocate, "multi-allocate", "placement", "``[[[name, nodes], ...], [names]]``"),
-    Kind(Relocate, "relocate", "placement", "a list of one node name"),
-    Kind(AllocateSecondary, "allocate-secondary", "placement", "one node name, a string"),
-    Kind(NodeEvacuate, "node-evacuate", "moves", _MOVES),
-    Kind(ChangeGroup, "change-group", "moves", _MOVES),
-    Kind(Balance, "balance", "balancing", f"{_MOVES}, none failed, the jobs in their order"),
-    Kind(
-        Capacity,
-        "capacity",
-        "capacity",
-        '``{"count": N, "placements": [[node, ...], ...], "limited_by": text}``',
-    ),
+    Kind(Allocate, "allocate"),
+    Kind(MultiAllocate, "multi-allocate"),
+    Kind(Relocate, "relocate"),
+    Kind(AllocateSecondary, "allocate-secondary"),
+    Kind(NodeEvacuate, "node-evacuate"),
+    Kind(ChangeGroup, "change-group"),
+    Kind(Balance, "balance"),
+    Kind(Capacity, "capacity"),
 )
 
 TYPE_NAMES: Final[dict[type, str]] = {kind.value: kind.name for kind in KINDS}
