@@ -8,7 +8,11 @@ from collections.abc import Sequence
 
 import orjson
 
-from ganeti_steward.allocators.balancing.plan_balance import BalancePlan, plan_balance, resolve
+from ganeti_steward.allocators.balancing.planning.plan_balance import (
+    BalancePlan,
+    plan_balance,
+    resolve,
+)
 from ganeti_steward.allocators.cli.balance_options import (
     UNITS,
     add_balance_options,

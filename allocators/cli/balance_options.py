@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from ganeti_steward.allocators.balancing.plan_balance import BalanceOptions
+from ganeti_steward.allocators.balancing.planning.plan_balance import BalanceOptions
 from ganeti_steward.allocators.cli.allocator_options import add_passed_options
 from ganeti_steward.core.model.requests import MIN_GAIN_PER_GIB, Balance
 

@@ -9,7 +9,11 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from ganeti_steward.allocators.balancing.plan_balance import BalancePlan, plan_balance, resolve
+from ganeti_steward.allocators.balancing.planning.plan_balance import (
+    BalancePlan,
+    plan_balance,
+    resolve,
+)
 from ganeti_steward.allocators.cli.balance_options import (
     UNITS,
     add_balance_options,

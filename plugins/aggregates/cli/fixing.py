@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ganeti_steward.allocators.balancing.plan_balance import plan_balance
+from ganeti_steward.allocators.balancing.planning.plan_balance import plan_balance
 from ganeti_steward.core.ganeti.job_sets import Step, steps
 from ganeti_steward.core.model.cluster import NOT_MIRRORED
 from ganeti_steward.core.model.options import Options

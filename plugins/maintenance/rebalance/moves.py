@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from ganeti_steward.allocators.balancing.balance import balance
+from ganeti_steward.allocators.balancing.planning.balance import balance
 from ganeti_steward.allocators.rules.more_bans import MoreBans, unused_nodes
 from ganeti_steward.allocators.score.cluster_score import state_after
 from ganeti_steward.allocators.score.score import Scorer

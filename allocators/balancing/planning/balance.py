@@ -113,7 +113,7 @@ def bound(state: State, members: Mask) -> float:
 def _explained(context: Context, plans: list[GroupPlan]) -> tuple[Explained, ...]:
     if not context.explain:
         return ()
-    from ganeti_steward.allocators.balancing.explain import explain  # not on Ganeti's path
+    from ganeti_steward.allocators.balancing.planning.explain import explain  # not on Ganeti's path
 
     checks = context.options.capacity_checks
     return tuple(explain(plan, capacity=checks) for plan in plans)
