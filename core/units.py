@@ -61,3 +61,8 @@ def parse_size(text: str) -> int:
     if size > LIMIT:
         raise StewardError(f"the size {quoted(text)} is out of range")
     return size
+
+
+def counted(number: int, what: str) -> str:
+    """``1 job``, ``2 jobs``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

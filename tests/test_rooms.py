@@ -29,7 +29,6 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
     "core": (
         "",
         "model",
-        "drawing",
         "terminal",
         "maintenance",
         "config",
@@ -46,6 +45,7 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
     "allocators/balancing": ("", "planning"),
     "allocators": (
         "state",
+        "jobs",
         "rules",
         "score",
         "placement",

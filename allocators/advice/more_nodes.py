@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from ganeti_steward.allocators.advice.case import Case, Trier, with_groups
 from ganeti_steward.allocators.advice.suggestion import NODE, NODE_GROUP, Suggestion
-from ganeti_steward.core.ganeti.job_sets import counted
 from ganeti_steward.core.model.cluster import Cluster, Group, Node
 from ganeti_steward.core.model.requests import Allocate, ChangeGroup, MultiAllocate
 from ganeti_steward.core.model.sent import Sent
+from ganeti_steward.core.units import counted
 
 
 def more_nodes(case: Case, trier: Trier) -> Iterator[Suggestion]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ganeti_steward.allocators.advice.case import Case, Trier
 from ganeti_steward.allocators.advice.suggestion import Suggestion
+from ganeti_steward.allocators.advice.trials import Trials
+from ganeti_steward.allocators.jobs.job_sets import commands
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.job_sets import commands
 from ganeti_steward.core.hooks.isolation import isolated
-from ganeti_steward.core.iallocator.trials import Trials
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.explanation import (
     Obstacle,

@@ -1,4 +1,4 @@
-"""Options of several commands: those passed on to the allocators, and those on suggestions."""
+"""Options of several commands: what is passed to the allocators, suggestions, the picture."""
 
 from __future__ import annotations
 
@@ -36,6 +36,15 @@ def add_advice_options(parser: argparse.ArgumentParser) -> None:
         type=_seconds,
         default=USUAL_LIMIT,
         help="seconds of CPU to look for changes that would help (default: %(default)g; 0: none)",
+    )
+
+
+def add_plot_option(parser: argparse.ArgumentParser, what: str) -> None:
+    """``what``: the moment, in addition to now, that the picture shows."""
+    parser.add_argument(
+        "--plot",
+        metavar="FILE.svg",
+        help=f"draw memory, disk, CPU and N+1 reserve of each node now and {what}, as SVG",
     )
 
 

@@ -13,6 +13,7 @@ from ganeti_steward.allocators.balancing.planning.plan_balance import (
     plan_balance,
     resolve,
 )
+from ganeti_steward.allocators.cli.allocator_options import add_plot_option
 from ganeti_steward.allocators.cli.balance_options import (
     UNITS,
     add_balance_options,
@@ -36,19 +37,20 @@ from ganeti_steward.allocators.cli.run_options import (
     run_moves,
     write_script,
 )
+from ganeti_steward.allocators.jobs.job_sets import failing_over, job_sets, script, steps
+from ganeti_steward.allocators.overview.picture import write_plot
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
-from ganeti_steward.core.commands.plot import add_plot_option, write_plot
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
-from ganeti_steward.core.ganeti.job_sets import counted, failing_over, job_sets, script, steps
 from ganeti_steward.core.iallocator.placed import Placed
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.model.options import Options, parse_options
 from ganeti_steward.core.terminal.progress import progress
+from ganeti_steward.core.units import counted
 
 JobSets = Sequence[Sequence[Job]]
 

@@ -20,7 +20,7 @@ from ganeti_steward.allocators.capacity.policy_sizes import (
     usual_template,
 )
 from ganeti_steward.allocators.capacity.tiered_specs import SizeCount, Usage, fill, usage
-from ganeti_steward.allocators.cli.allocator_options import add_passed_options
+from ganeti_steward.allocators.cli.allocator_options import add_passed_options, add_plot_option
 from ganeti_steward.allocators.cli.instance_options import (
     InstanceOptions,
     add_instance_options,
@@ -28,11 +28,11 @@ from ganeti_steward.allocators.cli.instance_options import (
     instance_request,
     known_template,
 )
+from ganeti_steward.allocators.overview.picture import write_plot
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import SIZES, describe
-from ganeti_steward.core.commands.plot import add_plot_option, write_plot
 from ganeti_steward.core.commands.tables import (
     add_table_options,
     add_units_option,
@@ -43,7 +43,6 @@ from ganeti_steward.core.commands.tables import (
 )
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK, StewardError
-from ganeti_steward.core.ganeti.job_sets import counted
 from ganeti_steward.core.ganeti.sources import Source
 from ganeti_steward.core.iallocator.dispatch import dispatch
 from ganeti_steward.core.json_reader import quoted
@@ -53,7 +52,7 @@ from ganeti_steward.core.model.names import short_names
 from ganeti_steward.core.model.options import Options, parse_options
 from ganeti_steward.core.model.requests import Allocate, Capacity
 from ganeti_steward.core.terminal.progress import progress
-from ganeti_steward.core.units import format_size, parse_size
+from ganeti_steward.core.units import counted, format_size, parse_size
 
 #: Places shown of each size, without --placements.
 _SHOWN: Final = 3

@@ -16,14 +16,15 @@ from ganeti_steward.allocators.advice.text import obstacles_text, proposals_text
 from ganeti_steward.allocators.cli.allocator_options import (
     add_advice_options,
     add_passed_options,
+    add_plot_option,
 )
 from ganeti_steward.allocators.cli.explanation_text import View, explanation_text, seen_nodes
 from ganeti_steward.allocators.cli.plan_text import group_text
+from ganeti_steward.allocators.kept_requests import WHICH, described, kept_request
+from ganeti_steward.allocators.overview.picture import write_plot
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.configuration import configuration
-from ganeti_steward.core.commands.kept_requests import WHICH, described, kept_request
 from ganeti_steward.core.commands.manual import describe
-from ganeti_steward.core.commands.plot import add_plot_option, write_plot
 from ganeti_steward.core.commands.tables import for_terminal
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK, PluginError

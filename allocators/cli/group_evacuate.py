@@ -20,13 +20,13 @@ from ganeti_steward.allocators.cli.run_options import (
     confirmed,
     run_moves,
 )
+from ganeti_steward.allocators.jobs.job_sets import failing_over, job_sets, script, steps
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
-from ganeti_steward.core.ganeti.job_sets import counted, failing_over, job_sets, script, steps
 from ganeti_steward.core.iallocator.dispatch import dispatch
 from ganeti_steward.core.model.answer import Refusal
 from ganeti_steward.core.model.cluster import Cluster, Group
@@ -35,6 +35,7 @@ from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.model.options import parse_options
 from ganeti_steward.core.model.requests import ChangeGroup
 from ganeti_steward.core.terminal.progress import progress
+from ganeti_steward.core.units import counted
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ from ganeti_steward.allocators.advice.text import moves_script
 from ganeti_steward.allocators.cli.allocator_options import (
     add_advice_options,
     add_passed_options,
+    add_plot_option,
 )
 from ganeti_steward.allocators.cli.explain import VERBOSE, advice_on, as_json, as_text, plot
 from ganeti_steward.allocators.cli.explanation_text import View
@@ -26,7 +27,6 @@ from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import SIZES, describe
-from ganeti_steward.core.commands.plot import add_plot_option
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from ganeti_steward.allocators.jobs.job_sets import Step
 from ganeti_steward.allocators.score.tolerance import TOLERANCE
 from ganeti_steward.core.commands.tables import table
-from ganeti_steward.core.ganeti.job_sets import Step, counted
 from ganeti_steward.core.model.explanation import GroupBalance, Move
+from ganeti_steward.core.units import counted
 
 #: Why a plan has no moves.
 BALANCED: Final = "Balanced: no allowed move lowers the score."

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ganeti_steward.core import builtins
-from ganeti_steward.core.builtins import ALLOCATION
-from ganeti_steward.core.commands.configuration import configuration
-from ganeti_steward.core.commands.kept_requests import (
+from ganeti_steward.allocators.kept_requests import (
     HEADINGS,
     WHICH,
     described,
     kept_request,
     rows,
 )
+from ganeti_steward.core import builtins
+from ganeti_steward.core.builtins import ALLOCATION
+from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import add_table_options, table
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError

@@ -9,22 +9,21 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from ganeti_steward.core.commands.cluster_options import add_reason_option
-from ganeti_steward.core.commands.interrupts import interrupt_printer
-from ganeti_steward.core.commands.plot import write_text
-from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.job_sets import (
-    Step,
-    counted,
-    describe,
-    failing_over,
-    script,
-    steps,
+from ganeti_steward.allocators.jobs.job_sets import Step, describe, failing_over, script, steps
+from ganeti_steward.allocators.jobs.run_jobs import (
+    Interrupts,
+    Result,
+    Run,
+    interrupt_printer,
+    run_job_sets,
 )
-from ganeti_steward.core.ganeti.run_jobs import Interrupts, Result, Run, run_job_sets
+from ganeti_steward.allocators.overview.picture import write_text
+from ganeti_steward.core.commands.cluster_options import add_reason_option
+from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.sources import Source
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.opcodes import Job
+from ganeti_steward.core.units import counted
 
 #: The value of ``-C`` without a file.
 PRINTED: Final = "-"

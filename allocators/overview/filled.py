@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ganeti_steward.allocators.overview.amounts import (
+    KINDS,
+    Amount,
+    Filled,
+    FilledGroup,
+    Overview,
+    total,
+)
 from ganeti_steward.allocators.state import quantity
-from ganeti_steward.core.drawing.amounts import KINDS, Amount, Filled, FilledGroup, Overview, total
 from ganeti_steward.core.iallocator.request_type import type_of
 from ganeti_steward.core.model.answer import Answer
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ganeti_steward.core.commands.node_files import NodeFile, other_nodes, read_everywhere
-from ganeti_steward.core.ganeti.job_sets import counted
 from ganeti_steward.core.ganeti.this_node import DATA
+from ganeti_steward.core.units import counted
 
 #: Keys that are named of each node.
 _SHOWN: Final = 5

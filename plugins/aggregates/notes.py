@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.errors import join_faults
-from ganeti_steward.core.iallocator.comparison import places
+from ganeti_steward.core.iallocator.request_type import type_of
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 from ganeti_steward.plugins.aggregates.evaluator import Evaluator
@@ -39,7 +39,8 @@ def notes(
     yield from rules.notes
     if not isinstance(outcome, Answer):
         return
-    placed = places(outcome, request, cluster)
+    read_places = type_of(request).placed
+    placed = read_places(outcome.result, request, cluster) if read_places else []
     if placed and (closing := rules.closing()):
         # Only an allocator that does not know the rules answers so.
         text = join_faults([fault.sentence for fault in closing])

@@ -24,7 +24,12 @@ from ganeti_steward.core import log
 from ganeti_steward.core.config.load import config_path
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import PluginError
-from ganeti_steward.core.iallocator.comparison import (
+from ganeti_steward.core.iallocator.members import Question, opened
+from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
+from ganeti_steward.core.model.options import Options
+from ganeti_steward.core.model.requests import Allocate, Relocate
+from ganeti_steward.plugins.shadow.comparison import (
     names,
     places,
     request_type,
@@ -32,11 +37,6 @@ from ganeti_steward.core.iallocator.comparison import (
     short,
     word,
 )
-from ganeti_steward.core.iallocator.members import Question, opened
-from ganeti_steward.core.iallocator.message import read_message
-from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
-from ganeti_steward.core.model.options import Options
-from ganeti_steward.core.model.requests import Allocate, Relocate
 from ganeti_steward.plugins.shadow.config import Shadow
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ganeti_steward.allocators.jobs.job_sets import ways
 from ganeti_steward.allocators.score.health import group_health
 from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.allocators.score.tolerance import TOLERANCE
-from ganeti_steward.core.ganeti.job_sets import ways
 from ganeti_steward.core.model.explanation import GroupBalance, Move
 
 if TYPE_CHECKING:

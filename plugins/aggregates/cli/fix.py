@@ -15,12 +15,13 @@ from ganeti_steward.allocators.cli.run_options import (
     run_moves,
     write_script,
 )
+from ganeti_steward.allocators.jobs.job_sets import failing_over, job_sets, script
 from ganeti_steward.core.commands.fields import add_json_option, print_json
 from ganeti_steward.core.commands.tables import print_notes, table
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError, join_faults
-from ganeti_steward.core.ganeti.job_sets import counted, failing_over, job_sets, script
 from ganeti_steward.core.model.names import Names
 from ganeti_steward.core.model.options import parse_options
+from ganeti_steward.core.units import counted
 from ganeti_steward.plugins.aggregates.cli.fixing import FixPlan, data_of, fix
 from ganeti_steward.plugins.aggregates.cli.reading import TaggedCluster
 from ganeti_steward.plugins.aggregates.cli.standing import never_seen

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ganeti_steward.allocators.balancing.planning.plan_balance import plan_balance
-from ganeti_steward.core.ganeti.job_sets import Step, steps
+from ganeti_steward.allocators.jobs.job_sets import Step, steps
 from ganeti_steward.core.model.cluster import NOT_MIRRORED
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.core.model.requests import Balance

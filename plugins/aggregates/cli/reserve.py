@@ -8,12 +8,11 @@ import time
 from collections.abc import Sequence
 from typing import Final, cast
 
+from ganeti_steward.allocators.jobs.run_jobs import Interrupts, interrupt_printer
 from ganeti_steward.core.commands.cluster_options import add_reason_option, add_source_options
-from ganeti_steward.core.commands.interrupts import interrupt_printer
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
-from ganeti_steward.core.ganeti.run_jobs import Interrupts
 from ganeti_steward.core.model.cluster import DISK_TEMPLATES, INTERNALLY_MIRRORED
 from ganeti_steward.plugins.aggregates.choosing import lonely
 from ganeti_steward.plugins.aggregates.cli.ends import checked_end, end_changes, write_end

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
+from ganeti_steward.allocators.jobs.run_jobs import UNKNOWN, Result, Run, run_job_sets
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.ganeti.jobs import Jobs
-from ganeti_steward.core.ganeti.run_jobs import UNKNOWN, Result, Run, run_job_sets
 from ganeti_steward.core.model.job_state import LOST, SUCCESS
 from ganeti_steward.core.model.opcodes import Job, remove_tags, set_tags
 

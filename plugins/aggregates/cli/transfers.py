@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from ganeti_steward.allocators.jobs.run_jobs import Result
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Jobs
-from ganeti_steward.core.ganeti.run_jobs import Result
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
 from ganeti_steward.plugins.aggregates.cli.tagging import (
     NODE,

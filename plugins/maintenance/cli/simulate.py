@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
+from ganeti_steward.allocators.overview.picture import write_text
 from ganeti_steward.core.builtins import MAINTENANCE
 from ganeti_steward.core.commands.cluster_options import add_source_options, source_options
 from ganeti_steward.core.commands.fields import add_json_option, print_json
 from ganeti_steward.core.commands.manual import describe
-from ganeti_steward.core.commands.plot import write_text
 from ganeti_steward.core.commands.tables import print_notes, table
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Final
 
-from ganeti_steward.core.drawing.amounts import Overview
-from ganeti_steward.core.ganeti.job_sets import steps
+from ganeti_steward.allocators.jobs.job_sets import steps
+from ganeti_steward.allocators.overview.amounts import Overview
 from ganeti_steward.core.maintenance.incident import Submission
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import Held, Task

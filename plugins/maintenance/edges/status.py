@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ganeti_steward.core.drawing.amounts import KINDS, Amount, Filled, Overview
+from ganeti_steward.allocators.overview.amounts import KINDS, Amount, Filled, Overview
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import Held

@@ -19,9 +19,9 @@ from ganeti_steward.core.maintenance.task import (
 )
 from ganeti_steward.core.maintenance.windows import is_open
 from ganeti_steward.core.maintenance.world import NodeFacts, Reported, World
-from ganeti_steward.core.model.effects import Effects
 from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
+from ganeti_steward.plugins.maintenance.effects import Effects
 from ganeti_steward.plugins.maintenance.pause import pause_reason
 
 _SECOND: Final = 10**9

@@ -16,8 +16,8 @@ from ganeti_steward.core.maintenance.incident import (
 )
 from ganeti_steward.core.maintenance.task import Held, Task
 from ganeti_steward.core.maintenance.world import NodeFacts, Reported, World
-from ganeti_steward.core.model.effects import Facts
 from ganeti_steward.core.model.finding import LIVE_REPAIR
+from ganeti_steward.plugins.maintenance.effects import Facts
 from ganeti_steward.plugins.maintenance.engine.brakes import (
     Common,
     braked,

@@ -10,10 +10,10 @@ from ganeti_steward.core.maintenance.routine import ROUTINE_TEXT
 from ganeti_steward.core.maintenance.task import Held, RoutinePlan, Task, Wait
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Cluster
-from ganeti_steward.core.model.effects import Effects, effects_of
 from ganeti_steward.core.model.job_state import NOT_STARTED
 from ganeti_steward.core.model.opcodes import REPLACE_DISKS, Job
 from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
+from ganeti_steward.plugins.maintenance.effects import Effects, effects_of
 from ganeti_steward.plugins.maintenance.engine.book import Book
 from ganeti_steward.plugins.maintenance.engine.brakes import (
     braked,

@@ -10,9 +10,9 @@ from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.task import TAG, UNTAG, Done, Failed, Plan, Task, Wait
 from ganeti_steward.core.maintenance.world import NodeFacts, World
-from ganeti_steward.core.model.effects import effects_of
 from ganeti_steward.core.model.opcodes import remove_tags, set_tags
 from ganeti_steward.plugins.maintenance.config import OBSERVE
+from ganeti_steward.plugins.maintenance.effects import effects_of
 from ganeti_steward.plugins.maintenance.engine.book import Book
 from ganeti_steward.plugins.maintenance.engine.brakes import (
     AFTER_PLAN,

@@ -1,1 +1,1 @@
-"""The status page for people: the status as HTML, with the bars of `core.drawing`."""
+"""The status page for people: the status as HTML, with the bars of `allocators.overview`."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.drawing.amounts import KINDS, Filled, percent
+from ganeti_steward.allocators.overview.amounts import KINDS, Filled, percent
 from ganeti_steward.core.maintenance.incident import BAD, Incident, Submission
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import Held

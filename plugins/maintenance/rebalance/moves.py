@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.allocators.balancing.planning.balance import balance
+from ganeti_steward.allocators.jobs.job_sets import Step, job_sets, steps
 from ganeti_steward.allocators.rules.more_bans import MoreBans, unused_nodes
 from ganeti_steward.allocators.score.cluster_score import state_after
 from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.allocators.state.load import load
-from ganeti_steward.core.ganeti.job_sets import Step, counted, job_sets, steps
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.model.requests import Balance
+from ganeti_steward.core.units import counted
 from ganeti_steward.plugins.maintenance.rebalance.config import Rebalance
 from ganeti_steward.plugins.maintenance.rebalance.remaining import Remaining, copied_gib
 

@@ -9,9 +9,9 @@ from messages import node, policy
 from ganeti_steward.allocators.advice.advise import advise
 from ganeti_steward.allocators.advice.case import Case, is_complete
 from ganeti_steward.allocators.advice.suggestion import Suggestion
+from ganeti_steward.allocators.advice.trials import Trials
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.iallocator.message import read_cluster
-from ganeti_steward.core.iallocator.trials import Trials
 from ganeti_steward.core.model.cluster import Disk, Instance
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.options import Options

@@ -11,10 +11,10 @@ from xml.etree import ElementTree
 import clusters
 import pytest
 
+from ganeti_steward.allocators.overview.amounts import Amount, Filled, FilledGroup
 from ganeti_steward.allocators.overview.filled import answered, overview, with_placed
+from ganeti_steward.allocators.overview.picture import svg
 from ganeti_steward.allocators.state.load import load
-from ganeti_steward.core.drawing.amounts import Amount, Filled, FilledGroup
-from ganeti_steward.core.drawing.picture import svg
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.iallocator.placed import Placed
 from ganeti_steward.core.model.answer import Answer, Refusal

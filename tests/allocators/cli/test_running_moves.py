@@ -20,7 +20,7 @@ from standin import StandIn
 from standin_server import serving
 from workspace import PROGRAMS
 
-from ganeti_steward.core.ganeti.job_sets import ways
+from ganeti_steward.allocators.jobs.job_sets import ways
 from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.opcodes import failover, migrate, replace_secondary
 

@@ -13,7 +13,7 @@ from front import capture
 from paths import CAPTURES
 from workspace import PROGRAMS
 
-from ganeti_steward.core.commands.interrupts import interrupt_printer
+from ganeti_steward.allocators.jobs.run_jobs import interrupt_printer
 
 if TYPE_CHECKING:
     from front import Front

@@ -12,10 +12,10 @@ from clusters import cluster
 from thorough import often
 
 from ganeti_steward.allocators.score.cluster_score import score_after
-from ganeti_steward.core.iallocator.comparison import places
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.requests import Allocate, Relocate
+from ganeti_steward.plugins.shadow.comparison import places
 
 Message = dict[str, Any]
 

@@ -38,7 +38,7 @@ LATE = (
     "waitress",
     # Only chains with programs and shadows need these.
     "faulthandler",
-    "ganeti_steward.core.iallocator.comparison",
+    "ganeti_steward.plugins.shadow.comparison",
     "ganeti_steward.allocators.external_program",
     "ganeti_steward.core.process",
     "ganeti_steward.plugins.shadow.shadows",

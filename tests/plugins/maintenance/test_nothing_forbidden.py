@@ -22,10 +22,10 @@ from ganeti_steward.core.maintenance.storage import MISSING, NodeStorage
 from ganeti_steward.core.maintenance.task import RoutinePlan, Task
 from ganeti_steward.core.maintenance.world import Observation, Reported, Silent, World
 from ganeti_steward.core.model.context import Context
-from ganeti_steward.core.model.effects import effects_of
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.core.model.opcodes import MOVES, SET_NODE_PARAMS, Job
 from ganeti_steward.plugins.maintenance.config import ACT, Maintd
+from ganeti_steward.plugins.maintenance.effects import effects_of
 from ganeti_steward.plugins.maintenance.engine import effect_brakes, routine, tasks
 from ganeti_steward.plugins.maintenance.engine.decision import CommandResult, Inputs, Planned
 from ganeti_steward.plugins.maintenance.engine.step import step

@@ -9,9 +9,9 @@ from typing import Final
 import clusters
 from statuses import NOW, SECOND
 
+from ganeti_steward.allocators.overview.amounts import Overview
 from ganeti_steward.allocators.overview.filled import overview, with_placed
 from ganeti_steward.allocators.state.load import load
-from ganeti_steward.core.drawing.amounts import Overview
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.iallocator.placed import Placed
 from ganeti_steward.core.maintenance.incident import Incident, Submission

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ganeti_steward.core.drawing.amounts import Amount, Filled, FilledGroup
+from ganeti_steward.allocators.overview.amounts import Amount, Filled, FilledGroup
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import Held

@@ -12,9 +12,9 @@ from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.maintenance.world import GroupFacts, NodeFacts, World
 from ganeti_steward.core.model.cluster import Cluster
-from ganeti_steward.core.model.effects import effects_of
 from ganeti_steward.core.model.opcodes import failover, migrate, set_role, set_tags
 from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.effects import effects_of
 from ganeti_steward.plugins.maintenance.engine.brakes import Case
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Planned
 from ganeti_steward.plugins.maintenance.engine.effect_brakes import BY_EFFECTS, facts_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from worlds import NOW, SECOND, incident, instance, node, world
 
-from ganeti_steward.core.drawing.amounts import Overview
+from ganeti_steward.allocators.overview.amounts import Overview
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import Held, Task

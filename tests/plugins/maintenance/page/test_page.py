@@ -17,7 +17,7 @@ import pages
 import pytest
 from statuses import INCIDENT, NOW, SECOND, STATUS
 
-from ganeti_steward.core.drawing.amounts import Amount, Filled, FilledGroup
+from ganeti_steward.allocators.overview.amounts import Amount, Filled, FilledGroup
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import Refused

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from paths import CAPTURES
 
-from ganeti_steward.core.iallocator.comparison import names, places, same, short, word
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.requests import Balance, Capacity, Request
+from ganeti_steward.plugins.shadow.comparison import names, places, same, short, word
 
 
 def snapshot_and_request(capture: str) -> tuple[Cluster, Request]:

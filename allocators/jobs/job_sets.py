@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from ganeti_steward.core.model.cluster import Cluster, Instance
 from ganeti_steward.core.model.opcodes import FAILOVER, MIGRATE, MOVES, Job, Operation, nodes_after
+from ganeti_steward.core.units import counted
 
 #: What a table calls the operations, by the commands of gnt-instance.
 _SHORT: Final = {"replace-disks": "replace"}
@@ -131,8 +132,3 @@ def _described(operation: Operation, over: Collection[str]) -> str:
     target = operation.get("remote_node") or operation.get("target_node")
     word = _word(operation, over)
     return f"{word} to {target}" if target else word
-
-
-def counted(number: int, what: str) -> str:
-    """``1 job``, ``2 jobs``."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

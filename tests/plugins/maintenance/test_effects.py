@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from ganeti_steward.core.model.effects import _TARGETS, TABLE, Effects, Facts, effects_of
 from ganeti_steward.core.model.opcodes import failover, migrate, set_role, set_tags
 from ganeti_steward.plugins.filters.lint.opcode_table import opcode_table
+from ganeti_steward.plugins.maintenance.effects import _TARGETS, TABLE, Effects, Facts, effects_of
 
 GANETI: Final = sorted(Path("/usr/share/ganeti").glob("3.[0-9]"))
 _PRINT: Final = (

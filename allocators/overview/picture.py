@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Final
 from xml.sax.saxutils import escape
 
-from ganeti_steward.core.drawing.amounts import (
+from ganeti_steward.allocators.overview.amounts import (
     KINDS,
     Amount,
     Filled,
@@ -16,8 +16,9 @@ from ganeti_steward.core.drawing.amounts import (
     change,
     in_words,
 )
-from ganeti_steward.core.drawing.bars import PAIR, STRIPES, STYLE, pair
-from ganeti_steward.core.drawing.palette import LIGHT, variables
+from ganeti_steward.allocators.overview.bars import PAIR, STRIPES, STYLE, pair
+from ganeti_steward.allocators.overview.palette import LIGHT, variables
+from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.model.names import short_names
 
 #: Pixels: the picture, the column of names, a bar, and a bar with its number.
@@ -121,3 +122,17 @@ def _bars(left: int, top: int, kind: str, amounts: tuple[Amount, Amount | None])
 
 def _text(text: str) -> str:
     return escape(_NOT_XML.sub("�", text), {'"': "&quot;"})
+
+
+def write_plot(path: str, overview: Overview, title: str, note: str) -> None:
+    """Write the picture to a file; ``note``: the line below its title.  Raises StewardError."""
+    write_text(path, svg(overview, title, note))
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a file that the user has named; raises StewardError."""
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except (OSError, ValueError) as err:
+        raise StewardError(f"{path}: {reason_of(err)}") from None

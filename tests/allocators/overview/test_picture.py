@@ -8,11 +8,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ganeti_steward.core.drawing import amounts
-from ganeti_steward.core.drawing.amounts import Amount, Filled, FilledGroup, in_words
-from ganeti_steward.core.drawing.bars import PAIR, pair
-from ganeti_steward.core.drawing.palette import DARK, LIGHT, Palette
-from ganeti_steward.core.drawing.picture import svg
+from ganeti_steward.allocators.overview import amounts
+from ganeti_steward.allocators.overview.amounts import Amount, Filled, FilledGroup, in_words
+from ganeti_steward.allocators.overview.bars import PAIR, pair
+from ganeti_steward.allocators.overview.palette import DARK, LIGHT, Palette
+from ganeti_steward.allocators.overview.picture import svg
 
 _SVG: Final = "{http://www.w3.org/2000/svg}"
 MEMORY, DISK, CPU = Amount(48 * 1024, 64 * 1024, 8 * 1024), Amount(10, 100), Amount(6, 24)

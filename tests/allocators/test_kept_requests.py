@@ -13,7 +13,7 @@ import pytest
 from front import capture
 from paths import CAPTURES
 
-from ganeti_steward.core.commands import kept_requests as commands
+from ganeti_steward.allocators import kept_requests as commands
 from ganeti_steward.core.config.values import History
 from ganeti_steward.core.ganeti.this_node import cluster_name
 from ganeti_steward.core.iallocator import history

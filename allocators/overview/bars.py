@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ganeti_steward.core.drawing.amounts import Amount
+from ganeti_steward.allocators.overview.amounts import Amount
 
 #: Pixels: the height of each of the two bars, the gap between them, and both together.
 BAR: Final = 7

@@ -7,6 +7,7 @@ end and submits nothing more; a second one leaves at once, and the jobs go on by
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
@@ -216,3 +217,22 @@ class Interrupts:
         for number, before in self._before.items():
             signal.signal(number, before)
         self._before = {}
+
+
+def interrupt_printer(waits_for: str) -> Callable[[int], None]:
+    """Prints what an interrupt does, and what another one would; gets their count.
+
+    ``waits_for``: what the first one lets end, for example "the running set".
+    """
+
+    def print_interrupt(count: int) -> None:
+        if count == 1:
+            text = (
+                f"interrupted: waiting for {waits_for}; press Ctrl-C again to exit immediately, "
+                "submitted jobs continue"
+            )
+        else:
+            text = "interrupted again: exiting; submitted jobs continue"
+        print(text, file=sys.stderr, flush=True)
+
+    return print_interrupt

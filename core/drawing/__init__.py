@@ -1,1 +1,0 @@
-"""Pictures of how full a cluster is: values become SVG.  Pure; who computes the values is above."""
