@@ -40,7 +40,6 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
         "node_agent",
         "commands",
     ),
-    "core/ganeti": ("", "confd"),
     "core/iallocator": ("", "request_types"),
     "allocators/balancing": ("", "planning"),
     "allocators": (
@@ -66,6 +65,7 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
     "plugins/filters/analysis": ("", "cli"),
     "plugins/maintenance": (
         "",
+        "confd",
         "engine",
         "edges",
         "queue",

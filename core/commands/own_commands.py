@@ -10,7 +10,6 @@ from ganeti_steward.core.model.command import Command, commands_of
 #: Name -> description; each is a module of this package.
 _COMMANDS: Final = {
     "check-config": "check the configuration file and the plugins it names",
-    "confd": "query the confd of the master candidates",
     "plugins": "list the plugins, loaded and installed",
 }
 

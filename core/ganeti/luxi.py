@@ -257,7 +257,7 @@ class Luxi:
         with returned_by(self.where):
             return one_line(str(answer[1]))
 
-    # What filter rules are written through, see `ganeti_steward.core.ganeti.filter_rules`.
+    # What filter rules are written through, see `ganeti_steward.plugins.filters.filter_rules`.
 
     def write_filter(self, uuid: str, content: Mapping[str, Any]) -> str:
         """Create or replace a rule; its uuid, which luxid chooses where none is given."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ganeti_steward.core.ganeti.filter_rules import CONTINUE, FilterRule
 from ganeti_steward.plugins.filters.dialect import LUXID, Dialect
 from ganeti_steward.plugins.filters.expressions import Note
+from ganeti_steward.plugins.filters.filter_rules import CONTINUE, FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.predicates import Predicate
 from ganeti_steward.plugins.filters.regex import Effort, Undecided

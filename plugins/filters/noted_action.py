@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.ganeti.filter_rules import PAUSE, FilterRule
 from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.plugins.filters.filter_rules import PAUSE, FilterRule
 from ganeti_steward.plugins.filters.rule_text import action_text
 
 #: The source of the reason whose text is the action.

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.core.json_nesting import text_member
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.maintenance.incident import RECORD_SOURCE
+from ganeti_steward.plugins.filters.filter_rules import FilterRule
 
 INCIDENT: Final = "incident"
 RECIPE: Final = "recipe"

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from ganeti_steward.core.ganeti.filter_rules import (
+from ganeti_steward.core.maintenance.incident import JOB_SOURCE
+from ganeti_steward.plugins.filters.filter_rules import (
     ACCEPT,
     PAUSE,
     RATE_LIMIT,
     REJECT,
     FilterRule,
 )
-from ganeti_steward.core.maintenance.incident import JOB_SOURCE
 
 DRAIN: Final = "drain"
 SOFT_DRAIN: Final = "soft-drain"

@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError, join_faults
-from ganeti_steward.core.ganeti.filter_rules import (
+from ganeti_steward.core.ganeti.reasons import Reason, read_reasons
+from ganeti_steward.core.json_nesting import load_json
+from ganeti_steward.core.json_reader import describe, quoted
+from ganeti_steward.plugins.filters.filter_rules import (
     CONTINUE,
     PLAIN_ACTIONS,
     RATE_LIMIT,
@@ -16,9 +19,6 @@ from ganeti_steward.core.ganeti.filter_rules import (
     Rules,
     evaluable,
 )
-from ganeti_steward.core.ganeti.reasons import Reason, read_reasons
-from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.core.json_reader import describe, quoted
 from ganeti_steward.plugins.filters.language import faults_of
 from ganeti_steward.plugins.filters.rule_text import checked_ascii, checked_uuid
 

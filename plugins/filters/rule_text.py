@@ -7,9 +7,9 @@ import re
 from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError, join_faults
-from ganeti_steward.core.ganeti.filter_rules import PLAIN_ACTIONS, RATE_LIMIT, FilterRule
 from ganeti_steward.core.json_nesting import TooDeep, load_json
 from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.plugins.filters.filter_rules import PLAIN_ACTIONS, RATE_LIMIT, FilterRule
 from ganeti_steward.plugins.filters.language import faults_of
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.ganeti.filter_rules import (
+from ganeti_steward.plugins.filters.buckets import buckets_of
+from ganeti_steward.plugins.filters.chain import Applying, Chain, Unknown, known
+from ganeti_steward.plugins.filters.filter_rules import (
     PAUSE,
     RATE_LIMIT,
     REJECT,
     FilterRule,
 )
-from ganeti_steward.plugins.filters.buckets import buckets_of
-from ganeti_steward.plugins.filters.chain import Applying, Chain, Unknown, known
 from ganeti_steward.plugins.filters.jobs import QUEUED, RUNNING, Job
 
 #: Why a job is not started.

@@ -21,10 +21,6 @@ from worlds import instance, node, world
 
 from ganeti_steward.core.commands.fields import print_json
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.confd.choice import vote
-from ganeti_steward.core.ganeti.confd.messages import MAGIC, read_reply
-from ganeti_steward.core.ganeti.filter_rules import Rules, read_rules
-from ganeti_steward.core.ganeti.job_search import jobs_with_reason
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.rapi import Rapi, _Response
 from ganeti_steward.core.ganeti.rapi_access import Credentials
@@ -35,13 +31,17 @@ from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.plugins.filters.actions.releasing import concerned, decide
 from ganeti_steward.plugins.filters.cli.info import _lines
 from ganeti_steward.plugins.filters.cli.list import _cells, _row
+from ganeti_steward.plugins.filters.filter_rules import Rules, read_rules
 from ganeti_steward.plugins.filters.jobs import read_jobs
 from ganeti_steward.plugins.filters.lint.lint import lint
 from ganeti_steward.plugins.maintenance.cli.cluster import read_incidents
+from ganeti_steward.plugins.maintenance.confd.choice import vote
+from ganeti_steward.plugins.maintenance.confd.messages import MAGIC, read_reply
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.history import Trail
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs
 from ganeti_steward.plugins.maintenance.engine.step import step
+from ganeti_steward.plugins.maintenance.queue.job_search import jobs_with_reason
 from ganeti_steward.plugins.maintenance.queue.orphans import OpenJobs, orphans_of
 from ganeti_steward.plugins.maintenance.routine.jobs import RoutineJobs, tagged_jobs
 

@@ -50,7 +50,6 @@ from ganeti_steward.core.maintenance.filter_action import approved_jobs
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.storage import failing_volumes
 from ganeti_steward.core.maintenance.world import Reported
-from ganeti_steward.core.node_agent.answers import check_report, open_answer
 from ganeti_steward.core.node_agent.protocol import (
     REPORT,
     Outcome,
@@ -84,6 +83,7 @@ from ganeti_steward.plugins.maintenance.cli.incident import incident_lines
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.replay import Recorder, read_moments
 from ganeti_steward.plugins.maintenance.edges import metrics
+from ganeti_steward.plugins.maintenance.edges.answers import check_report, open_answer
 from ganeti_steward.plugins.maintenance.edges.audit import Audit, read_audit
 from ganeti_steward.plugins.maintenance.edges.fetched_status import status_lines
 from ganeti_steward.plugins.maintenance.edges.observation import polled

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ganeti_steward.core.ganeti.filter_rules import CONTINUE, RATE_LIMIT, FilterRule, Rules
 from ganeti_steward.core.maintenance.filter_action import Hold, Reject, Release, Verdict
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.plugins.filters.actions.changes import (
@@ -29,6 +28,7 @@ from ganeti_steward.plugins.filters.actions.changes import (
     some_of,
 )
 from ganeti_steward.plugins.filters.chain import Chain, Unknown, cannot_be_evaluated
+from ganeti_steward.plugins.filters.filter_rules import CONTINUE, RATE_LIMIT, FilterRule, Rules
 from ganeti_steward.plugins.filters.jobs import QUEUED, Job
 from ganeti_steward.plugins.filters.language import faults_of_form
 from ganeti_steward.plugins.filters.noted_action import noted_action

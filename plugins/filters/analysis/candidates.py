@@ -11,8 +11,8 @@ from bisect import insort
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from ganeti_steward.core.ganeti.filter_rules import PAUSE, RATE_LIMIT
 from ganeti_steward.plugins.filters.chain import Applying, Unknown
+from ganeti_steward.plugins.filters.filter_rules import PAUSE, RATE_LIMIT
 from ganeti_steward.plugins.filters.jobs import Job
 
 

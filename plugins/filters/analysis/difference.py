@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ganeti_steward.core.ganeti.filter_rules import PAUSE, RATE_LIMIT, REJECT, FilterRule
 from ganeti_steward.plugins.filters.chain import Applying, Chain, Unknown
 from ganeti_steward.plugins.filters.dialect import Dialect
+from ganeti_steward.plugins.filters.filter_rules import PAUSE, RATE_LIMIT, REJECT, FilterRule
 from ganeti_steward.plugins.filters.jobs import RUNNING, Job
 from ganeti_steward.plugins.filters.scheduling import Pass, schedule
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.analysis.blame import Evaluated, evaluated
 from ganeti_steward.plugins.filters.analysis.sentences import outcome_text
 from ganeti_steward.plugins.filters.chain import Applying, Chain
 from ganeti_steward.plugins.filters.dialect import Dialect
+from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.scheduling import schedule
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ganeti_steward.core.ganeti.filter_rules import RATE_LIMIT, FilterRule
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.plugins.filters.buckets import buckets_of
 from ganeti_steward.plugins.filters.chain import Applying, known
 from ganeti_steward.plugins.filters.dialect import Dialect
+from ganeti_steward.plugins.filters.filter_rules import RATE_LIMIT, FilterRule
 from ganeti_steward.plugins.filters.jobs import QUEUED, RUNNING, Job
 from ganeti_steward.plugins.filters.noted_action import noted_action, shown_action
 from ganeti_steward.plugins.filters.scheduling import (

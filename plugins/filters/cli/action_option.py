@@ -11,11 +11,11 @@ from ganeti_steward.core.commands.cluster_options import source_options
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.filter_rules import PAUSE, PLAIN_ACTIONS, RATE_LIMIT, FilterRule
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.service.lock_file import is_locked
 from ganeti_steward.plugins.filters.actions.calling import plugins_with_actions
 from ganeti_steward.plugins.filters.actions.holding import ACTIONS, fault_of
+from ganeti_steward.plugins.filters.filter_rules import PAUSE, PLAIN_ACTIONS, RATE_LIMIT, FilterRule
 from ganeti_steward.plugins.filters.noted_action import (
     SOURCE,
     NotedAction,

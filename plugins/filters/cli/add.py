@@ -8,10 +8,10 @@ import time
 from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.errors import EXIT_OK
-from ganeti_steward.core.ganeti.filter_rules import FilterRule, FilterRules
 from ganeti_steward.plugins.filters.cli.action_option import print_note
 from ganeti_steward.plugins.filters.cli.cluster import live_client
 from ganeti_steward.plugins.filters.cli.rule_options import add_rule_options, described
+from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

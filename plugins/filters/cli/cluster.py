@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ganeti_steward.core.commands.cluster_options import source_options
 from ganeti_steward.core.errors import StewardError, join_faults
-from ganeti_steward.core.ganeti.filter_rules import Rules, read_rules
 from ganeti_steward.core.ganeti.sources import open_client
 from ganeti_steward.core.json_reader import printable
+from ganeti_steward.plugins.filters.filter_rules import Rules, read_rules
 from ganeti_steward.plugins.filters.purpose import warnings
 
 if TYPE_CHECKING:

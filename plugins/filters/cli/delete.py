@@ -7,8 +7,8 @@ import argparse
 from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.errors import EXIT_OK
-from ganeti_steward.core.ganeti.filter_rules import FilterRules
 from ganeti_steward.plugins.filters.cli.cluster import check_known, check_unowned, live_client
+from ganeti_steward.plugins.filters.filter_rules import FilterRules
 from ganeti_steward.plugins.filters.rule_text import EXAMPLE_UUID
 
 

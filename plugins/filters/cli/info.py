@@ -11,11 +11,11 @@ from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import print_lines
 from ganeti_steward.core.errors import EXIT_OK
-from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.units import local_time
 from ganeti_steward.plugins.filters.cli.cluster import chosen_rules
+from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.noted_action import noted_action, shown_action
 from ganeti_steward.plugins.filters.purpose import purpose_of, warning
 from ganeti_steward.plugins.filters.rule_text import EXAMPLE_UUID

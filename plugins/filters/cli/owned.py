@@ -7,8 +7,8 @@ from typing import Final
 from uuid import uuid4
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.filter_rules import FilterRule, FilterRules
 from ganeti_steward.core.json_reader import printable, quoted
+from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
 from ganeti_steward.plugins.filters.purpose import RECIPE, purpose_of
 
 #: How many names a message has.

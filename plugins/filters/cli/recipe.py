@@ -14,7 +14,6 @@ from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.commands.fields import add_json_option, print_json
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
 from ganeti_steward.core.errors import EXIT_OK, StewardError
-from ganeti_steward.core.ganeti.filter_rules import RATE_LIMIT, FilterRule, FilterRules
 from ganeti_steward.core.ganeti.luxi import REASON_SOURCE
 from ganeti_steward.core.ganeti.reasons import USER, Reason
 from ganeti_steward.core.json_reader import quoted
@@ -22,6 +21,7 @@ from ganeti_steward.plugins.filters import recipes
 from ganeti_steward.plugins.filters.cli.cluster import live_client
 from ganeti_steward.plugins.filters.cli.owned import create_all, remove_all
 from ganeti_steward.plugins.filters.cli.rule_options import user_reasons
+from ganeti_steward.plugins.filters.filter_rules import RATE_LIMIT, FilterRule, FilterRules
 from ganeti_steward.plugins.filters.purpose import mark
 from ganeti_steward.plugins.filters.rule_text import (
     action_text,

@@ -9,9 +9,9 @@ from typing import Final
 from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.errors import EXIT_OK
-from ganeti_steward.core.ganeti.filter_rules import FilterRule, FilterRules, Rules
 from ganeti_steward.plugins.filters.cli.cluster import check_unowned, live_client
 from ganeti_steward.plugins.filters.cli.rule_options import add_rule_options, described
+from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules, Rules
 from ganeti_steward.plugins.filters.rule_text import EXAMPLE_UUID, checked_uuid
 
 _KEPT: Final = "default: as it is; in a new rule as with add"

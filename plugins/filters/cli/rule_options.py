@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.core.ganeti.reasons import USER, Reason
 from ganeti_steward.plugins.filters.cli.action_option import HELP, with_action, with_priority
+from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.noted_action import SOURCE
 from ganeti_steward.plugins.filters.rule_text import (
     checked_ascii,

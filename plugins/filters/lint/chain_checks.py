@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from ganeti_steward.core.ganeti.filter_rules import CONTINUE, PAUSE, REJECT, FilterRule
+from ganeti_steward.plugins.filters.filter_rules import CONTINUE, PAUSE, REJECT, FilterRule
 from ganeti_steward.plugins.filters.lint.covering import covers
 from ganeti_steward.plugins.filters.lint.findings import ERROR, NOTE, WARNING, Finding
 from ganeti_steward.plugins.filters.lint.reach import reach

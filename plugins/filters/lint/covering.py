@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.dialect import LUXID
+from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.language import AND, NOT, OR, fields_of
 from ganeti_steward.plugins.filters.lint.reach import job_numbers, reach

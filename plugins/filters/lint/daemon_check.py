@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ganeti_steward.core.ganeti.filter_rules import ACCEPT, FilterRule
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.maintenance.incident import JOB_SOURCE
 from ganeti_steward.plugins.filters.chain import Chain
+from ganeti_steward.plugins.filters.filter_rules import ACCEPT, FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.lint.findings import NOTE, Finding
 from ganeti_steward.plugins.filters.lint.witness import made_up, number_for, opcodes_for

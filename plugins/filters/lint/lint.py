@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ganeti_steward.core.ganeti.filter_rules import CONTINUE, FilterRule
+from ganeti_steward.plugins.filters.filter_rules import CONTINUE, FilterRule
 from ganeti_steward.plugins.filters.language import faults_of
 from ganeti_steward.plugins.filters.lint.chain_checks import check_chain
 from ganeti_steward.plugins.filters.lint.daemon_check import check_daemon

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ganeti_steward.core.ganeti.filter_rules import CONTINUE, FilterRule
+from ganeti_steward.plugins.filters.filter_rules import CONTINUE, FilterRule
 from ganeti_steward.plugins.filters.lint.field_traps import missing_fields, unset_fields
 from ganeti_steward.plugins.filters.lint.findings import ERROR, NOTE, WARNING, Finding
 from ganeti_steward.plugins.filters.lint.leaf_traps import Trap, traps

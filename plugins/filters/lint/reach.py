@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.plugins.filters.dialect import LUXID
 from ganeti_steward.plugins.filters.expressions import strings_first
+from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.language import (
     AND,

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import Any, Final
 
-from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.plugins.filters.chain import link
 from ganeti_steward.plugins.filters.dialect import LUXID
+from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.lint.opcode_table import NAME, SAMPLES, opcode_table
 from ganeti_steward.plugins.filters.lint.reach import job_numbers, leaves, reach

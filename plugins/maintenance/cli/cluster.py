@@ -9,11 +9,11 @@ from ganeti_steward.allocators.jobs.run_jobs import Interrupts, interrupt_printe
 from ganeti_steward.core.commands.cluster_options import source_options
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
-from ganeti_steward.core.ganeti.filter_rules import read_rules
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.sources import open_client
 from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.plugins.filters.filter_rules import read_rules
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.judged_records import judge, record_in

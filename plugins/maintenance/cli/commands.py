@@ -9,6 +9,7 @@ from ganeti_steward.core.model.command import Command, commands_of
 
 #: Name -> description; each is a module of this package.
 _COMMANDS: Final = {
+    "confd": "query the confd of the master candidates",
     "demo": "play a cluster with failing hardware on this machine, with its status page",
     "incident": "list incidents of nodes, show, acknowledge and cancel them",
     "leftovers": "list what of a cluster names Steward, before it is uninstalled",

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.confd.choice import Mastership
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import NodeFacts, Observation, Reported
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
+from ganeti_steward.plugins.maintenance.confd.choice import Mastership
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.commands import RepairRunner, agent_calls
 from ganeti_steward.plugins.maintenance.edges.poll import Poll, Poller, Target, agent_reports
@@ -26,8 +26,8 @@ from ganeti_steward.plugins.maintenance.queue.submit import without
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ganeti_steward.core.ganeti.confd.choice import Vote
     from ganeti_steward.core.maintenance.world import World
+    from ganeti_steward.plugins.maintenance.confd.choice import Vote
     from ganeti_steward.plugins.maintenance.daemon.parts import Agents, Queue, Store
     from ganeti_steward.plugins.maintenance.engine.decision import (
         Decision,

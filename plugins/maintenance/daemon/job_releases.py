@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.filter_rules import RATE_LIMIT, FilterRule, FilterRules
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.maintenance.filter_action import Facts, Verdict, approved_jobs
 from ganeti_steward.core.maintenance.task import Held
@@ -23,6 +22,7 @@ from ganeti_steward.plugins.filters.actions.changes import (
     Releases,
 )
 from ganeti_steward.plugins.filters.actions.releasing import concerned, decide
+from ganeti_steward.plugins.filters.filter_rules import RATE_LIMIT, FilterRule, FilterRules
 from ganeti_steward.plugins.filters.jobs import Job, read_job
 from ganeti_steward.plugins.filters.noted_action import noted_action
 from ganeti_steward.plugins.maintenance.config import OBSERVE

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote, vote
-from ganeti_steward.core.ganeti.confd.client import Confd
-from ganeti_steward.core.ganeti.confd.messages import MASTER_FIELDS, QueryType
+from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote, vote
+from ganeti_steward.plugins.maintenance.confd.client import Confd
+from ganeti_steward.plugins.maintenance.confd.messages import MASTER_FIELDS, QueryType
 
 #: Votes before the start while none is decided, and seconds between two of them.
 TRIES: Final = 6

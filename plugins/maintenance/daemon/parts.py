@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from ganeti_steward.core.ganeti.confd.client import PORT as CONFD_PORT
-from ganeti_steward.core.ganeti.confd.client import Confd
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.luxi import SOCKET
 from ganeti_steward.core.ganeti.this_node import (
@@ -23,6 +21,8 @@ from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import NodeFacts, Observation, World
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.filters.actions.changes import JobChange
+from ganeti_steward.plugins.maintenance.confd.client import PORT as CONFD_PORT
+from ganeti_steward.plugins.maintenance.confd.client import Confd
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster, Voting
 from ganeti_steward.plugins.maintenance.edges.store import Records

@@ -16,7 +16,6 @@ from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config, Http
 from ganeti_steward.core.errors import EXIT_NOT_MASTER, EXIT_OK, StewardError, reason_of
-from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.log import set_up_service
@@ -30,6 +29,7 @@ from ganeti_steward.core.service.lock_file import is_locked, lock_file
 from ganeti_steward.core.service.memory_lock import keep_small
 from ganeti_steward.core.service.sd_notify import notify
 from ganeti_steward.core.supervision.children import end_children
+from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.carry_out import NodeAgents
 from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases

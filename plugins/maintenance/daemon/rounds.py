@@ -9,12 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.task import Held, RoutinePlan, Wait
 from ganeti_steward.core.maintenance.world import Reported
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.filters.actions.changes import Releases
+from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
 from ganeti_steward.plugins.maintenance.daemon.carry_out import CarryOut, describe_fault
 from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases, facts_of, planned
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster

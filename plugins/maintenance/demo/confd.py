@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from ganeti_steward.core.ganeti.confd.messages import MAGIC, Status
 from ganeti_steward.core.ganeti.signing import BadMessage, open_signed, sign
 from ganeti_steward.core.json_nesting import load_json
+from ganeti_steward.plugins.maintenance.confd.messages import MAGIC, Status
 
 ADDRESS: Final = "127.0.0.1"
 

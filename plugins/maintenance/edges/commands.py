@@ -17,7 +17,6 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.maintenance.incident import Submission
 from ganeti_steward.core.maintenance.world import diagnose_object
-from ganeti_steward.core.node_agent.client import AgentRefused, NoMemory
 from ganeti_steward.core.node_agent.protocol import Outcome
 from ganeti_steward.core.node_agent.remembered import (
     ENDED,
@@ -28,6 +27,7 @@ from ganeti_steward.core.node_agent.remembered import (
 )
 from ganeti_steward.core.units import utc_time
 from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.edges.client import AgentRefused, NoMemory
 from ganeti_steward.plugins.maintenance.edges.poll import Target, agent_client
 from ganeti_steward.plugins.maintenance.engine.decision import (
     NEVER_CAME,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.core.json_nesting import text_member
 from ganeti_steward.core.maintenance.incident import RECORD_SOURCE, Incident
+from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.record import read_record
 from ganeti_steward.plugins.maintenance.edges.signed_record import (

@@ -10,10 +10,10 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.json_reader import describe
 from ganeti_steward.core.maintenance.world import Observation, Refused, Reported, Silent
 from ganeti_steward.core.model.finding import STATUSES, is_name
-from ganeti_steward.core.node_agent.answers import FORM, SIZE, RejectedAnswer
 from ganeti_steward.core.node_agent.protocol import LONGEST_OBJECT
+from ganeti_steward.plugins.maintenance.edges.answers import FORM, SIZE, RejectedAnswer
 
-#: Why a report is refused, in addition to the words of ``core.node_agent.answers``.
+#: Why a report is refused, in addition to the words of ``plugins.maintenance.edges.answers``.
 STATUS: Final = "status"
 
 #: Characters of a sentence that came from another node.

@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.maintenance.world import Observation, Silent
-from ganeti_steward.core.node_agent.client import AgentClient
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.edges.client import AgentClient
 from ganeti_steward.plugins.maintenance.edges.observation import (
     Polled,
     failed,

@@ -16,10 +16,10 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.filter_rules import CONTINUE, FilterRule, FilterRules
 from ganeti_steward.core.ganeti.luxi import Luxi, Refused
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.maintenance.incident import RECORD_SOURCE, Incident
+from ganeti_steward.plugins.filters.filter_rules import CONTINUE, FilterRule, FilterRules
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.judged_records import (
     RecordFault,

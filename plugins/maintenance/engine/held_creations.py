@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
-from ganeti_steward.core.ganeti.filter_rules import PAUSE, FilterRule
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.model.finding import EVACUATE, EVACUATE_FAILOVER
+from ganeti_steward.plugins.filters.filter_rules import PAUSE, FilterRule
 
 #: The source in the reason trail of such a rule; the text is the incident's uuid.
 CREATION_SOURCE: Final = "maintd:held-creations"

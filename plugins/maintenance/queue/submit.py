@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.job_search import FoundJob, jobs_with_reason
 from ganeti_steward.core.ganeti.jobs import Submitted
 from ganeti_steward.core.ganeti.luxi import Luxi, NotReached
 from ganeti_steward.core.ganeti.reasons import Reason
@@ -29,6 +28,7 @@ from ganeti_steward.core.typed_json import from_json
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
 from ganeti_steward.plugins.maintenance.queue.calls import Calls, Outcome
+from ganeti_steward.plugins.maintenance.queue.job_search import FoundJob, jobs_with_reason
 
 #: What a reason trail says of a job of routine work.
 _FACTS: Final = ("plugin", "step", "subject", "nodes", "instances", "copied")

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.ganeti.job_search import jobs_with_reason
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.maintenance.routine import ROUTINE_SOURCE, RoutineJob
 from ganeti_steward.core.model.job_state import LOST, SUCCESS, JobState
+from ganeti_steward.plugins.maintenance.queue.job_search import jobs_with_reason
 from ganeti_steward.plugins.maintenance.queue.submit import read_trail
 from ganeti_steward.plugins.maintenance.repairs.disk_check import CHECK_DISKS, read_check
 

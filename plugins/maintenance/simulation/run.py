@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.parts import Observer, Round
 from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds

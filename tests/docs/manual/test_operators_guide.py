@@ -12,10 +12,9 @@ from paths import DOCS
 from ganeti_steward.core.maintenance.incident import STATUSES as INCIDENT_STATES
 from ganeti_steward.core.model.finding import STATUSES as NODE_STATES
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
-from ganeti_steward.core.node_agent import answers
 from ganeti_steward.plugins.aggregates.language.tags import KEYS
 from ganeti_steward.plugins.filters.actions.changes import BRAKE
-from ganeti_steward.plugins.maintenance.edges import metrics, observation
+from ganeti_steward.plugins.maintenance.edges import answers, metrics, observation
 from ganeti_steward.plugins.maintenance.engine.transitions import TABLE
 
 GUIDE: Final = (DOCS / "how-to" / "operate.md").read_text()

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from ganeti_steward.core.ganeti.filter_rules import PAUSE, FilterRule, FilterRules
+from ganeti_steward.plugins.filters.filter_rules import PAUSE, FilterRule, FilterRules
 
 from ..cluster import op, tagged, until
 from .harep_runs import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
-from ganeti_steward.core.ganeti.filter_rules import RATE_LIMIT, FilterRule
+from ganeti_steward.plugins.filters.filter_rules import RATE_LIMIT, FilterRule
 
 _STRINGS: Final = ("", "a", "0", "OP_TEST_DELAY", "OP_TAGS_SET", "cluster", "t1", "watermark")
 _NUMBERS: Final = (-1, 0, 1, 2, 100000)

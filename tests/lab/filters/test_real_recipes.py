@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ganeti_steward.core.ganeti.filter_rules import PAUSE, FilterRule, FilterRules
+from ganeti_steward.plugins.filters.filter_rules import PAUSE, FilterRule, FilterRules
 
 from ..cluster import Lab, op, until
 from ..live import STEWARD, ways

@@ -12,9 +12,9 @@ from typing import Any, Final
 import pytest
 from thorough import often
 
-from ganeti_steward.core.ganeti.filter_rules import PAUSE, REJECT, FilterRule, FilterRules
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.plugins.filters.chain import Chain, known
+from ganeti_steward.plugins.filters.filter_rules import PAUSE, REJECT, FilterRule, FilterRules
 from ganeti_steward.plugins.filters.jobs import FIELDS, Job, read_job
 from ganeti_steward.plugins.filters.language import faults_of
 from ganeti_steward.plugins.filters.regex import Regex

@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
-from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.plugins.filters.chain import Chain
+from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.language import faults_of
 from ganeti_steward.plugins.filters.recipes import (

@@ -11,7 +11,12 @@ from typing import Any, Final
 import pytest
 from hanging import in_a_child
 
-from ganeti_steward.core.ganeti.filter_rules import (
+from ganeti_steward.plugins.filters.analysis.explain import explain
+from ganeti_steward.plugins.filters.analysis.load import TimedJob
+from ganeti_steward.plugins.filters.analysis.simulation import simulate
+from ganeti_steward.plugins.filters.chain import Chain, Unknown, link
+from ganeti_steward.plugins.filters.dialect import LUXID
+from ganeti_steward.plugins.filters.filter_rules import (
     ACCEPT,
     CONTINUE,
     PAUSE,
@@ -19,11 +24,6 @@ from ganeti_steward.core.ganeti.filter_rules import (
     REJECT,
     FilterRule,
 )
-from ganeti_steward.plugins.filters.analysis.explain import explain
-from ganeti_steward.plugins.filters.analysis.load import TimedJob
-from ganeti_steward.plugins.filters.analysis.simulation import simulate
-from ganeti_steward.plugins.filters.chain import Chain, Unknown, link
-from ganeti_steward.plugins.filters.dialect import LUXID
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.regex import Undecided
 

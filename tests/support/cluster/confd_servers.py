@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from ganeti_steward.core.ganeti.confd.client import Confd
-from ganeti_steward.core.ganeti.confd.messages import MAGIC
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.signing import open_signed, sign
+from ganeti_steward.plugins.maintenance.confd.client import Confd
+from ganeti_steward.plugins.maintenance.confd.messages import MAGIC
 
 KEY: Final = b"secretkey0123456789\n"
 

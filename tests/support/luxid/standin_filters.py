@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ganeti_steward.core.ganeti.filter_rules import ACCEPT, CONTINUE, FilterRule
 from ganeti_steward.plugins.filters.chain import Chain, Unknown
+from ganeti_steward.plugins.filters.filter_rules import ACCEPT, CONTINUE, FilterRule
 from ganeti_steward.plugins.filters.jobs import read_job
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from repair_requests import COMMAND, KEY, RSALT, message
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.signing import sign, verify
 from ganeti_steward.core.ganeti.this_node import this_node
-from ganeti_steward.core.node_agent.client import AgentClient
+from ganeti_steward.plugins.maintenance.edges.client import AgentClient
 
 PROGRAM: Final = Path(sys.executable).parent / "gnt-steward"
 

@@ -12,7 +12,6 @@ from ganeti_steward.core.commands.fields import add_json_option, print_json
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import print_lines
 from ganeti_steward.core.errors import EXIT_OK, StewardError
-from ganeti_steward.core.ganeti.filter_rules import CONTINUE
 from ganeti_steward.plugins.filters.analysis.blame import Cause
 from ganeti_steward.plugins.filters.analysis.cli.inputs import (
     add_dialect_option,
@@ -25,6 +24,7 @@ from ganeti_steward.plugins.filters.analysis.cli.inputs import (
 )
 from ganeti_steward.plugins.filters.analysis.explain import Explanation, Step, explain
 from ganeti_steward.plugins.filters.chain import Unknown, known
+from ganeti_steward.plugins.filters.filter_rules import CONTINUE
 from ganeti_steward.plugins.filters.noted_action import shown_action
 
 

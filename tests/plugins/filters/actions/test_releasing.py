@@ -8,15 +8,6 @@ from typing import Any
 import pytest
 from hanging import in_a_child
 
-from ganeti_steward.core.ganeti.filter_rules import (
-    ACCEPT,
-    CONTINUE,
-    PAUSE,
-    RATE_LIMIT,
-    REJECT,
-    FilterRule,
-    Rules,
-)
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.maintenance.filter_action import Hold, Reject, Release, Verdict
 from ganeti_steward.plugins.filters.actions import native
@@ -30,6 +21,15 @@ from ganeti_steward.plugins.filters.actions.changes import (
     released_job,
 )
 from ganeti_steward.plugins.filters.actions.releasing import decide
+from ganeti_steward.plugins.filters.filter_rules import (
+    ACCEPT,
+    CONTINUE,
+    PAUSE,
+    RATE_LIMIT,
+    REJECT,
+    FilterRule,
+    Rules,
+)
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.noted_action import SOURCE, noted_action
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from daemons import luxid
 
-from ganeti_steward.core.ganeti.filter_rules import FilterRule, FilterRules
+from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
 
 if TYPE_CHECKING:
     from pathlib import Path

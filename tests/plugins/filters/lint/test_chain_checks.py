@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import often
 
-from ganeti_steward.core.ganeti.filter_rules import FilterRule
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.maintenance.incident import JOB_SOURCE, RECORD_SOURCE
 from ganeti_steward.plugins.filters import recipes
 from ganeti_steward.plugins.filters.chain import link
+from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.lint.covering import covers
 from ganeti_steward.plugins.filters.lint.findings import Finding

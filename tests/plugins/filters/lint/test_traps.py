@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from ganeti_steward.core.ganeti.filter_rules import FilterRule
+from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.lint.findings import CHECKS, LEVELS, NOTE, Finding
 from ganeti_steward.plugins.filters.lint.lint import lint
 

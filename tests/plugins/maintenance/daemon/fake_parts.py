@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from worlds import NOW, incident, node, world
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.orphan import OrphanJob
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.maintenance.world import NodeFacts, Observation, World
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
+from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round

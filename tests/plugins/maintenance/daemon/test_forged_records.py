@@ -10,10 +10,10 @@ from typing import Any, Final
 import pytest
 from running import Site, site, wait_for
 
-from ganeti_steward.core.ganeti.filter_rules import FilterRule, FilterRules
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.maintenance.incident import RECORD_SOURCE, Incident
+from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
 from ganeti_steward.plugins.maintenance.edges.record import write_record
 
 ILL: Final = {"status": "evacuate", "details": [1]}

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.confd.choice import Mastership, Vote
-from ganeti_steward.core.ganeti.confd.client import Confd
-from ganeti_steward.core.ganeti.confd.messages import Query, QueryType, Reply, Status
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
+from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
+from ganeti_steward.plugins.maintenance.confd.client import Confd
+from ganeti_steward.plugins.maintenance.confd.messages import Query, QueryType, Reply, Status
 from ganeti_steward.plugins.maintenance.daemon.mastership import (
     NotMaster,
     Voting,

@@ -1,4 +1,4 @@
-"""A cluster behind the stand-in for luxid."""
+"""A cluster behind the stand-in for luxid, and the key of agents and their clients."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from pathlib import Path
 
 import clusters
 import pytest
+from repair_requests import KEY
 from standin import StandIn
 from standin_server import serving
 
+from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.luxi import Luxi
 
 
@@ -23,3 +25,11 @@ def stand_in() -> StandIn:
 def luxi(stand_in: StandIn, tmp_path: Path) -> Iterator[Luxi]:
     with serving(tmp_path, stand_in) as client:
         yield client
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> KeyFile:
+    """The key that agents and their clients share."""
+    file = tmp_path / "hmac.key"
+    file.write_bytes(KEY)
+    return KeyFile(str(file))

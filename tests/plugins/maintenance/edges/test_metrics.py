@@ -10,8 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from statuses import NOW, STATUS
 
 from ganeti_steward.core.maintenance.task import Held
-from ganeti_steward.core.node_agent import answers
-from ganeti_steward.plugins.maintenance.edges import metrics, observation
+from ganeti_steward.plugins.maintenance.edges import answers, metrics, observation
 from ganeti_steward.plugins.maintenance.edges.status import Status
 
 PAGE = (ROOT / "docs" / "reference" / "maintd-status.md").read_text()

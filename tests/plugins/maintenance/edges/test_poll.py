@@ -20,8 +20,8 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.this_node import this_node
 from ganeti_steward.core.maintenance.world import Observation, Refused, Reported, Silent
-from ganeti_steward.core.node_agent.answers import RejectedAnswer
 from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.edges.answers import RejectedAnswer
 from ganeti_steward.plugins.maintenance.edges.poll import Poll, Poller, Target, agent_reports
 
 NOW: Final = 1_767_787_200 * 10**9

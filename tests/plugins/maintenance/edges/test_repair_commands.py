@@ -17,15 +17,15 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.this_node import this_node
 from ganeti_steward.core.maintenance.incident import Submission
-from ganeti_steward.core.node_agent.client import (
+from ganeti_steward.core.node_agent.protocol import Outcome
+from ganeti_steward.core.node_agent.remembered import RepairState
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.edges.client import (
     AgentRefused,
     NoMemory,
     NotConnected,
     OutcomeUnknown,
 )
-from ganeti_steward.core.node_agent.protocol import Outcome
-from ganeti_steward.core.node_agent.remembered import RepairState
-from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.commands import (
     AgentCalls,
     Command,

@@ -12,7 +12,6 @@ from confd_servers import KEY
 from records import members, put, recorded, signed_members, signing_store, unsigned
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.filter_rules import FilterRule, FilterRules
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.signing import digest
 from ganeti_steward.core.maintenance.incident import (
@@ -23,6 +22,7 @@ from ganeti_steward.core.maintenance.incident import (
     Incident,
     Submission,
 )
+from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.store import Records, Store
 

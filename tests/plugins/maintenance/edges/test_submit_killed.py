@@ -15,8 +15,8 @@ from records import signing_store
 from standin_server import process
 from thorough import often
 
-from ganeti_steward.core.ganeti.job_search import jobs_with_reason
 from ganeti_steward.core.maintenance.incident import JOB_SOURCE
+from ganeti_steward.plugins.maintenance.queue.job_search import jobs_with_reason
 
 LIVES: Final = often(12, 300)
 INCIDENTS: Final = often(1200, 2000)

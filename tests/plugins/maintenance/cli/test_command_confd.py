@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from confd_servers import KEY, Cluster, good, reply, silent
 
-from ganeti_steward.core.commands.confd import QUERIES
 from ganeti_steward.core.ganeti.this_node import this_node
+from ganeti_steward.plugins.maintenance.cli.confd import QUERIES
 
 if TYPE_CHECKING:
     from front import Front

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from ganeti_steward.core.ganeti.confd.choice import (
+from ganeti_steward.plugins.maintenance.confd.choice import (
     Disagreement,
     Mastership,
     NoAnswer,
@@ -14,7 +14,7 @@ from ganeti_steward.core.ganeti.confd.choice import (
     newest,
     vote,
 )
-from ganeti_steward.core.ganeti.confd.messages import Reply, Status
+from ganeti_steward.plugins.maintenance.confd.messages import Reply, Status
 
 ME: Final = "node1.lab"
 OTHER: Final = "node2.lab"

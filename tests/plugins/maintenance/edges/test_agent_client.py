@@ -22,7 +22,8 @@ from whitelists import needs_root, whitelist
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.signing import open_signed, sign
-from ganeti_steward.core.node_agent.answers import (
+from ganeti_steward.core.node_agent.remembered import RepairState
+from ganeti_steward.plugins.maintenance.edges.answers import (
     FORM,
     FUTURE,
     NODE,
@@ -33,7 +34,7 @@ from ganeti_steward.core.node_agent.answers import (
     SIZE,
     RejectedAnswer,
 )
-from ganeti_steward.core.node_agent.client import (
+from ganeti_steward.plugins.maintenance.edges.client import (
     AgentClient,
     AgentRefused,
     NoMemory,
@@ -41,7 +42,6 @@ from ganeti_steward.core.node_agent.client import (
     Outcome,
     OutcomeUnknown,
 )
-from ganeti_steward.core.node_agent.remembered import RepairState
 
 UUID = "ce55f3c9-6d68-4ff5-92f7-a67577ccec32"
 NOW = 1_700_000_000 * 10**9

@@ -12,8 +12,10 @@ import pytest
 from confd_servers import KEY, Cluster, good, reply, silent
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.confd.client import Confd
-from ganeti_steward.core.ganeti.confd.messages import (
+from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
+from ganeti_steward.core.ganeti.signing import open_signed, sign
+from ganeti_steward.plugins.maintenance.confd.client import Confd
+from ganeti_steward.plugins.maintenance.confd.messages import (
     LONGEST_REQUEST,
     MAGIC,
     MASTER_FIELDS,
@@ -23,8 +25,6 @@ from ganeti_steward.core.ganeti.confd.messages import (
     read_reply,
     request,
 )
-from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
-from ganeti_steward.core.ganeti.signing import open_signed, sign
 
 
 @pytest.fixture

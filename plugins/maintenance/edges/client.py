@@ -20,13 +20,6 @@ from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.signing import is_nonce, sign, strict_json
 from ganeti_steward.core.json_reader import printable, quoted
-from ganeti_steward.core.node_agent.answers import (
-    FORM,
-    SIZE,
-    RejectedAnswer,
-    check_report,
-    open_answer,
-)
 from ganeti_steward.core.node_agent.protocol import (
     NONCE_PATH,
     PORT,
@@ -48,6 +41,13 @@ from ganeti_steward.core.node_agent.remembered import (
     RepairState,
     question_text,
     read_state,
+)
+from ganeti_steward.plugins.maintenance.edges.answers import (
+    FORM,
+    SIZE,
+    RejectedAnswer,
+    check_report,
+    open_answer,
 )
 
 #: Seconds until the connection stands.

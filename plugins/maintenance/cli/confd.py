@@ -10,17 +10,17 @@ from typing import Final, NamedTuple
 
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_NOT_MASTER, EXIT_OK, StewardError
-from ganeti_steward.core.ganeti.confd.choice import Mastership, newest, vote
-from ganeti_steward.core.ganeti.confd.client import PORT, TIME_LIMIT, Confd
-from ganeti_steward.core.ganeti.confd.messages import (
+from ganeti_steward.core.ganeti.hmac_key import PATH, KeyFile
+from ganeti_steward.core.ganeti.this_node import DATA, candidate_addresses, this_node
+from ganeti_steward.plugins.maintenance.confd.choice import Mastership, newest, vote
+from ganeti_steward.plugins.maintenance.confd.client import PORT, TIME_LIMIT, Confd
+from ganeti_steward.plugins.maintenance.confd.messages import (
     MASTER_FIELDS,
     Query,
     QueryType,
     Reply,
     Status,
 )
-from ganeti_steward.core.ganeti.hmac_key import PATH, KeyFile
-from ganeti_steward.core.ganeti.this_node import DATA, candidate_addresses, this_node
 
 
 class _Kind(NamedTuple):

@@ -10,7 +10,7 @@ import pytest
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
-from ganeti_steward.core.node_agent.client import AgentClient, NotConnected
+from ganeti_steward.plugins.maintenance.edges.client import AgentClient, NotConnected
 
 
 def client(key: KeyFile, port: int, **more: Any) -> AgentClient:

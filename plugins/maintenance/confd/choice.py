@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.confd.messages import Reply, Status
+from ganeti_steward.plugins.maintenance.confd.messages import Reply, Status
 
 #: The name of a host; it becomes part of sentences in logs and on pages.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")

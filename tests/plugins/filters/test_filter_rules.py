@@ -10,15 +10,15 @@ import pytest
 from daemons import luxid
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.filter_rules import (
+from ganeti_steward.core.ganeti.luxi import Luxi, Refused
+from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.plugins.filters.filter_rules import (
     CONTINUE,
     PAUSE,
     RATE_LIMIT,
     FilterRule,
     FilterRules,
 )
-from ganeti_steward.core.ganeti.luxi import Luxi, Refused
-from ganeti_steward.core.ganeti.reasons import Reason
 
 UUID = "0f0f0f0f-1111-2222-3333-444444444444"
 FIELDS = ["uuid", "priority", "predicates", "action", "reason_trail", "watermark"]

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.confd.choice import is_enough
-from ganeti_steward.core.ganeti.confd.messages import (
+from ganeti_steward.core.ganeti.hmac_key import KeyFile
+from ganeti_steward.plugins.maintenance.confd.choice import is_enough
+from ganeti_steward.plugins.maintenance.confd.messages import (
     BadReply,
     Query,
     QueryType,
@@ -20,7 +21,6 @@ from ganeti_steward.core.ganeti.confd.messages import (
     read_reply,
     request,
 )
-from ganeti_steward.core.ganeti.hmac_key import KeyFile
 
 PORT: Final = 1814
 

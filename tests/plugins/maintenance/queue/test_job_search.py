@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from daemons import luxid
 
-from ganeti_steward.core.ganeti.job_search import FoundJob, jobs_with_reason
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.plugins.maintenance.queue.job_search import FoundJob, jobs_with_reason
 
 MAINTD = "gnt:daemon:maintd"
 
