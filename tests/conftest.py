@@ -27,9 +27,15 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One for each processor, and a few that mostly wait: for a lab, or for processes."""
+    """One for each processor, and a few that mostly wait: for a lab, or for processes.
+
+    A single file is run without any.
+    """
     waiting = 3 if config.option.markexpr == "not lab" else LABS
-    return len(os.sched_getaffinity(0)) + waiting
+    usual = len(os.sched_getaffinity(0)) + waiting
+    paths = [Path(argument.partition("::")[0]) for argument in config.args]
+    files = sum(path.is_file() for path in paths)
+    return min(usual, files if files > 1 else 0) if files == len(paths) else usual
 
 
 @pytest.hookimpl(optionalhook=True)
