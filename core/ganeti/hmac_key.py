@@ -55,7 +55,7 @@ class KeyFile:
         self._seen: _Seen | None = None
 
     def key(self) -> bytes:
-        """The whole file, its newline included (confd 2); raises NoKey."""
+        """The whole file, its newline included; raises NoKey."""
         return self._current(again=False)
 
     def with_key(self, use: Callable[[bytes], _Result]) -> _Result:

@@ -1,4 +1,4 @@
-"""Messages signed with the cluster's HMAC key, in the form confd and its clients use (confd 2).
+"""Messages signed with the cluster's HMAC key, in the form confd and its clients use.
 
 A signed message is the JSON object ``{"msg": TEXT, "salt": TEXT, "hmac": HEX}`` where the hmac
 is HMAC-SHA1 over salt and msg with the whole key file, its final newline included, as key.
@@ -100,7 +100,7 @@ def open_signed(key: bytes, raw: bytes) -> Signed:
     text, salt, given = (members[name] for name in _MEMBERS)
     if _HEX.fullmatch(given) is None:
         raise BadMessage("the hmac of the signed message is not 40 hexadecimal digits")
-    # Upper case is right too (confd 2).  The time it takes must not reveal where they differ.
+    # Upper case is right too.  The time it takes must not reveal where they differ.
     if not hmac.compare_digest(digest(key, text, salt), given.lower()):
         raise WrongSignature("the signature of the message is not made with the cluster's key")
     return Signed(text, salt)

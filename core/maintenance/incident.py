@@ -1,4 +1,6 @@
-"""An incident: one diagnose object of one node, and what was done about it (maintenance 1.1).
+"""An incident: one diagnose object of one node, and what was done about it.
+
+``docs/explanation/incidents.md`` has its life.
 
 The same object of the same node is the same incident, another object is another one; objects are
 compared in their canonical form, so the order of their members does not matter.

@@ -1,6 +1,6 @@
 """What a diagnose source reports about a node: findings, unknowns, what does not apply.
 
-Statuses and their order are those of the diagnose object (diagnose 1).  What is unknown
+Statuses and their order are those of the diagnose object.  What is unknown
 is neither healthy nor broken: it has a value of its own and never becomes a status.
 """
 

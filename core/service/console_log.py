@@ -1,6 +1,6 @@
 """A log that outlives the disk: what a file does not take goes to the console.
 
-As Ganeti's node daemon does (diagnose 8).  A disk may also neither take a line nor refuse it:
+As Ganeti's node daemon does.  A disk may also neither take a line nor refuse it:
 a separate thread writes, and no other thread waits long for it.
 """
 

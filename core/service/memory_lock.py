@@ -1,4 +1,7 @@
-"""Keeping a program in memory, so that it can still answer when its disk is dead (diagnose 8)."""
+"""Keeping a program in memory, so that it can still answer when its disk is dead.
+
+``docs/reference/agent.md`` says what then still answers.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def lock_memory() -> str:
 
 
 def lock_memory_again() -> None:
-    """Lock the memory of a forked child whose parent has locked its own (diagnose 8)."""
+    """Lock the memory of a forked child whose parent has locked its own."""
     if _locked:
         _lock(_CURRENT | _FUTURE | _ON_FAULT)
 

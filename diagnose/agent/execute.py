@@ -54,7 +54,7 @@ def executor(
 
 
 def _outcome(ended: Ended) -> Outcome:
-    """What it printed, then what it complained about, as Ganeti returns it (diagnose 4)."""
+    """What it printed, then what it complained about, as Ganeti returns it."""
     text = (ended.output + ended.errors).decode(errors="replace")
     status = None if ended.fault else ended.status
     return Outcome(status, text[-OUTPUT_RETURNED:], ended.fault)

@@ -1,4 +1,6 @@
-"""The paths of the agent: those of the monitoring daemon (diagnose 5), and repairs.
+"""The paths of the agent: those of the monitoring daemon, and repairs.
+
+``docs/reference/agent.md`` describes each.
 
 Everything is answered from memory or refused in a word; nothing here waits but a repair
 command that was accepted.

@@ -1,6 +1,6 @@
 """The process that diagnoses and repairs for the agent: it has no threads, so it may fork.
 
-It loads everything first and locks it in memory (diagnose 8).  For each request it forks a
+It loads everything first and locks it in memory.  For each request it forks a
 supervisor, which has the work done and ends all that it starts.
 """
 

@@ -26,7 +26,7 @@ from ganeti_steward.core.version import VERSION
 from ganeti_steward.diagnose.model.diagnosis import ITSELF
 from ganeti_steward.diagnose.run.report import FORMAT
 
-#: Name, category and kind (status), as the monitoring daemon lists them (diagnose 5).
+#: Name, category and kind (status), as the monitoring daemon lists them.
 COLLECTOR: Final = ("diagnose", "node", 1)
 
 #: Bytes of a report.

@@ -1,4 +1,6 @@
-"""Many findings merged into the one diagnose object of a node (diagnose 1.1).
+"""Many findings merged into the one diagnose object of a node.
+
+``docs/reference/diagnose.md`` has the rules.
 
 The same findings give the same bytes, in whatever order they came: a byte by byte
 comparison of two objects shows one event as long as the hardware is the same.

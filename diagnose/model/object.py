@@ -1,4 +1,4 @@
-"""The diagnose object as a command prints it (diagnose 1): what is wrong with one, and all of it.
+"""The diagnose object as a command prints it: what is wrong with one, and all of it.
 
 It is the vendors' contract, so every fault is reported and not only the first.  Beyond the rules
 of the object it has to be JSON that every reader understands in the same way: no key twice,
@@ -65,7 +65,7 @@ def object_remarks(raw: bytes) -> list[str]:
 def read_finding(source: str, raw: bytes) -> Finding:
     """The finding a command printed; raises BadObject, with one text for one kind of fault.
 
-    Unknown members belong to the finding (diagnose 1): where there are any, the
+    Unknown members belong to the finding: where there are any, the
     finding's details are all that is neither status nor command.
     """
     given = parse(raw)

@@ -1,4 +1,4 @@
-"""The report of a run: an object as the monitoring daemon's are (diagnose 5), and its signature."""
+"""The report of a run: an object as the monitoring daemon's are, and its signature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whitelisted commands as sources: run, and their output checked (diagnose 1).
+"""Whitelisted commands as sources: run, and their output checked.
 
 Each is started by a separate process, because opening or starting a file on a dead disk can
 hang.  A command's source is

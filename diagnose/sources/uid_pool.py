@@ -1,4 +1,4 @@
-"""Taking a user id of Ganeti's pool, so that a program has no other user's rights (diagnose 7).
+"""Taking a user id of Ganeti's pool, so that a program has no other user's rights.
 
 Ganeti runs each KVM process under an id of its own and marks ids with lock files.  Ids
 are taken here in the same way, with the same files, so that no virtual machine ever gets one

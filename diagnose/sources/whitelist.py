@@ -1,6 +1,6 @@
 """The directories of commands that may be run as root, without a gap between check and use.
 
-The checks are those Ganeti makes of its restricted commands (diagnose 4): directory and file
+The checks are those Ganeti makes of its restricted commands: directory and file
 belong to root and root's group, no mode bit is outside 0755, the name is a plain word, the
 file is regular and executable.  Ganeti looks at paths, one after the other.  Here everything on
 the way is opened and looked at by descriptor, as with every program that is run
@@ -30,7 +30,7 @@ from ganeti_steward.core.trusted_program import (
     path_of,
 )
 
-#: Commands that find out what is wrong with a node, and those that repair it (diagnose 3).
+#: Commands that find out what is wrong with a node, and those that repair it.
 DIAGNOSE_DIRECTORY: Final = "/etc/ganeti/node-diagnose-commands"
 REPAIR_DIRECTORY: Final = "/etc/ganeti/node-repair-commands"
 

@@ -1,6 +1,6 @@
 """The plugin: which nodes an instance may not use, by aggregates and reservations.
 
-Membership is checked when a node is chosen, by the tags of that moment (aggregates 6.6): an
+Membership is checked when a node is chosen, by the tags of that moment: an
 instance that is on a node already stays there.  A node evacuation does not check the nodes of the
 instance itself either: it may fail over to its secondary, which was not chosen now.
 """

@@ -1,4 +1,4 @@
-"""The verdict on the nodes of a cluster, for the requirements of an instance (aggregates 6.4)."""
+"""The verdict on the nodes of a cluster, for the requirements of an instance."""
 
 from __future__ import annotations
 

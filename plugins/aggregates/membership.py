@@ -1,6 +1,6 @@
 """Who is in which aggregate, the settings, and what could not be understood: as values.
 
-What is done about a fault depends on where it is (aggregates 6.7).  A fault of the cluster or the
+What is done about a fault depends on where it is.  A fault of the cluster or the
 configuration closes everything, because a lost prefix would open the reserved nodes; one of a node
 or a group closes that thing.
 """

@@ -2,7 +2,7 @@
 
 A tag that begins with a required prefix (``reservation:r1``) requests the aggregate of that
 name.  Aggregates under a default-forbidden prefix are banned unless one of that prefix is
-requested (aggregates 6.5): each prefix by itself, and only by a positive mention.  Automatic
+requested: each prefix by itself, and only by a positive mention.  Automatic
 requests (`language.automatic`) count as those in the configuration.
 """
 

@@ -1,4 +1,6 @@
-"""The verdict: membership and expression give allowed, or the reason (aggregates 3 and 6.4).
+"""The verdict: membership and expression give allowed, or the reason.
+
+``docs/reference/aggregates.md`` has the language.
 
 The rules for one thing at a time, as they were measured.  Only the root of a tree, the node
 group, spans: what it is in counts for its nodes.  Being wanted is enough for one of both,

@@ -1,4 +1,4 @@
-"""The verdicts for one set of requirements, each kind of node evaluated once (aggregates 6.4)."""
+"""The verdicts for one set of requirements, each kind of node evaluated once."""
 
 from __future__ import annotations
 

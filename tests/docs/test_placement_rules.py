@@ -1,4 +1,4 @@
-"""Docstrings cite sections of two pages by number: each number is a section of the page."""
+"""Docstrings cite sections of two pages by number, and pages by path: each of them exists."""
 
 from __future__ import annotations
 
@@ -36,6 +36,48 @@ def test_every_number_cited_is_a_section(word: str) -> None:
     faults = [f"{file.relative_to(ROOT)}: {word} {n}" for file, n in numbers if n not in known]
     assert faults == []
     assert len(numbers) > len(known)
+
+
+def sources() -> list[Path]:
+    return [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
+
+
+def numbered() -> set[str]:
+    """What a reader takes for the name of a page: pages, and all folders of the rooms."""
+    folders = {file.parent.name for file in sources() if file.name == "__init__.py"}
+    return folders | {page.stem for page in (ROOT / "docs").rglob("*.md")}
+
+
+def cited_without_page(text: str, names: set[str]) -> list[str]:
+    citations = re.findall(rf"\(([a-z][a-z_-]*)\s+({NUMBER})[,) ]", text)
+    return [f"{word} {n}" for word, n in citations if word in names and word not in PAGES]
+
+
+def test_no_other_page_is_cited_by_number() -> None:
+    names = numbered()
+    assert cited_without_page('"""Merged (diagnose 1.1), (zlib 1) and (job-filters 2)."""', names)
+    faults = [
+        f"{file.relative_to(ROOT)}: {citation}: name the page, docs/.../NAME.md"
+        for file in sources()
+        if file != Path(__file__)
+        for citation in cited_without_page(file.read_text(), names)
+    ]
+    assert faults == []
+
+
+def test_every_page_cited_by_path_exists() -> None:
+    cited_pages = {
+        (file, page)
+        for file in sources()
+        for page in re.findall(r"``(docs/[\w/-]+\.\w+)``", file.read_text())
+    }
+    assert cited_pages
+    faults = [
+        f"{file.relative_to(ROOT)}: {page} does not exist"
+        for file, page in sorted(cited_pages)
+        if not (ROOT / page).is_file()
+    ]
+    assert faults == []
 
 
 @pytest.mark.parametrize("word", PAGES)

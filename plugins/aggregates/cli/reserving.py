@@ -1,4 +1,4 @@
-"""Which nodes become a reservation, and by what name: no I/O (aggregates 6.5)."""
+"""Which nodes become a reservation, and by what name: no I/O."""
 
 from __future__ import annotations
 

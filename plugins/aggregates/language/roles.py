@@ -1,4 +1,4 @@
-"""The roles of an instance's hosts that a value may be for (aggregates 6.4)."""
+"""The roles of an instance's hosts that a value may be for."""
 
 from __future__ import annotations
 

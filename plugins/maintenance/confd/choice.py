@@ -1,4 +1,4 @@
-"""Which of several replies counts, and what they say about the master (confd 5 and 6)."""
+"""Which of several replies counts, and what they say about the master."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def newest(replies: Iterable[Reply]) -> Reply:
 
 
 def is_enough(replies: Sequence[Reply], queried: int) -> bool:
-    """Whether waiting for more replies can end: most of the candidates agree (confd 5.5).
+    """Whether waiting for more replies can end: most of the candidates agree.
 
     All of one or two, all but one of three or four, more than half from five on.  Replies that
     do not agree are never enough.
@@ -74,7 +74,7 @@ class Vote(NamedTuple):
 
 
 def vote(own_name: str, replies: Sequence[Reply], candidates: int) -> Vote:
-    """Count the replies to `CLUSTER_MASTER` of all known master candidates (confd 6).
+    """Count the replies to `CLUSTER_MASTER` of all known master candidates.
 
     ``own_name``: the full name of this node; ``candidates``: how many there are, also those
     that did not answer.  This node is the master only if more than half of the candidates say

@@ -1,4 +1,4 @@
-"""A client of confd: one query to all master candidates at once, over UDP (confd 1 and 5)."""
+"""A client of confd: one query to all master candidates at once, over UDP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The messages of confd, Ganeti's daemon for questions about the configuration (confd 2 to 4).
+"""The messages of confd, Ganeti's daemon for questions about the configuration.
 
 Text only: nothing here opens a socket or looks at a clock.
 """
@@ -29,7 +29,7 @@ Query = str | Mapping[str, Any] | None
 
 
 class QueryType(IntEnum):
-    """What can be queried (confd 4)."""
+    """What can be queried."""
 
     PING = 0
     NODE_ROLE = 1

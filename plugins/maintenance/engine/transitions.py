@@ -1,4 +1,4 @@
-"""The life of an incident: one table, and nothing else changes a state (maintenance 3.2).
+"""The life of an incident: one table, and nothing else changes a state.
 
 ``docs/explanation/incidents.md`` draws it.
 """

@@ -42,7 +42,7 @@ OBJECTS: Final[list[dict[str, Any]]] = [
     ],
 )
 def test_recorded_vectors(query: str, expected: str) -> None:
-    """Made by Ganeti 3.0.2 (confd 2)."""
+    """Made by Ganeti 3.0.2."""
     text = f'{{"protocol": 1, "type": 3, {query}"rsalt": "{RSALT}"}}\n'
     assert digest(KEY, text, "1700000000") == expected
     assert json.loads(sign(KEY, text, "1700000000")) == {

@@ -1,4 +1,4 @@
-"""What is checked for each request type (aggregates 6.6), by tags alone."""
+"""What is checked for each request type, by tags alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evacuations keep to the rules, or prefer to (aggregates 6.6)."""
+"""Evacuations keep to the rules, or prefer to."""
 
 from __future__ import annotations
 

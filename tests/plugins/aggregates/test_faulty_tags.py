@@ -1,4 +1,4 @@
-"""What cannot be understood closes, and is reported (aggregates 6.7)."""
+"""What cannot be understood closes, and is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the disks are, and parts of nodes (aggregates 6.4)."""
+"""Where the disks are, and parts of nodes."""
 
 from __future__ import annotations
 

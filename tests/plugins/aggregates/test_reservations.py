@@ -1,4 +1,4 @@
-"""Reservations, the free pool and what is reserved by a prefix (aggregates 6.5)."""
+"""Reservations, the free pool and what is reserved by a prefix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions for one role, and the two readings of several terms (aggregates 6.4)."""
+"""Expressions for one role, and the two readings of several terms."""
 
 from __future__ import annotations
 
