@@ -43,9 +43,9 @@ def sources() -> list[Path]:
 
 
 def numbered() -> set[str]:
-    """What a reader takes for the name of a page: pages, and all folders of the rooms."""
+    """What a reader takes for the name of a page: pages, and all folders of the rooms; jobs have numbers of their own."""
     folders = {file.parent.name for file in sources() if file.name == "__init__.py"}
-    return folders | {page.stem for page in (ROOT / "docs").rglob("*.md")}
+    return folders - {"jobs"} | {page.stem for page in (ROOT / "docs").rglob("*.md")}
 
 
 def cited_without_page(text: str, names: set[str]) -> list[str]:
