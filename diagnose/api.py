@@ -21,25 +21,25 @@ from ganeti_steward.core.model.finding import (
 from ganeti_steward.core.model.machine import Machine, Reading, Space
 from ganeti_steward.core.process import Ended
 from ganeti_steward.diagnose.collectors.shared.increases import Increase, increases
-from ganeti_steward.diagnose.collectors.shared.program_output import (
+from ganeti_steward.diagnose.collectors.shared.reading import (
     MissingData,
     ended,
     listed,
+    located_reason,
     member,
     noting_unknowns,
+    number_of,
     optional,
     parsed,
     succeeded,
+    text_of,
 )
 from ganeti_steward.diagnose.collectors.shared.results import (
     Examined,
     Fault,
     above,
     check_results,
-    located_reason,
     matches,
-    number_of,
-    text_of,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import (
     Configured,

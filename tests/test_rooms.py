@@ -57,7 +57,7 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
         "cli",
     ),
     "diagnose": ("config", "model", "sources", "collectors", "run", "agent", "", "cli"),
-    "diagnose/collectors": ("shared", "smart_disks", ""),
+    "diagnose/collectors": ("shared", ""),
     "plugins": ("aggregates", "shadow", "filters", "exporter", "maintenance"),
     "plugins/aggregates": ("language", "", "cli"),
     "plugins/exporter": ("", "cli"),

@@ -1,4 +1,4 @@
-"""The built-in collectors; `shared` and `smart_disks` hold what they are made of.
+"""The built-in collectors; `shared` holds what several of them use.
 
 The pages about collectors in ``docs/reference`` have a section for each.
 """

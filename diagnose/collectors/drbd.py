@@ -7,20 +7,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Final, NamedTuple
+from contextlib import suppress
+from typing import Annotated, Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, NotApplicable, Unknown
+from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, NotApplicable
 from ganeti_steward.core.model.machine import Machine
-from ganeti_steward.diagnose.collectors.shared.disk_replacement import is_replacing
-from ganeti_steward.diagnose.collectors.shared.drbd_devices import (
-    Device,
-    Devices,
-    devices_of_8,
-    devices_of_9,
+from ganeti_steward.diagnose.collectors.shared.reading import (
+    MissingData,
+    member,
+    noting_unknowns,
+    optional,
+    parsed,
+    succeeded,
+    text_of,
 )
-from ganeti_steward.diagnose.collectors.shared.program_output import MissingData, noting_unknowns
-from ganeti_steward.diagnose.collectors.shared.results import Fault, check_results, located_reason
+from ganeti_steward.diagnose.collectors.shared.results import (
+    Fault,
+    check_results,
+    unknown_if_unreadable,
+)
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Repair, Status
 
 NAME: Final = "drbd"
@@ -35,6 +41,47 @@ _LOST: Final = frozenset(("Failed", "Detaching", "Diskless"))
 _FINE: Final = frozenset(("Attaching", "Negotiating", "Outdated", "Consistent", "UpToDate"))
 
 _VERSION: Final = re.compile(r"version: ([0-9]+)\.")
+
+#: The first line of a device in version 8: number, states of connection, roles and disks.
+_LINE: Final = re.compile(r" *[0-9]+: cs:(\w+) ro:\w+/\w+ ds:(\w+)/(\w+)(?: (?P<rest>.*))?")
+
+#: Behind the states: the protocol, and whether input and output run or are suspended.
+_SUSPENDED: Final = re.compile(r"[ABC] s.*")
+
+#: What begins like one, or is a damaged one.
+_LIKE_A_LINE: Final = re.compile(r"\s*[0-9]+:|.*\bcs:")
+
+#: What is there of a device whose number was once in use.
+_UNCONFIGURED: Final = re.compile(r" *[0-9]+: cs:Unconfigured *")
+
+#: States of a connection without a peer.  Waiting for it has another name in each version.
+_AWAY: Final = frozenset(
+    (
+        *("StandAlone", "Disconnecting", "Unconnected", "Timeout", "BrokenPipe"),
+        *("NetworkFailure", "ProtocolError", "TearDown", "WFReportParams"),
+        *("WFConnection", "Connecting"),
+    )
+)
+
+#: States in which data is copied to or from the peer, or is about to be.
+_COPYING: Final = frozenset(
+    (
+        *("StartingSyncS", "StartingSyncT", "WFBitMapS", "WFBitMapT", "WFSyncUUID"),
+        *("SyncSource", "SyncTarget", "PausedSyncS", "PausedSyncT", "VerifyS", "VerifyT"),
+        *("Ahead", "Behind"),
+    )
+)
+
+#: What version 9 suspends I/O for by itself.
+_WAITING: Final = ("no-data", "fencing", "quorum")
+
+_DRBDSETUP: Final = ("drbdsetup", "status", "--json")
+
+#: Seconds that a device has no disk while ``replace-disks`` attaches another one.
+_LONGEST_REPLACEMENT: Final = 600
+
+_REPLACED: Final = re.compile(r".*_replaced--([0-9]{9,11})")
+_BOOT_TIME: Final = re.compile(r"btime ([0-9]{1,12})", re.MULTILINE)
 
 
 class Settings(NamedTuple):
@@ -60,12 +107,32 @@ class Settings(NamedTuple):
     repair: Repair = ""
 
 
+class Device(NamedTuple):
+    """One device of this node."""
+
+    disk: str
+    """the state of its own disk, in DRBD's words"""
+    helped: bool
+    """whether it is connected to a peer whose disk has all data"""
+    copying: bool
+    """whether data is copied, or is about to be"""
+    standalone: bool
+    """whether it has given up a peer"""
+    diskless_wanted: bool = False
+    """whether it was set up without a disk"""
+    suspended: bool = False
+    """whether its I/O waits, and not because an admin suspended it"""
+    quorum: bool = True
+    """whether as many of its nodes are there as it needs"""
+
+
 class Collector(Configured[Settings]):
     """Looks at all devices and reports on all of them together."""
 
     CONFIG = Settings
 
     @hookimpl
+    @unknown_if_unreadable(NAME)
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What is known about the DRBD devices."""
         try:
@@ -73,12 +140,10 @@ class Collector(Configured[Settings]):
         except FileNotFoundError:
             yield NotApplicable(NAME, "drbd is not loaded")
             return
-        except OSError as err:
-            yield Unknown(NAME, located_reason(err))
-            return
         faults: list[Fault] = []
-        devices, unknowns = _devices(machine, text)
-        replacing = any(device.disk in _LOST for device in devices) and is_replacing(machine)
+        unknowns: list[str] = []
+        devices = list(_devices(machine, text, unknowns))
+        replacing = any(device.disk in _LOST for device in devices) and _is_replacing(machine)
         for device in devices:
             with noting_unknowns(unknowns):
                 faults += self._faults(device, replacing=replacing)
@@ -113,11 +178,120 @@ class Collector(Configured[Settings]):
 plugin: Final = Collector
 
 
-def _devices(machine: Machine, text: str) -> Devices:
-    """The devices of whichever version is loaded."""
+def _devices(machine: Machine, text: str, unknowns: list[str]) -> Iterator[Device]:
+    """The devices that can be read, of whichever version is loaded."""
     version = _VERSION.match(text)
     if version is not None and version[1] == "8":
-        return devices_of_8(text)
+        return _devices_of_8(text, unknowns)
     if version is not None and version[1] == "9":
-        return devices_of_9(machine)
-    return Devices([], [f"{STATUS_FILE} does not begin with a version that is known"])
+        return _devices_of_9(machine, unknowns)
+    unknowns.append(f"{STATUS_FILE} does not begin with a version that is known")
+    return iter(())
+
+
+def _devices_of_8(text: str, unknowns: list[str]) -> Iterator[Device]:
+    """The devices in ``/proc/drbd`` of version 8."""
+    for line in text.splitlines():
+        if _LIKE_A_LINE.match(line) and not _UNCONFIGURED.fullmatch(line):
+            with noting_unknowns(unknowns):
+                yield _device_of_8(line)
+
+
+def _device_of_8(line: str) -> Device:
+    device = _LINE.fullmatch(line)
+    if device is None:
+        raise MissingData("a device's line in /proc/drbd cannot be read")
+    connection, disk, peer_disk = device.group(1, 2, 3)
+    # One word for the connection and for what it does.
+    if connection not in _AWAY | _COPYING | {"Connected"}:
+        raise MissingData(f"the connection state {connection!r} is not known")
+    return Device(
+        disk,
+        helped=connection not in _AWAY and peer_disk == "UpToDate",
+        copying=connection in _COPYING,
+        standalone=connection == "StandAlone",
+        suspended=_SUSPENDED.fullmatch(device["rest"] or "") is not None,
+    )
+
+
+def _devices_of_9(machine: Machine, unknowns: list[str]) -> Iterator[Device]:
+    """The devices ``drbdsetup`` lists."""
+    resources: list[Any] = []
+    with noting_unknowns(unknowns):
+        resources = member(parsed(succeeded(machine, *_DRBDSETUP), _DRBDSETUP[0]), list)
+    for resource in resources:
+        suspended = False
+        with noting_unknowns(unknowns):
+            suspended = _is_suspended(resource)
+        with noting_unknowns(unknowns):
+            for device in member(resource, list, "devices"):
+                connections = member(resource, list, "connections")
+                yield _device_of_9(device, connections)._replace(suspended=suspended)
+
+
+def _device_of_9(device: Any, connections: list[Any]) -> Device:
+    volume = member(device, int, "volume")
+    helped = copying = standalone = False
+    for connection in connections:
+        state = member(connection, str, "connection-state")
+        if state not in _AWAY | {"Connected"}:
+            raise MissingData(f"the connection state {state!r} is not known")
+        standalone |= state == "StandAlone"
+        for peer in member(connection, list, "peer_devices"):
+            replication = member(peer, str, "replication-state")
+            if replication not in _COPYING | {"Off", "Established"}:
+                raise MissingData(f"the replication state {replication!r} is not known")
+            if member(peer, int, "volume") == volume:
+                copying |= replication in _COPYING
+                usable = member(peer, str, "peer-disk-state") == "UpToDate"
+                helped |= state == "Connected" and usable
+    wanted = optional(device, bool, "client") or False
+    quorum = optional(device, bool, "quorum")
+    return Device(
+        member(device, str, "disk-state"),
+        helped,
+        copying,
+        standalone,
+        wanted,
+        quorum=quorum is not False,
+    )
+
+
+def _is_suspended(resource: Any) -> bool:
+    """Whether a resource's I/O waits for something else than an admin; raises MissingData.
+
+    Old versions do not report why.
+    """
+    known = [optional(resource, bool, f"suspended-{why}") for why in _WAITING]
+    by_admin = optional(resource, bool, "suspended-user")
+    suspended = bool(optional(resource, bool, "suspended"))
+    return any(known) or (suspended and not by_admin)
+
+
+def _is_replacing(machine: Machine) -> bool:
+    """Whether Ganeti exchanged logical volumes below devices lately; not if that cannot be read.
+
+    ``replace-disks`` detaches a device's disk, renames the old logical volume and attaches the new
+    one.  The new name of the old one has the time in it, and stays until all data is copied.
+    """
+    with suppress(OSError, ValueError):
+        names = [name for name in machine.listing("/sys/block") if name.startswith("dm-")]
+        times = [int(volume[1]) for name in names if (volume := _replaced(machine, name))]
+        now = _now(machine) if times else 0
+        # Clocks are set, so a little of the future counts as well.
+        return any(abs(now - time) < _LONGEST_REPLACEMENT for time in times)
+    return False
+
+
+def _replaced(machine: Machine, name: str) -> re.Match[str] | None:
+    with suppress(OSError):
+        return _REPLACED.fullmatch(text_of(machine, f"/sys/block/{name}/dm/name"))
+    return None
+
+
+def _now(machine: Machine) -> float:
+    """Seconds since the epoch, by the clock of the machine; raises OSError, ValueError."""
+    started = _BOOT_TIME.search(text_of(machine, "/proc/stat"))
+    if started is None:
+        raise ValueError("/proc/stat does not have the time of the start")
+    return int(started[1]) + float(text_of(machine, "/proc/uptime").split(" ")[0])

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
-from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
+from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.increases import DAY, Increase, increases
+from ganeti_steward.diagnose.collectors.shared.reading import (
+    noting_unknowns,
+    number_of,
+    text_if_there,
+)
 from ganeti_steward.diagnose.collectors.shared.results import (
     Examined,
     Fault,
     above,
     check_results,
-    located_reason,
-    number_of,
-    text_of,
+    unknown_if_unreadable,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Figure, Repair, Status
 
@@ -58,7 +62,8 @@ class Settings(NamedTuple):
 class _Counts(NamedTuple):
     """The errors of one module, or of a whole controller."""
 
-    what: str
+    module: str
+    """empty for the controller"""
     uncorrected: int
     corrected: int
 
@@ -69,77 +74,55 @@ class Collector(Configured[Settings]):
     CONFIG = Settings
 
     @hookimpl
+    @unknown_if_unreadable(NAME)
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What is known about the node's memory."""
-        try:
+        names: list[str] = []
+        with suppress(FileNotFoundError):
             names = [name for name in machine.listing(_CONTROLLERS) if _CONTROLLER.fullmatch(name)]
-        except FileNotFoundError:
-            names = []
-        except OSError as err:
-            yield Unknown(NAME, located_reason(err))
-            return
         if not names:
             yield NotApplicable(NAME, "the kernel counts no memory errors here")
-        read = {name: _read(machine, f"{_CONTROLLERS}/{name}") for name in sorted(names)}
+        counts: dict[str, list[_Counts]] = {}
+        unknowns: dict[str, list[str]] = {}
+        for name in sorted(names):
+            unknowns[name] = []
+            counts[name] = list(_read(machine, f"{_CONTROLLERS}/{name}", unknowns[name]))
         totals = {
-            f"{name} {one.what}": one.corrected
-            for name, (counts, _) in read.items()
-            for one in _by_module(counts)
+            f"{name} {one.module}": one.corrected
+            for name, modules in counts.items()
+            for one in _by_module(modules)
         }
         lately: Mapping[str, Increase] = {}
         unsure: list[str] = []
-        try:
+        # Without it, the average since they are counted may be that of a quiet year.
+        with noting_unknowns(unsure):
             lately = increases(machine, NAME, totals)
-        except (OSError, ValueError) as err:
-            # The average since they are counted may be that of a quiet year.
-            unsure.append(located_reason(err))
-        for name, (counts, unknowns) in read.items():
-            of_this = {
-                key.partition(" ")[2]: one
-                for key, one in lately.items()
-                if key.partition(" ")[0] == name
-            }
-            yield from self._check(machine, name, counts, [*unknowns, *unsure], of_this)
-
-    def _check(
-        self,
-        machine: Machine,
-        name: str,
-        counts: list[_Counts],
-        unknowns: list[str],
-        lately: Mapping[str, Increase],
-    ) -> Iterator[CheckResult]:
-        directory = f"{_CONTROLLERS}/{name}"
-        faults = list(self._uncorrected(counts))
-        try:
-            seconds = _count(machine, f"{directory}/seconds_since_reset")
-            corrected = self._corrected(counts, max(seconds / DAY, _SHORTEST), lately)
-            faults, unknowns = faults + corrected.faults, unknowns + corrected.unknowns
-        except (OSError, ValueError) as err:
-            unknowns.append(located_reason(err))
-        yield from check_results(f"{NAME}:{name}", faults, unknowns, self._settings.repair)
+        for name, modules in counts.items():
+            examined = Examined(list(self._uncorrected(modules)), [*unknowns[name], *unsure])
+            with noting_unknowns(examined.unknowns):
+                seconds = _count(machine, f"{_CONTROLLERS}/{name}/seconds_since_reset")
+                days = max(seconds / DAY, _SHORTEST)
+                for one in _by_module(modules):
+                    per_day = _per_day(one.corrected / days, lately.get(f"{name} {one.module}"))
+                    self._check_corrected(one, per_day, examined)
+            yield from check_results(f"{NAME}:{name}", *examined, self._settings.repair)
 
     def _uncorrected(self, counts: Sequence[_Counts]) -> Iterator[Fault]:
-        found = [one.what for one in counts if one.uncorrected > 0]
+        modules = [one.module for one in counts if one.uncorrected > 0]
         # The controller's own count has those of its modules in it.
-        for what in [what for what in found if what] or found:
-            yield Fault(self._settings.uncorrected_status, _text("uncorrected errors", what))
+        for module in [module for module in modules if module] or modules:
+            yield Fault(self._settings.uncorrected_status, _text("uncorrected errors", module))
 
-    def _corrected(
-        self, counts: Sequence[_Counts], days: float, lately: Mapping[str, Increase]
-    ) -> Examined:
-        settings, found = self._settings, Examined([], [])
+    def _check_corrected(self, counts: _Counts, per_day: float, examined: Examined) -> None:
+        settings = self._settings
         limit = settings.corrected_per_day
-        for one in _by_module(counts):
-            per_day = _per_day(one.corrected / days, lately.get(one.what))
-            many = above(per_day, limit, limit * settings.margin / 100)
-            if many and one.corrected > 0:
-                text = _text("many corrected errors", one.what)
-                found.faults.append(Fault(settings.corrected_status, text))
-            elif many is None:
-                text = _text("corrected errors too near to the limit to decide", one.what)
-                found.unknowns.append(text)
-        return found
+        many = above(per_day, limit, limit * settings.margin / 100)
+        if many and counts.corrected > 0:
+            text = _text("many corrected errors", counts.module)
+            examined.faults.append(Fault(settings.corrected_status, text))
+        elif many is None:
+            text = "corrected errors too near to the limit to decide"
+            examined.unknowns.append(_text(text, counts.module))
 
 
 #: What is loaded: a class is made into an object.
@@ -160,9 +143,9 @@ def _per_day(average: float, lately: Increase | None) -> float:
 
 def _by_module(counts: Sequence[_Counts]) -> list[_Counts]:
     """The modules, and together all errors whose module the driver does not know."""
-    modules = [one for one in counts if one.what]
+    modules = [one for one in counts if one.module]
     known = sum(one.corrected for one in modules)
-    whole = [one._replace(corrected=one.corrected - known) for one in counts if not one.what]
+    whole = [one._replace(corrected=one.corrected - known) for one in counts if not one.module]
     return modules + [one for one in whole if one.corrected > 0 or not modules]
 
 
@@ -170,23 +153,20 @@ def _text(what: str, module: str) -> str:
     return f"{what}: {module}" if module else what
 
 
-def _read(machine: Machine, directory: str) -> tuple[list[_Counts], list[str]]:
-    """The controller's counts and those of its modules, and what is unknown."""
-    counts, unknowns = list[_Counts](), list[str]()
-    places = [(directory, "")]
-    try:
-        places += _modules(machine, directory)
-    except OSError as err:
-        unknowns.append(located_reason(err))
-    for place, prefix in places:
-        try:
-            uncorrected = _count(machine, f"{place}/{prefix}ue_count")
-            corrected = _count(machine, f"{place}/{prefix}ce_count")
-            what = _label(machine, place) if prefix else ""
-            counts.append(_Counts(what, uncorrected, corrected))
-        except (OSError, ValueError) as err:
-            unknowns.append(located_reason(err))
-    return counts, unknowns
+def _read(machine: Machine, directory: str, unknowns: list[str]) -> Iterator[_Counts]:
+    """The controller's counts and those of its modules."""
+    modules: list[str] = []
+    with noting_unknowns(unknowns):
+        modules = [name for name in machine.listing(directory) if _MODULE.fullmatch(name)]
+    for module in ["", *sorted(modules)]:
+        files = f"{directory}/{module}/dimm_" if module else f"{directory}/"
+        with noting_unknowns(unknowns):
+            uncorrected = _count(machine, f"{files}ue_count")
+            corrected = _count(machine, f"{files}ce_count")
+            # As on the mainboard, if the driver or the admin set it.  Labels of empty slots repeat.
+            label = text_if_there(machine, f"{files}label") if module else ""
+            name = f"{module} {printable(label)}" if label else module
+            yield _Counts(name, uncorrected, corrected)
 
 
 def _count(machine: Machine, path: str) -> int:
@@ -195,20 +175,3 @@ def _count(machine: Machine, path: str) -> int:
     if number < 0:
         raise ValueError(f"{path} is below zero")
     return number
-
-
-def _modules(machine: Machine, directory: str) -> list[tuple[str, str]]:
-    """The directories of the modules, with the prefix of their files; raises OSError."""
-    names = [name for name in machine.listing(directory) if _MODULE.fullmatch(name)]
-    return [(f"{directory}/{name}", "dimm_") for name in sorted(names)]
-
-
-def _label(machine: Machine, place: str) -> str:
-    """The module's name as on the mainboard, if the driver or the admin set one."""
-    name = place.rsplit("/", 1)[-1]
-    try:
-        label = text_of(machine, f"{place}/dimm_label")
-    except FileNotFoundError:
-        label = ""
-    # Empty slots' labels repeat; the kernel's own name never does.
-    return f"{name} {printable(label)}" if label else name

@@ -1,21 +1,26 @@
-"""What the mainboard's management controller reports: states of its sensors, and its event log."""
+"""What the mainboard's management controller reports: states of its sensors, and its event log.
+
+``ipmitool -c`` prints fields that are separated by commas, without quoting.  A line of another form
+is counted, not guessed at: it may be just the one that matters.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
-from ganeti_steward.diagnose.collectors.shared.ipmi_output import Answer, read_events, read_sensors
-from ganeti_steward.diagnose.collectors.shared.program_output import MissingData, ended, succeeded
+from ganeti_steward.diagnose.collectors.shared.reading import ended, noting_unknowns, succeeded
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     check_results,
-    located_reason,
     matches,
+    unknown_if_unreadable,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Repair, Status
 
@@ -24,6 +29,58 @@ NAME: Final = "ipmi"
 #: What the kernel has when it found a controller and offers it to programs.
 _DEVICES: Final = "/sys/class/ipmi"
 _PROGRAM: Final = "ipmitool"
+
+#: ``name,reading,unit,state``; without a reading the two in the middle are empty.
+_THRESHOLD: Final = re.compile(
+    r"(?P<name>.+),(?:-?[0-9]+(?:\.[0-9]+)?)?,[^,]*,(?P<state>[lu]?n[cr]|[lu]?cr|ok|ns)"
+)
+
+#: ``name,number,state,entity,what holds, ...``; some have reading and unit for the number.
+_DISCRETE: Final = re.compile(
+    r"(?P<name>.+?),(?:[0-9A-F]{2}h|[^,]+,[^,]*),(?:ok|ns),[0-9]+\.[0-9]+,(?P<holds>.*)"
+)
+
+#: Beyond a limit that is critical, or from which there is no recovery.
+_SEVERE: Final = re.compile(r"[lu]?[cn]r")
+
+#: ``record,date,time,sensor,event,direction``, and of some events more behind.
+_EVENT: Final = re.compile(
+    r"[0-9a-f]{1,4},[^,]*,[^,]*,(?P<sensor>[^,]+),(?P<event>.*?),(?P<direction>Asserted|Deasserted)"
+    r"(?:,.*)?"
+)
+
+#: The makers' own records, and those of a crashed system, have no direction.
+_OTHER_RECORD: Final = re.compile(r"[0-9a-f]{1,4},.*(?:OEM record|Linux kernel panic:).*")
+
+#: How a state or an event begins that means broken hardware.  Not "Redundancy Lost": a mainboard
+#: with one power supply reports it permanently.  Not a whole power unit's "AC lost": the node runs
+#: again, and not every controller notes that it does.
+BROKEN: Final = (
+    "failure detected",
+    "power supply failure detected",
+    "predictive failure",
+    "power supply ac lost",
+    "ac lost or out-of-range",
+    "failed",
+    "drive fault",
+    "in critical array",
+    "in failed array",
+    "uncorrectable ecc",
+    # So many were corrected that the controller does not count them any more.
+    "correctable ecc logging limit reached",
+    "memory device disabled",
+    "critical overtemperature",
+    "ierr",
+    "thermal trip",
+    "uncorrectable machine check",
+    "bus fatal error",
+    "bus uncorrectable error",
+    "transition to critical",
+    "transition to non-recoverable",
+)
+
+#: How the events of a sensor begin that each end the one before.
+_TRANSITION: Final = "transition to "
 
 
 class Settings(NamedTuple):
@@ -43,70 +100,116 @@ class Settings(NamedTuple):
     repair: Repair = ""
 
 
+class Broken(NamedTuple):
+    """One thing that the controller calls broken."""
+
+    sensor: str
+    what: str
+
+
 class Collector(Configured[Settings]):
     """Queries the management controller twice: its sensors and its event log."""
 
     CONFIG = Settings
 
     @hookimpl
+    @unknown_if_unreadable(NAME)
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What the management controller knows."""
-        try:
+        devices: Sequence[str] = ()
+        with suppress(FileNotFoundError):
             devices = machine.listing(_DEVICES)
-        except FileNotFoundError:
-            devices = ()
-        except OSError as err:
-            yield Unknown(NAME, located_reason(err))
-            return
         if not devices:
             yield NotApplicable(NAME, "the kernel has no management controller")
         elif not machine.has(_PROGRAM):
             yield Unknown(NAME, f"there is a management controller, but no {_PROGRAM}")
         else:
             settings = self._settings
-            yield from self._check(machine, "sensors", _sensors, settings.sensor_status)
-            yield from self._check(machine, "events", _events, settings.event_status)
+            yield from self._check(machine, "sensors", _read_sensors, settings.sensor_status)
+            yield from self._check(machine, "events", _read_events, settings.event_status)
 
     def _check(
-        self, machine: Machine, what: str, read: Callable[[Machine], Answer], status: str
+        self,
+        machine: Machine,
+        what: str,
+        read: Callable[[Machine, list[str]], Iterator[Broken]],
+        status: str,
     ) -> Iterator[CheckResult]:
-        source, settings = f"{NAME}:{what}", self._settings
-        try:
-            answer = read(machine)
-        except MissingData as err:
-            yield Unknown(source, printable(str(err)))
-            return
-        faults = [
-            Fault(status, printable(f"{one.sensor}: {one.what}"))
-            for one in answer.broken
-            if not matches(one.sensor, settings.ignore)
-        ]
-        yield from check_results(source, faults, answer.unknowns, settings.repair)
+        faults: list[Fault] = []
+        unknowns: list[str] = []
+        with noting_unknowns(unknowns):
+            faults = [
+                Fault(status, printable(f"{broken.sensor}: {broken.what}"))
+                for broken in read(machine, unknowns)
+                if not matches(broken.sensor, self._settings.ignore)
+            ]
+        yield from check_results(f"{NAME}:{what}", faults, unknowns, self._settings.repair)
 
 
 #: What is loaded: a class is made into an object.
 plugin: Final = Collector
 
 
-def _sensors(machine: Machine) -> Answer:
-    """The sensors, those too that are listed beside one that cannot be read; raises MissingData.
+def _read_sensors(machine: Machine, unknowns: list[str]) -> Iterator[Broken]:
+    """The sensors that are beyond a limit or in a bad state, now; raises MissingData.
 
-    ``elist`` reads the sensors' names as ``list`` does.
+    Those too that are listed beside one that cannot be read.  ``elist`` reads the sensors' names as
+    ``list`` does.
     """
     done = ended(machine, _PROGRAM, "-c", "sdr", "elist")
-    answer = read_sensors(done.output.decode(errors="replace"))
-    if not done.status:
-        return answer
-    return answer._replace(
-        unknowns=(*answer.unknowns, f"{_PROGRAM} ended with status {done.status}")
-    )
+    if done.status:
+        unknowns.append(f"{_PROGRAM} ended with status {done.status}")
+    lines = _lines(done.output, unknowns)
+    if not lines:
+        unknowns.append("no sensor is listed")
+    for line in lines:
+        discrete, threshold = _DISCRETE.fullmatch(line), _THRESHOLD.fullmatch(line)
+        if discrete:
+            states = discrete["holds"].split(", ")
+            yield from (Broken(discrete["name"], state) for state in states if _is_broken(state))
+        elif threshold is None:
+            unknowns.append("a line about a sensor is not understood")
+        elif _SEVERE.fullmatch(threshold["state"]):
+            yield Broken(threshold["name"], "critical")
 
 
-def _events(machine: Machine) -> Answer:
-    """The event log, all of it: what is over is reported further down; raises MissingData.
+def _read_events(machine: Machine, unknowns: list[str]) -> Iterator[Broken]:
+    """The bad events of the log that no later one ends; raises MissingData.
 
-    It is requested without the sensors' names: where they cannot be read, its lines would have
-    other words from run to run.
+    All of it is read: what is over is reported further down.  It is requested without the sensors'
+    names: where they cannot be read, its lines would have other words from run to run.
     """
-    done = succeeded(machine, _PROGRAM, "-c", "sel", "list")
-    return read_events(done.output.decode(errors="replace"))
+    open_events: dict[Broken, bool] = {}
+    for line in _lines(succeeded(machine, _PROGRAM, "-c", "sel", "list").output, unknowns):
+        record = _EVENT.fullmatch(line)
+        if record:
+            event = record["event"]
+            over = record["direction"] == "Deasserted" or event.endswith(" Deasserted")
+            # Some events have their direction in their name, and are asserted both ways.
+            what = event.removesuffix(" Asserted").removesuffix(" Deasserted")
+            if not over and what.lower().startswith(_TRANSITION):
+                _end_transitions(open_events, record["sensor"])
+            if _is_broken(what):
+                open_events[Broken(record["sensor"], what)] = not over
+        elif not _OTHER_RECORD.fullmatch(line):
+            unknowns.append("a line of the event log is not understood")
+    yield from (event for event, is_open in open_events.items() if is_open)
+
+
+def _end_transitions(open_events: dict[Broken, bool], sensor: str) -> None:
+    for event in open_events:
+        if event.sensor == sensor and event.what.lower().startswith(_TRANSITION):
+            open_events[event] = False
+
+
+def _lines(output: bytes, unknowns: list[str]) -> list[str]:
+    """The lines that are not empty; an unknown when the last one is not complete."""
+    text = output.decode(errors="replace")
+    if text and not text.endswith("\n"):
+        unknowns.append("the last line is cut off")
+    return [line.rstrip() for line in text.split("\n") if line.strip()]
+
+
+def _is_broken(what: str) -> bool:
+    lower = what.strip().lower()
+    return lower.startswith(BROKEN) and not lower.endswith("deasserted")

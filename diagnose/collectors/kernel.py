@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.config.kinds import TEXTS, Kind
+from ganeti_steward.core.config import kinds
 from ganeti_steward.core.json_reader import printable, quoted
 from ganeti_steward.core.model.finding import (
     LIVE_REPAIR,
@@ -19,21 +20,13 @@ from ganeti_steward.core.model.finding import (
     Unknown,
 )
 from ganeti_steward.core.model.machine import Machine
-from ganeti_steward.diagnose.collectors.shared.kernel_messages import (
-    KINDS,
-    RULE,
-    Sign,
-    kind_of_rule,
-    read_record,
-    sign_in,
-)
-from ganeti_steward.diagnose.collectors.shared.kernel_messages import Kind as MessageKind
+from ganeti_steward.diagnose.collectors.shared.reading import text_of
 from ganeti_steward.diagnose.collectors.shared.results import (
+    Examined,
     Fault,
     check_results,
-    located_reason,
     matches,
-    text_of,
+    unknown_if_unreadable,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import (
     Configured,
@@ -47,24 +40,147 @@ NAME: Final = "kernel"
 
 _UPTIME: Final = re.compile(r"([0-9]{1,12}\.[0-9]+) [0-9.]+")
 
+#: ``priority,sequence,microseconds,flags[,...];text``, then lines of details.
+_RECORD: Final = re.compile(
+    r"([0-9]{1,9}),[0-9]{1,20},([0-9]{1,20}),[^;\n]*;([^\n]*)(?:\n.*)?", re.DOTALL
+)
+
+#: Priorities of the kernel's own warnings and worse: higher ones are of no matter, or of programs,
+#: which may write to the log too, but not in the kernel's name.
+_WARNING: Final = 4
+
+#: A device or a filesystem's device in a message.
+_DEVICE: Final = r"(?P<device>[A-Za-z0-9_!:.-]+)"
 
 #: Of these one message alone means little.
 _COUNTED: Final = ("io", "ata")
 
 
+class Kind(NamedTuple):
+    """A kind of message that means something."""
+
+    family: str
+    """kinds that have one status: that of the key ``FAMILY_status``"""
+    about: str
+    """what is broken, where the message names no device"""
+    fault: str
+    pattern: re.Pattern[str]
+
+
+#: Patterns by family, by what is broken where they name no device, and by fault.  Where a message
+#: starts is part of its pattern: further on, names of processes and of files may stand, which are
+#: anybody's.
+_PATTERNS: Final[Mapping[tuple[str, str, str], tuple[str, ...]]] = {
+    ("machine_check", "cpu", "uncorrected machine check"): (
+        # Bit 61 of the bank's status is set for an error that was not corrected.
+        r"mce: \[Hardware Error\]: CPU [0-9]+: Machine Check.* Bank [0-9]+: "
+        r"[2367abef][0-9a-f]{15}$",
+        r"\[Hardware Error\]: (?:Uncorrected, software \w+ error|System Fatal error)\.",
+    ),
+    ("machine_check", "cpu", "uncorrected error reported by the firmware"): (
+        r"(?:\{[0-9]+\})?\[Hardware Error\]:\s+event severity: (?:fatal|recoverable)$",
+    ),
+    ("memory", "memory", "uncorrected memory error"): (
+        r"EDAC \w+: (?:[0-9]+ )?UE ",
+        r"Memory failure: 0x[0-9a-f]+: ",
+        r"mce: Uncorrected hardware memory error in ",
+    ),
+    ("pci", "pci", "fatal PCI Express error"): (
+        r"\S+ DEVICE: AER: (?:Multiple )?Uncorrect(?:ed|able) \(Fatal\) error",
+    ),
+    ("nvme", "nvme", "controller failed"): (
+        r"nvme DEVICE: controller is down; will reset",
+        r"nvme DEVICE: Removing after probe failure",
+        r"nvme DEVICE: Disabling device after reset failure",
+        r"nvme DEVICE: Device not ready; aborting ",
+    ),
+    ("io", "disk", "I/O errors"): (
+        r"(?:blk_update_request: |print_req_error: )?"
+        r"(?:I/O|critical medium|timeout|protection|device offline) error, dev DEVICE,",
+    ),
+    ("filesystem", "filesystem", "filesystem errors"): (
+        r"EXT4-fs error \(device DEVICE\)",
+        r"EXT4-fs \(DEVICE\): Remounting filesystem read-only",
+        r"XFS \(DEVICE\): (?:Metadata corruption detected|Metadata CRC error detected"
+        r"|Corruption (?:of in-memory data|detected)|.*[Ss]hutting down filesystem"
+        r"|Filesystem has been shut down|log I/O error)",
+        r"BTRFS(?:: error| error| critical|: critical) \(device DEVICE(?: state \w+)?\)",
+    ),
+    ("hung", "tasks", "hung tasks"): (
+        r"INFO: task .* blocked (?:in I/O wait )?for more than [0-9]+ seconds",
+    ),
+    ("lockup", "cpu", "soft lockup"): (
+        r"(?:NMI )?(?:watchdog: )?BUG: soft lockup - CPU#[0-9]+ stuck for ",
+    ),
+    ("lockup", "cpu", "hard lockup"): (
+        r"(?:NMI )?watchdog: Watchdog detected hard LOCKUP on cpu ",
+    ),
+    ("rcu", "cpu", "RCU stall"): (
+        r"(?:rcu: )?INFO: rcu_\w+ (?:self-)?detected (?:expedited )?stalls? on CPU",
+    ),
+    ("oops", "kernel", "kernel oops"): (
+        r"BUG: (?:kernel NULL pointer dereference|unable to handle )",
+        r"(?:Internal error: )?Oops: ",
+        # Other processors than those of x86.
+        r"Unable to handle kernel ",
+        r"(?:kernel BUG at |general protection fault)",
+    ),
+    ("netdev", "network", "transmit queue timed out"): (
+        r"NETDEV WATCHDOG: DEVICE \(",
+        r"\S+ \S+ DEVICE: NETDEV WATCHDOG: ",
+    ),
+    ("hba", "hba", "controller failed"): (
+        r"megaraid_sas DEVICE: (?:Found FW in FAULT state|.*crit error)",
+        r"(?P<device>mpt[23]sas_cm[0-9]+): fault_state\(",
+        r"hpsa DEVICE: [Cc]ontroller lockup detected",
+        r"smartpqi DEVICE: controller (?:is )?offline",
+        r"aacraid: Host (?:adapter|bus) (?:is )?(?:dead|reset request)",
+        r"qla2xxx \[DEVICE\]-\w+:[0-9]+: ISP System Error",
+    ),
+    ("ata", "ata", "ATA link frozen"): (
+        r"(?P<device>ata[0-9]+(?:\.[0-9]+)?): exception Emask .* frozen",
+    ),
+    ("drbd", "drbd", "I/O errors of local disks"): (
+        r"(?:block|drbd \S+) (?:\S+: )?drbd[0-9]+: "
+        r"(?:local [A-Z ]+ IO error|Local IO failed in )",
+    ),
+}
+
+KINDS: Final = tuple(
+    Kind(*names, re.compile(pattern.replace("DEVICE", _DEVICE)))
+    for names, patterns in _PATTERNS.items()
+    for pattern in patterns
+)
+
+
+def _kind_of_rule(rule: str) -> Kind:
+    """The kind in a rule ``SOURCE=FAULT=PATTERN``; raises ValueError."""
+    about, first, rest = rule.partition("=")
+    fault, second, pattern = rest.partition("=")
+    if not (first and second and about and fault and pattern and rule.isprintable()):
+        raise ValueError("is not of the form SOURCE=FAULT=PATTERN")
+    try:
+        # What such a warning is about is taken as it was written.
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):
+            compiled = re.compile(pattern.replace("DEVICE", _DEVICE, 1))
+    except (re.error, OverflowError, RecursionError) as err:
+        raise ValueError(f"has no regular expression behind the second =: {err}") from None
+    return Kind("rule", about, fault, compiled)
+
+
 def _rules_fault(value: Any) -> str:
-    if fault := TEXTS.fault(value):
+    if fault := kinds.TEXTS.fault(value):
         return fault
     for rule in value:
         try:
-            kind_of_rule(rule)
+            _kind_of_rule(rule)
         except ValueError as err:
             return f"{quoted(rule)} {err}"
     return ""
 
 
 #: The kind of the key ``rules``.
-RULES: Final = Kind(_rules_fault, "list of `SOURCE=FAULT=PATTERN`")
+RULES: Final = kinds.Kind(_rules_fault, "list of `SOURCE=FAULT=PATTERN`")
 
 
 class Settings(NamedTuple):
@@ -130,9 +246,10 @@ class Collector(Configured[Settings]):
     def configure(self, settings: Settings) -> None:
         """``settings``: the section of the configuration."""
         super().configure(settings)
-        self._kinds = (*KINDS, *map(kind_of_rule, settings.rules))
+        self._kinds = (*KINDS, *map(_kind_of_rule, settings.rules))
 
     @hookimpl
+    @unknown_if_unreadable(NAME)
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What the kernel logged lately."""
         try:
@@ -140,84 +257,63 @@ class Collector(Configured[Settings]):
         except FileNotFoundError:
             yield NotApplicable(NAME, "there is no log of the kernel here")
             return
-        except OSError as err:
-            yield Unknown(NAME, located_reason(err))
-            return
-        try:
-            signs, unknowns = _signs(records, self._since(machine), self._kinds)
-        except (OSError, ValueError) as err:
-            yield Unknown(NAME, located_reason(err))
-            return
-        found = self._found(signs)
-        for about, (faults, unsure) in sorted(found.items()):
-            yield from check_results(
-                f"{NAME}:{printable(about)}", faults, unsure, self._settings.repair
-            )
+        unknowns = set() if records else {"the log of the kernel is empty"}
+        signs = Counter(self._signs(records, self._since(machine), unknowns))
+        broken = self._examined(signs)
+        for about, examined in sorted(broken.items()):
+            yield from check_results(f"{NAME}:{printable(about)}", *examined, self._settings.repair)
         if unknowns:
             yield Unknown(NAME, "; ".join(unknowns))
-        elif not any(faults for faults, _ in found.values()):
+        elif not any(examined.faults for examined in broken.values()):
             yield Finding(NAME, OK)
 
     def _since(self, machine: Machine) -> float:
         """Microseconds since the start from which on messages count; raises OSError, ValueError."""
         if not self._settings.window:
             return 0
-        found = _UPTIME.fullmatch(text_of(machine, "/proc/uptime"))
-        if not found:
+        uptime = _UPTIME.fullmatch(text_of(machine, "/proc/uptime"))
+        if not uptime:
             raise ValueError("/proc/uptime is not understood")
-        return (float(found[1]) - self._settings.window * 3600) * 1e6
+        return (float(uptime[1]) - self._settings.window * 3600) * 1e6
 
-    def _found(self, signs: Mapping[Sign, int]) -> dict[str, tuple[list[Fault], list[str]]]:
+    def _signs(
+        self, records: Iterable[str], since: float, unknowns: set[str]
+    ) -> Iterator[tuple[str, str, str]]:
+        """Family, what is broken and fault, of each message that means something."""
+        for record in records:
+            fields = _RECORD.fullmatch(record)
+            if not fields:
+                unknowns.add("a record of the kernel's log is not understood")
+            elif int(fields[1]) <= _WARNING and int(fields[2]) >= since:
+                sign = self._sign(fields[3])
+                if sign:
+                    yield sign
+
+    def _sign(self, text: str) -> tuple[str, str, str] | None:
+        """What one message means by the first kind that fits; None for nothing."""
+        for kind in self._kinds:
+            if match := kind.pattern.match(text):
+                device = match.groupdict().get("device")
+                if device and matches(device, self._settings.ignore):
+                    return None
+                return kind.family, device or kind.about, kind.fault
+        return None
+
+    def _examined(self, signs: Mapping[tuple[str, str, str], int]) -> dict[str, Examined]:
         """Faults and unknowns by what is broken, without those that need no action."""
         settings = self._settings
-        statuses = {
-            "machine check": settings.machine_check_status,
-            "memory": settings.memory_status,
-            "pci": settings.pci_status,
-            "nvme": settings.nvme_status,
-            "io": settings.io_status,
-            "ata": settings.ata_status,
-            "drbd": settings.drbd_status,
-            "hba": settings.hba_status,
-            "netdev": settings.netdev_status,
-            "oops": settings.oops_status,
-            "rcu": settings.rcu_status,
-            RULE: settings.rule_status,
-            "filesystem": settings.filesystem_status,
-            "hung": settings.hung_status,
-            "lockup": settings.lockup_status,
-        }
-        found: dict[str, tuple[list[Fault], list[str]]] = {}
-        for sign, count in signs.items():
-            status = statuses[sign.family]
-            ignored = sign.names_device and matches(sign.about, settings.ignore)
-            if status == OK or ignored:
+        broken: dict[str, Examined] = defaultdict(lambda: Examined([], []))
+        for (family, about, fault), count in signs.items():
+            status = getattr(settings, f"{family}_status")
+            if status == OK:
                 continue
-            if sign.family not in _COUNTED or count >= settings.io_errors:
-                found.setdefault(sign.about, ([], []))[0].append(Fault(status, sign.fault))
+            if family not in _COUNTED or count >= settings.io_errors:
+                broken[about].faults.append(Fault(status, fault))
             # As messages leave the window and others come, their number swings about the limit.
             elif count > settings.io_errors / 2:
-                found.setdefault(sign.about, ([], []))[1].append(f"some messages: {sign.fault}")
-        return found
+                broken[about].unknowns.append(f"some messages: {fault}")
+        return broken
 
 
 #: What is loaded: a class is made into an object.
 plugin: Final = Collector
-
-
-def _signs(
-    records: Sequence[str], since: float, kinds: Sequence[MessageKind]
-) -> tuple[Counter[Sign], list[str]]:
-    """What the messages mean, each with the number of messages, and unknowns."""
-    signs: Counter[Sign] = Counter()
-    unknowns: list[str] = [] if records else ["the log of the kernel is empty"]
-    for record in records:
-        try:
-            message = read_record(record)
-        except ValueError as err:
-            unknowns = [str(err)]
-            continue
-        sign = sign_in(message.text, kinds) if message and message.microseconds >= since else None
-        if sign:
-            signs[sign] += 1
-    return signs, unknowns

@@ -6,6 +6,7 @@ hangs nor makes one wait, and does not use the device mapper.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -15,22 +16,21 @@ from ganeti_steward.core.maintenance.storage import MISSING
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.block_members import LVM_MEMBER, read_members
-from ganeti_steward.diagnose.collectors.shared.known_groups import (
-    BACKUPS,
-    active_groups,
-    saved_groups,
-)
-from ganeti_steward.diagnose.collectors.shared.program_output import (
+from ganeti_steward.diagnose.collectors.shared.reading import (
     MissingData,
+    leaving_out_what_is_gone,
+    listed_if_there,
     member,
     noting_unknowns,
     parsed,
     succeeded,
+    text_of,
 )
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     check_results,
     matches,
+    unknown_if_unreadable,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Repair, Status
 
@@ -46,6 +46,12 @@ COMMAND: Final = (
     *("--configreport", "pvseg", "-o", "pv_name"),
     *("--configreport", "seg", "-o", "segtype"),
 )
+
+#: LVM writes the metadata of each group here, and removes it with the group.
+BACKUPS: Final = "/etc/lvm/backup"
+
+#: ``GROUP-VOLUME``; a hyphen within a name is doubled.
+_VOLUME_NAME: Final = re.compile(r"(?P<group>(?:[^-]|--)+)-(?:[^-]|--).*")
 
 
 class Settings(NamedTuple):
@@ -74,43 +80,41 @@ class Collector(Configured[Settings]):
     CONFIG = Settings
 
     @hookimpl
+    @unknown_if_unreadable(NAME)
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What is known about the volume groups."""
-        try:
-            if not machine.has(COMMAND[0]):
-                yield self._without_program(machine)
-                return
-            groups = _groups(parsed(succeeded(machine, *COMMAND), COMMAND[0]))
-        except MissingData as err:
-            yield Unknown(NAME, str(err))
+        if not machine.has(COMMAND[0]):
+            yield self._without_program(machine)
             return
-        required = set(self._settings.required)
+        groups = _groups(parsed(succeeded(machine, *COMMAND), COMMAND[0]))
+        required, ignore = set(self._settings.required), self._settings.ignore
         unknowns: list[str] = []
         lost: set[str] = set()
         saved: set[str] = set()
         with noting_unknowns(unknowns):
-            lost = active_groups(machine) - groups.keys()
+            lost = _active_groups(machine) - groups.keys()
         with noting_unknowns(unknowns):
-            saved = saved_groups(machine) - groups.keys() - lost - required
+            backups = {
+                name for name in listed_if_there(machine, BACKUPS) if not name.startswith(".")
+            }
+            saved = backups - groups.keys() - lost - required
         if unknowns:
             yield Unknown(NAME, "; ".join(unknowns))
-        ignored = {
-            name for name in {*groups, *lost, *saved} if matches(name, self._settings.ignore)
-        }
-        names = sorted((groups.keys() | lost) - ignored | required)
-        if not names and not saved - ignored and not unknowns:
+        names = {name for name in groups.keys() | lost if not matches(name, ignore)} | required
+        saved = {name for name in saved if not matches(name, ignore)}
+        if not names and not saved and not unknowns:
             yield NotApplicable(NAME, "there is no volume group")
-        for name in sorted(saved - ignored):
+        for name in sorted(saved):
             # It may have been taken away on purpose, with its disks.
             reason = f"it is not there, but in {BACKUPS} there is a backup of it"
             yield Unknown(f"{NAME}:{printable(name)}", reason)
-        for name in names:
+        for name in sorted(names):
             yield from self._check(name, groups.get(name, []))
 
     def _without_program(self, machine: Machine) -> CheckResult:
-        """The result where there is no lvm; raises MissingData."""
-        volumes = any(one.kind == LVM_MEMBER and one.own for one in read_members(machine))
-        if self._settings.required or volumes or active_groups(machine):
+        """The result where there is no lvm; raises OSError, MissingData."""
+        volumes = any(volume.own for volume in read_members(machine, LVM_MEMBER))
+        if self._settings.required or volumes or _active_groups(machine):
             return Unknown(NAME, "lvm is not installed, but there are volume groups")
         return NotApplicable(NAME, "lvm is not installed")
 
@@ -146,9 +150,25 @@ class Collector(Configured[Settings]):
 plugin: Final = Collector
 
 
+def _active_groups(machine: Machine) -> set[str]:
+    """The groups of the logical volumes the kernel has; raises OSError, MissingData.
+
+    They stay active when their disks are gone, and LVM does not list a group whose only disk is.
+    """
+    groups: set[str] = set()
+    for name in listed_if_there(machine, "/sys/block"):
+        if not name.startswith("dm-"):
+            continue
+        with leaving_out_what_is_gone():
+            if text_of(machine, f"/sys/block/{name}/dm/uuid").startswith("LVM-"):
+                volume = _VOLUME_NAME.fullmatch(text_of(machine, f"/sys/block/{name}/dm/name"))
+                groups |= {volume["group"].replace("--", "-")} if volume else set()
+    return groups
+
+
 def _groups(answer: Any) -> dict[str, list[Any]]:
     """The reports by the name of their volume group; raises MissingData."""
-    found: dict[str, list[Any]] = {}
+    reports: dict[str, list[Any]] = {}
     for report in member(answer, list, "report"):
         # Physical volumes without a group come last, in a report that has no group.
         if type(report) is dict and not report.keys() & {"vg", "lv", "seg"}:
@@ -158,8 +178,8 @@ def _groups(answer: Any) -> dict[str, list[Any]]:
         if len(groups) > 1 or (len(report) > 1 and not groups):
             raise MissingData("a report is not that of one volume group")
         for group in groups:
-            found.setdefault(member(group, str, "vg_name"), []).append(report)
-    return found
+            reports.setdefault(member(group, str, "vg_name"), []).append(report)
+    return reports
 
 
 def _count(group: Any) -> int:

@@ -1,32 +1,33 @@
 """Software raid: arrays that lost members or have bad blocks, did not start or are broken.
 
-Read from ``/sys/block/md*/md``: ``/proc/mdstat`` is for people.
+Read from ``/sys/block/md*/md``: ``/proc/mdstat`` is for people.  Which arrays should be there is
+known from ``mdadm.conf``, and from members that are there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
-from ganeti_steward.diagnose.collectors.shared.program_output import (
+from ganeti_steward.diagnose.collectors.shared.block_members import RAID_MEMBER, read_members
+from ganeti_steward.diagnose.collectors.shared.reading import (
     MissingData,
     listed,
     noting_unknowns,
-)
-from ganeti_steward.diagnose.collectors.shared.raid_configuration import (
-    NotAssembled,
-    not_assembled,
+    number_of,
+    text_if_there,
+    text_of,
 )
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
     check_results,
-    located_reason,
-    number_of,
-    text_of,
+    unknown_if_unreadable,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Repair, Status
 
@@ -40,6 +41,10 @@ _PLAIN: Final = frozenset(("linear", "raid0", "multipath", "faulty"))
 _SERVING: Final = frozenset(
     ("readonly", "read-auto", "clean", "active", "write-pending", "active-idle")
 )
+
+_CONFIGURATIONS: Final = ("/etc/mdadm/mdadm.conf", "/etc/mdadm.conf")
+_ARRAY: Final = re.compile(r"ARRAY\s+(?P<device>/dev/\S+|<ignore>)(?P<rest>.*)", re.IGNORECASE)
+_UUID: Final = re.compile(r"\buuid=(\S+)", re.IGNORECASE)
 
 
 class Settings(NamedTuple):
@@ -73,37 +78,39 @@ class Collector(Configured[Settings]):
     CONFIG = Settings
 
     @hookimpl
+    @unknown_if_unreadable(NAME)
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What is known about the md arrays."""
-        try:
-            names = [name for name in listed(machine, "/sys/block") if name.startswith("md")]
-            found = [result for name in names for result in self._check(machine, name)]
-        except MissingData as err:
-            yield Unknown(NAME, str(err))
-            return
-        try:
+        names = [name for name in listed(machine, "/sys/block") if name.startswith("md")]
+        results = [result for name in names for result in self._check(machine, name)]
+        unknowns: list[str] = []
+        with noting_unknowns(unknowns):
             arrays = [name for name in names if _is_there(machine, name)]
-            found += self._not_assembled(not_assembled(machine, arrays))
-        except MissingData as err:
-            found.append(Unknown(NAME, str(err)))
-        if found:
-            yield from found
-        else:
-            yield NotApplicable(NAME, "there is no md array")
+            results += self._not_assembled(machine, arrays)
+        results += [Unknown(NAME, reason) for reason in unknowns]
+        yield from results or [NotApplicable(NAME, "there is no md array")]
 
-    def _not_assembled(self, arrays: Iterable[NotAssembled]) -> Iterator[CheckResult]:
-        """The results of arrays the kernel does not have; raises MissingData."""
-        for one in arrays:
-            source = f"{NAME}:{printable(one.name)}"
-            if one.configured and one.has_members:
+    def _not_assembled(self, machine: Machine, arrays: Sequence[str]) -> Iterator[CheckResult]:
+        """What should be there apart from the kernel's own ``arrays``.
+
+        Raises OSError, MissingData.
+        """
+        members = [member for member in read_members(machine, RAID_MEMBER) if member.uuid]
+        used = {member.uuid for member in members if member.used}
+        unused = {member.uuid for member in members if member.own} - used
+        configured = dict(_configured(machine))
+        for uuid, device in configured.items():
+            if not device or uuid in used or _kernel_name(machine, device) in arrays:
+                continue
+            source = f"{NAME}:{printable(device.rsplit('/', 1)[-1])}"
+            if uuid in unused:
                 faults = [Fault(self._settings.inactive_status, "not assembled")]
                 yield from check_results(source, faults, (), self._settings.repair)
-            elif one.configured:
-                yield Unknown(source, "it is configured, but neither it nor a member is there")
             else:
-                yield Unknown(
-                    source, "its members are there, but it is neither there nor configured"
-                )
+                yield Unknown(source, "it is configured, but neither it nor a member is there")
+        for uuid in sorted(unused - configured.keys()):
+            reason = "its members are there, but it is neither there nor configured"
+            yield Unknown(f"{NAME}:{uuid}", reason)
 
     def _check(self, machine: Machine, name: str) -> Iterator[CheckResult]:
         """The results of one array; none where there is no array (any more)."""
@@ -121,7 +128,7 @@ class Collector(Configured[Settings]):
         yield from check_results(source, faults, unknowns, self._settings.repair)
 
     def _faults(self, machine: Machine, directory: str, state: str) -> Iterator[Fault]:
-        """What is wrong with an array; raises MissingData."""
+        """What is wrong with an array; raises OSError, ValueError."""
         if state == "inactive":
             yield Fault(self._settings.inactive_status, "inactive")
             return
@@ -133,19 +140,22 @@ class Collector(Configured[Settings]):
         level = _text(machine, f"{directory}/level")
         if level not in _REDUNDANT | _PLAIN:
             raise MissingData(f"the level {level!r} is not known")
-        missing = _number(machine, f"{directory}/degraded") if level in _REDUNDANT else 0
+        missing = number_of(machine, f"{directory}/degraded") if level in _REDUNDANT else 0
         if missing:
             yield self._degraded(machine, directory, missing)
-        if _has_bad_blocks(machine, directory):
+        names = listed(machine, directory)
+        members = [f"{directory}/{name}" for name in names if name.startswith("dev-")]
+        # Blocks the kernel could not read, write or restore; not all metadata has a list of them.
+        if any(text_if_there(machine, f"{member}/bad_blocks") for member in members):
             yield Fault(self._settings.bad_blocks_status, "bad blocks")
-        if not missing and _has_failed_member(machine, directory):
+        if not missing and _has_failed(machine, members):
             if level in _REDUNDANT:
                 yield Fault(self._settings.failed_member_status, "failed member")
             else:
                 yield Fault(self._settings.broken_status, "broken")
 
     def _degraded(self, machine: Machine, directory: str, missing: int) -> Fault:
-        """The fault of an array with members missing; raises MissingData.
+        """The fault of an array with members missing; raises OSError, MissingData.
 
         Its text does not depend on whether it recovers: the array is the same until it is whole.
         A failed member is one of the missing and stays so when it is taken out.
@@ -184,43 +194,38 @@ def _is_there(machine: Machine, name: str) -> bool:
         return True
 
 
-def _has_bad_blocks(machine: Machine, directory: str) -> bool:
-    """Whether a member has blocks the kernel could not read, write or restore.
-
-    Not every kind of metadata has a list of them.
-    """
-    names = [name for name in listed(machine, directory) if name.startswith("dev-")]
-    for name in names:
-        try:
-            if text_of(machine, f"{directory}/{name}/bad_blocks"):
-                return True
-        except FileNotFoundError:
-            continue
-        except OSError as err:
-            raise MissingData(located_reason(err)) from err
-    return False
-
-
-def _has_failed_member(machine: Machine, directory: str) -> bool:
-    members = [name for name in listed(machine, directory) if name.startswith("dev-")]
+def _has_failed(machine: Machine, members: Sequence[str]) -> bool:
+    """Whether one of the members has failed; raises OSError, MissingData."""
     if not members:
         raise MissingData("no member of the array is listed")
-    states = [_text(machine, f"{directory}/{name}/state").split(",") for name in members]
+    states = [_text(machine, f"{member}/state").split(",") for member in members]
     return any("faulty" in state for state in states)
 
 
 def _text(machine: Machine, path: str) -> str:
-    try:
-        text = text_of(machine, path)
-    except OSError as err:
-        raise MissingData(located_reason(err)) from err
+    """A file's text, which is not empty; raises OSError, MissingData."""
+    text = text_of(machine, path)
     if not text:
         raise MissingData(f"{path} is empty")
     return text
 
 
-def _number(machine: Machine, path: str) -> int:
-    try:
-        return number_of(machine, path)
-    except (OSError, ValueError) as err:
-        raise MissingData(located_reason(err)) from err
+def _configured(machine: Machine) -> Iterator[tuple[str, str]]:
+    """UUID and device of each array; no device of those to be ignored; raises OSError."""
+    for path in _CONFIGURATIONS:
+        # A line that begins with a blank continues the one before.
+        lines = re.sub(r"\n[ \t]+", " ", text_if_there(machine, path)).splitlines()
+        for line in lines:
+            array = _ARRAY.fullmatch(line.partition("#")[0].strip())
+            uuid = _UUID.search(array["rest"]) if array else None
+            if array and uuid and "container=" not in array["rest"].lower():
+                device = "" if array["device"].startswith("<") else array["device"]
+                yield re.sub("[^0-9a-zA-Z]", "", uuid[1]).lower(), device
+
+
+def _kernel_name(machine: Machine, device: str) -> str:
+    """The kernel's name of an array that is there: ``/dev/md/root`` is a link to it."""
+    with suppress(OSError):
+        return machine.target(device).rsplit("/", 1)[-1]
+    name = device.rsplit("/", 1)[-1]
+    return f"md{name}" if name.isdecimal() else name

@@ -1,41 +1,65 @@
-"""Network links: interfaces of hardware, and the bonds made of them."""
+"""Network links: interfaces of hardware, and the bonds made of them.
+
+Read from ``/sys/class/net``.
+"""
 
 from __future__ import annotations
 
+import errno
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
-from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
+from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.increases import DAY, Increase, increases
-from ganeti_steward.diagnose.collectors.shared.interfaces import (
-    CARRIER_CHANGES,
-    CRC_ERRORS,
-    Interface,
-    read_bond,
-    read_counter,
-    read_interfaces,
-    read_link,
+from ganeti_steward.diagnose.collectors.shared.reading import (
+    MissingData,
+    located_reason,
+    noting_unknowns,
+    number_of,
+    text_of,
 )
-from ganeti_steward.diagnose.collectors.shared.limits import LIMITS, limit_of, read_limits
 from ganeti_steward.diagnose.collectors.shared.results import (
     Examined,
     Fault,
     check_results,
-    located_reason,
     matches,
+    unknown_if_unreadable,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import (
+    LIMITS,
     Configured,
     Count,
     Figure,
     Repair,
     Status,
+    limit_of,
+    read_limits,
 )
 
 NAME: Final = "network"
+
+_INTERFACES: Final = "/sys/class/net"
+
+#: A file between the directories of the interfaces.
+_BONDS: Final = "bonding_masters"
+
+#: What a port of an adapter's own switch is called that leads to a virtual function.
+_TO_FUNCTION: Final = re.compile(r"(?:c[0-9]+)?pf[0-9]+[vs]f[0-9]+")
+
+_FLAGS: Final = re.compile(r"0x[0-9a-f]+")
+_IS_UP: Final = 1
+
+#: How a driver refuses what it does not know; also of an interface that is down.
+_NOT_REPORTED: Final = (errno.EINVAL, errno.EOPNOTSUPP)
+
+#: Counters of an interface.
+_CARRIER_CHANGES: Final = "carrier_changes"
+_CRC_ERRORS: Final = "statistics/rx_crc_errors"
 
 
 class Settings(NamedTuple):
@@ -72,6 +96,19 @@ class Settings(NamedTuple):
     repair: Repair = ""
 
 
+class Interface(NamedTuple):
+    """What an interface is."""
+
+    name: str
+    up: bool
+    """whether the admin wants it up; it may lack a link all the same"""
+    is_hardware: bool
+    """a device's own; what has a device, but has its other end in an instance, is none"""
+    is_bond: bool
+    bond: str
+    """the bond it is a port of; empty for none"""
+
+
 class Collector(Configured[Settings]):
     """Looks at each interface of hardware and each bond that is up."""
 
@@ -83,13 +120,10 @@ class Collector(Configured[Settings]):
         self._speeds = read_limits(settings.speeds)
 
     @hookimpl
+    @unknown_if_unreadable(NAME)
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What is known about the node's links."""
-        try:
-            interfaces, unread = read_interfaces(machine)
-        except OSError as err:
-            yield Unknown(NAME, located_reason(err))
-            return
+        interfaces, unread = _read_interfaces(machine)
         results = [*self._missing(interfaces, unread), *self._unread(unread)]
         bonds = {one.name for one in interfaces if one.is_bond and one.up}
         checked: list[Interface] = []
@@ -98,110 +132,199 @@ class Collector(Configured[Settings]):
             wanted = one.bond in bonds if one.bond else one.up and (one.is_bond or one.is_hardware)
             if wanted and not matches(one.name, self._settings.ignore):
                 checked.append(one)
-        unstable = self._unstable(machine, [one for one in checked if not one.is_bond])
+        counted = self._counted(machine, [one.name for one in checked if not one.is_bond])
         for one in checked:
-            results += self._check(machine, one, unstable.get(one.name, Examined([], [])))
+            examined = counted.get(one.name, Examined([], []))
+            check = self._check_bond if one.is_bond else self._check_link
+            with noting_unknowns(examined.unknowns):
+                check(machine, one, examined.faults)
+            results += self._results(one.name, *examined)
         yield from results or [NotApplicable(NAME, "no interface of hardware is up")]
+
+    def _results(
+        self, name: str, faults: Sequence[Fault], unknowns: Sequence[str]
+    ) -> Iterator[CheckResult]:
+        return check_results(f"{NAME}:{printable(name)}", faults, unknowns, self._settings.repair)
 
     def _missing(
         self, interfaces: Sequence[Interface], unread: Mapping[str, str]
     ) -> Iterator[CheckResult]:
         """The results of required interfaces that are not up."""
-        up = {one.name: one.up for one in interfaces}
+        up = {interface.name: interface.up for interface in interfaces}
         for name in dict.fromkeys(self._settings.required):
             if name not in unread and not up.get(name):
                 text = "down" if name in up else "missing"
-                yield from self._result(name, [Fault(self._settings.no_link_status, text)], [])
+                yield from self._results(name, [Fault(self._settings.no_link_status, text)], [])
 
     def _unread(self, unread: Mapping[str, str]) -> Iterator[CheckResult]:
         for name, reason in unread.items():
             if not matches(name, self._settings.ignore):
-                yield from self._result(name, [], [reason])
+                yield from self._results(name, [], [reason])
 
-    def _check(self, machine: Machine, one: Interface, unstable: Examined) -> Iterator[CheckResult]:
-        check = self._bond if one.is_bond else self._link
-        faults, unknowns = check(machine, one)
-        yield from self._result(
-            one.name, [*faults, *unstable.faults], [*unknowns, *unstable.unknowns]
-        )
-
-    def _unstable(self, machine: Machine, links: Iterable[Interface]) -> dict[str, Examined]:
+    def _counted(self, machine: Machine, links: Iterable[str]) -> dict[str, Examined]:
         """What the counters of links have counted since earlier runs, by interface."""
-        settings, found = self._settings, dict[str, Examined]()
-        counts: dict[str, int] = {}
+        settings, counts = self._settings, dict[str, int]()
+        links = {name: Examined([], []) for name in links}
         checks = (
-            (CARRIER_CHANGES, settings.carrier_changes_per_day, "link comes and goes"),
-            (CRC_ERRORS, settings.crc_errors_per_day, "CRC errors"),
+            (_CARRIER_CHANGES, settings.carrier_changes_per_day, "link comes and goes"),
+            (_CRC_ERRORS, settings.crc_errors_per_day, "CRC errors"),
         )
-        for one in links:
-            known = found[one.name] = Examined([], [])
+        for name, examined in links.items():
             for file, limit, _ in checks:
-                try:
-                    number = read_counter(machine, one.name, file) if limit else None
-                except (OSError, ValueError) as err:
-                    known.unknowns.append(located_reason(err))
-                    continue
-                if number is not None:
-                    counts[f"{one.name} {file}"] = number
+                with noting_unknowns(examined.unknowns), suppress(FileNotFoundError):
+                    if limit:
+                        path = f"{_INTERFACES}/{name}/{file}"
+                        counts[f"{name} {file}"] = number_of(machine, path)
         lately: Mapping[str, Increase] = {}
-        try:
+        unknowns: list[str] = []
+        with noting_unknowns(unknowns):
             lately = increases(machine, NAME, counts)
-        except (OSError, ValueError) as err:
-            for name in {key.partition(" ")[0] for key in counts}:
-                found[name].unknowns.append(located_reason(err))
-        for name, known in found.items():
+        for name, examined in links.items():
             for file, limit, text in checks:
+                if f"{name} {file}" in counts:
+                    examined.unknowns.extend(unknowns)
                 since = lately.get(f"{name} {file}")
                 if since and since.by * DAY / max(since.seconds, DAY) > limit:
-                    known.faults.append(Fault(settings.unstable_status, text))
-        return found
+                    examined.faults.append(Fault(settings.unstable_status, text))
+        return links
 
-    def _result(
-        self, name: str, faults: Sequence[Fault], unknowns: Sequence[str]
-    ) -> Iterator[CheckResult]:
-        yield from check_results(
-            f"{NAME}:{printable(name)}", faults, unknowns, self._settings.repair
-        )
+    def _check_bond(self, machine: Machine, bond: Interface, faults: list[Fault]) -> None:
+        """Add faults of a bond itself; its ports are checked by themselves.
 
-    def _bond(self, machine: Machine, one: Interface) -> Examined:
-        """Faults of a bond itself; its ports are checked by themselves."""
-        settings = self._settings
-        try:
-            bond = read_bond(machine, one.name)
-        except (OSError, ValueError) as err:
-            return Examined([], [located_reason(err)])
-        found = Examined([], [])
-        if len(bond.ports) < settings.least_ports:
-            found.faults.append(
-                Fault(settings.bond_status, f"fewer than {settings.least_ports} ports")
-            )
-        if not bond.has_link:
-            found.faults.append(Fault(settings.no_link_status, "no link"))
-        return found
+        Raises OSError, ValueError.
+        """
+        settings, directory = self._settings, f"{_INTERFACES}/{bond.name}/bonding"
+        ports = text_of(machine, f"{directory}/slaves").split()
+        has_link = _state(machine, f"{directory}/mii_status") == "up"
+        if len(ports) < settings.least_ports:
+            faults.append(Fault(settings.bond_status, f"fewer than {settings.least_ports} ports"))
+        if not has_link:
+            faults.append(Fault(settings.no_link_status, "no link"))
 
-    def _link(self, machine: Machine, one: Interface) -> Examined:
-        settings = self._settings
-        try:
-            link = read_link(machine, one)
-        except (OSError, ValueError) as err:
-            return Examined([], [located_reason(err)])
-        if link.changing:
-            return Examined([], ["its link is just changing"])
-        if not link.carrier:
-            return Examined([Fault(settings.no_link_status, "no link")], [])
-        found = Examined([], [])
-        if not link.in_use:
-            found.faults.append(Fault(settings.bond_status, "not in the aggregator its bond uses"))
-        if link.half_duplex:
-            found.faults.append(Fault(settings.speed_status, "half duplex"))
-        least = limit_of(self._speeds, one.name)
-        least = settings.least_speed if least is None else least
-        if least and link.speed is None:
-            found.unknowns.append("its speed is not known")
-        elif least and link.speed is not None and link.speed < least:
-            found.faults.append(Fault(settings.speed_status, "too slow"))
-        return found
+    def _check_link(self, machine: Machine, link: Interface, faults: list[Fault]) -> None:
+        """Add faults of an interface that is up, or of a bond's port.
+
+        Raises OSError, ValueError.
+        """
+        settings, directory = self._settings, f"{_INTERFACES}/{link.name}"
+        # What the bond thinks of its port counts too: it may probe its neighbours, not the driver.
+        state = _state(machine, f"{directory}/bonding_slave/mii_status") if link.bond else "up"
+        carrier = state != "down" and _flag(machine, f"{directory}/carrier")
+        if state.startswith("going"):
+            # The bond still waits whether the link stays as it is.
+            raise MissingData("its link is just changing")
+        if not carrier:
+            faults.append(Fault(settings.no_link_status, "no link"))
+            return
+        speed = _speed(machine, f"{directory}/speed")
+        half_duplex = _reported(machine, f"{directory}/duplex") == "half"
+        if not _is_in_use(machine, link):
+            faults.append(Fault(settings.bond_status, "not in the aggregator its bond uses"))
+        if half_duplex:
+            faults.append(Fault(settings.speed_status, "half duplex"))
+        configured = limit_of(self._speeds, link.name)
+        least = settings.least_speed if configured is None else configured
+        if least and speed is None:
+            raise MissingData("its speed is not known")
+        if speed is not None and speed < least:
+            faults.append(Fault(settings.speed_status, "too slow"))
 
 
 #: What is loaded: a class is made into an object.
 plugin: Final = Collector
+
+
+def _read_interfaces(machine: Machine) -> tuple[list[Interface], dict[str, str]]:
+    """All interfaces, and those that could not be read with the reason; raises OSError."""
+    interfaces: list[Interface] = []
+    unread: dict[str, str] = {}
+    for name in sorted(machine.listing(_INTERFACES)):
+        if name == _BONDS:
+            continue
+        try:
+            interfaces.append(_interface(machine, name))
+        except FileNotFoundError:
+            # An instance's interface goes with the instance, at any moment.
+            continue
+        except (OSError, ValueError) as err:
+            unread[name] = located_reason(err)
+    return interfaces, unread
+
+
+def _interface(machine: Machine, name: str) -> Interface:
+    directory = f"{_INTERFACES}/{name}"
+    flags = text_of(machine, f"{directory}/flags")
+    if not _FLAGS.fullmatch(flags):
+        raise ValueError(f"{printable(directory)}/flags holds no flags")
+    has = set(machine.listing(directory))
+    hardware = "device" in has and not _is_of_an_instance(machine, directory)
+    bond = machine.target(f"{directory}/master") if "bonding_slave" in has else ""
+    return Interface(
+        name,
+        bool(int(flags, 16) & _IS_UP),
+        hardware,
+        "bonding" in has,
+        bond.rsplit("/", 1)[-1],
+    )
+
+
+def _is_of_an_instance(machine: Machine, directory: str) -> bool:
+    """Whether an interface has a device for the sake of an instance only; raises OSError.
+
+    A virtual function, the adapter's port to one, or Xen's end of an instance's interface:
+    they lose their link when the instance does not use them.
+    """
+    if "physfn" in machine.listing(f"{directory}/device"):
+        return True
+    with suppress(OSError):
+        if machine.target(f"{directory}/device/subsystem").endswith("/xen-backend"):
+            return True
+    # Most drivers have no name for a port, and refuse.
+    with suppress(OSError):
+        return bool(_TO_FUNCTION.fullmatch(text_of(machine, f"{directory}/phys_port_name")))
+    return False
+
+
+def _state(machine: Machine, path: str) -> str:
+    state = text_of(machine, path)
+    if state not in ("up", "down", "going down", "going back"):
+        raise ValueError(f"{path} holds no state of a link")
+    return state
+
+
+def _flag(machine: Machine, path: str) -> bool:
+    number = number_of(machine, path)
+    if number not in (0, 1):
+        raise ValueError(f"{path} is neither 0 nor 1")
+    return bool(number)
+
+
+def _is_in_use(machine: Machine, port: Interface) -> bool:
+    """False for a port whose switch is not in one 802.3ad group with the others'."""
+    if not port.bond:
+        return True
+    bond = f"{_INTERFACES}/{port.bond}/bonding"
+    if text_of(machine, f"{bond}/mode").split()[:1] != ["802.3ad"]:
+        return True
+    used = number_of(machine, f"{bond}/ad_aggregator")
+    return number_of(machine, f"{_INTERFACES}/{port.name}/bonding_slave/ad_aggregator_id") == used
+
+
+def _speed(machine: Machine, path: str) -> int | None:
+    """Mbit/s; drivers that do not know it report -1, or 2**32 - 1, or refuse."""
+    text = _reported(machine, path)
+    if text is None:
+        return None
+    if not re.fullmatch(r"-?[0-9]{1,10}", text):
+        raise ValueError(f"{path} holds no number")
+    return int(text) if 0 < int(text) < 2**32 - 1 else None
+
+
+def _reported(machine: Machine, path: str) -> str | None:
+    """What a driver reports, None where it refuses; raises OSError for other failures."""
+    try:
+        return text_of(machine, path)
+    except OSError as err:
+        if err.errno in _NOT_REPORTED:
+            return None
+        raise

@@ -1,7 +1,13 @@
-"""The kernel's sensors: chips that are too hot or raise an alarm, and fans that stand still."""
+"""The kernel's sensors: chips that are too hot or raise an alarm, and fans that stand still.
+
+The files of ``/sys/class/hwmon`` are read one by one: what reads all of them at once leaves out
+what cannot be read, and a temperature that is left out looks like one that is fine.
+"""
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Annotated, Final, NamedTuple
@@ -10,17 +16,28 @@ from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
-from ganeti_steward.diagnose.collectors.shared.hwmon import Chip, Flag, read_chips
-from ganeti_steward.diagnose.collectors.shared.limits import LIMITS, limit_of, read_limits
+from ganeti_steward.diagnose.collectors.shared.reading import (
+    located_reason,
+    number_of,
+    text_of,
+)
 from ganeti_steward.diagnose.collectors.shared.results import (
     Examined,
     Fault,
     above,
     check_results,
-    located_reason,
     matches,
+    unknown_if_unreadable,
 )
-from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Figure, Repair, Status
+from ganeti_steward.diagnose.collectors.shared.thresholds import (
+    LIMITS,
+    Configured,
+    Figure,
+    Repair,
+    Status,
+    limit_of,
+    read_limits,
+)
 
 NAME: Final = "sensors"
 
@@ -46,6 +63,14 @@ _HOT_ALARMS: Final = {
 
 #: Those of them that count on every chip.
 _CRITICAL_ALARMS: Final = ("crit_alarm", "emergency_alarm")
+
+_CLASS: Final = "/sys/class/hwmon"
+
+#: A file that is 1 while a chip itself finds something wrong.
+_FLAG: Final = re.compile(r"(?P<input>[a-z]+[0-9]+)_(?P<what>(?:[a-z0-9]+_)*alarm|fault)")
+
+#: Where the kernel has thousandths.
+_THOUSAND: Final = 1000
 
 
 class Settings(NamedTuple):
@@ -92,6 +117,48 @@ class Settings(NamedTuple):
     repair: Repair = ""
 
 
+class Chip(NamedTuple):
+    """One chip; several may have the same name, each with a device of its own."""
+
+    machine: Machine
+    directory: str
+    name: str
+    device: str
+    """the end of its device link, such as ``nvme0``; empty where it has none"""
+    files: frozenset[str]
+
+    @property
+    def full_name(self) -> str:
+        """Name and device, as far as there is one."""
+        return f"{self.name}:{self.device}" if self.device else self.name
+
+    def inputs(self, kind: str) -> list[str]:
+        """The inputs of one kind that have a reading: ``temp1``, ``temp2``."""
+        pattern = re.compile(rf"({kind}[0-9]+)_input")
+        return sorted(match[1] for file in self.files if (match := pattern.fullmatch(file)))
+
+    def number(self, file: str) -> int | None:
+        """A number of the chip; None where it has no such file; raises OSError, ValueError."""
+        return number_of(self.machine, f"{self.directory}/{file}") if file in self.files else None
+
+    def degrees(self, file: str) -> float | None:
+        """A temperature in degrees Celsius; None as above; raises OSError, ValueError."""
+        number = self.number(file)
+        return None if number is None else number / _THOUSAND
+
+    def label(self, input_name: str) -> str:
+        """The label of an input, or else its name; raises OSError."""
+        file = f"{input_name}_label"
+        label = text_of(self.machine, f"{self.directory}/{file}") if file in self.files else ""
+        return label or input_name
+
+    def names(self, input_name: str) -> tuple[str, ...]:
+        """What patterns of the configuration may call an input; raises OSError."""
+        parts = dict.fromkeys((self.label(input_name), input_name))
+        chips = dict.fromkeys((self.name, self.full_name))
+        return (*chips, *(f"{chip}:{part}" for chip in chips for part in parts))
+
+
 class Collector(Configured[Settings]):
     """Compares temperatures with the limits of their chips, and checks the configured fans."""
 
@@ -103,54 +170,51 @@ class Collector(Configured[Settings]):
         self._limits = read_limits(settings.limits)
 
     @hookimpl
+    @unknown_if_unreadable(NAME)
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What is known about temperatures, fans and alarms."""
-        try:
-            chips, unread = read_chips(machine)
-        except OSError as err:
-            yield Unknown(NAME, located_reason(err))
-            return
+        names: Sequence[str] = ()
+        with suppress(FileNotFoundError):
+            names = machine.listing(_CLASS)
+        chips: list[Chip] = []
+        unread: list[str] = []
+        for name in names:
+            try:
+                chips.append(_chip(machine, f"{_CLASS}/{name}"))
+            except OSError as err:
+                unread.append(located_reason(err))
         if unread:
             yield Unknown(NAME, printable("; ".join(sorted(unread))))
-        found: dict[str, Examined] = {}
+        by_name: dict[str, Examined] = defaultdict(lambda: Examined([], []))
         for chip in chips:
-            self._examine(chip, found)
-        self._missing_fans(chips, found)
-        if not found and not unread:
+            examined = Examined([], [])
+            checks = (self._check_temperatures, self._check_fans, self._check_flags)
+            checked = [check(chip, *examined) for check in checks]
+            if any(checked) or examined.unknowns:
+                by_name[chip.full_name].faults.extend(examined.faults)
+                by_name[chip.full_name].unknowns.extend(examined.unknowns)
+        self._check_missing_fans(chips, by_name)
+        if not by_name and not unread:
             reason = "no sensor has a limit" if chips else "there are no sensors"
             yield NotApplicable(NAME, reason)
-        for name, (faults, unknowns) in sorted(found.items()):
+        for name, (faults, unknowns) in sorted(by_name.items()):
             source = f"{NAME}:{printable(name)}"
             yield from check_results(source, faults, unknowns, self._settings.repair)
 
-    def _examine(self, chip: Chip, found: dict[str, Examined]) -> None:
-        """Add what is known of a chip, unless nothing of it is to be checked."""
-        faults: list[Fault] = []
-        unknowns: list[str] = []
-        checked = [
-            self._temperatures(chip, faults, unknowns),
-            self._fans(chip, faults, unknowns),
-            self._flags(chip, faults, unknowns),
-        ]
-        if any(checked) or unknowns:
-            of_name = found.setdefault(chip.full_name, Examined([], []))
-            of_name.faults.extend(faults)
-            of_name.unknowns.extend(unknowns)
-
-    def _temperatures(self, chip: Chip, faults: list[Fault], unknowns: list[str]) -> bool:
+    def _check_temperatures(self, chip: Chip, faults: list[Fault], unknowns: list[str]) -> bool:
         """Compare the temperatures that have a limit; whether there was one."""
         compared = False
         hot: list[bool | None] = []
-        for one in chip.inputs("temp"):
+        for name in chip.inputs("temp"):
             with _noting(unknowns):
-                if self._is_ignored(chip, one) or (limit := self._limit(chip, one)) is None:
+                if self._is_ignored(chip, name) or (limit := self._limit(chip, name)) is None:
                     continue
                 compared = True
-                current = chip.degrees(f"{one}_input")
+                current = chip.degrees(f"{name}_input")
                 if (
                     current is not None
                     and _is_plausible(current)
-                    and not chip.number(f"{one}_fault")
+                    and not chip.number(f"{name}_fault")
                 ):
                     hot.append(above(current, limit, self._settings.margin))
         # Which of its cores is over the limit changes all the time: that one is, stays.
@@ -162,16 +226,16 @@ class Collector(Configured[Settings]):
             unknowns.append("no temperature is plausible")
         return compared
 
-    def _is_ignored(self, chip: Chip, one: str) -> bool:
+    def _is_ignored(self, chip: Chip, input_name: str) -> bool:
         """Raises OSError."""
-        return _matches_any(chip.names(one), self._settings.ignore)
+        return _matches_any(chip.names(input_name), self._settings.ignore)
 
-    def _limit(self, chip: Chip, one: str) -> float | None:
+    def _limit(self, chip: Chip, name: str) -> float | None:
         """Degrees; None if there is no limit; raises OSError, ValueError."""
-        configured = limit_of(self._limits, *chip.names(one))
+        configured = limit_of(self._limits, *chip.names(name))
         if configured is not None:
             return configured
-        high, critical = chip.degrees(f"{one}_max"), chip.degrees(f"{one}_crit")
+        high, critical = chip.degrees(f"{name}_max"), chip.degrees(f"{name}_crit")
         limit = critical or high
         if limit is None or not _is_limit(limit):
             return None
@@ -181,22 +245,22 @@ class Collector(Configured[Settings]):
             return None
         return limit
 
-    def _fans(self, chip: Chip, faults: list[Fault], unknowns: list[str]) -> bool:
+    def _check_fans(self, chip: Chip, faults: list[Fault], unknowns: list[str]) -> bool:
         """Check the fans that have to turn; whether there was one."""
         checked = False
-        for one in chip.inputs("fan"):
+        for name in chip.inputs("fan"):
             with _noting(unknowns):
-                if not _matches_any(chip.names(one), self._settings.fans):
+                if not _matches_any(chip.names(name), self._settings.fans):
                     continue
                 checked = True
-                label, speed = printable(chip.label(one)), chip.number(f"{one}_input")
+                label, speed = printable(chip.label(name)), chip.number(f"{name}_input")
                 if speed == 0:
                     faults.append(Fault(self._settings.fan_status, f"{label} stands still"))
                 elif speed is None or not 0 < speed <= _FASTEST:
                     unknowns.append(f"the speed of {label} is not plausible")
         return checked
 
-    def _missing_fans(self, chips: Sequence[Chip], found: dict[str, Examined]) -> None:
+    def _check_missing_fans(self, chips: Sequence[Chip], by_name: dict[str, Examined]) -> None:
         for pattern in self._settings.fans:
             if any(_has_fan(chip, pattern) for chip in chips):
                 continue
@@ -204,42 +268,48 @@ class Collector(Configured[Settings]):
             # An earlier finding about the fan is one about its chip.
             same = [chip.full_name for chip in chips if matches(chip.name, (name,))]
             for full_name in same or [name]:
-                unknowns = found.setdefault(full_name, Examined([], [])).unknowns
-                unknowns.append(f"there is no fan {printable(pattern)}")
+                reason = f"there is no fan {printable(pattern)}"
+                by_name[full_name].unknowns.append(reason)
 
-    def _flags(self, chip: Chip, faults: list[Fault], unknowns: list[str]) -> bool:
+    def _check_flags(self, chip: Chip, faults: list[Fault], unknowns: list[str]) -> bool:
         """Check the chip's own alarms and faults; whether there was one that counts."""
         checked = False
-        for flag in chip.flags():
+        for file in sorted(chip.files):
             with _noting(unknowns):
-                if self._is_ignored(chip, flag.input) or not self._counts(chip, flag):
+                flag = _FLAG.fullmatch(file)
+                if (
+                    not flag
+                    or self._is_ignored(chip, flag[1])
+                    or not self._counts(chip, *flag.groups())
+                ):
                     continue
                 checked = True
-                if chip.number(flag.file):
-                    faults.append(self._flag_fault(chip, flag))
+                if chip.number(file):
+                    faults.append(self._flag_fault(chip, *flag.groups()))
         return checked
 
-    def _counts(self, chip: Chip, flag: Flag) -> bool:
+    def _counts(self, chip: Chip, input_name: str, what: str) -> bool:
         """Whether an alarm or fault means anything; raises OSError, ValueError."""
-        names, settings = chip.names(flag.input), self._settings
-        if flag.input.startswith("temp") and flag.what in _HOT_ALARMS:
+        names, settings = chip.names(input_name), self._settings
+        if input_name.startswith("temp") and what in _HOT_ALARMS:
             # Of limits that were never set, chips raise an alarm all the time.
-            limit = chip.degrees(f"{flag.input}_{_HOT_ALARMS[flag.what]}")
+            limit = chip.degrees(f"{input_name}_{_HOT_ALARMS[what]}")
             unset = limit is not None and not _is_limit(limit)
             if unset or limit_of(self._limits, *names) is not None:
                 return False
-            if flag.what in _CRITICAL_ALARMS:
+            if what in _CRITICAL_ALARMS:
                 return True
-        is_fan = flag.input.startswith("fan") and _matches_any(names, settings.fans)
+        is_fan = input_name.startswith("fan") and _matches_any(names, settings.fans)
         return is_fan or _matches_any(names, settings.alarm_chips)
 
-    def _flag_fault(self, chip: Chip, flag: Flag) -> Fault:
-        settings, label = self._settings, printable(chip.label(flag.input))
-        what = "fault" if flag.what == "fault" else "alarm"
-        if flag.input.startswith("temp") and flag.what in _HOT_ALARMS:
+    def _flag_fault(self, chip: Chip, input_name: str, what: str) -> Fault:
+        """Raises OSError."""
+        settings = self._settings
+        text = f"{printable(chip.label(input_name))}: {'fault' if what == 'fault' else 'alarm'}"
+        if input_name.startswith("temp") and what in _HOT_ALARMS:
             return Fault(settings.hot_status, "too hot")
-        is_fan = flag.input.startswith("fan")
-        return Fault(settings.fan_status if is_fan else settings.alarm_status, f"{label}: {what}")
+        is_fan = input_name.startswith("fan")
+        return Fault(settings.fan_status if is_fan else settings.alarm_status, text)
 
 
 #: What is loaded: a class is made into an object.
@@ -259,7 +329,7 @@ def _noting(unknowns: list[str]) -> Iterator[None]:
 
 def _has_fan(chip: Chip, pattern: str) -> bool:
     with suppress(OSError):
-        return any(_matches_any(chip.names(one), (pattern,)) for one in chip.inputs("fan"))
+        return any(_matches_any(chip.names(name), (pattern,)) for name in chip.inputs("fan"))
     return True
 
 
@@ -273,3 +343,16 @@ def _is_limit(degrees: float) -> bool:
 
 def _is_plausible(degrees: float) -> bool:
     return _COLDEST < degrees < _HOTTEST and degrees != _NOTHING
+
+
+def _chip(machine: Machine, directory: str) -> Chip:
+    """Raises OSError."""
+    device = ""
+    with suppress(FileNotFoundError):
+        device = machine.target(f"{directory}/device").rstrip("/").rsplit("/", 1)[-1]
+    files = machine.listing(directory)
+    if "name" not in files:
+        # Old drivers have all their files with the device.
+        directory = f"{directory}/device"
+        files = machine.listing(directory)
+    return Chip(machine, directory, text_of(machine, f"{directory}/name"), device, frozenset(files))

@@ -1,23 +1,31 @@
-"""Disks: what SATA, SAS and NVMe disks report about themselves, read with ``smartctl -j``."""
+"""Disks: what SATA, SAS and NVMe disks report about themselves, read with ``smartctl -j``.
+
+Letters change from boot to boot, so a disk is named by its serial number.  The kernel read it when
+it found the disk and knows it still when the disk sleeps or is dead.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import CheckResult, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine
-from ganeti_steward.diagnose.collectors.shared.program_output import (
+from ganeti_steward.diagnose.collectors.shared.block_members import LVM_MEMBER, read_members
+from ganeti_steward.diagnose.collectors.shared.reading import (
     MissingData,
     ended,
+    listed,
     member,
     noting_unknowns,
     optional,
     parsed,
+    succeeded,
 )
 from ganeti_steward.diagnose.collectors.shared.results import (
     Examined,
@@ -26,21 +34,29 @@ from ganeti_steward.diagnose.collectors.shared.results import (
     matches,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured
-from ganeti_steward.diagnose.collectors.smart_disks.ata import examine_ata
-from ganeti_steward.diagnose.collectors.smart_disks.common import Exit, Settings
-from ganeti_steward.diagnose.collectors.smart_disks.devices import (
-    SMARTCTL,
-    Device,
-    is_volume,
-    physical_volumes,
-    read_devices,
-    serial_of,
-    unlisted,
+from ganeti_steward.diagnose.collectors.smart_checks import (
+    Exit,
+    Settings,
+    examine_ata,
+    examine_nvme,
+    examine_scsi,
 )
-from ganeti_steward.diagnose.collectors.smart_disks.nvme import examine_nvme
-from ganeti_steward.diagnose.collectors.smart_disks.scsi import examine_scsi
 
 NAME: Final = "smart"
+
+_SMARTCTL: Final = "smartctl"
+
+#: Disks smartctl finds by itself, by their names in ``/sys/block``.
+_SCSI: Final = re.compile("sd[a-z]+")
+_NVME: Final = re.compile("nvme[0-9]+n[0-9]+")
+
+#: What smartctl prints about volumes of MegaRAID and PERC controllers, and its names of disks.
+_BEHIND_MEGARAID: Final = "-d megaraid,N"
+_MEGARAID: Final = re.compile(r"\bmegaraid,[0-9]+")
+
+#: The page of a disk's vital product data that holds its serial number, and its head.
+_SERIAL_PAGE: Final = 0x80
+_HEAD: Final = 4
 
 #: The exit status requested for a sleeping disk: bits that never come together otherwise.
 _ASLEEP: Final = int(Exit.COMMAND_LINE | Exit.OPEN_FAILED)
@@ -63,6 +79,19 @@ _CHECKS: Final[Mapping[str, _Check]] = {
 }
 
 
+class Device(NamedTuple):
+    """One disk, as smartctl has to be called for it."""
+
+    path: str
+    """``/dev/sda``; behind a raid controller ``/dev/bus/0``, the same for all its disks"""
+    kind: str
+    """``sat``, ``nvme``, ``megaraid,8``"""
+    serial: str
+    """its serial number as the kernel knows it; empty where it does not"""
+    open_error: str | None = None
+    """why smartctl could not open it, in its words; None where it could"""
+
+
 class Collector(Configured[Settings]):
     """Queries each disk smartctl finds, several at a time."""
 
@@ -71,28 +100,29 @@ class Collector(Configured[Settings]):
     @hookimpl
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What is known about the disks, each as soon as it is known."""
-        if not machine.has(SMARTCTL):
+        if not machine.has(_SMARTCTL):
             yield _without_program(machine)
             return
         devices: list[Device] = []
-        overlooked: list[str] = []
         unknowns: list[str] = []
         with noting_unknowns(unknowns):
-            devices, unread = read_devices(machine)
-            unknowns += unread
-            overlooked = unlisted(machine, devices)
-        if overlooked:
-            unknowns.append(f"smartctl does not find {', '.join(overlooked)}")
+            devices = _read_devices(machine, unknowns)
+            overlooked = _unlisted(machine, devices)
+            if overlooked:
+                unknowns.append(f"smartctl does not find {', '.join(overlooked)}")
         if unknowns:
             yield Unknown(NAME, "; ".join(unknowns))
         elif not devices:
             yield NotApplicable(NAME, "there is no disk with SMART data")
+        disks: list[Device] = []
+        for device in devices:
+            if _is_volume(device, devices):
+                name = device.serial or device.path.removeprefix("/dev/")
+                yield NotApplicable(f"{NAME}:{name}", "is a volume of a raid controller")
+            else:
+                disks.append(device)
         any_result = False
-        volumes = [device for device in devices if is_volume(device, devices)]
-        for device in volumes:
-            name = device.serial or device.path.removeprefix("/dev/")
-            yield NotApplicable(f"{NAME}:{name}", "is a volume of a raid controller")
-        for result in self._query_all(machine, [one for one in devices if one not in volumes]):
+        for result in self._query_all(machine, disks):
             any_result = True
             yield result
         if devices and not any_result and not unknowns:
@@ -117,7 +147,7 @@ class Collector(Configured[Settings]):
             return []
         try:
             answer, status = _answer(machine, device)
-            serial = serial or serial_of(answer)
+            serial = serial or _serial_of(answer)
             if self._is_ignored(serial):
                 return []
             if optional(answer, dict, "smart_support") is not None:
@@ -141,8 +171,8 @@ class Collector(Configured[Settings]):
         """The physical volumes to be named; none where that is not wanted, or not known."""
         if not self._settings.name_volumes:
             return ()
-        with suppress(MissingData):
-            return physical_volumes(machine, device)
+        with suppress(OSError, MissingData):
+            return _physical_volumes(machine, device)
         return ()
 
     def _evaluate(
@@ -169,10 +199,9 @@ plugin: Final = Collector
 def _without_program(machine: Machine) -> CheckResult:
     """The result where there is no smartctl: not even which disks are there is known."""
     reason = "smartctl is not installed"
-    try:
-        disks = unlisted(machine, [])
-    except MissingData:
-        disks = []
+    disks: list[str] = []
+    with suppress(MissingData):
+        disks = _unlisted(machine, [])
     if disks:
         return Unknown(NAME, f"{reason}, but there are disks: {', '.join(map(printable, disks))}")
     return NotApplicable(NAME, reason)
@@ -186,7 +215,7 @@ def _answer(machine: Machine, device: Device) -> tuple[Any, Exit]:
     """
     if device.open_error is not None:
         raise MissingData("it cannot be opened")
-    done = ended(machine, SMARTCTL, *_OPTIONS, "-d", device.kind, device.path)
+    done = ended(machine, _SMARTCTL, *_OPTIONS, "-d", device.kind, device.path)
     if done.status == _ASLEEP:
         raise MissingData("it sleeps and was not woken")
     status = Exit(done.status)
@@ -194,7 +223,93 @@ def _answer(machine: Machine, device: Device) -> tuple[Any, Exit]:
         raise MissingData("smartctl rejects its options")
     if Exit.OPEN_FAILED in status:
         raise MissingData("it cannot be opened")
-    answer = parsed(done, SMARTCTL)
+    answer = parsed(done, _SMARTCTL)
     if member(answer, int, "smartctl", "exit_status") != done.status:
         raise MissingData("smartctl's answer has another exit status than smartctl")
     return answer, status
+
+
+def _read_devices(machine: Machine, unknowns: list[str]) -> list[Device]:
+    """The disks smartctl finds, those behind raid controllers too; raises MissingData."""
+    answer = parsed(succeeded(machine, _SMARTCTL, "--scan-open", "-j"), _SMARTCTL)
+    member(answer, dict, "smartctl")
+    devices: list[Device] = []
+    # When it finds none, it leaves the list out.
+    for row in optional(answer, list, "devices") or []:
+        with noting_unknowns(unknowns):
+            devices.append(_device(machine, row))
+    return devices
+
+
+def _device(machine: Machine, row: Any) -> Device:
+    path, kind = member(row, str, "name"), member(row, str, "type")
+    if not path.startswith("/dev/") or not (path + kind).isprintable():
+        raise MissingData("smartctl names a disk that is no device")
+    return Device(path, kind, _kernel_serial(machine, path), optional(row, str, "open_error"))
+
+
+def _is_volume(device: Device, devices: Sequence[Device]) -> bool:
+    """Whether it is a volume of a raid controller whose disks are listed by themselves.
+
+    smartctl refuses to open such a volume, and names the devices to query instead.
+    """
+    is_named = _BEHIND_MEGARAID in (device.open_error or "")
+    return is_named and any(_MEGARAID.search(other.kind) for other in devices)
+
+
+def _unlisted(machine: Machine, devices: Sequence[Device]) -> list[str]:
+    """Disks the kernel has and smartctl does not find, as when they are dead; raises MissingData.
+
+    Those on USB are left out: it knows few of their bridges.  NVMe disks and what smartctl
+    queries, their controllers, need not have the same numbers.
+    """
+    paths = {device.path for device in devices}
+    names = listed(machine, "/sys/block")
+    disks = [name for name in names if _SCSI.fullmatch(name) and f"/dev/{name}" not in paths]
+    if not any(path.startswith("/dev/nvme") for path in paths):
+        disks += [name for name in names if _NVME.fullmatch(name)]
+    return [name for name in disks if not _is_on_usb(machine, name)]
+
+
+def _is_on_usb(machine: Machine, name: str) -> bool:
+    with suppress(OSError):
+        return "/usb" in machine.target(f"/sys/block/{name}")
+    return False
+
+
+def _physical_volumes(machine: Machine, device: Device) -> tuple[str, ...]:
+    """LVM's physical volumes on a disk or its partitions, sorted; raises OSError, MissingData.
+
+    Where md or something else is between, the disk is no part of a physical volume.
+    """
+    path = re.escape(device.path.removeprefix("/dev/"))
+    # smartctl queries an NVMe disk by its controller.
+    own = re.compile(rf"{path}(n[0-9]+)?(p?[0-9]+)?")
+    names = (volume.name for volume in read_members(machine, LVM_MEMBER))
+    return tuple(sorted(f"/dev/{name}" for name in names if own.fullmatch(name)))
+
+
+def _serial_of(answer: Any) -> str:
+    """The serial number in smartctl's answer about a disk; raises MissingData."""
+    return _one_word(optional(answer, str, "serial_number") or "")
+
+
+def _kernel_serial(machine: Machine, path: str) -> str:
+    name = path.removeprefix("/dev/")
+    with suppress(OSError):
+        if _SCSI.fullmatch(name):
+            page = machine.read(f"/sys/block/{name}/device/vpd_pg80")
+            if len(page) > _HEAD and page[1] == _SERIAL_PAGE:
+                length = int.from_bytes(page[2:_HEAD], "big")
+                return _one_word(page[_HEAD : _HEAD + length].decode(errors="replace"))
+        controller = re.match("nvme[0-9]+", name)
+        if controller:
+            return _one_word(
+                machine.read(f"/sys/class/nvme/{controller[0]}/serial").decode(errors="replace")
+            )
+    return ""
+
+
+def _one_word(serial: str) -> str:
+    """A serial number as a part of a source's name: visible ASCII only."""
+    return re.sub("[^!-~]+", "_", serial.strip(" \0\n\t"))

@@ -13,8 +13,8 @@ from paths import DOCS
 
 from ganeti_steward.core.builtins import COLLECTORS
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK
-from ganeti_steward.diagnose.collectors.shared.ipmi_output import BROKEN
-from ganeti_steward.diagnose.collectors.shared.kernel_messages import KINDS
+from ganeti_steward.diagnose.collectors.ipmi import BROKEN
+from ganeti_steward.diagnose.collectors.kernel import KINDS
 
 PAGE: Final = (DOCS / "reference" / "collectors-host.md").read_text()
 SECTIONS: Final = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))

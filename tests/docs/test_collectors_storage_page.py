@@ -11,7 +11,7 @@ from paths import DOCS
 PAGE = DOCS / "reference" / "collectors-storage.md"
 
 #: Where the keys of a collector are, and what lies in a place of its own.
-MODULES = {"smart": "smart_disks.common", "md": "md", "lvm": "lvm", "drbd": "drbd"}
+MODULES = {"smart": "smart_checks", "md": "md", "lvm": "lvm", "drbd": "drbd"}
 
 
 def section(name: str) -> str:

@@ -8,17 +8,17 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.model.machine import Machine
-from ganeti_steward.diagnose.collectors.shared.program_output import (
+from ganeti_steward.diagnose.collectors.shared.reading import (
     leaving_out_what_is_gone,
     listed_if_there,
+    text_of,
 )
-from ganeti_steward.diagnose.collectors.shared.results import text_of
 
 RAID_MEMBER: Final = "linux_raid_member"
 LVM_MEMBER: Final = "LVM2_member"
 
 _BLOCK: Final = "/sys/class/block"
-_PROPERTY: Final = re.compile(r"E:(ID_FS_TYPE|ID_FS_UUID)=(.*)")
+_PROPERTY: Final = re.compile(r"^E:(ID_FS_TYPE|ID_FS_UUID)=(.*)$", re.MULTILINE)
 
 #: A node's own disks, md arrays and their partitions; others hold the disks of instances.
 _OWN: Final = re.compile(r"(?:sd|vd|xvd|hd)[a-z]+[0-9]*|(?:nvme|mmcblk)[0-9].*|md.*")
@@ -28,7 +28,6 @@ class Member(NamedTuple):
     """A block device with a signature of something larger."""
 
     name: str
-    kind: str
     uuid: str
     """that of the md array, as hexadecimal digits; of LVM that of the physical volume"""
     used: bool
@@ -37,19 +36,19 @@ class Member(NamedTuple):
     """whether it is one of the node, not the disk of an instance"""
 
 
-def read_members(machine: Machine) -> Iterator[Member]:
-    """All that udev knows; raises MissingData.  What goes away meanwhile is left out."""
+def read_members(machine: Machine, kind: str) -> Iterator[Member]:
+    """All of one kind that udev knows; raises OSError, MissingData.
+
+    What goes away meanwhile is left out.
+    """
     for name in listed_if_there(machine, _BLOCK):
         with leaving_out_what_is_gone():
             number = text_of(machine, f"{_BLOCK}/{name}/dev")
-            lines = text_of(machine, f"/run/udev/data/b{number}").splitlines()
-            found = [one for line in lines if (one := _PROPERTY.fullmatch(line))]
-            properties = {one[1]: one[2] for one in found}
-            kind = properties.get("ID_FS_TYPE", "")
-            if kind in (RAID_MEMBER, LVM_MEMBER):
+            properties = dict(_PROPERTY.findall(text_of(machine, f"/run/udev/data/b{number}")))
+            if properties.get("ID_FS_TYPE") == kind:
                 uuid = re.sub("[^0-9a-zA-Z]", "", properties.get("ID_FS_UUID", ""))
                 own = _OWN.fullmatch(name) is not None
-                yield Member(name, kind, uuid.lower(), _is_used(machine, name), own)
+                yield Member(name, uuid.lower(), _is_used(machine, name), own)
 
 
 def _is_used(machine: Machine, name: str) -> bool:

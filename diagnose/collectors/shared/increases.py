@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.model.machine import Machine
-from ganeti_steward.diagnose.collectors.shared.results import text_of
+from ganeti_steward.diagnose.collectors.shared.reading import text_of
 
 #: Seconds.
 DAY: Final = 86400

@@ -1,16 +1,18 @@
-"""The check results of one source from its faults and unknowns; small readers of files."""
+"""The check results of one source, from its faults and unknowns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from functools import wraps
 from typing import Any, NamedTuple
 
-from ganeti_steward.core.errors import reason_of
-from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.maintenance.storage import PHYSICAL_VOLUMES
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, Finding, Unknown
 from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.diagnose.collectors.shared.reading import located_reason
+
+_Hook = Callable[[Any, Machine], Iterator[CheckResult]]
 
 
 class Fault(NamedTuple):
@@ -51,6 +53,22 @@ def check_results(
         yield Finding(source, OK)
 
 
+def unknown_if_unreadable(source: str) -> Callable[[_Hook], _Hook]:
+    """Make a hook end with an Unknown of the source where it raises OSError, ValueError."""
+
+    def decorate(diagnose: _Hook) -> _Hook:
+        @wraps(diagnose)
+        def hook(self: Any, machine: Machine) -> Iterator[CheckResult]:
+            try:
+                yield from diagnose(self, machine)
+            except (OSError, ValueError) as err:
+                yield Unknown(source, located_reason(err))
+
+        return hook
+
+    return decorate
+
+
 def _details(fault: Fault) -> dict[str, Any]:
     volumes = {PHYSICAL_VOLUMES: list(fault.physical_volumes)} if fault.physical_volumes else {}
     return {"faults": [fault.text], **volumes}
@@ -70,23 +88,3 @@ def above(value: float, limit: float, margin: float) -> bool | None:
 def matches(name: str, patterns: Sequence[str]) -> bool:
     """Whether one of the patterns of the shell fits."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def text_of(machine: Machine, path: str) -> str:
-    """A small file's text without the blanks around it; raises OSError."""
-    return machine.read(path).decode(errors="replace").strip()
-
-
-def number_of(machine: Machine, path: str) -> int:
-    """A file that holds one whole number; raises OSError, ValueError."""
-    text = text_of(machine, path)
-    # int() would take "1_0", and other alphabets' digits.
-    if not text.removeprefix("-").isdecimal() or not text.isascii():
-        raise ValueError(f"{path} holds no number")
-    return int(text)
-
-
-def located_reason(err: OSError | ValueError) -> str:
-    """What failed, with the file it is about: one line, the same for the same failure."""
-    where = f"{err.filename}: " if isinstance(err, OSError) and err.filename else ""
-    return printable(f"{where}{reason_of(err) or type(err).__name__}")

@@ -7,8 +7,14 @@ from typing import Annotated, Any, NamedTuple
 import pytest
 
 from ganeti_steward.core.config.declaration import read_section
-from ganeti_steward.diagnose.collectors.shared.limits import LIMITS, read_limits
-from ganeti_steward.diagnose.collectors.shared.thresholds import Count, Figure, Repair, Status
+from ganeti_steward.diagnose.collectors.shared.thresholds import (
+    LIMITS,
+    Count,
+    Figure,
+    Repair,
+    Status,
+    read_limits,
+)
 
 
 class Kind(NamedTuple):

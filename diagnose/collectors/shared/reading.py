@@ -1,4 +1,4 @@
-"""What programs answer, read so that nothing that is missing is taken for fine."""
+"""What a collector reads: files, directories, answers of programs; what is missing is not fine."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
+from ganeti_steward.core.errors import reason_of
+from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.core.process import Ended
-from ganeti_steward.diagnose.collectors.shared.results import located_reason
 
 _Kind = TypeVar("_Kind")
 
@@ -17,27 +18,55 @@ _Kind = TypeVar("_Kind")
 _GONE: Final = (errno.ENOENT, errno.ENODEV, errno.ENXIO)
 
 
-class MissingData(Exception):
+class MissingData(ValueError):
     """Something a collector has to know is missing; the text is the end of a sentence."""
 
 
 @contextmanager
 def noting_unknowns(unknowns: list[str]) -> Iterator[None]:
-    """Continue after missing data, and add the reason to the unknowns."""
+    """Continue after what is missing or cannot be read, and add the reason to the unknowns."""
     try:
         yield
-    except MissingData as err:
-        unknowns.append(str(err))
+    except (OSError, ValueError) as err:
+        unknowns.append(located_reason(err))
 
 
 @contextmanager
 def leaving_out_what_is_gone() -> Iterator[None]:
-    """Continue after something that went away meanwhile; raises MissingData for other failures."""
+    """Continue after something that went away meanwhile; raises OSError for other failures."""
     try:
         yield
     except OSError as err:
         if err.errno not in _GONE:
-            raise MissingData(located_reason(err)) from err
+            raise
+
+
+def located_reason(err: OSError | ValueError) -> str:
+    """What failed, with the file it is about: one line, the same for the same failure."""
+    where = f"{err.filename}: " if isinstance(err, OSError) and err.filename else ""
+    return printable(f"{where}{reason_of(err) or type(err).__name__}")
+
+
+def text_of(machine: Machine, path: str) -> str:
+    """A small file's text without the blanks around it; raises OSError."""
+    return machine.read(path).decode(errors="replace").strip()
+
+
+def text_if_there(machine: Machine, path: str) -> str:
+    """The same, empty where there is no such file; raises OSError."""
+    try:
+        return text_of(machine, path)
+    except FileNotFoundError:
+        return ""
+
+
+def number_of(machine: Machine, path: str) -> int:
+    """A file that holds one whole number; raises OSError, ValueError."""
+    text = text_of(machine, path)
+    # int() would take "1_0", and other alphabets' digits.
+    if not text.removeprefix("-").isdecimal() or not text.isascii():
+        raise ValueError(f"{path} holds no number")
+    return int(text)
 
 
 def ended(machine: Machine, *command: str) -> Ended:

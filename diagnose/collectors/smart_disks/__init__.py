@@ -1,1 +1,0 @@
-"""SMART data by kind of disk; the collector `smart` puts it together."""
