@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
 from ganeti_steward.core.errors import BadInput, StewardError
@@ -28,6 +27,7 @@ _NODE: Final = {
     "group": "group.uuid",
     "primary_ip": "pip",
     "secondary_ip": "sip",
+    "master": "master",
     "master_candidate": "master_candidate",
     "master_capable": "master_capable",
     "offline": "offline",
@@ -53,6 +53,7 @@ _INSTANCE_FIELDS: Final = (
     "pnode",
     "snodes",
     "admin_state",
+    "status",
     "disk_template",
     "disk.sizes",
     "disk.spindles",
@@ -100,12 +101,21 @@ class Snapshot(NamedTuple):
     """A cluster as it was a moment ago."""
 
     cluster: Cluster
-    backend: Mapping[str, Any]
-    """the backend parameters an instance has without its own values"""
+    info: Mapping[str, Any]
+    """what is known of the cluster as a whole"""
     networks: Mapping[str, str]
     """name -> uuid"""
-    templates: tuple[str, ...]
-    """the enabled disk templates"""
+
+    @property
+    def backend(self) -> Mapping[str, Any]:
+        """The backend parameters an instance has without its own values."""
+        found: Mapping[str, Any] = self.info["beparams"]["default"]
+        return found
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        """The enabled disk templates."""
+        return tuple(self.info["enabled_disk_templates"])
 
 
 class PrimariesMemory(NamedTuple):
@@ -128,20 +138,12 @@ class Space(NamedTuple):
     """MiB"""
 
 
-class Rows(NamedTuple):
-    """What was read of a cluster: the rows, in their order, and the snapshot made of them."""
-
-    snapshot: Snapshot
-    info: _Row
-    groups: list[_Row]
-    nodes: list[_Row]
-    instances: list[_Row]
-
-
 def read_live(
     client: Client,
     template: str | None = None,
     *,
+    storage: bool = True,
+    required: bool = True,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Snapshot:
     """Read a cluster; raises StewardError.
@@ -149,31 +151,27 @@ def read_live(
     Ganeti reports disk figures of one kind of storage at a time.  ``template`` is the disk
     template they are wanted for; None takes the local one of the instances, if there is any,
     and otherwise the first that is enabled, as Ganeti does.
+
+    ``storage`` false: no job is submitted, and space that only a job can find out counts as none.
+    ``required`` false: a node of which such a job reports nothing in time has no disk figures, and
+    nothing else is lost.
     """
     with returned_by(client.where):
-        return read_rows(client, template, sleep=sleep).snapshot
+        return _read(client, template, storage, required, sleep)
 
 
-def read_rows(
+def _read(
     client: Client,
-    template: str | None = None,
-    *,
-    more: Mapping[str, Sequence[str]] = MappingProxyType({}),
-    storage: bool = True,
-    required: bool = True,
-    sleep: Callable[[float], None] = time.sleep,
-) -> Rows:
-    """Read a cluster and keep its rows; raises StewardError, and what `returned_by` expects.
-
-    ``more``: kind of object -> fields to be read as well.  ``storage`` false: no job is submitted,
-    and space that only a job can find out counts as none.  ``required`` false: a node of which such
-    a job reports nothing in time has no disk figures, and nothing else is lost.
-    """
+    template: str | None,
+    storage: bool,
+    required: bool,
+    sleep: Callable[[float], None],
+) -> Snapshot:
     info = client.info()
     groups = client.rows("group", _GROUP_FIELDS)
     networks = client.rows("network", _NETWORK_FIELDS)
-    nodes = client.rows("node", ("name", *_NODE.values(), *more.get("node", ())))
-    instances = client.rows("instance", (*_INSTANCE_FIELDS, *more.get("instance", ())))
+    nodes = client.rows("node", ("name", *_NODE.values()))
+    instances = client.rows("instance", _INSTANCE_FIELDS)
     first = info["enabled_disk_templates"][0]
     wanted = template or (_usual_template(first, instances) if storage else first)
     spaces = _spaces(client, wanted, first, nodes, info, required, sleep)
@@ -186,19 +184,14 @@ def read_rows(
             node["name"]: _node(node, spaces.get(node["name"]), memory[node["name"]])
             for node in nodes
         },
-        "instances": {name_of(instance): _instance(instance) for instance in instances},
+        "instances": {_name_of(instance): _instance(instance) for instance in instances},
     }
     try:
         cluster = read_cluster(message)
     except BadInput as err:
         raise StewardError(f"{client.where}: {err}") from None
-    snapshot = Snapshot(
-        _completed(cluster, nodes, instances),
-        info["beparams"]["default"],
-        {network["name"]: network["uuid"] for network in networks},
-        tuple(info["enabled_disk_templates"]),
-    )
-    return Rows(snapshot, info, groups, nodes, instances)
+    found = {network["name"]: network["uuid"] for network in networks}
+    return Snapshot(_completed(cluster, nodes, instances), info, found)
 
 
 def _usual_template(first: str, instances: Iterable[_Row]) -> str:
@@ -292,6 +285,8 @@ def _node(node: _Row, space: Space | None, primaries: PrimariesMemory) -> _Row:
     """A node of the message; what it did not report is None."""
     free = node["mfree"]
     return {key: node[field] for key, field in _NODE.items()} | {
+        # The cluster takes null for no tags, but one of them may forbid everything.
+        "tags": [*node["tags"]],
         "free_memory": None if free is None else free - primaries.unused,
         "total_disk": space and space.total,
         "free_disk": space and space.free,
@@ -315,7 +310,7 @@ def _primaries_memory(instances: Iterable[_Row]) -> Mapping[str, PrimariesMemory
     return found
 
 
-def name_of(instance: _Row) -> str:
+def _name_of(instance: _Row) -> str:
     """A forthcoming instance may have no name yet."""
     name: str = instance["name"] or instance["uuid"]
     return name
@@ -339,7 +334,8 @@ def _instance(instance: _Row) -> _Row:
         "os": instance["os"],
         "hypervisor": instance["hypervisor"],
         "admin_state": instance["admin_state"],
-        # Two keys that Ganeti does not send to an allocator.
+        # Three keys that Ganeti does not send to an allocator.
+        "status": instance["status"],
         "running": instance["oper_ram"] is not None,
         "always_failover": be.get("always_failover", False),
         "forthcoming": instance["forthcoming"] is True,
@@ -362,7 +358,7 @@ def disk_space(template: str, sizes: Sequence[int]) -> int:
 def _completed(cluster: Cluster, nodes: Iterable[_Row], instances: Iterable[_Row]) -> Cluster:
     """With what the message of an allocator does not carry."""
     speeds = {node["name"]: _cpu_speed(node["ndparams"]) for node in nodes}
-    fixed = {name_of(i) for i in instances if not i["beparams"]["auto_balance"]}
+    fixed = {_name_of(i) for i in instances if not i["beparams"]["auto_balance"]}
     return cluster.replace(
         [node._replace(cpu_speed=speeds[node.name]) for node in cluster.nodes],
         [i._replace(auto_balance=False) if i.name in fixed else i for i in cluster.instances],

@@ -13,7 +13,7 @@ from ganeti_steward.core.maintenance.kept_object import object_id
 from ganeti_steward.core.maintenance.orphan import OrphanJob
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.storage import NodeStorage
-from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.model.cluster import Cluster, Group, Instance, Node
 from ganeti_steward.core.model.finding import OK
 from ganeti_steward.core.model.job_state import JobState
 
@@ -63,70 +63,13 @@ class Refused(NamedTuple):
 Observation = Reported | Silent | Refused
 
 
-class GroupFacts(NamedTuple):
-    """A node group."""
-
-    uuid: str
-    name: str
-    tags: frozenset[str] = frozenset()
-
-
-class NodeFacts(NamedTuple):
-    """A node and its roles, from Ganeti's configuration."""
-
-    uuid: str
-    name: str
-    group: str
-    """uuid of its node group"""
-    tags: frozenset[str] = frozenset()
-    master: bool = False
-    master_candidate: bool = False
-    offline: bool = False
-    drained: bool = False
-    vm_capable: bool = True
-    address: str = ""
-    """primary IP address"""
-    master_capable: bool = True
-    """whether Ganeti may make it a master candidate"""
-
-
-class InstanceFacts(NamedTuple):
-    """An instance and where it is, from Ganeti's configuration."""
-
-    name: str
-    primary: str
-    """name of its primary node"""
-    secondaries: tuple[str, ...] = ()
-    """names of its secondary nodes"""
-    template: str = ""
-    """disk template"""
-    up: bool = True
-    """whether it is meant to run (admin_state)"""
-    tags: frozenset[str] = frozenset()
-    status: str = ""
-    """Ganeti's word for it, such as running, ADMIN_down, ERROR_down or ERROR_nodedown; empty: not
-    known"""
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """Names of its nodes, the primary first."""
-        return (self.primary, *self.secondaries)
-
-
 class World(NamedTuple):
     """Everything a plugin may look at; what it remembers itself would be lost in a restart."""
 
     now: int
     """ns since the epoch"""
     cluster: Cluster
-    """the cluster as an allocator sees it"""
-    nodes: Mapping[str, NodeFacts]
-    """uuid -> node"""
-    instances: Mapping[str, InstanceFacts]
-    """name -> instance"""
-    groups: Mapping[str, GroupFacts] = MappingProxyType({})
-    """uuid -> node group"""
-    cluster_tags: frozenset[str] = frozenset()
+    """nodes, instances and node groups with all that Ganeti's configuration has of them"""
     candidate_pool_size: int = 10
     """master candidates Ganeti wants to have"""
     incidents: Mapping[str, Incident] = MappingProxyType({})
@@ -163,6 +106,31 @@ class World(NamedTuple):
     storage: Mapping[str, NodeStorage] = MappingProxyType({})
     """name of a node -> its storage; only of nodes that report failing physical volumes"""
 
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Uuid -> node."""
+        return self.cluster.nodes_by_uuid
+
+    @property
+    def instances(self) -> Mapping[str, Instance]:
+        """Name -> instance."""
+        return self.cluster.instances_by_name
+
+    @property
+    def groups(self) -> Mapping[str, Group]:
+        """Uuid -> node group."""
+        return self.cluster.groups_by_uuid
+
+    @property
+    def cluster_tags(self) -> frozenset[str]:
+        """The tags of the cluster itself."""
+        return frozenset(self.cluster.tags)
+
+    def node(self, name: str) -> Node | None:
+        """The node of this name; None when there is none."""
+        index = self.cluster.node_index.get(name)
+        return None if index is None else self.cluster.nodes[index]
+
     def is_stopped(self, name: str) -> bool:
         """Whether it is certain that no instance runs on a node any more.
 
@@ -170,7 +138,7 @@ class World(NamedTuple):
         itself, or Ganeti's out-of-band program reported within the last ten minutes that it has no
         power.
         """
-        node = next((one for one in self.nodes.values() if one.name == name), None)
+        node = self.node(name)
         if node is None:
             return False
         # Of one that has ended well the node may have been repaired, and used, since.
@@ -186,21 +154,17 @@ class World(NamedTuple):
         """Names of the nodes that have the tag of exclusion, themselves or by their group."""
         groups = {uuid for uuid, group in self.groups.items() if OPT_OUT_TAG in group.tags}
         return frozenset(
-            one.name
-            for one in self.nodes.values()
-            if OPT_OUT_TAG in one.tags or one.group in groups
+            one.name for one in self.cluster.nodes if OPT_OUT_TAG in one.tags or one.group in groups
         )
 
     def answers(self, name: str) -> bool:
         """Whether the node daemon of a node has answered."""
-        at = self.cluster.node_index.get(name)
-        return at is not None and self.cluster.nodes[at].live
+        node = self.node(name)
+        return node is not None and node.live
 
-    def instances_on(self, name: str) -> Iterator[InstanceFacts]:
+    def instances_on(self, name: str) -> Iterator[Instance]:
         """The instances with that node as primary or secondary, by name."""
-        for _, instance in sorted(self.instances.items()):
-            if name in instance.nodes:
-                yield instance
+        return (instance for instance in self.cluster.instances if name in instance.nodes)
 
 
 def diagnose_object(original: bytes) -> dict[str, Any]:

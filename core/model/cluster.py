@@ -9,7 +9,8 @@ depends on the order in which a source happened to list them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ganeti_steward.core.model.sent import Sent
@@ -145,6 +146,11 @@ class Node(NamedTuple):
         return self.sent.text("secondary_ip")
 
     @property
+    def master(self) -> bool:
+        """Whether it is the master; only what a live cluster sends says so."""
+        return self.sent.flag("master") is True
+
+    @property
     def master_candidate(self) -> bool | None:
         """Whether it holds a copy of the configuration; None: not sent."""
         return self.sent.flag("master_candidate")
@@ -244,6 +250,26 @@ class Instance(NamedTuple):
         return self.sent.text("uuid")
 
     @property
+    def primary(self) -> str:
+        """Name of its primary node."""
+        return self.nodes[0]
+
+    @property
+    def secondaries(self) -> tuple[str, ...]:
+        """Names of its secondary nodes."""
+        return self.nodes[1:]
+
+    @property
+    def up(self) -> bool:
+        """Whether it is meant to run."""
+        return self.state == "up"
+
+    @property
+    def status(self) -> str:
+        """Ganeti's word for it, such as running, ADMIN_down or ERROR_nodedown; empty: not sent."""
+        return self.sent.text("status")
+
+    @property
     def os(self) -> str:
         """The operating system it is installed with; empty: not sent."""
         return self.sent.text("os")
@@ -311,17 +337,6 @@ class Instance(NamedTuple):
 class Cluster:
     """All groups, nodes and instances, each sorted by name (groups also by uuid)."""
 
-    __slots__ = (
-        "group_index",
-        "groups",
-        "hypervisors",
-        "instance_index",
-        "instances",
-        "node_index",
-        "nodes",
-        "tags",
-    )
-
     groups: tuple[Group, ...]
     nodes: tuple[Node, ...]
     instances: tuple[Instance, ...]
@@ -369,6 +384,21 @@ class Cluster:
             self.tags,
             self.hypervisors,
         )
+
+    @cached_property
+    def nodes_by_uuid(self) -> Mapping[str, Node]:
+        """Uuid -> node; where uuids were sent."""
+        return {node.uuid: node for node in self.nodes}
+
+    @cached_property
+    def instances_by_name(self) -> Mapping[str, Instance]:
+        """Name -> instance."""
+        return {one.name: one for one in self.instances}
+
+    @cached_property
+    def groups_by_uuid(self) -> Mapping[str, Group]:
+        """Uuid -> node group."""
+        return {group.uuid: group for group in self.groups}
 
     def instance(self, name: str) -> Instance:
         """An instance by its name; raises KeyError."""

@@ -33,6 +33,10 @@ class Sent:
     def __repr__(self) -> str:
         return "Sent(...)"
 
+    def having(self, **more: Any) -> Sent:
+        """The object as if this had been sent of it as well."""
+        return Sent({**self.data, **more})
+
     def text(self, key: str) -> str:
         """A text; empty for anything else."""
         value = self.data.get(key)

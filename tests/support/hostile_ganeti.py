@@ -185,9 +185,7 @@ def luxid_incidents(rng: Random) -> object:
 def decided(incidents: Sequence[Incident]) -> object:
     """What a round decides with these incidents, recorded as it would be."""
     nodes = [node(f"n{at}", master=at == 0) for at in range(3)]
-    moved = [
-        one._replace(node=facts.facts.uuid) for one, facts in zip(incidents, nodes, strict=False)
-    ]
+    moved = [one._replace(node=seen.uuid) for one, seen in zip(incidents, nodes, strict=False)]
     seen = world(nodes, [instance("i1", "n1", "n2")], moved)
     decision = step(Inputs(seen, {}), Maintd(mode="act"), lambda one, around: [])
     return Trail().entries(decision, seen.incidents, NOW)

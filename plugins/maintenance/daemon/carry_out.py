@@ -14,7 +14,8 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held
-from ganeti_steward.core.maintenance.world import NodeFacts, Observation, Reported
+from ganeti_steward.core.maintenance.world import Observation, Reported
+from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
 from ganeti_steward.plugins.maintenance.confd.choice import Mastership
 from ganeti_steward.plugins.maintenance.config import Maintd
@@ -89,7 +90,7 @@ class NodeAgents:
         """What all polls until now have shown."""
         return self._poller.latest
 
-    def watch(self, nodes: Mapping[str, NodeFacts]) -> None:
+    def watch(self, nodes: Mapping[str, Node]) -> None:
         """Poll the agents of these nodes (by uuid), offline ones included, and no others."""
         self._targets = tuple(map(_target, nodes.values()))
         self._poller.set_targets(self._targets)
@@ -98,7 +99,7 @@ class NodeAgents:
         """Uuid of a node -> the last observation."""
         return self._poller.latest.observations
 
-    def start(self, node: NodeFacts, submission: str, command: str, original: bytes) -> None:
+    def start(self, node: Node, submission: str, command: str, original: bytes) -> None:
         """Have a repair command run; returns at once."""
         self._runner.start(submission, _target(node), command, original)
 
@@ -117,8 +118,8 @@ class NodeAgents:
         )
 
 
-def _target(node: NodeFacts) -> Target:
-    return Target(node.uuid, node.name, node.address)
+def _target(node: Node) -> Target:
+    return Target(node.uuid, node.name, node.primary_ip)
 
 
 _log: Final = logging.getLogger(__name__)

@@ -18,7 +18,8 @@ from ganeti_steward.core.ganeti.this_node import (
 )
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.task import Held
-from ganeti_steward.core.maintenance.world import NodeFacts, Observation, World
+from ganeti_steward.core.maintenance.world import Observation, World
+from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.filters.actions.changes import JobChange
 from ganeti_steward.plugins.maintenance.confd.client import PORT as CONFD_PORT
@@ -170,13 +171,13 @@ class Agents(Protocol):
     They are polled, and commands run, in other threads, which wake the loop with their news.
     """
 
-    def watch(self, nodes: Mapping[str, NodeFacts]) -> None:
+    def watch(self, nodes: Mapping[str, Node]) -> None:
         """Poll the agents of these nodes (by uuid) from now on, and no others."""
 
     def observations(self) -> Mapping[str, Observation]:
         """Uuid of a node -> the last observation."""
 
-    def start(self, node: NodeFacts, submission: str, command: str, original: bytes) -> None:
+    def start(self, node: Node, submission: str, command: str, original: bytes) -> None:
         """Have a repair command run; returns at once."""
 
     def results(self, incidents: Iterable[Incident]) -> Mapping[str, CommandResult]:

@@ -58,6 +58,8 @@ FORMAT: Final = 1
 _CONFIGURATION: Final = "configuration"
 _WORLD: Final = "world"
 _INCIDENTS: Final = "incidents"
+#: Members of a world of the versions before.
+_BESIDE: Final = ("nodes", "instances", "groups", "cluster_tags")
 
 
 class Moment(NamedTuple):
@@ -133,7 +135,42 @@ def _moment(before: Mapping[str, Any], line: str) -> tuple[dict[str, Any], Momen
     continued = _INCIDENTS not in data[_WORLD]
     data[_WORLD] = {**before[_WORLD], **data[_WORLD]}
     given = {name: one for name, one in data.items() if name != _CONFIGURATION}
+    given[_WORLD] = _upgraded(data[_WORLD])
     return data, Moment(_settings(data[_CONFIGURATION]), from_json(Inputs, given), continued)
+
+
+def _upgraded(world: Mapping[str, Any]) -> dict[str, Any]:
+    """A world of the versions before, which had what is not for allocators beside the cluster."""
+    found = {name: one for name, one in world.items() if name not in _BESIDE}
+    if not isinstance(cluster := found.get("cluster"), dict) or len(found) == len(world):
+        return found
+    nodes = {one["name"]: one for one in world.get("nodes", {}).values()}
+    instances = world.get("instances", {})
+    found["cluster"] = {
+        **cluster,
+        "tags": world.get("cluster_tags", []),
+        "nodes": [_node(one, nodes.get(one["name"], {})) for one in cluster["nodes"]],
+        "instances": [
+            _with_sent(one, status=instances.get(one["name"], {}).get("status", ""))
+            for one in cluster["instances"]
+        ],
+    }
+    return found
+
+
+def _node(node: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:
+    return _with_sent(
+        node,
+        uuid=beside.get("uuid", ""),
+        primary_ip=beside.get("address", ""),
+        master=beside.get("master", False),
+        master_candidate=beside.get("master_candidate", False),
+        master_capable=beside.get("master_capable", True),
+    )
+
+
+def _with_sent(one: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    return {**one, "sent": {**one.get("sent", {}), **more}}
 
 
 def _settings(given: Any) -> Maintd:

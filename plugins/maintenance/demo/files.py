@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError, reason_of
-from ganeti_steward.core.maintenance.world import NodeFacts, World
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.plugins.maintenance.demo.confd import ADDRESS
 from ganeti_steward.plugins.maintenance.simulation.start import made_world
 
@@ -29,11 +30,11 @@ BAD: Final = ("FANS CRITICAL: 2 of 6 fans stand still", 2)
 def made_cluster(nodes: int) -> World:
     """A cluster whose nodes have loopback addresses of their own; raises StewardError."""
     world = made_world(nodes, _INSTANCES * nodes, 1)
-    addressed = {
-        uuid: node._replace(address=f"127.0.0.{_FIRST + at}")
-        for at, (uuid, node) in enumerate(world.nodes.items())
-    }
-    return world._replace(nodes=addressed)
+    addressed = [
+        node._replace(sent=node.sent.having(primary_ip=f"127.0.0.{_FIRST + at}"))
+        for at, node in enumerate(world.cluster.nodes)
+    ]
+    return world._replace(cluster=world.cluster.replace(addressed))
 
 
 def free_port() -> int:
@@ -85,7 +86,7 @@ class Files:
         """What a process prints to standard error."""
         return self.directory / f"{name}.err"
 
-    def configure_agent(self, node: NodeFacts) -> Path:
+    def configure_agent(self, node: Node) -> Path:
         """Write the configuration of a node's agent, and the check of a node that is fine."""
         own = self.directory / node.name
         own.mkdir()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from ganeti_steward.core.maintenance.world import InstanceFacts, NodeFacts
 from ganeti_steward.core.model.cluster import Group, Instance, Node, Policy, Spec
 from ganeti_steward.plugins.maintenance.simulation.site import Site
 
@@ -40,60 +39,57 @@ def info(site: Site) -> Row:
 def rows(site: Site, what: str) -> list[Row]:
     """All objects of a kind: ``node``, ``instance``, ``group`` or ``network``."""
     if what == "node":
-        figures = {node.name: node for node in site.cluster.nodes}
-        return [_node(one, figures[one.name], site) for one in site.nodes.values()]
+        return [_node(node) for node in site.cluster.nodes]
     if what == "instance":
-        return [_instance(one, site) for one in site.world(0).instances.values()]
+        return [_instance(one) for one in site.cluster.instances]
     return [_group(group) for group in site.cluster.groups] if what == "group" else []
 
 
-def _node(facts: NodeFacts, figures: Node, site: Site) -> Row:
+def _node(node: Node) -> Row:
     row = {
-        "name": facts.name,
-        "uuid": facts.uuid,
-        "group.uuid": facts.group,
-        "pip": facts.address,
-        "sip": facts.address,
-        "master": facts.master,
-        "master_candidate": facts.master_candidate,
+        "name": node.name,
+        "uuid": node.uuid,
+        "group.uuid": node.group,
+        "pip": node.primary_ip,
+        "sip": node.primary_ip,
+        "master": node.master,
+        "master_candidate": node.master_candidate,
         "master_capable": True,
-        "offline": facts.offline,
-        "drained": facts.drained,
-        "vm_capable": facts.vm_capable,
-        "tags": sorted(facts.tags),
-        "ndparams": {"spindle_count": figures.spindles, "exclusive_storage": False, "cpu_speed": 1},
+        "offline": node.offline,
+        "drained": node.drained,
+        "vm_capable": node.vm_capable,
+        "tags": list(node.tags),
+        "ndparams": {"spindle_count": node.spindles, "exclusive_storage": False, "cpu_speed": 1},
     }
     live = {
-        "mtotal": figures.total_memory,
-        "mnode": figures.reserved_memory,
-        "mfree": figures.free_memory,
-        "dtotal": figures.total_disk,
-        "dfree": figures.free_disk,
+        "mtotal": node.total_memory,
+        "mnode": node.reserved_memory,
+        "mfree": node.free_memory,
+        "dtotal": node.total_disk,
+        "dfree": node.free_disk,
         "sptotal": 0,
         "spfree": 0,
-        "ctotal": figures.total_cpus,
-        "cnos": figures.reserved_cpus,
+        "ctotal": node.total_cpus,
+        "cnos": node.reserved_cpus,
     }
-    reported = site.alive(facts.name) and not facts.offline
-    return row | (live if reported else dict.fromkeys(live))
+    return row | (live if node.live else dict.fromkeys(live))
 
 
-def _instance(facts: InstanceFacts, site: Site) -> Row:
-    one = site.described(facts.name)
+def _instance(one: Instance) -> Row:
     return {
-        "name": facts.name,
-        "uuid": f"uuid-of-{facts.name}",
-        "pnode": facts.primary,
-        "snodes": list(facts.secondaries),
-        "admin_state": "up" if facts.up else "down",
-        "status": facts.status,
-        "disk_template": facts.template,
+        "name": one.name,
+        "uuid": f"uuid-of-{one.name}",
+        "pnode": one.primary,
+        "snodes": list(one.secondaries),
+        "admin_state": one.state,
+        "status": one.status,
+        "disk_template": one.template,
         "disk.sizes": [disk.size for disk in one.disks],
         "disk.spindles": [disk.spindles for disk in one.disks],
         **{f"nic.{key}": [] for key in ("macs", "ips", "modes", "links", "networks")},
         "beparams": _backend(one),
-        "tags": sorted(facts.tags),
-        "oper_ram": one.memory if facts.up else None,
+        "tags": list(one.tags),
+        "oper_ram": one.memory if one.up else None,
         "os": "debootstrap+default",
         "hypervisor": "kvm",
         "forthcoming": False,

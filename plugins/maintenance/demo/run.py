@@ -74,7 +74,7 @@ def _begin(stack: ExitStack, port: int, speed: float) -> Story:
     narrator.say("demo", f"starting the agents of {_NODES} nodes, and the maintenance daemon")
     agent_port = free_port()
     for node in files.nodes:
-        place = ["--bind", node.address, "--port", str(agent_port)]
+        place = ["--bind", node.primary_ip, "--port", str(agent_port)]
         own = ["--node-name", node.name, "--data", str(files.data), "--no-mlock"]
         processes.agent(files.configure_agent(node), files.errors(node.name), [*place, *own])
     options = {

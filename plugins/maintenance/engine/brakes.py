@@ -18,7 +18,8 @@ from ganeti_steward.core.maintenance.task import (
     Task,
 )
 from ganeti_steward.core.maintenance.windows import is_open
-from ganeti_steward.core.maintenance.world import NodeFacts, Reported, World
+from ganeti_steward.core.maintenance.world import Reported, World
+from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
 from ganeti_steward.plugins.maintenance.effects import Effects
@@ -33,7 +34,7 @@ class Case(NamedTuple):
     """What the brakes judge: an incident, and once it is planned, what would be done."""
 
     incident: Incident
-    node: NodeFacts
+    node: Node
     world: World
     """with the incidents as they are now"""
     config: Maintd
@@ -185,12 +186,12 @@ def storm(case: Common) -> Held | None:
     )
 
 
-def _is_ill(world: World, node: NodeFacts) -> bool:
+def _is_ill(world: World, node: Node) -> bool:
     found = world.observations.get(node.uuid)
     return isinstance(found, Reported) and found.ill
 
 
-def _unjudged(world: World) -> list[NodeFacts]:
+def _unjudged(world: World) -> list[Node]:
     """All nodes without those that are out of service or excluded, and those whose fault a person
     knows of or was evacuated for."""
     known = {
@@ -200,24 +201,24 @@ def _unjudged(world: World) -> list[NodeFacts]:
     }
     return [
         node
-        for node in world.nodes.values()
+        for node in world.cluster.nodes
         if not (node.offline or OPT_OUT_TAG in node.tags or _group_is_excluded(world, node))
         and (node.uuid, _object_id(world, node)) not in known
     ]
 
 
-def _group_is_excluded(world: World, node: NodeFacts) -> bool:
+def _group_is_excluded(world: World, node: Node) -> bool:
     return node.group in world.groups and OPT_OUT_TAG in world.groups[node.group].tags
 
 
-def _object_id(world: World, node: NodeFacts) -> str:
+def _object_id(world: World, node: Node) -> str:
     found = world.observations.get(node.uuid)
     return found.object_id if isinstance(found, Reported) else ""
 
 
 def waiting(incident: Incident, world: World) -> set[str]:
     """Names of nodes that it took out of service until a person acknowledges its result."""
-    out = {one.name for one in world.nodes.values() if one.offline or one.drained}
+    out = {one.name for one in world.cluster.nodes if one.offline or one.drained}
     return out.intersection(incident.demoted) if incident.state.result else set()
 
 

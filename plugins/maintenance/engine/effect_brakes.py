@@ -15,7 +15,8 @@ from ganeti_steward.core.maintenance.incident import (
     Incident,
 )
 from ganeti_steward.core.maintenance.task import Held, Task
-from ganeti_steward.core.maintenance.world import NodeFacts, Reported, World
+from ganeti_steward.core.maintenance.world import Reported, World
+from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.plugins.maintenance.effects import Facts
 from ganeti_steward.plugins.maintenance.engine.brakes import (
@@ -35,9 +36,9 @@ def facts_of(world: World) -> Facts:
     return Facts(
         {
             one.name: (one.uuid, one.group, groups[one.group].name if one.group in groups else "")
-            for one in world.nodes.values()
+            for one in world.cluster.nodes
         },
-        frozenset(one.name for one in world.nodes.values() if one.offline),
+        frozenset(one.name for one in world.cluster.nodes if one.offline),
         {name: one.nodes for name, one in world.instances.items()},
     )
 
@@ -45,7 +46,7 @@ def facts_of(world: World) -> Facts:
 def opt_out(case: Common, nodes: Collection[str], instances: Collection[str]) -> Held | None:
     """Something of it is excluded by a tag."""
     world = case.world
-    used = [one for one in world.nodes.values() if one.name in nodes]
+    used = _nodes(world, nodes)
     groups = {one.group: world.groups[one.group] for one in used if one.group in world.groups}
     tagged = [
         *(f"node {one.name}" for one in used if OPT_OUT_TAG in one.tags),
@@ -123,9 +124,8 @@ def _master(case: Common) -> Held | None:
     )
 
 
-def _nodes(world: World, names: Collection[str]) -> list[NodeFacts]:
-    found = [one for one in world.nodes.values() if one.name in names]
-    return sorted(found, key=lambda one: one.name)
+def _nodes(world: World, names: Collection[str]) -> list[Node]:
+    return [one for one in world.cluster.nodes if one.name in names]
 
 
 def _stopped(case: Common) -> Held | None:
@@ -158,12 +158,12 @@ def _confirmed_by(world: World, node: str) -> str:
     def latest(one: Incident) -> tuple[bool, int, str]:
         return one.active, one.first_seen, one.uuid
 
-    for uuid, facts in world.nodes.items():
-        if facts.name == node:
-            incidents = world.incidents.values()
-            own = [one for one in incidents if one.node == uuid and one.state.avoided]
-            return max(own, key=latest).uuid if own else uuid
-    return node
+    found = world.node(node)
+    if found is None:
+        return node
+    incidents = world.incidents.values()
+    own = [one for one in incidents if one.node == found.uuid and one.state.avoided]
+    return max(own, key=latest).uuid if own else found.uuid
 
 
 def _consistency(case: Common) -> Held | None:
@@ -191,14 +191,14 @@ def _candidate_pool(case: Common) -> Held | None:
     they are master_capable, in service and wanted.
     """
     world, lost = case.world, case.effects.ineligible
-    serving = [one for one in world.nodes.values() if not (one.offline or one.drained)]
+    serving = [one for one in world.cluster.nodes if not (one.offline or one.drained)]
     before = [one for one in serving if one.master or one.master_candidate]
     leaving = lost.union(*map(_leaving, world.incidents.values()))
     rest = [one for one in serving if one.master or one.name not in leaving]
     kept = [one for one in before if one in rest]
-    capable = sum(one.master_capable for one in rest if one not in kept)
+    capable = sum(one.master_capable is not False for one in rest if one not in kept)
     after = len(kept) + min(capable, max(0, world.candidate_pool_size - len(kept)))
-    others = [one for one in world.nodes.values() if one.name not in lost and one not in kept]
+    others = [one for one in world.cluster.nodes if one.name not in lost and one not in kept]
     enough = min(2, len(before), world.candidate_pool_size)
     if after >= enough or not others or all(one.name not in lost for one in before):
         return None

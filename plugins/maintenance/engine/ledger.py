@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held
-from ganeti_steward.core.maintenance.world import NodeFacts, World
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import STATUSES
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Inputs, Recent, Started
@@ -69,7 +70,7 @@ class Ledger:
         """Note that something is not done."""
         self.held.append(Held(subject, brake, sentence, tuple(values.items())))
 
-    def node(self, incident: Incident) -> NodeFacts | None:
+    def node(self, incident: Incident) -> Node | None:
         """The node of an incident; None when it has left the cluster."""
         return self.world.nodes.get(incident.node)
 

@@ -12,7 +12,8 @@ from ganeti_steward.core.maintenance.incident import (
     Incident,
 )
 from ganeti_steward.core.maintenance.task import TAG
-from ganeti_steward.core.maintenance.world import NodeFacts, Reported
+from ganeti_steward.core.maintenance.world import Reported
+from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import EVACUATIONS
 from ganeti_steward.plugins.maintenance.engine.ends import queued_jobs
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
@@ -52,7 +53,7 @@ def apply_tags(ledger: Ledger) -> None:
     _report_unknown_tags(ledger)
 
 
-def _apply_result_tag(ledger: Ledger, incident: Incident, node: NodeFacts) -> None:
+def _apply_result_tag(ledger: Ledger, incident: Incident, node: Node) -> None:
     if not incident.state.result:
         return
     if incident.tag in node.tags:
@@ -64,7 +65,7 @@ def _apply_result_tag(ledger: Ledger, incident: Incident, node: NodeFacts) -> No
         _apply_removed_tag(ledger, incident, node)
 
 
-def _apply_removed_tag(ledger: Ledger, incident: Incident, node: NodeFacts) -> None:
+def _apply_removed_tag(ledger: Ledger, incident: Incident, node: Node) -> None:
     """A failed incident whose fault is gone stays known until what it closed was opened."""
     removed, event = f"tag {incident.tag} was removed", Event.TAG_REMOVED
     if not incident.state.succeeded and incident.closed_tag in node.tags:
@@ -85,14 +86,14 @@ def _apply_removed_tag(ledger: Ledger, incident: Incident, node: NodeFacts) -> N
 def _report_unknown_tags(ledger: Ledger) -> None:
     known = {tag for one in ledger.inputs.world.incidents.values() for tag in one.own_tags}
     known |= {f"{STOPPED_TAG}{uuid}" for uuid in ledger.world.nodes}
-    for node in sorted(ledger.world.nodes.values(), key=lambda one: one.name):
-        for tag in sorted(node.tags - known):
+    for node in ledger.world.cluster.nodes:
+        for tag in sorted({*node.tags} - known):
             if tag.startswith((CANCEL_TAG, CLOSED_TAG, STOPPED_TAG)):
                 ledger.hold(node.name, "unknown", f"tag {tag} names no incident")
         _report_stale_word(ledger, node)
 
 
-def _report_stale_word(ledger: Ledger, node: NodeFacts) -> None:
+def _report_stale_word(ledger: Ledger, node: Node) -> None:
     """A confirmation that a node is off must not count when it is off the next time."""
     tag = f"{STOPPED_TAG}{node.uuid}"
     if tag in node.tags and not node.offline and ledger.world.answers(node.name):
@@ -115,14 +116,14 @@ def apply_reports(ledger: Ledger) -> None:
     fold_old(ledger)
 
 
-def _apply_silence(ledger: Ledger, node: NodeFacts) -> None:
+def _apply_silence(ledger: Ledger, node: Node) -> None:
     """Begin the healthy delay again: it is time in which the node was seen to be healthy."""
     for incident in ledger.all(lambda one: one.node == node.uuid):
         if incident.healthy_since is not None and incident.silent_since is None:
             ledger.update(incident._replace(silent_since=ledger.now))
 
 
-def _apply_report(ledger: Ledger, node: NodeFacts, report: Reported) -> None:
+def _apply_report(ledger: Ledger, node: Node, report: Reported) -> None:
     known = False
     for incident in ledger.all(lambda one: one.node == node.uuid):
         if incident.object_id == report.object_id:
@@ -136,7 +137,7 @@ def _apply_report(ledger: Ledger, node: NodeFacts, report: Reported) -> None:
         ledger.add(incident, f"node {node.name} reports {report.status}")
 
 
-def _new_incident(node: NodeFacts, report: Reported, now: int) -> Incident:
+def _new_incident(node: Node, report: Reported, now: int) -> Incident:
     # Derived, not random: the same world gives the same decision.
     uuid = str(uuid5(NAMESPACE_URL, f"{node.uuid} {now} {report.original.decode()}"))
     return Incident(
@@ -170,7 +171,7 @@ def _not_seen(ledger: Ledger, incident: Incident, report: Reported) -> None:
     node = ledger.world.nodes[incident.node]
     # It is known until these are gone: they would name nothing.
     tags = incident.own_tags if incident.state.withdrawn else (incident.closed_tag,)
-    tagged = not node.tags.isdisjoint(tags)
+    tagged = any(tag in node.tags for tag in tags)
     if elapsed >= ledger.config.healthy_delay and not (incident.open or tagged):
         ledger.happen(
             incident.uuid,

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.world import NodeFacts, Reported
+from ganeti_steward.core.maintenance.world import Reported
+from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import severity
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
@@ -22,7 +23,7 @@ _DAY: Final = 86400 * _SECOND
 _COUNTED: Final = 32
 
 
-def may_open(ledger: Ledger, node: NodeFacts, report: Reported) -> bool:
+def may_open(ledger: Ledger, node: Node, report: Reported) -> bool:
     """Whether a node gets an incident for what it reports; reported where it does not.
 
     Where the node has too many, those that need nothing more are moved to the audit log first.
@@ -48,7 +49,7 @@ def may_open(ledger: Ledger, node: NodeFacts, report: Reported) -> bool:
     return False
 
 
-def _seconds_left(ledger: Ledger, node: NodeFacts, report: Reported) -> float:
+def _seconds_left(ledger: Ledger, node: Node, report: Reported) -> float:
     """How long another incident of the action has to wait; 0 or less: not any more.
 
     The same object again, after its record was deleted or its failure acknowledged, is not the
@@ -100,13 +101,13 @@ def _opened(ledger: Ledger, node: str, action: str) -> tuple[tuple[int, str], ..
     return ledger.opened.get(_key(node, action), ())
 
 
-def _incidents(ledger: Ledger, node: NodeFacts) -> list[Incident]:
+def _incidents(ledger: Ledger, node: Node) -> list[Incident]:
     """Those of a node, the oldest first."""
     found = ledger.all(lambda one: one.node == node.uuid)
     return sorted(found, key=lambda one: (one.changed, one.uuid))
 
 
-def _has_room(ledger: Ledger, node: NodeFacts, report: Reported) -> bool:
+def _has_room(ledger: Ledger, node: Node, report: Reported) -> bool:
     """Whether the node may have one more incident; makes room for it."""
     most = ledger.config.most_incidents
     known = _incidents(ledger, node)
@@ -128,7 +129,7 @@ def _is_worst(known: Iterable[Incident], report: Reported) -> bool:
 def _needs_nothing(ledger: Ledger, incident: Incident) -> bool:
     """Whether the daemon has no use for its record: nothing was begun, or a person knows of it."""
     node = ledger.world.nodes.get(incident.node)
-    if node is None or incident.open or not node.tags.isdisjoint(incident.own_tags):
+    if node is None or incident.open or {*node.tags} & {*incident.own_tags}:
         return False
     if incident.state.begun and not incident.state.handled:
         return False

@@ -9,7 +9,8 @@ from uuid import NAMESPACE_URL, uuid5
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.task import TAG, UNTAG, Done, Failed, Plan, Task, Wait
-from ganeti_steward.core.maintenance.world import NodeFacts, World
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.opcodes import remove_tags, set_tags
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.effects import effects_of
@@ -103,7 +104,7 @@ class Tasks:
             if node:
                 self._plan(incident, node)
 
-    def _case(self, incident: Incident, node: NodeFacts) -> Case:
+    def _case(self, incident: Incident, node: Node) -> Case:
         ledger = self._ledger
         world = ledger.world._replace(incidents=ledger.incidents)
         return Case(
@@ -120,7 +121,7 @@ class Tasks:
         jobs = plan.jobs if isinstance(plan, Task) else ()
         return case._replace(next=plan, effects=effects_of(jobs, self._facts))
 
-    def _plan(self, incident: Incident, node: NodeFacts) -> None:
+    def _plan(self, incident: Incident, node: Node) -> None:
         case = self._case(incident, node)
         held = holding(BEFORE_PLAN, case)
         if held:
@@ -214,7 +215,7 @@ def _submission_id(uuid: str, step: str, now: int) -> str:
     return str(uuid5(NAMESPACE_URL, f"{uuid} {step} {now}"))
 
 
-def _tag_task(incident: Incident, node: NodeFacts) -> Task | None:
+def _tag_task(incident: Incident, node: Node) -> Task | None:
     """What is to be tagged on the node, or removed from it; None when all is as it should be."""
     nodes = frozenset({node.name})
     if incident.state.withdrawn:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import Task
-from ganeti_steward.core.maintenance.world import InstanceFacts
+from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.plugins.maintenance.harep.standing import HEALTHY, Contradiction, standing_of
 from ganeti_steward.plugins.maintenance.harep.view import SECOND, View
 from ganeti_steward.plugins.maintenance.repairs.disk_check import CHECK_DISKS, check_job
@@ -32,16 +32,16 @@ def check_tasks(view: View, interval: float) -> Iterator[Task]:
                 yield _task(name, [one.name for one in instances])
 
 
-def _by_node(view: View) -> dict[str, list[InstanceFacts]]:
+def _by_node(view: View) -> dict[str, list[Instance]]:
     """Name of a node -> the instances that are checked and have it as their primary."""
-    found: dict[str, list[InstanceFacts]] = {}
+    found: dict[str, list[Instance]] = {}
     for _, instance in sorted(view.world.instances.items()):
         if _is_checked(view, instance):
             found.setdefault(instance.primary, []).append(instance)
     return found
 
 
-def _is_checked(view: View, instance: InstanceFacts) -> bool:
+def _is_checked(view: View, instance: Instance) -> bool:
     """Whether its disks can be checked, and may be repaired if they are degraded.
 
     With a node that does not answer, the whole check fails.

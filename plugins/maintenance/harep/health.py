@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.maintenance.disks import DiskHealth
-from ganeti_steward.core.maintenance.world import InstanceFacts, NodeFacts
+from ganeti_steward.core.model.cluster import Instance, Node
 from ganeti_steward.plugins.maintenance.harep import tags
 
 #: What is done; the step of the task.
@@ -52,8 +52,8 @@ class Blocked(NamedTuple):
 
 
 def need_of(
-    instance: InstanceFacts,
-    nodes: dict[str, NodeFacts],
+    instance: Instance,
+    nodes: dict[str, Node],
     disks: DiskHealth | None = None,
     *,
     outdated: bool = False,
@@ -79,16 +79,16 @@ def need_of(
     return _degraded(instance, disks)
 
 
-def _is_lost(node: NodeFacts) -> bool:
+def _is_lost(node: Node) -> bool:
     return node.offline or not node.vm_capable
 
 
-def _state(node: NodeFacts) -> str:
+def _state(node: Node) -> str:
     word = "offline" if node.offline else "not vm_capable" if not node.vm_capable else "drained"
     return f"{node.name} is {word}"
 
 
-def _plain(primary: NodeFacts) -> Need | Blocked | None:
+def _plain(primary: Node) -> Need | Blocked | None:
     if _is_lost(primary):
         return Need(REINSTALL, f"its only node {_state(primary)}")
     if primary.drained:
@@ -98,7 +98,7 @@ def _plain(primary: NodeFacts) -> Need | Blocked | None:
     return None
 
 
-def _primary_lost(primary: NodeFacts, secondary: NodeFacts) -> Need | Blocked:
+def _primary_lost(primary: Node, secondary: Node) -> Need | Blocked:
     if _is_lost(secondary):
         return Need(REINSTALL, f"its primary {_state(primary)}, its secondary {_state(secondary)}")
     if secondary.drained:
@@ -110,7 +110,7 @@ def _primary_lost(primary: NodeFacts, secondary: NodeFacts) -> Need | Blocked:
 
 
 def _drained(
-    instance: InstanceFacts, primary: NodeFacts, disks: DiskHealth | None, *, outdated: bool
+    instance: Instance, primary: Node, disks: DiskHealth | None, *, outdated: bool
 ) -> Need | Blocked:
     """Ganeti moves no instance whose disks are not in sync, so these are repaired first."""
     why = f"its primary {_state(primary)}"
@@ -122,7 +122,7 @@ def _drained(
     return _degraded(instance, disks) or Need(step, why)
 
 
-def _degraded(instance: InstanceFacts, disks: DiskHealth | None) -> Need | None:
+def _degraded(instance: Instance, disks: DiskHealth | None) -> Need | None:
     """Disks that are not active have no state, so only those of instances that should run count."""
     if not instance.up or disks is None or disks.syncing or not disks.faults:
         return None

@@ -9,7 +9,8 @@ from ganeti_steward.core import hookimpl
 from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import TAG, RoutinePlan, Task, Wait
-from ganeti_steward.core.maintenance.world import InstanceFacts, World
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.plugins.maintenance.harep import health, tags
 from ganeti_steward.plugins.maintenance.harep.checks import check_tasks
 from ganeti_steward.plugins.maintenance.harep.config import Harep
@@ -67,7 +68,7 @@ class _Repairs:
             if plan:
                 yield plan
 
-    def _plan(self, instance: InstanceFacts) -> RoutinePlan | None:
+    def _plan(self, instance: Instance) -> RoutinePlan | None:
         name, own = instance.name, self._view.jobs(instance)
         missing = [node for node in instance.nodes if node not in self._view.nodes]
         if missing:
@@ -77,7 +78,7 @@ class _Repairs:
         action = decide(self._case(instance, own))
         return self._planned(instance, action, own) if action else None
 
-    def _case(self, instance: InstanceFacts, own: list[RoutineJob]) -> Case:
+    def _case(self, instance: Instance, own: list[RoutineJob]) -> Case:
         view = self._view
         need = need_of(
             instance, view.nodes, view.disks(instance), outdated=view.are_outdated(instance)
@@ -93,9 +94,7 @@ class _Repairs:
             self._settings.replace_after,
         )
 
-    def _planned(
-        self, instance: InstanceFacts, action: Action, own: list[RoutineJob]
-    ) -> RoutinePlan:
+    def _planned(self, instance: Instance, action: Action, own: list[RoutineJob]) -> RoutinePlan:
         name = instance.name
         if isinstance(action, Left):
             return Wait(action.reason, name)
@@ -110,7 +109,7 @@ class _Repairs:
             return Wait(f"the tags of {name} could not be set ({failed[-1].error}); {left}", name)
         return _tag(name, action)
 
-    def _repair(self, instance: InstanceFacts, repair: Repair) -> Task:
+    def _repair(self, instance: Instance, repair: Repair) -> Task:
         disks = self._view.disks(instance)
         job = repair_job(
             repair.need.step,
@@ -140,7 +139,7 @@ def _tag(name: str, action: Tag) -> Task:
     return Task(TAG, nothing, nothing, reason, tag_jobs(name, mark, remove), subject=name)
 
 
-def _untagged(instance: InstanceFacts, own: list[RoutineJob]) -> Submitted | None:
+def _untagged(instance: Instance, own: list[RoutineJob]) -> Submitted | None:
     """The last repair, if no tag names its job and none was set for it."""
     repairs = [job for job in own if job.step in health.TYPE_OF]
     if not repairs:

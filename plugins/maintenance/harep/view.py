@@ -6,7 +6,8 @@ from typing import Final
 
 from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.maintenance.routine import RoutineJob
-from ganeti_steward.core.maintenance.world import InstanceFacts, World
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.plugins.maintenance.harep.policy import Policy, policy_of
 from ganeti_steward.plugins.maintenance.harep.standing import standing_of
 
@@ -23,18 +24,18 @@ class View:
         self.world = world
         self.now = world.now // SECOND
         """s since the epoch"""
-        self.nodes = {node.name: node for node in world.nodes.values()}
+        self.nodes = {node.name: node for node in world.cluster.nodes}
         """by name"""
         self._jobs: dict[str, list[RoutineJob]] = {}
         for job in world.routine:
             if job.plugin == NAME:
                 self._jobs.setdefault(job.subject, []).append(job)
 
-    def jobs(self, instance: InstanceFacts) -> list[RoutineJob]:
+    def jobs(self, instance: Instance) -> list[RoutineJob]:
         """The jobs of the plugin about an instance, by number."""
         return self._jobs.get(instance.name, [])
 
-    def policy(self, instance: InstanceFacts) -> Policy | None:
+    def policy(self, instance: Instance) -> Policy | None:
         """Which repairs of an instance are allowed; None: none is enabled."""
         group = self.world.groups.get(self.nodes[instance.primary].group)
         objects = [
@@ -44,7 +45,7 @@ class View:
         ]
         return policy_of(objects, self.now)
 
-    def disks(self, instance: InstanceFacts) -> DiskHealth | None:
+    def disks(self, instance: Instance) -> DiskHealth | None:
         """What is known of its disks; a check from before its last repair says nothing.
 
         Raises Contradiction.
@@ -56,7 +57,7 @@ class View:
         repaired = mark.time * SECOND if mark and mark.jobs else 0
         return found if found.at >= repaired else None
 
-    def are_outdated(self, instance: InstanceFacts) -> bool:
+    def are_outdated(self, instance: Instance) -> bool:
         """Whether its disks were degraded, and not checked since its last repair.
 
         Raises Contradiction.
@@ -66,6 +67,4 @@ class View:
 
     def answers(self, node: str) -> bool:
         """Whether a node is known, in use and answers."""
-        cluster = self.world.cluster
-        at = cluster.node_index.get(node)
-        return at is not None and cluster.nodes[at].live
+        return self.world.answers(node)

@@ -69,10 +69,9 @@ def _completed(world: World, reports: Mapping[str, Any]) -> dict[str, Any]:
     for instance in world.cluster.instances:
         primary, name = instance.nodes[0], instance.name
         if primary in data and name not in data[primary]:
-            facts = world.instances.get(name)
             if name in known:
                 data[primary][name] = known[name]
-            elif facts and facts.status not in ("", _RUNNING):
+            elif instance.status not in ("", _RUNNING):
                 data[primary][name] = 0.0
     return {
         name: {**report, "data": data[name]} if _has_loads(report) else report

@@ -12,7 +12,8 @@ from uuid import NAMESPACE_URL, uuid5
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.maintenance.task import RoutinePlan, Wait
-from ganeti_steward.core.maintenance.world import GroupFacts, World
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.cluster import Group
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.plugins.maintenance.rebalance.config import Rebalance
 from ganeti_steward.plugins.maintenance.rebalance.remaining import NAME, Remaining, remaining
@@ -63,7 +64,7 @@ class Rebalancing:
         return plans
 
     def _group(
-        self, world: World, group: GroupFacts, score: float, groups: Groups
+        self, world: World, group: Group, score: float, groups: Groups
     ) -> Iterator[RoutinePlan]:
         settings = self._settings
         begins = f"score {score:.3f}, above the threshold of {settings.threshold:g}"
@@ -79,7 +80,7 @@ class Rebalancing:
             yield from self._search(world, group, (begins, left_out), groups)
 
     def _search(
-        self, world: World, group: GroupFacts, about: tuple[str, Remaining], groups: Groups
+        self, world: World, group: Group, about: tuple[str, Remaining], groups: Groups
     ) -> Iterator[RoutinePlan]:
         """Search for moves, unless the same search has found none a short time ago."""
         begins, left_out = about
@@ -99,14 +100,14 @@ class Rebalancing:
         yield Wait(f"{begins}; {found.text}{end}", _subject(group), mark if nothing else "")
 
 
-def _subject(group: GroupFacts) -> str:
+def _subject(group: Group) -> str:
     """What is reported, and remembered, about a group; moves are about their instance."""
     return f"group {group.name}"
 
 
-def _running(world: World, group: GroupFacts) -> str:
+def _running(world: World, group: Group) -> str:
     """Which jobs of the last moves in the group have not ended; empty for none."""
-    members = {one.name for one in world.nodes.values() if one.group == group.uuid}
+    members = {one.name for one in world.cluster.nodes if one.group == group.uuid}
     jobs = [
         str(job.number)
         for job in world.routine
@@ -119,9 +120,9 @@ def _list(names: list[str]) -> str:
     return ", ".join(names)
 
 
-def _digest(world: World, group: GroupFacts, left_out: Remaining) -> str:
+def _digest(world: World, group: Group, left_out: Remaining) -> str:
     """The same for the same instances on the same nodes, of which the same may be used."""
-    members = {one.name for one in world.nodes.values() if one.group == group.uuid}
+    members = {one.name for one in world.cluster.nodes if one.group == group.uuid}
     here = [
         (one.name, one.nodes, one.memory, one.disk_space, one.vcpus, one.state)
         for one in world.cluster.instances

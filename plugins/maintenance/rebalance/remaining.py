@@ -38,7 +38,7 @@ class Remaining(NamedTuple):
 
 def remaining(world: World, group: str) -> Remaining:
     """What is left out of a node group (by uuid)."""
-    members = {one.name for one in world.nodes.values() if one.group == group}
+    members = {one.name for one in world.cluster.nodes if one.group == group}
     nodes = dict.fromkeys(members & world.reserved_nodes, "is in use by another task")
     nodes |= {name: why for name, why in world.avoided_nodes.items() if name in members}
     failed = {

@@ -52,7 +52,7 @@ def _check_task(task: Task, incident: Incident, world: World) -> None:
     if task.step in _OWN_STEPS or (task.step == OPEN and not incident.state.reopens):
         raise BadPlan(f"the step {task.step} is the daemon's own, after a repair")
     own = _own(incident, world)
-    check_names("node", task.nodes, {node.name for node in world.nodes.values()})
+    check_names("node", task.nodes, {node.name for node in world.cluster.nodes})
     check_names("instance", task.instances, world.instances)
     if own not in task.nodes:
         raise BadPlan(f"its task leaves out {own}, the node of the incident")

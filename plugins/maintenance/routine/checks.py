@@ -24,7 +24,7 @@ def check_routine(given: Sequence[RoutinePlan], world: World) -> None:
 
 def _check_task(task: Task, world: World) -> None:
     check_text("a step", task.step)
-    check_names("node", task.nodes, {node.name for node in world.nodes.values()})
+    check_names("node", task.nodes, {node.name for node in world.cluster.nodes})
     check_names("instance", task.instances, world.instances)
     if task.command or not task.jobs:
         raise BadPlan("its task needs jobs, and no command")

@@ -8,7 +8,8 @@ from typing import Final
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.world import NodeFacts, Observation, Reported, Silent
+from ganeti_steward.core.maintenance.world import Observation, Reported, Silent
+from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, severity
 from ganeti_steward.plugins.maintenance.engine.decision import CommandResult
 from ganeti_steward.plugins.maintenance.simulation.assumptions import SECOND, Assumptions
@@ -52,7 +53,7 @@ class Hardware:
 
     # What the loop calls
 
-    def watch(self, nodes: Mapping[str, NodeFacts]) -> None:
+    def watch(self, nodes: Mapping[str, Node]) -> None:
         """All nodes are watched."""
 
     def observations(self) -> Mapping[str, Observation]:
@@ -70,7 +71,7 @@ class Hardware:
             seen[site.nodes[name].uuid] = Silent(since, "the agent does not answer")
         return seen
 
-    def start(self, node: NodeFacts, submission: str, command: str, original: bytes) -> None:
+    def start(self, node: Node, submission: str, command: str, original: bytes) -> None:
         """Have a repair command run."""
         self._schedule.after(_RUNS * SECOND, lambda: self._ran(node.name, submission, original))
 

@@ -69,7 +69,7 @@ class Measured:
         if operation["OP_ID"] in MOVES:
             self.moves[operation["OP_ID"]] += 1
         if operation["OP_ID"] == REPLACE_DISKS:
-            self.copied += site.described(operation["instance_name"]).disk_space
+            self.copied += site.instances[operation["instance_name"]].disk_space
 
     def died(self, instances: int) -> None:
         """A node died on which so many instances ran."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ganeti_steward.allocators.placement.relocate import relocate
-from ganeti_steward.core.maintenance.world import InstanceFacts, NodeFacts
 from ganeti_steward.core.model.answer import Answer
+from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import (
     FAILOVER,
@@ -49,7 +49,7 @@ class Operations:
             return int(operation["duration"] * SECOND)
         if kind not in MOVES or operation["instance_name"] not in self._site.instances:
             return _SHORT * SECOND
-        one = self._site.described(operation["instance_name"])
+        one = self._site.instances[operation["instance_name"]]
         seconds = {
             MIGRATE: _SET_UP + one.memory / assumed.migrated_per_second,
             FAILOVER: assumed.failover_seconds,
@@ -108,13 +108,13 @@ class Operations:
         known = [name for name in operation["instances"] if name in self._site.instances]
         return {name: self._data(self._site.instances[name]) for name in known}
 
-    def _data(self, one: InstanceFacts) -> Mapping[str, Any]:
+    def _data(self, one: Instance) -> Mapping[str, Any]:
         """The nodes of an instance and the states of its disks."""
         alive = [self._site.alive(name) for name in one.nodes]
         # The own disk of each side is good; the connection is not while the other one is away.
         status = [None, None, None, None, None, not all(alive), 1]
         sides = [status if is_alive else None for is_alive in alive]
-        count = len(self._site.described(one.name).disks)
+        count = len(one.disks)
         disk = {"dev_type": one.template, "pstatus": sides[0], "sstatus": sides[-1]}
         disks = [{**disk, "iv_name": f"disk/{number}"} for number in range(count)]
         return {"pnode": one.primary, "snodes": list(one.secondaries), "disks": disks}
@@ -136,7 +136,7 @@ class Operations:
         elif failed:
             return
         elif kind == SET_NODE_PARAMS:
-            self._set_role(self._site.nodes[operation["node_name"]], operation)
+            self._set_role(operation)
         elif kind == SET_TAGS:
             self._set_tags(operation, self._tags(operation) | set(operation["tags"]))
         elif kind == REMOVE_TAGS:
@@ -144,11 +144,11 @@ class Operations:
 
     # Roles
 
-    def _set_role(self, facts: NodeFacts, operation: Operation) -> None:
+    def _set_role(self, operation: Operation) -> None:
         """As Ganeti does it: at most one of the roles is left, candidates are replaced."""
         given = {role: operation[role] for role in _ROLES if operation.get(role) is not None}
         cleared = dict.fromkeys(_ROLES, False) if any(given.values()) else {}
-        self._site.change(facts._replace(**(cleared | given)))
+        self._site.set_roles(operation["node_name"], **(cleared | given))
         promote(self._site)
 
     # Tags
@@ -162,11 +162,11 @@ class Operations:
     def _set_tags(self, operation: Operation, tags: set[str]) -> None:
         site, kind, name = self._site, operation["kind"], operation["name"]
         if kind == "node":
-            site.change(site.nodes[name]._replace(tags=frozenset(tags)))
+            site.tag_node(name, tags)
         elif kind == "instance":
-            site.tag_instance(site.instances[name]._replace(tags=frozenset(tags)))
+            site.tag_instance(name, tags)
         else:
-            site.cluster_tags = tags
+            site.tag_cluster(tags)
 
 
 def _moves(operation: Operation) -> bool:
@@ -178,6 +178,6 @@ def promote(site: Site) -> None:
     """Make more nodes master candidates where there are fewer than the pool is to have."""
     usable = sorted(node.name for node in site.nodes.values() if site.usable(node.name))
     wanted = min(site.candidate_pool_size, len(usable))
-    missing = wanted - sum(site.nodes[name].master_candidate for name in usable)
+    missing = wanted - sum(site.nodes[name].master_candidate is True for name in usable)
     for name in [one for one in usable if not site.nodes[one].master_candidate][: max(missing, 0)]:
-        site.change(site.nodes[name]._replace(master_candidate=True))
+        site.set_roles(name, master_candidate=True)

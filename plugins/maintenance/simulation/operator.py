@@ -81,9 +81,8 @@ class Operator:
         if good:
             for node in nodes:
                 if node.master:
-                    self._site.change(node._replace(master=False))
-            chosen = self._site.nodes[good[0].name]
-            self._site.change(chosen._replace(master=True, master_candidate=True))
+                    self._site.set_roles(node.name, master=False)
+            self._site.set_roles(good[0].name, master=True, master_candidate=True)
 
     def _look_into(self, incident: Incident) -> None:
         """Look at the result of a repair."""
@@ -109,8 +108,7 @@ class Operator:
         self._hardware.switch_off(node)
         if site.nodes[node].master:
             self._move_master()
-        facts = site.nodes[node]._replace(offline=True, drained=False)
-        site.change(facts._replace(master=False, master_candidate=False))
+        site.set_roles(node, offline=True, drained=False, master=False, master_candidate=False)
         promote(site)
         for one in [one for one in site.instances.values() if one.primary == node]:
             if one.secondaries and site.usable(one.secondaries[0]) and one.name not in site.busy:
@@ -132,15 +130,14 @@ class Operator:
         site = self._site
         self._hardware.repair(node)
         own = [one for one in self._incidents.values() if one.node == site.nodes[node].uuid]
-        facts = site.nodes[node]._replace(offline=False, drained=False)
+        site.set_roles(node, offline=False, drained=False)
         requests = {one.cancel_tag for one in own if one.state.under_repair}
-        site.change(facts._replace(tags=facts.tags | requests))
+        site.tag_node(node, requests.union(site.nodes[node].tags))
         for one in own:
             if not one.active:
                 self._remove_tags(node, one.own_tags)
         promote(site)
 
     def _remove_tags(self, node: str, tags: Iterable[str]) -> None:
-        facts = self._site.nodes[node]
-        self._site.change(facts._replace(tags=facts.tags - set(tags)))
+        self._site.tag_node(node, {*self._site.nodes[node].tags} - {*tags})
         self._hardware.news()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ganeti_steward.core.maintenance.world import InstanceFacts, NodeFacts, World
+from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import HYPERVISOR_FIGURES, Cluster, Instance, Node
 
 #: Why instances are down.
@@ -21,12 +21,10 @@ class Site:
     def __init__(self, start: World, clock: Callable[[], int]) -> None:
         """``clock``: ns since the epoch."""
         self._start, self._clock = start, clock
-        self.nodes = {node.name: node for node in start.nodes.values()}
-        self.instances = {
-            name: one._replace(status="running" if one.up else "ADMIN_down")
-            for name, one in start.instances.items()
-        }
-        self.cluster_tags = set(start.cluster_tags)
+        self.nodes = {node.name: node for node in start.cluster.nodes}
+        """with their roles, and their figures while they run"""
+        self.instances = {one.name: one for one in start.cluster.instances}
+        self.cluster_tags = frozenset(start.cluster_tags)
         self.candidate_pool_size = start.candidate_pool_size
         self.dead = set[str]()
         """names of nodes that do not run"""
@@ -37,43 +35,38 @@ class Site:
         self.downtime = Counter[str]()
         """cause -> ns, of all instances that are meant to run"""
         self._down: dict[str, tuple[int, str]] = {}
-        self._figures = {node.name: node for node in start.cluster.nodes}
-        self._described = {one.name: one for one in start.cluster.instances}
-        self._shown = dict(self._figures)
-        self._cluster: Cluster | None = start.cluster
+        self._cluster: Cluster | None = None
 
     # What the daemon sees
 
     def world(self, now: int) -> World:
         """The cluster without incidents and observations."""
-        return self._start._replace(
-            now=now,
-            cluster=self.cluster,
-            nodes={node.uuid: node for node in self.nodes.values()},
-            instances={**self.instances, **{name: self._with_status(name) for name in self._down}},
-            cluster_tags=frozenset(self.cluster_tags),
-        )
+        return self._start._replace(now=now, cluster=self.cluster)
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster as an allocator sees it."""
+        """The cluster as it is seen now."""
         if self._cluster is None:
-            self._cluster = self._start.cluster.replace(
-                self._shown.values(), self._described.values()
+            start = self._start.cluster
+            self._cluster = Cluster(
+                start.groups,
+                map(self._shown, self.nodes.values()),
+                map(self._with_status, self.instances.values()),
+                sorted(self.cluster_tags),
+                start.hypervisors,
             )
         return self._cluster
 
-    def described(self, instance: str) -> Instance:
-        """The figures of an instance."""
-        return self._described[instance]
-
-    def _with_status(self, instance: str) -> InstanceFacts:
-        """An instance that is down, with Ganeti's word for that."""
-        one = self.instances[instance]
-        if self.alive(one.primary):
-            return one._replace(status="ERROR_down")
-        offline = self.nodes[one.primary].offline
-        return one._replace(status="ERROR_nodeoffline" if offline else "ERROR_nodedown")
+    def _with_status(self, one: Instance) -> Instance:
+        """An instance with Ganeti's word for how it is."""
+        if one.name not in self._down:
+            status = "running" if one.up else "ADMIN_down"
+        elif self.alive(one.primary):
+            status = "ERROR_down"
+        else:
+            offline = self.nodes[one.primary].offline
+            status = "ERROR_nodeoffline" if offline else "ERROR_nodedown"
+        return one._replace(sent=one.sent.having(status=status))
 
     # Nodes
 
@@ -86,40 +79,51 @@ class Site:
         facts = self.nodes[node]
         return self.alive(node) and not (facts.offline or facts.drained)
 
-    def change(self, facts: NodeFacts) -> None:
-        """Give a node other roles or tags."""
-        self.nodes[facts.name] = facts
-        self._show(facts.name)
+    def set_roles(
+        self,
+        node: str,
+        *,
+        offline: bool | None = None,
+        drained: bool | None = None,
+        **others: bool,
+    ) -> None:
+        """Give a node roles, or take them from it."""
+        before = self.nodes[node]
+        self.nodes[node] = before._replace(
+            offline=before.offline if offline is None else offline,
+            drained=before.drained if drained is None else drained,
+            sent=before.sent.having(**others),
+        )
+        self._cluster = None
+
+    def tag_node(self, node: str, tags: Iterable[str]) -> None:
+        """Give a node other tags."""
+        self.nodes[node] = self.nodes[node]._replace(tags=tuple(sorted(tags)))
+        self._cluster = None
 
     def power(self, node: str, *, dead: bool = False, out: bool = False) -> None:
         """Have a node run, be dead, or be switched off."""
         for names, is_in in ((self.dead, dead), (self.out, out)):
             (names.add if is_in else names.discard)(node)
-        self._show(node)
+        self._cluster = None
         self._look_at(one.name for one in self.instances.values() if one.primary == node)
 
-    def _show(self, node: str) -> None:
-        facts, figures = self.nodes[node], self._figures[node]
-        shown = figures._replace(
-            offline=facts.offline, drained=facts.drained, tags=tuple(sorted(facts.tags))
-        )
-        if facts.offline or not self.alive(node):
-            missing = () if facts.offline else HYPERVISOR_FIGURES
-            shown = _without_figures(shown)._replace(missing=missing)
-        self._shown[node] = shown
-        self._cluster = None
+    def _shown(self, node: Node) -> Node:
+        """A node as it is seen: without figures while it does not run."""
+        if self.alive(node.name) and not node.offline:
+            return node
+        missing = () if node.offline else HYPERVISOR_FIGURES
+        return _without_figures(node)._replace(missing=missing)
 
     # Instances
 
     def place(self, instance: str, nodes: tuple[str, ...]) -> None:
         """Give an instance other nodes, the primary first."""
-        before, described = self.instances[instance], self._described[instance]
+        before = self.instances[instance]
         for names, sign in ((before.nodes, 1), (nodes, -1)):
-            self._take(described, names, sign)
-        self.instances[instance] = before._replace(primary=nodes[0], secondaries=nodes[1:])
-        self._described[instance] = described._replace(nodes=nodes)
-        for name in {*before.nodes, *nodes}:
-            self._show(name)
+            self._take(before, names, sign)
+        self.instances[instance] = before._replace(nodes=nodes)
+        self._cluster = None
         self._look_at((instance,))
 
     def _take(self, one: Instance, nodes: tuple[str, ...], sign: int) -> None:
@@ -127,24 +131,26 @@ class Site:
         for at, name in enumerate(nodes):
             memory = one.memory if at == 0 and one.uses_memory else 0
             disk = one.disk_space if one.local else 0
-            figures = self._figures[name]
-            self._figures[name] = figures._replace(
-                free_memory=figures.free_memory + sign * memory,
-                free_disk=figures.free_disk + sign * disk,
+            node = self.nodes[name]
+            self.nodes[name] = node._replace(
+                free_memory=node.free_memory + sign * memory, free_disk=node.free_disk + sign * disk
             )
 
-    def tag_instance(self, facts: InstanceFacts) -> None:
+    def tag_instance(self, instance: str, tags: Iterable[str]) -> None:
         """Give an instance other tags."""
-        self.instances[facts.name] = facts
-        self._described[facts.name] = self._described[facts.name]._replace(
-            tags=tuple(sorted(facts.tags))
-        )
+        self.instances[instance] = self.instances[instance]._replace(tags=tuple(sorted(tags)))
+        self._cluster = None
+
+    def tag_cluster(self, tags: Iterable[str]) -> None:
+        """Give the cluster other tags."""
+        self.cluster_tags = frozenset(tags)
         self._cluster = None
 
     def stop(self, instance: str) -> None:
         """An instance is down until its nodes change or `resume`."""
         if self.instances[instance].up:
             self._down.setdefault(instance, (self._clock(), FAILOVER))
+            self._cluster = None
 
     def resume(self, instance: str) -> None:
         """An instance runs again, if its node does."""
@@ -167,6 +173,7 @@ class Site:
 
     def _count(self, name: str) -> None:
         since, cause = self._down.pop(name, (0, ""))
+        self._cluster = None
         if cause:
             self.downtime[cause] += self._clock() - since
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.maintenance.world import GroupFacts, InstanceFacts, NodeFacts, World
+from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Cluster, Instance, Node
 from ganeti_steward.plugins.maintenance.simulation.made_cluster import made_cluster, uuid_of
 
@@ -52,35 +52,20 @@ def world_of(cluster: Cluster) -> World:
     if not usable:
         raise StewardError("the cluster has no usable node")
     nodes = [_node(node, usable) for node in cluster.nodes]
-    return World(
-        BEGIN,
-        cluster,
-        {node.uuid: node for node in nodes},
-        {one.name: _instance(one) for one in cluster.instances},
-        {one.uuid: GroupFacts(one.uuid, one.name, frozenset(one.tags)) for one in cluster.groups},
-        frozenset(cluster.tags),
-        _POOL,
-    )
+    return World(BEGIN, cluster.replace(nodes, map(_instance, cluster.instances)), _POOL)
 
 
-def _node(node: Node, usable: list[str]) -> NodeFacts:
+def _node(node: Node, usable: list[str]) -> Node:
     candidate = node.master_candidate
-    return NodeFacts(
-        node.uuid or uuid_of(node.name),
-        node.name,
-        node.group,
-        frozenset(node.tags),
+    sent = node.sent.having(
+        uuid=node.uuid or uuid_of(node.name),
         master=node.name == usable[0],
         master_candidate=node.name in usable[:_POOL] if candidate is None else candidate,
-        offline=node.offline,
-        drained=node.drained,
-        vm_capable=node.vm_capable,
-        address=node.primary_ip,
+        master_capable=True,
     )
+    return node._replace(sent=sent)
 
 
-def _instance(one: Instance) -> InstanceFacts:
-    up = one.state == "up" and not one.forthcoming
-    return InstanceFacts(
-        one.name, one.nodes[0], one.nodes[1:], one.template, up, frozenset(one.tags)
-    )
+def _instance(one: Instance) -> Instance:
+    """One that is not there yet does not run."""
+    return one._replace(state="down") if one.forthcoming and one.up else one

@@ -77,14 +77,15 @@ def test_what_messages_do_not_carry(tmp_path: Path) -> None:
     ganeti = Ganeti(message(1))
     ganeti.nodes[0]["ndparams"]["cpu_speed"] = 1.5
     ganeti.instances[0]["beparams"]["auto_balance"] = False
-    cluster, backend, networks, templates = through_luxi(ganeti, tmp_path)
-    assert templates == ("drbd", "plain")
+    snapshot = through_luxi(ganeti, tmp_path)
+    cluster, networks = snapshot.cluster, snapshot.networks
+    assert snapshot.templates == ("drbd", "plain")
     speeds = {node.name: node.cpu_speed for node in cluster.nodes}
     assert speeds.pop(ganeti.nodes[0]["name"]) == 1.5
     assert set(speeds.values()) == {1.0}
     fixed = [i.name for i in cluster.instances if not i.auto_balance]
     assert fixed == [ganeti.instances[0]["name"]]
-    assert backend["maxmem"] == 640
+    assert snapshot.backend["maxmem"] == 640
     assert networks == {row["name"]: row["uuid"] for row in ganeti.networks}
     assert networks
     assert silent_nodes(cluster) == []

@@ -165,12 +165,11 @@ def applied(before: World, jobs: Iterable[Job]) -> World:
     found = worlds.after(
         before, [[one for one in known if "iallocator" not in one and one.get("mode") is None]]
     )
-    nodes = dict(found.nodes)
     for one in operations:
         if one["OP_ID"] == "OP_TAGS_SET" and one["kind"] == "node":
-            facts = nodes[uuid_of(one["name"])]
-            nodes[facts.uuid] = facts._replace(tags=facts.tags | set(one["tags"]))
-    return found._replace(nodes=nodes)
+            tags = (*found.nodes[uuid_of(one["name"])].tags, *one["tags"])
+            found = worlds.with_node(found, one["name"], tags=tags)
+    return found
 
 
 def started(source: Source, name: str, situation: str) -> list[tuple[World, Task]]:
@@ -224,7 +223,7 @@ def forbidden(now: World, task: Task) -> list[str]:
         begun = any(i.node_name == name and i.open for i in now.incidents.values())
         if one.master:
             faults.append(f"the master {name} leaves")
-        if OFF in one.tags | now.groups[one.group].tags:
+        if OFF in one.tags + now.groups[one.group].tags:
             faults.append(f"{name} is excluded")
         if not isinstance(now.observations.get(one.uuid), Reported) and not begun:
             faults.append(f"{name} is silent")

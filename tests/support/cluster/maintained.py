@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from worlds import changed, instance, node
+
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import (
@@ -23,16 +25,13 @@ from ganeti_steward.core.maintenance.task import (
     Wait,
 )
 from ganeti_steward.core.maintenance.world import (
-    GroupFacts,
-    InstanceFacts,
-    NodeFacts,
     Observation,
     Reported,
     Silent,
     World,
     diagnose_object,
 )
-from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.model.cluster import HYPERVISOR_FIGURES, Cluster, Group, Instance, Node
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.maintenance.config import ACT, Maintd
 from ganeti_steward.plugins.maintenance.engine.decision import (
@@ -60,7 +59,8 @@ CONFIG = Maintd(
     command_again_after=0,
 )
 
-_CLUSTER = Cluster((), (), ())
+#: They have no figures: their node daemons do not answer.
+_SILENT: Any = {**dict.fromkeys(("memory", "disk", "cpus"), 0), "missing": HYPERVISOR_FIGURES}
 
 
 def diagnose(status: str, **more: object) -> bytes:
@@ -90,14 +90,14 @@ class Maintained:
         self.planner: Planner = plan
         self.now = 1_700_000_000 * SECOND
         self.nodes = {
-            f"uuid-{name}": NodeFacts(f"uuid-{name}", name, "group", master=name == "node1")
+            f"uuid-{name}": changed(
+                node(name, **_SILENT), uuid=f"uuid-{name}", group="group", master=name == "node1"
+            )
             for name in names
         }
-        self.instances = {
-            f"inst{i}": InstanceFacts(f"inst{i}", names[1 + i % (nodes - 1)])
-            for i in range(instances)
-        }
-        self.groups: dict[str, GroupFacts] = {}
+        homes = {f"inst{i}": names[1 + i % (nodes - 1)] for i in range(instances)}
+        self.instances = {name: instance(name, home) for name, home in homes.items()}
+        self.groups: dict[str, Group] = {}
         self.cluster_tags: set[str] = set()
         self.observations: dict[str, Observation] = {}
         self.records: dict[str, Incident] = {}
@@ -129,13 +129,13 @@ class Maintained:
 
     def change(self, node: str, **facts: Any) -> None:
         uuid = f"uuid-{node}"
-        self.nodes[uuid] = self.nodes[uuid]._replace(**facts)
+        self.nodes[uuid] = changed(self.nodes[uuid], **facts)
 
     def tag(self, node: str, tag: str) -> None:
-        self.change(node, tags=self.nodes[f"uuid-{node}"].tags | {tag})
+        self.change(node, tags=(*self.nodes[f"uuid-{node}"].tags, tag))
 
     def untag(self, node: str, tag: str) -> None:
-        self.change(node, tags=self.nodes[f"uuid-{node}"].tags - {tag})
+        self.change(node, tags=tuple({*self.nodes[f"uuid-{node}"].tags} - {tag}))
 
     def wait(self, seconds: float) -> None:
         self.now += int(seconds * SECOND)
@@ -145,11 +145,12 @@ class Maintained:
     def world(self) -> World:
         return World(
             self.now,
-            _CLUSTER,
-            dict(self.nodes),
-            dict(self.instances),
-            self.groups,
-            cluster_tags=frozenset(self.cluster_tags),
+            Cluster(
+                self.groups.values(),
+                self.nodes.values(),
+                self.instances.values(),
+                sorted(self.cluster_tags),
+            ),
             incidents=dict(self.records),
             observations={uuid: self._polled(one) for uuid, one in self.observations.items()},
             routine=tuple(self._routine_jobs()),
@@ -286,7 +287,7 @@ class Maintained:
         if kind == "OP_INSTANCE_MIGRATE":
             name, target = operation["instance_name"], operation["target_node"]
             if name in self.instances:
-                self.instances[name] = self.instances[name]._replace(primary=target)
+                self.instances[name] = self.instances[name]._replace(nodes=(target,))
             return
         uuid = next(
             (
@@ -300,9 +301,9 @@ class Maintained:
             return
         node = self.nodes[uuid]
         if kind == "OP_TAGS_SET":
-            node = node._replace(tags=node.tags | set(operation["tags"]))
+            node = node._replace(tags=(*node.tags, *operation["tags"]))
         elif kind == "OP_TAGS_DEL":
-            node = node._replace(tags=node.tags - set(operation["tags"]))
+            node = node._replace(tags=tuple({*node.tags} - {*operation["tags"]}))
         elif operation.get("offline"):
             node = node._replace(offline=True, drained=False)
         else:
@@ -367,7 +368,7 @@ def _plans(incident: Incident, world: World) -> Iterable[Task | Done | Failed | 
     return _evacuation(node, world)
 
 
-def _evacuation(node: NodeFacts, world: World) -> Iterable[Task | Done | Failed | Wait]:
+def _evacuation(node: Node, world: World) -> Iterable[Task | Done | Failed | Wait]:
     alone = frozenset({node.name})
     if not (node.drained or node.offline):
         drain = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": node.name, "drained": True}
@@ -381,7 +382,7 @@ def _evacuation(node: NodeFacts, world: World) -> Iterable[Task | Done | Failed 
     return [Done("the node is empty")]
 
 
-def _move(instance: InstanceFacts, node: NodeFacts, world: World) -> Task | Failed | Wait:
+def _move(instance: Instance, node: Node, world: World) -> Task | Failed | Wait:
     usable = [
         other.name
         for other in world.nodes.values()

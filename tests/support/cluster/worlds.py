@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeVar
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.world import (
-    GroupFacts,
-    InstanceFacts,
-    NodeFacts,
-    Observation,
-    World,
-)
+from ganeti_steward.core.maintenance.world import Observation, World
 from ganeti_steward.core.model.cluster import (
     DISK_TEMPLATES,
     LOCAL_STORAGE,
@@ -28,6 +22,7 @@ from ganeti_steward.core.model.cluster import (
     Spec,
 )
 from ganeti_steward.core.model.opcodes import MOVES, Job, nodes_after
+from ganeti_steward.core.model.sent import Sent
 
 #: ns since the epoch; a Wednesday, 12:00 UTC.
 NOW: Final = 1_767_787_200 * 10**9
@@ -48,25 +43,49 @@ _STAY: Final = (
 _METADATA: Final = 128
 
 
-class NodeMade(NamedTuple):
-    """A node in both forms; its free memory and disk are set by `world`."""
+#: Uuid -> name of each node group that `node` was given.
+_GROUPS: Final[dict[str, str]] = {}
 
-    facts: NodeFacts
-    node: Node
-    group: str
-    """name of its node group"""
-
-
-class InstanceMade(NamedTuple):
-    """An instance in both forms."""
-
-    facts: InstanceFacts
-    instance: Instance
+_Object = TypeVar("_Object", Node, Instance)
 
 
 def uuid_of(name: str) -> str:
     """The uuid of the node or group of this name."""
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
+
+
+def group(uuid: str, name: str, tags: Iterable[str] = ()) -> Group:
+    """A node group that allows everything."""
+    low, high = Spec(0, 1, 0, 0, 0, 1), Spec(65536, 64, 1048576, 16, 8, 16)
+    policy = Policy((MinMax(low, high),), low, DISK_TEMPLATES, 16.0, 64.0)
+    return Group(uuid, name, "preferred", frozenset(), policy, tuple(sorted(tags)))
+
+
+def changed(one: _Object, **values: Any) -> _Object:
+    """With other values of fields, or of what was sent, such as ``master`` and ``status``."""
+    fields = {name: value for name, value in values.items() if name in one._fields}
+    sent = {name: value for name, value in values.items() if name not in fields}
+    return one._replace(**fields, sent=one.sent.having(**sent))
+
+
+def with_node(before: World, name: str, **values: Any) -> World:
+    """A world in which a node is `changed`."""
+    nodes = [changed(one, **values) if one.name == name else one for one in before.cluster.nodes]
+    return before._replace(cluster=before.cluster.replace(nodes))
+
+
+def with_instance(before: World, name: str, **values: Any) -> World:
+    """A world in which an instance is `changed`."""
+    cluster = before.cluster
+    instances = [changed(one, **values) if one.name == name else one for one in cluster.instances]
+    return before._replace(cluster=cluster.replace(instances=instances))
+
+
+def with_cluster_tags(before: World, tags: Iterable[str]) -> World:
+    """A world in which the cluster has these tags."""
+    old = before.cluster
+    new = Cluster(old.groups, old.nodes, old.instances, sorted(tags), old.hypervisors)
+    return before._replace(cluster=new)
 
 
 def node(
@@ -78,16 +97,19 @@ def node(
     cpus: int = 8,
     tags: Iterable[str] = (),
     **roles: Any,
-) -> NodeMade:
-    """A node of 16 GiB and 100 GiB; ``roles``: fields of NodeFacts.  ``memory``, ``disk``: MiB."""
-    facts = NodeFacts(uuid_of(name), name, uuid_of(group), tags=frozenset(tags), **roles)
-    figures = Node(
+) -> Node:
+    """A node of 16 GiB and 100 GiB; ``roles``: as in `changed`.  ``memory``, ``disk``: MiB.
+
+    Its free memory and disk are set by `world`.
+    """
+    _GROUPS[uuid_of(group)] = group
+    made = Node(
         name=name,
-        group=facts.group,
-        offline=facts.offline,
-        drained=facts.drained,
-        vm_capable=facts.vm_capable,
-        tags=tuple(sorted(facts.tags)),
+        group=uuid_of(group),
+        offline=False,
+        drained=False,
+        vm_capable=True,
+        tags=tuple(sorted(tags)),
         exclusive_storage=False,
         total_memory=memory,
         reserved_memory=0,
@@ -99,7 +121,7 @@ def node(
         spindles=4,
         free_spindles=0,
     )
-    return NodeMade(facts, figures, group)
+    return changed(made, **{"uuid": uuid_of(name), **roles})
 
 
 def instance(
@@ -111,15 +133,14 @@ def instance(
     up: bool = True,
     tags: Iterable[str] = (),
     status: str = "",
-) -> InstanceMade:
+) -> Instance:
     """An instance; on two nodes drbd, else diskless unless ``template`` is another.
 
     ``memory``, ``disk``: MiB.
     """
     template = template or ("drbd" if len(nodes) > 1 else "diskless")
-    facts = InstanceFacts(name, nodes[0], nodes[1:], template, up, frozenset(tags), status)
     disks = () if template == "diskless" else (Disk(disk, None),)
-    made = Instance(
+    return Instance(
         name=name,
         memory=memory,
         vcpus=1,
@@ -127,13 +148,13 @@ def instance(
         disks=disks,
         template=template,
         spindle_use=1,
-        tags=tuple(sorted(facts.tags)),
+        tags=tuple(sorted(tags)),
         networks=(),
         state="up" if up else "down",
         forthcoming=False,
         nodes=nodes,
+        sent=Sent({"status": status}),
     )
-    return InstanceMade(facts, made)
 
 
 def incident(
@@ -157,43 +178,31 @@ def incident(
 
 
 def world(
-    nodes: Iterable[NodeMade],
-    instances: Iterable[InstanceMade] = (),
+    nodes: Iterable[Node],
+    instances: Iterable[Instance] = (),
     incidents: Iterable[Incident] = (),
     observations: Mapping[str, Observation] | None = None,
     *,
     group_tags: Mapping[str, Iterable[str]] | None = None,
+    cluster_tags: Iterable[str] = (),
     **fields: Any,
 ) -> World:
     """A world; ``observations``: by name of the node, ``fields``: other fields of World."""
     made, on_them = tuple(nodes), tuple(instances)
-    tags = {name: frozenset(given) for name, given in (group_tags or {}).items()}
-    facts = {
-        one.facts.group: GroupFacts(one.facts.group, one.group, tags.get(one.group, frozenset()))
-        for one in made
-    }
+    names = {uuid: _GROUPS[uuid] for uuid in dict.fromkeys(one.group for one in made)}
     cluster = Cluster(
-        map(_group, facts.values()),
-        [_with_free(one.node, [i.instance for i in on_them]) for one in made],
-        [one.instance for one in on_them],
+        [group(uuid, name, (group_tags or {}).get(name, ())) for uuid, name in names.items()],
+        [_with_free(one, on_them) for one in made],
+        on_them,
+        sorted(cluster_tags),
         hypervisors=("xen-pvm",),
     )
     return World(
         **{"now": NOW, **fields},
         cluster=cluster,
-        nodes={one.facts.uuid: one.facts for one in made},
-        instances={one.facts.name: one.facts for one in on_them},
-        groups=facts,
         incidents={one.uuid: one for one in incidents},
         observations={uuid_of(name): seen for name, seen in (observations or {}).items()},
     )
-
-
-def _group(facts: GroupFacts) -> Group:
-    low, high = Spec(0, 1, 0, 0, 0, 1), Spec(65536, 64, 1048576, 16, 8, 16)
-    policy = Policy((MinMax(low, high),), low, DISK_TEMPLATES, 16.0, 64.0)
-    tags = tuple(sorted(facts.tags))
-    return Group(facts.uuid, facts.name, "preferred", frozenset(), policy, tags)
 
 
 def _with_free(figures: Node, instances: Iterable[Instance]) -> Node:
@@ -207,7 +216,7 @@ def _with_free(figures: Node, instances: Iterable[Instance]) -> Node:
 
 def after(before: World, jobs: Iterable[Job]) -> World:
     """The world after these jobs have succeeded: moves, and roles of nodes."""
-    nodes = {one.name: one for one in before.nodes.values()}
+    nodes = {one.name: one for one in before.cluster.nodes}
     places = {one.name: one.nodes for one in before.cluster.instances}
     for operation in (one for job in jobs for one in job):
         if operation["OP_ID"] in _STAY or operation.get("cleanup"):
@@ -218,34 +227,15 @@ def after(before: World, jobs: Iterable[Job]) -> World:
         else:
             changed = nodes[operation["node_name"]]
             nodes[changed.name] = _with_role(changed, operation)
-    return _rebuilt(before, nodes, places)
+    instances = [one._replace(nodes=places[one.name]) for one in before.cluster.instances]
+    figures = [_with_free(one, instances) for one in nodes.values()]
+    return before._replace(cluster=before.cluster.replace(figures, instances))
 
 
-def _with_role(facts: NodeFacts, operation: Mapping[str, Any]) -> NodeFacts:
+def _with_role(one: Node, operation: Mapping[str, Any]) -> Node:
     """As Ganeti does it: at most one of the roles is left."""
     assert operation["OP_ID"] == "OP_NODE_SET_PARAMS", operation
     roles = ("offline", "drained", "master_candidate")
     given = {role: operation[role] for role in roles if operation.get(role) is not None}
     cleared = dict.fromkeys(roles, False) if any(given.values()) else {}
-    return facts._replace(**(cleared | given))
-
-
-def _rebuilt(
-    before: World, nodes: Mapping[str, NodeFacts], places: Mapping[str, tuple[str, ...]]
-) -> World:
-    instances = [one._replace(nodes=places[one.name]) for one in before.cluster.instances]
-    figures = [
-        _with_free(
-            one._replace(offline=nodes[one.name].offline, drained=nodes[one.name].drained),
-            instances,
-        )
-        for one in before.cluster.nodes
-    ]
-    return before._replace(
-        cluster=before.cluster.replace(figures, instances),
-        nodes={one.uuid: one for one in nodes.values()},
-        instances={
-            name: one._replace(primary=places[name][0], secondaries=places[name][1:])
-            for name, one in before.instances.items()
-        },
-    )
+    return changed(one, **(cleared | given))

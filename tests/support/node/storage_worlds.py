@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from worlds import NOW, InstanceMade, NodeMade, incident, instance, node, world
+from worlds import NOW, incident, instance, node, world
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.maintenance.incident import COMPLETED, PENDING, Incident
@@ -20,6 +20,7 @@ from ganeti_steward.core.maintenance.storage import (
 )
 from ganeti_steward.core.maintenance.task import Plan, Task, Wait
 from ganeti_steward.core.maintenance.world import Observation, Reported, World
+from ganeti_steward.core.model.cluster import Instance, Node
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.repairs.storage.repair import RepairStorage
@@ -67,17 +68,17 @@ def lvm(
 
 def now(
     storage: NodeStorage | None,
-    instances: Iterable[InstanceMade] = (),
+    instances: Iterable[Instance] = (),
     *,
     closed_for: Incident | None = ILL,
-    nodes: Iterable[NodeMade] = (),
+    nodes: Iterable[Node] = (),
     silent: Mapping[str, Observation] | None = None,
     **fields: Any,
 ) -> World:
     """Nodes n1 to n4; ``closed_for``: whose tag n1 has; all nodes report but ``silent`` ones."""
     tags = [closed_for.closed_tag] if closed_for else []
     made = [node("n1", tags=tags), *(node(f"n{i}") for i in (2, 3, 4)), *nodes]
-    seen = {one.facts.name: OK for one in made} | {"n1": Reported(report(A), "live-repair", "", 0)}
+    seen = {one.name: OK for one in made} | {"n1": Reported(report(A), "live-repair", "", 0)}
     given = {} if storage is None else {"n1": storage}
     return world(made, instances, observations=seen | dict(silent or {}), storage=given, **fields)
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.world import InstanceFacts, NodeFacts, World
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.cluster import Instance, Node
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.units import utc_time
 from ganeti_steward.plugins.maintenance.config import Maintd
@@ -27,7 +28,7 @@ class Evacuation(NamedTuple):
     """One incident, its node, and the world."""
 
     incident: Incident
-    node: NodeFacts
+    node: Node
     world: World
     context: Context
     settings: Maintd
@@ -38,7 +39,7 @@ class Evacuation(NamedTuple):
         return self.node.name
 
     @property
-    def here(self) -> tuple[InstanceFacts, ...]:
+    def here(self) -> tuple[Instance, ...]:
         """The instances that have the node as primary or secondary, by name."""
         return tuple(self.world.instances_on(self.name))
 
@@ -51,7 +52,7 @@ class Evacuation(NamedTuple):
         return self.world.answers(self.name) or any(running)
 
 
-def runs_on(instance: InstanceFacts, node: str) -> bool:
+def runs_on(instance: Instance, node: str) -> bool:
     """Whether an instance is meant to run on a node."""
     return instance.up and instance.primary == node
 

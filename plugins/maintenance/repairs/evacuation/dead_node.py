@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ganeti_steward.core.maintenance.task import FINAL_ROLE, POWER_OFF, POWER_STATUS, Task
-from ganeti_steward.core.maintenance.world import InstanceFacts
+from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
 from ganeti_steward.core.model.opcodes import out_of_band, set_role
 from ganeti_steward.plugins.maintenance.config import OFFLINE
@@ -24,7 +24,7 @@ from ganeti_steward.plugins.maintenance.repairs.evacuation.case import (
 _COPIED: Final = frozenset({"drbd"})
 
 
-def unsynced_fault(case: Evacuation, instance: InstanceFacts) -> str:
+def unsynced_fault(case: Evacuation, instance: Instance) -> str:
     """Why an instance of a node that is off is not started from its copy; empty: it may be."""
     if instance.template not in _COPIED or case.settings.failover_unsynced:
         return ""
@@ -35,14 +35,14 @@ def unsynced_fault(case: Evacuation, instance: InstanceFacts) -> str:
     )
 
 
-def what_is_lost(case: Evacuation, instance: InstanceFacts) -> str:
+def what_is_lost(case: Evacuation, instance: Instance) -> str:
     """What a failover from a node that is off may lose; empty: nothing."""
     if instance.template not in _COPIED or case.answers or instance.primary != case.name:
         return ""
     return f"the disks of {instance.name} {last_synced(case, instance.name)}: later data are lost"
 
 
-def unconfirmed(case: Evacuation, instance: InstanceFacts) -> str:
+def unconfirmed(case: Evacuation, instance: Instance) -> str:
     """What an instance waits for whose primary is not known to be off; empty: it is."""
     if case.world.is_stopped(case.name):
         return "" if case.node.offline else f"{case.name} is marked offline first"

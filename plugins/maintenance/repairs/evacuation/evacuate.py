@@ -11,7 +11,8 @@ from ganeti_steward.core import hookimpl
 from ganeti_steward.core.ganeti.reasons import Reason, with_reasons
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import DRAIN, FINAL_ROLE, Done, Plan, Task, Wait
-from ganeti_steward.core.maintenance.world import NodeFacts, World
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import EVACUATIONS
 from ganeti_steward.core.model.opcodes import set_role
@@ -76,6 +77,6 @@ class Evacuate:
         return plan._replace(jobs=[with_reasons(job, [bucket]) for job in plan.jobs])
 
 
-def _role(node: NodeFacts, step: str, role: str, why: str) -> Task:
+def _role(node: Node, step: str, role: str, why: str) -> Task:
     job = [set_role(node.name, role)]
     return Task(step, frozenset({node.name}), frozenset(), f"set {node.name} {role}: {why}", (job,))

@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG, Attempt
 from ganeti_steward.core.maintenance.task import ACTIVATE, CLEAN_UP, MOVE, REPLACE_DISKS, START
-from ganeti_steward.core.maintenance.world import InstanceFacts
-from ganeti_steward.core.model.cluster import NOT_MIRRORED
+from ganeti_steward.core.model.cluster import NOT_MIRRORED, Instance
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
 from ganeti_steward.core.model.opcodes import Job, activate_disks, clean_up, restart
 from ganeti_steward.plugins.maintenance.repairs.attempts import retry
@@ -62,7 +61,7 @@ class Ready(NamedTuple):
 Judgement = Stays | Later | Prepare | Ready
 
 
-def judged(case: Evacuation, instance: InstanceFacts) -> Judgement:
+def judged(case: Evacuation, instance: Instance) -> Judgement:
     """What is done about an instance."""
     if fault := _fault(instance):
         return Stays(fault)
@@ -108,7 +107,7 @@ def left_down(case: Evacuation) -> dict[str, Judgement]:
     return found
 
 
-def _fault(instance: InstanceFacts) -> str:
+def _fault(instance: Instance) -> str:
     """Why no target helps."""
     if OPT_OUT_TAG in instance.tags:
         return f"it has the tag {OPT_OUT_TAG}"
@@ -117,19 +116,16 @@ def _fault(instance: InstanceFacts) -> str:
     return ""
 
 
-def _use(case: Evacuation, instance: InstanceFacts) -> str:
+def _use(case: Evacuation, instance: Instance) -> str:
     """Which other task is in the way."""
-    world, cluster = case.world, case.world.cluster
+    world = case.world
     if instance.name in world.reserved_instances:
         return "another task uses it"
-    known = instance.name in cluster.instance_index
-    if not known or cluster.instance(instance.name).nodes != instance.nodes:
-        return "its figures are not known yet"
     used = world.reserved_nodes.intersection(instance.nodes) - {case.name}
     return f"another task uses its node {', '.join(sorted(used))}" if used else ""
 
 
-def _of_dead_node(case: Evacuation, instance: InstanceFacts) -> Judgement:
+def _of_dead_node(case: Evacuation, instance: Instance) -> Judgement:
     lost = unsynced_fault(case, instance)
     # One that is stopped is not started anywhere.
     if (instance.up or not case.node.offline) and (wait := unconfirmed(case, instance)):
@@ -137,7 +133,7 @@ def _of_dead_node(case: Evacuation, instance: InstanceFacts) -> Judgement:
     return Stays(lost) if lost else Ready()
 
 
-def _cleaned_up(case: Evacuation, instance: InstanceFacts, attempt: Attempt) -> Judgement | None:
+def _cleaned_up(case: Evacuation, instance: Instance, attempt: Attempt) -> Judgement | None:
     """Clean up after a migration that was cut in half."""
     name = instance.name
     down = attempt.tried > 0 and runs_on(instance, case.name) and instance.status == _DOWN
@@ -151,7 +147,7 @@ def _cleaned_up(case: Evacuation, instance: InstanceFacts, attempt: Attempt) -> 
     return None
 
 
-def _with_disks(case: Evacuation, instance: InstanceFacts, attempt: Attempt) -> Judgement:
+def _with_disks(case: Evacuation, instance: Instance, attempt: Attempt) -> Judgement:
     """By the state of both copies; Ganeti looks at them again when it moves the instance."""
     name, (other, *_) = instance.name, instance.secondaries
     health = _health(case, name)
@@ -180,7 +176,7 @@ def _health(case: Evacuation, name: str) -> DiskHealth | None:
     return found if fresh else None
 
 
-def _lost_here(case: Evacuation, instance: InstanceFacts) -> Judgement:
+def _lost_here(case: Evacuation, instance: Instance) -> Judgement:
     """All that it writes goes to the other node, but Ganeti migrates no such instance."""
     if case.incident.action == EVACUATE_FAILOVER:
         return Ready()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ganeti_steward.core.maintenance.task import MOVE, REPLACE_DISKS, Failed, Plan, Task, Wait
-from ganeti_steward.core.maintenance.world import InstanceFacts
+from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
 from ganeti_steward.core.model.opcodes import MIGRATE, Job, failover
 from ganeti_steward.plugins.maintenance.repairs.evacuation.case import (
@@ -203,7 +203,7 @@ def _prepared(case: Evacuation, judgements: Mapping[str, Judgement]) -> Task | N
     return None
 
 
-def _new_copy(case: Evacuation, instance: InstanceFacts, prepare: Prepare) -> Task | None:
+def _new_copy(case: Evacuation, instance: Instance, prepare: Prepare) -> Task | None:
     """A copy on another node in place of the one that is lost; the instance runs on meanwhile."""
     from ganeti_steward.allocators.moves.leave_node import Leaving, leave_node
 

@@ -16,8 +16,8 @@ from ganeti_steward.core.maintenance.storage import (
     NodeStorage,
     PhysicalVolume,
 )
-from ganeti_steward.core.maintenance.world import InstanceFacts, NodeFacts, World
-from ganeti_steward.core.model.cluster import NOT_MIRRORED
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.cluster import NOT_MIRRORED, Instance, Node
 from ganeti_steward.plugins.maintenance.config import Maintd
 
 
@@ -25,7 +25,7 @@ class StorageCase(NamedTuple):
     """An incident whose report names failing physical volumes."""
 
     incident: Incident
-    node: NodeFacts
+    node: Node
     world: World
     volumes: tuple[str, ...]
     """names of the failing physical volumes"""
@@ -71,7 +71,7 @@ class StorageCase(NamedTuple):
         known = {one.closed_tag for one in self.world.incidents.values()}
         return sorted(
             tag
-            for tag in self.node.tags - known - {self.incident.closed_tag}
+            for tag in {*self.node.tags} - known - {self.incident.closed_tag}
             if tag.startswith(CLOSED_TAG)
         )
 
@@ -106,27 +106,27 @@ class StorageCase(NamedTuple):
         good = {one.name for one in self.storage.physical if not self._is_named(one)} - {MISSING}
         return [one for one in self.storage.logical if one.on not in good]
 
-    def copy_is_synced(self, instance: InstanceFacts) -> bool:
+    def copy_is_synced(self, instance: Instance) -> bool:
         """Whether all copies on other nodes are good and complete, as Ganeti requires in place."""
         others = [one for one in instance.nodes if one != self.node.name]
         return all(self._state(instance, one) == GOOD for one in others)
 
-    def is_synced(self, instance: InstanceFacts) -> bool:
+    def is_synced(self, instance: Instance) -> bool:
         """Whether the disks are good on all nodes of the instance."""
         return self._state(instance, self.node.name) == GOOD and self.copy_is_synced(instance)
 
-    def is_lost_primary(self, instance: InstanceFacts) -> bool:
+    def is_lost_primary(self, instance: Instance) -> bool:
         """Whether it runs with the disks of another node only: Ganeti does not migrate it."""
         here = self.node.name
         return instance.primary == here and self._state(instance, here) == FAULTY
 
-    def can_be_rebuilt(self, instance: InstanceFacts) -> bool:
+    def can_be_rebuilt(self, instance: Instance) -> bool:
         """Whether its lost disks can be copied back to this node while it runs here."""
         if OPT_OUT_TAG in instance.tags:
             return False
         return self.is_lost_primary(instance) and self.copy_is_synced(instance)
 
-    def affected(self) -> list[InstanceFacts]:
+    def affected(self) -> list[Instance]:
         """Instances on failing or missing volumes, and those whose volumes were taken away."""
         names = {one.instance for one in self.parts()}
         return [
@@ -135,24 +135,22 @@ class StorageCase(NamedTuple):
             if one.name in names or (self.is_lost_primary(one) and self._lacks_volumes(one))
         ]
 
-    def _lacks_volumes(self, instance: InstanceFacts) -> bool:
+    def _lacks_volumes(self, instance: Instance) -> bool:
         """Whether some of its volumes are gone, as after the repair of the volume group."""
         found = {one.name for one in self.storage.logical if one.instance == instance.name}
-        index = self.world.cluster.instance_index.get(instance.name)
         # Each disk has two volumes, for data and metadata.
-        return index is not None and len(found) < 2 * len(self.world.cluster.instances[index].disks)
+        return len(found) < 2 * len(instance.disks)
 
     def is_group_next(self) -> bool:
         """Whether the volume group has to be repaired before what is left can be rebuilt here."""
-        left, cluster = self.affected(), self.world.cluster
+        left = self.affected()
         if not self.has_missing or not all(map(self.can_be_rebuilt, left)):
             return False
-        names = {one.name for one in left}
-        if not {one.instance for one in self.parts()} <= names <= {*cluster.instance_index}:
+        if not {one.instance for one in self.parts()} <= {one.name for one in left}:
             return False
-        return sum(cluster.instance(name).disk_space for name in names) <= self.open_space()
+        return sum(one.disk_space for one in left) <= self.open_space()
 
-    def primary_fault(self, instance: InstanceFacts) -> str:
+    def primary_fault(self, instance: Instance) -> str:
         """Why nothing can be done to an instance that runs here; empty when something can be.
 
         Ganeti migrates what is good on both sides, and rebuilds disks that are lost.
@@ -162,10 +160,10 @@ class StorageCase(NamedTuple):
             return ""
         return _state_fault(state, self.node.name)
 
-    def _state(self, instance: InstanceFacts, node: str) -> str:
+    def _state(self, instance: Instance, node: str) -> str:
         return self.storage.sides.get(instance.name, {}).get(node, UNKNOWN)
 
-    def copy_fault(self, instance: InstanceFacts) -> str:
+    def copy_fault(self, instance: Instance) -> str:
         """Why the instance has no good copy of its disks on another node; empty when it has."""
         others = [name for name in instance.nodes if name != self.node.name]
         if instance.template in NOT_MIRRORED or not others:
@@ -173,7 +171,7 @@ class StorageCase(NamedTuple):
         faults = (self._side_fault(instance, name) for name in others)
         return "; ".join(filter(None, faults))
 
-    def _side_fault(self, instance: InstanceFacts, other: str) -> str:
+    def _side_fault(self, instance: Instance, other: str) -> str:
         node, state = self.node.name, self._state(instance, other)
         if state == GOOD:
             return ""

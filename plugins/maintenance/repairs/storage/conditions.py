@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.storage import failing_volumes
-from ganeti_steward.core.maintenance.world import NodeFacts, Reported
-from ganeti_steward.core.model.cluster import LOCAL_STORAGE
+from ganeti_steward.core.maintenance.world import Reported
+from ganeti_steward.core.model.cluster import LOCAL_STORAGE, Node
 from ganeti_steward.plugins.maintenance.repairs.storage.case import StorageCase, listed
 
 
@@ -30,13 +30,12 @@ def _node_faults(case: StorageCase) -> Iterator[str]:
     if not isinstance(report, Reported):
         yield f"node {name} gives no valid report"
     others = {node for one in world.instances_on(name) for node in one.nodes} - {name}
-    facts = {one.name: one for one in world.nodes.values()}
-    for other in sorted(others):
-        if fault := _node_fault(case, facts[other]):
-            yield f"node {other} {fault}"
+    for node in world.cluster.nodes:
+        if node.name in others and (fault := _node_fault(case, node)):
+            yield f"node {node.name} {fault}"
 
 
-def _node_fault(case: StorageCase, node: NodeFacts) -> str:
+def _node_fault(case: StorageCase, node: Node) -> str:
     """Silence is not health."""
     if node.offline:
         return "is offline"

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG
 from ganeti_steward.core.maintenance.task import REPLACE_DISKS, Failed, Plan, Task, Wait
-from ganeti_steward.core.maintenance.world import InstanceFacts
 from ganeti_steward.core.model.cluster import NOT_MIRRORED, Instance
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import Job, replace_in_place
@@ -62,13 +61,13 @@ def _text(reasons: Sequence[tuple[str, str]]) -> str:
     return "; ".join(f"{name}: {reason}" for name, reason in reasons)
 
 
-def _hopeless(case: StorageCase, instance: InstanceFacts) -> str:
+def _hopeless(case: StorageCase, instance: Instance) -> str:
     if OPT_OUT_TAG in instance.tags:
         return f"it has the tag {OPT_OUT_TAG}"
     return case.copy_fault(instance) if instance.template in NOT_MIRRORED else ""
 
 
-def _try(case: StorageCase, instance: InstanceFacts, context: Context) -> Task | _Refusal:
+def _try(case: StorageCase, instance: Instance, context: Context) -> Task | _Refusal:
     world, node = case.world, case.node.name
     if instance.name in world.reserved_instances:
         return _Refusal("another task uses it")
@@ -80,15 +79,11 @@ def _try(case: StorageCase, instance: InstanceFacts, context: Context) -> Task |
             return _Refusal(f"another task uses its node {other}")
         if other in world.avoided_nodes:
             return _Refusal(f"its node {other} {world.avoided_nodes[other]}")
-        if any(one.name == other and one.offline for one in world.nodes.values()):
+        if (known := world.node(other)) and known.offline:
             return _Refusal(f"its node {other} is offline")
     if fault := case.copy_fault(instance) or case.primary_fault(instance):
         return _Refusal(fault)
-    index = world.cluster.instance_index.get(instance.name)
-    known = None if index is None else world.cluster.instances[index]
-    if known is None or known.nodes != instance.nodes:
-        return _Refusal("its figures are not known yet")
-    no_room = _no_room(case, known)
+    no_room = _no_room(case, instance)
     if not no_room and case.copy_is_synced(instance):
         return _in_place(case, instance)
     if case.is_lost_primary(instance):
@@ -106,15 +101,13 @@ def _no_room(case: StorageCase, instance: Instance) -> str:
     return "LVM makes no new ones while a physical volume is missing" if case.has_missing else ""
 
 
-def _in_place(case: StorageCase, instance: InstanceFacts) -> Task:
+def _in_place(case: StorageCase, instance: Instance) -> Task:
     job = [replace_in_place(instance.name, primary=instance.primary == case.node.name)]
     how = f"by others of node {case.node.name}"
     return _task(case, instance, frozenset(instance.nodes), job, how)
 
 
-def _to_another_node(
-    case: StorageCase, instance: InstanceFacts, context: Context
-) -> Task | _Refusal:
+def _to_another_node(case: StorageCase, instance: Instance, context: Context) -> Task | _Refusal:
     # It imports the engine, which most rounds do not need.
     from ganeti_steward.allocators.moves.leave_node import Leaving, leave_node
 
@@ -137,9 +130,7 @@ def _to_another_node(
     return _Refusal(reason, final=not found.blocked)
 
 
-def _task(
-    case: StorageCase, instance: InstanceFacts, nodes: frozenset[str], job: Job, how: str
-) -> Task:
+def _task(case: StorageCase, instance: Instance, nodes: frozenset[str], job: Job, how: str) -> Task:
     on = sorted({one.on for one in case.parts() if one.instance == instance.name})
     where = f"{listed(on)} of node" if on else "node"
     return Task(

@@ -12,7 +12,8 @@ from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.orphan import OrphanJob
 from ganeti_steward.core.maintenance.task import Task
-from ganeti_steward.core.maintenance.world import NodeFacts, Observation, World
+from ganeti_steward.core.maintenance.world import Observation, World
+from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
@@ -220,14 +221,14 @@ class _Agents:
     def __init__(self, fakes: Fakes) -> None:
         self._fakes, self._watched = fakes, False
 
-    def watch(self, nodes: Mapping[str, NodeFacts]) -> None:
+    def watch(self, nodes: Mapping[str, Node]) -> None:
         self._fakes.note("watch", len(nodes))
         self._watched = True
 
     def observations(self) -> Mapping[str, Observation]:
         return self._fakes.observations
 
-    def start(self, node: NodeFacts, submission: str, command: str, original: bytes) -> None:
+    def start(self, node: Node, submission: str, command: str, original: bytes) -> None:
         self._fakes.note("command", (node.name, command))
 
     def results(self, incidents: Iterable[Incident]) -> Mapping[str, CommandResult]:

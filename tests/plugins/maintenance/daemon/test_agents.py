@@ -11,13 +11,13 @@ import pytest
 from fake_agents import FakeAgents, fake_agents, sends
 from programs import wait_until
 from repair_requests import KEY
+from worlds import node
 
 from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.core.maintenance.world import NodeFacts
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.carry_out import NodeAgents
 
-NODE: Final = NodeFacts("uuid-1", "node1.lab", "group", address="127.0.0.1")
+NODE: Final = node("node1.lab", uuid="uuid-1", primary_ip="127.0.0.1")
 NONCE: Final = b'{"nonce": "nonce.0123456789abcdef"}'
 ORIGINAL: Final = b'{"command":"replace-disk","status":"live-repair"}'
 COMMANDS: Final = 20

@@ -218,8 +218,8 @@ def approving(queue: Queue, fakes: Fakes) -> Callable[..., Round]:
     tags = frozenset({"maintd:approve:1"})
 
     def run(mode: str = "act", *more: str) -> Round:
-        fakes.world = worlds.world([worlds.node("n1", master=True)])
-        fakes.world = fakes.world._replace(cluster_tags=tags | set(more))
+        master = worlds.node("n1", master=True)
+        fakes.world = worlds.world([master], cluster_tags=tags | set(more))
         return fakes.rounds(Maintd(mode=mode), releasing=queue.releases).round()
 
     return run

@@ -19,8 +19,7 @@ from thorough import often
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.snapshot import read_live
-from ganeti_steward.core.maintenance.world import GroupFacts, InstanceFacts, NodeFacts, World
-from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.typed_json import from_json, to_json
 from ganeti_steward.plugins.maintenance.edges.world import read_world
 
@@ -41,8 +40,10 @@ def read(ganeti: Ganeti, path: Path, **more: Any) -> World:
 def check_types(world: World) -> None:
     """What a plugin's process gets is the same."""
     sent = from_json(World, json.loads(json.dumps(to_json(World, world))))
-    for name in Cluster.__slots__:
+    for name in ("groups", "nodes", "instances", "tags", "hypervisors"):
         assert getattr(sent.cluster, name) == getattr(world.cluster, name)
+    for one, other in zip(sent.cluster.nodes, world.cluster.nodes, strict=True):
+        assert one.sent.data == other.sent.data
     assert sent._replace(cluster=world.cluster) == world
 
 
@@ -60,7 +61,7 @@ def test_what_is_read(tmp_path: Path) -> None:
     assert world.candidate_pool_size == 3
     assert set(world.nodes) == {row["uuid"] for row in ganeti.nodes}
     node = world.nodes[first["uuid"]]
-    assert (node.name, node.group, node.address) == (
+    assert (node.name, node.group, node.primary_ip) == (
         first["name"],
         first["group.uuid"],
         first["pip"],
@@ -69,7 +70,7 @@ def test_what_is_read(tmp_path: Path) -> None:
     assert node.master_candidate
     node = world.nodes[second["uuid"]]
     assert (node.tags, node.drained, node.master, node.master_candidate) == (
-        {"maintd:off"},
+        ("maintd:off",),
         True,
         False,
         False,
@@ -77,8 +78,8 @@ def test_what_is_read(tmp_path: Path) -> None:
     assert set(world.instances) == {row["name"] for row in ganeti.instances}
     instance = world.instances[drbd["name"]]
     assert instance.nodes == (drbd["pnode"], *drbd["snodes"])
-    assert (instance.template, instance.up, instance.tags) == ("drbd", False, {"i"})
-    assert world.groups[ganeti.groups[0]["uuid"]].tags == {"g"}
+    assert (instance.template, instance.up, instance.tags) == ("drbd", False, ("i",))
+    assert world.groups[ganeti.groups[0]["uuid"]].tags == ("g",)
     assert (world.incidents, world.observations) == ({}, {})
 
 
@@ -96,34 +97,26 @@ def test_the_facts_are_those_of_the_rows(seed: int, tmp_path: Path) -> None:
     for rows in (ganeti.nodes, ganeti.instances, ganeti.groups):
         rng.shuffle(rows)
     world = read(ganeti, tmp_path)
-    roles = ("master", "master_candidate", "offline", "drained", "vm_capable")
-    assert list(world.nodes.values()) == [
-        NodeFacts(
-            row["uuid"],
+    roles = ("master", "master_candidate", "master_capable", "offline", "drained", "vm_capable")
+    for row in ganeti.nodes:
+        node = world.nodes[row["uuid"]]
+        assert (node.name, node.group, node.primary_ip) == (
             row["name"],
             row["group.uuid"],
-            frozenset(row["tags"]),
-            *(row[role] for role in roles),
             row["pip"],
-            row["master_capable"],
         )
-        for row in ganeti.nodes
-    ]
-    assert list(world.instances.values()) == [
-        InstanceFacts(
-            row["name"],
-            row["pnode"],
-            tuple(row["snodes"]),
-            row["disk_template"],
-            row["admin_state"] == "up",
-            frozenset(row["tags"]),
-            row["status"] or "",
-        )
-        for row in ganeti.instances
-    ]
-    assert list(world.groups.values()) == [
-        GroupFacts(row["uuid"], row["name"], frozenset(row["tags"])) for row in ganeti.groups
-    ]
+        assert node.tags == tuple(row["tags"])
+        assert [getattr(node, role) for role in roles] == [row[role] for role in roles]
+    for row in ganeti.instances:
+        one = world.instances[row["name"]]
+        assert (one.primary, one.secondaries) == (row["pnode"], tuple(row["snodes"]))
+        assert (one.template, one.status) == (row["disk_template"], row["status"] or "")
+        assert (one.up, one.tags) == (row["admin_state"] == "up", tuple(row["tags"]))
+    for row in ganeti.groups:
+        group = world.groups[row["uuid"]]
+        assert (group.name, group.tags) == (row["name"], tuple(row["tags"]))
+    assert len(world.nodes) == len(ganeti.nodes)
+    assert len(world.instances) == len(ganeti.instances)
 
 
 def test_the_cluster_is_the_one_an_allocator_sees(tmp_path: Path) -> None:

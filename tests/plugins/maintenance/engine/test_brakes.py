@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from maintained import CONFIG, EVACUATE, OK, REPAIR, WORSE, Maintained, evacuating
+from worlds import group
 
 from ganeti_steward.core.maintenance.incident import COMPLETED, FAILED, NOTED, PENDING
-from ganeti_steward.core.maintenance.world import GroupFacts
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 
 
@@ -304,7 +304,7 @@ def test_nodes_a_person_knows_of_are_no_storm(excluded: str) -> None:
         if excluded == "tag":
             cluster.tag(name, "maintd:off")
         elif excluded == "group":
-            cluster.groups["other"] = GroupFacts("other", "other", frozenset({"maintd:off"}))
+            cluster.groups["other"] = group("other", "other", ["maintd:off"])
             cluster.change(name, group="other")
         elif excluded == "offline":
             cluster.change(name, offline=True)

@@ -7,11 +7,12 @@ from typing import Any, Final
 
 import pytest
 from maintained import CONFIG, EVACUATE, OK, REPAIR, WORSE, Maintained
+from worlds import group, node, uuid_of
 
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Task
-from ganeti_steward.core.maintenance.world import GroupFacts, NodeFacts, World
-from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.cluster import Cluster, Node
 from ganeti_steward.core.model.opcodes import failover, migrate, set_role, set_tags
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.effects import effects_of
@@ -113,7 +114,7 @@ def test_other_nodes_are_named_observed_and_not_excluded(name: str) -> None:
 
 def test_a_node_group_that_is_excluded() -> None:
     cluster = Cluster4()
-    cluster.groups["other"] = GroupFacts("other", "other", frozenset({"maintd:off"}))
+    cluster.groups["other"] = group("other", "other", ["maintd:off"])
     cluster.change("node3", group="other")
     cluster.repaired(task(set_role("node3", "drained"), nodes="node2 node3"))
     assert cluster.held() == {
@@ -303,7 +304,7 @@ def test_instances_that_are_not_to_run_are_moved() -> None:
     ):
         cluster = Cluster4()
         cluster.change("node3", offline=True)
-        cluster.instances["inst1"] = cluster.instances["inst1"]._replace(up=False)
+        cluster.instances["inst1"] = cluster.instances["inst1"]._replace(state="down")
         plan = task(*job, nodes="node2 node3 node4", instances="inst1")
         assert bool(cluster.repaired(plan).started) != bool(held)
         assert set(cluster.held()) == held
@@ -329,11 +330,11 @@ KINDS: Final = [
 ]
 
 
-def after_ganeti(nodes: list[NodeFacts], lost: str, pool: int) -> int:
+def after_ganeti(nodes: list[Node], lost: str, pool: int) -> int:
     """Candidates that remain: Ganeti promotes until there are as many as wanted."""
     rest = [one for one in nodes if one.name != lost and not (one.offline or one.drained)]
-    now = sum(one.master_candidate for one in rest)
-    spare = sum(one.master_capable and not one.master_candidate for one in rest)
+    now = sum(one.master_candidate is True for one in rest)
+    spare = sum(one.master_capable is not False and not one.master_candidate for one in rest)
     return max(now, min(pool, now + spare))
 
 
@@ -341,22 +342,16 @@ def test_the_last_candidate_in_every_world() -> None:
     """The master never stays alone where it was not, and another node could join it."""
     tried = held = 0
     plan = task(set_role("n1", "drained"), nodes="n1")
-    master = NodeFacts("u0", "n0", "g", master=True, master_candidate=True)
+    master = node("n0", master=True, master_candidate=True)
     brakes = [one for one in BY_EFFECTS if "candidate" in one.__name__]
     for count in range(1, 5):
         for combination in product(KINDS, repeat=count):
-            made = [NodeFacts(f"u{i}", f"n{i}", "g", **k) for i, k in enumerate(combination, 1)]
+            made = [node(f"n{i}", **kind) for i, kind in enumerate(combination, 1)]
             nodes = [master, *made]
             for pool in (1, 2, 3, 10):
-                world = World(
-                    0,
-                    Cluster((), (), ()),
-                    {one.uuid: one for one in nodes},
-                    {},
-                    candidate_pool_size=pool,
-                )
+                world = World(0, Cluster((), nodes, ()), candidate_pool_size=pool)
                 case = Case(
-                    Incident("i", "u1", "n1", b"{}", "evacuate"),
+                    Incident("i", uuid_of("n1"), "n1", b"{}", "evacuate"),
                     made[0],
                     world,
                     Maintd(),
@@ -364,7 +359,7 @@ def test_the_last_candidate_in_every_world() -> None:
                     plan,
                     effects_of(plan.jobs, facts_of(world)),
                 )
-                before = sum(one.master_candidate for one in nodes)
+                before = sum(one.master_candidate is True for one in nodes)
                 after = after_ganeti(nodes, "n1", pool)
                 expected = before > 1 == after < pool and made[0].master_candidate and count > 1
                 found = [one for brake in brakes if (one := brake(case))]

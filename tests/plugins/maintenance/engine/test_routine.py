@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from maintained import CONFIG, EVACUATE, Maintained
-from worlds import instance, node, world
+from worlds import group, instance, node, world
 
 from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG
 from ganeti_steward.core.maintenance.task import RoutinePlan, Task, Wait
-from ganeti_steward.core.maintenance.world import GroupFacts, World
+from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.opcodes import migrate, replace_secondary, set_tags
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted
 from ganeti_steward.plugins.maintenance.engine.routine import copied_mib
@@ -50,7 +50,7 @@ def working(config: Any = ACTING, **plans: Sequence[RoutinePlan]) -> tuple[Maint
         for name in plan.instances & cluster.instances.keys():
             primary = cluster.instances[name].primary
             if primary not in plan.nodes and plan.nodes:
-                facts = cluster.instances[name]._replace(primary=min(plan.nodes))
+                facts = cluster.instances[name]._replace(nodes=(min(plan.nodes),))
                 cluster.instances[name] = facts
     return cluster, made
 
@@ -162,7 +162,7 @@ def test_opt_out(where: str) -> None:
     if where == "node node3":
         cluster.tag("node3", OPT_OUT_TAG)
     elif where == "node group rack1":
-        cluster.groups["group"] = GroupFacts("group", "rack1", tags)
+        cluster.groups["group"] = group("group", "rack1", tags)
     else:
         cluster.instances["inst0"] = cluster.instances["inst0"]._replace(tags=tags)
     assert cluster.round().routine == ()

@@ -54,7 +54,7 @@ def test_a_new_state_is_not_tagged(verifying: Maintained) -> None:
     for _ in range(5):
         verifying.run()
     assert verifying.name("node2") == "node2"
-    assert verifying.nodes["uuid-node2"].tags == frozenset()
+    assert verifying.nodes["uuid-node2"].tags == ()
     assert "ready" not in str([one.job for one in verifying.queue.values()])
     assert "fail" not in str([one.job for one in verifying.queue.values()])
 
@@ -86,7 +86,7 @@ def test_a_new_state_keeps_its_incident_though_the_node_is_healthy(verifying: Ma
     assert verifying.incident("node2").status == VERIFYING
     verifying.tag("node2", verifying.incident("node2").cancel_tag)
     verifying.run()
-    assert verifying.nodes["uuid-node2"].tags == frozenset()
+    assert verifying.nodes["uuid-node2"].tags == ()
 
 
 def test_every_state_has_columns_that_agree() -> None:

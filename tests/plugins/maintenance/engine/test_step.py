@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from maintained import CONFIG, EVACUATE, OK, REPAIR, SECOND, WORSE, Maintained, diagnose, evacuating
+from worlds import group
 
 from ganeti_steward.core.maintenance.incident import (
     CANCELED,
@@ -15,7 +16,7 @@ from ganeti_steward.core.maintenance.incident import (
     Incident,
 )
 from ganeti_steward.core.maintenance.task import DRAIN, MOVE, TAG, UNTAG, Task
-from ganeti_steward.core.maintenance.world import GroupFacts, Reported, World
+from ganeti_steward.core.maintenance.world import Reported, World
 from ganeti_steward.core.model.opcodes import set_role
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.engine.book import avoided_nodes
@@ -32,7 +33,7 @@ def test_an_evacuation_runs_to_its_end() -> None:
     incident = cluster.incident("node2")
     node = cluster.nodes["uuid-node2"]
     assert (incident.status, incident.tagged, incident.open) == (COMPLETED, True, ())
-    assert (node.offline, node.tags) == (True, {incident.ready_tag})
+    assert (node.offline, node.tags) == (True, (incident.ready_tag,))
     assert not list(cluster.world().instances_on("node2"))
     assert incident.jobs == tuple(cluster.queue)
 
@@ -72,7 +73,7 @@ def test_a_cancel_of_a_final_incident_leaves_no_tag(final: str) -> None:
     cluster.tag("node2", incident.cancel_tag)
     cluster.run()
     assert cluster.incident("node2").status == CANCELED
-    assert cluster.nodes["uuid-node2"].tags == frozenset()
+    assert cluster.nodes["uuid-node2"].tags == ()
     cluster.report("node2", OK)
     cluster.round()
     cluster.wait(600)
@@ -141,7 +142,7 @@ def test_acknowledged_and_still_reported_stays_known_and_silent() -> None:
     jobs = len(cluster.queue)
     cluster.run()
     assert (cluster.incident("node2").acknowledged, len(cluster.queue)) == (True, jobs)
-    assert cluster.nodes["uuid-node2"].tags == frozenset()
+    assert cluster.nodes["uuid-node2"].tags == ()
     cluster.report("node2", OK)
     cluster.round()
     assert len(cluster.records) == 1
@@ -239,7 +240,7 @@ def test_a_renamed_node_keeps_its_incident() -> None:
     cluster.end(1)
     cluster.change("node2", name="node2b")
     cluster.instances = {
-        name: one._replace(primary="node2b") if one.primary == "node2" else one
+        name: one._replace(nodes=("node2b",)) if one.primary == "node2" else one
         for name, one in cluster.instances.items()
     }
     cluster.run()
@@ -350,7 +351,7 @@ def test_nothing_is_moved_to_what_is_excluded(kind: str) -> None:
         cluster.tag("node3", OPT_OUT_TAG)
     else:
         cluster.change("node3", group="kept")
-        cluster.groups = {"kept": GroupFacts("kept", "kept", frozenset({OPT_OUT_TAG}))}
+        cluster.groups = {"kept": group("kept", "kept", [OPT_OUT_TAG])}
     assert avoided_nodes(cluster.world()) == {"node3": "is excluded by the tag maintd:off"}
 
 

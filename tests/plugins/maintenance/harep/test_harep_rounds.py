@@ -18,7 +18,7 @@ from harep_worlds import (
     routine,
     tagged,
 )
-from worlds import SECOND, instance, node, world
+from worlds import SECOND, instance, node, with_instance, world
 
 from ganeti_steward.core.maintenance.task import Task, Wait
 from ganeti_steward.core.model.job_state import JobState
@@ -164,7 +164,7 @@ def test_one_bad_instance_stops_no_other() -> None:
 def test_an_instance_that_is_opted_out_gets_no_tag() -> None:
     seen = one_instance(("fix-storage",), primary=OFF)
     (one,) = seen.instances.values()
-    seen = seen._replace(instances={"i1": one._replace(tags=one.tags | {"maintd:off"})})
+    seen = with_instance(seen, "i1", tags=(*one.tags, "maintd:off"))
     assert "has the tag maintd:off" in reason(seen)
 
 

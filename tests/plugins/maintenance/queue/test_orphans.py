@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from worlds import incident, node, world
+from worlds import incident, instance, node, world
 
 from ganeti_steward.core.maintenance.incident import Submission
 from ganeti_steward.core.maintenance.orphan import OrphanJob, named_instances, named_nodes
 from ganeti_steward.core.maintenance.task import Task
-from ganeti_steward.core.maintenance.world import InstanceFacts
 from ganeti_steward.plugins.maintenance.engine.book import Book
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
 from ganeti_steward.plugins.maintenance.queue.orphans import orphans_of
@@ -59,11 +58,9 @@ def test_names_in_operations() -> None:
 
 
 def test_all_nodes_of_its_instances_are_reserved() -> None:
-    seen = world([node("n1"), node("n2"), node("n3")])
-    seen = seen._replace(
-        instances={"i1": InstanceFacts("i1", "n1", ("n2",))},
-        orphans=(OrphanJob(5, "gone", "s", (), ("i1", "new")),),
-    )
+    orphans = (OrphanJob(5, "gone", "s", (), ("i1", "new")),)
+    nodes = [node("n1"), node("n2"), node("n3")]
+    seen = world(nodes, [instance("i1", "n1", "n2")], orphans=orphans)
     book = Book((), seen)
     free = Task("move", frozenset({"n3"}), frozenset({"i3"}), "why")
     assert book.conflict(free) == ""

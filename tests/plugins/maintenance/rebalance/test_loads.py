@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from worlds import instance, node, world
+from worlds import changed, instance, node, world
 
 from ganeti_steward.allocators.state.load_reports import (
     NODE_COLLECTOR,
@@ -31,12 +31,8 @@ def xen(**data: float) -> dict[str, Any]:
 
 
 def seen(reports: dict[str, Any], **status: str) -> World:
-    made = world([node("n1"), node("n2")], MADE)._replace(load_reports=reports)
-    facts = {
-        name: one._replace(status=status.get(name, "running"))
-        for name, one in made.instances.items()
-    }
-    return made._replace(instances=facts)
+    made = [changed(one, status=status.get(one.name, "running")) for one in MADE]
+    return world([node("n1"), node("n2")], made)._replace(load_reports=reports)
 
 
 def xen_loads(reports: dict[str, Any], **status: str) -> list[float | None]:

@@ -7,7 +7,18 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from worlds import GROUP, SECOND, after, incident, instance, node, uuid_of, world
+from worlds import (
+    GROUP,
+    SECOND,
+    after,
+    incident,
+    instance,
+    node,
+    uuid_of,
+    with_instance,
+    with_node,
+    world,
+)
 
 from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG
 from ganeti_steward.core.maintenance.routine import RoutineJob
@@ -158,8 +169,7 @@ def test_instances_that_are_left_out() -> None:
     """Others' instances, those an admin excludes, and those whose move has failed."""
     seen = uneven(reserved_instances=frozenset({"i0"}))
     failed = job(9, instances=("i2",), status="error")
-    excluded = seen.instances["i1"]._replace(tags=frozenset({OPT_OUT_TAG}))
-    seen = seen._replace(instances={**seen.instances, "i1": excluded}, routine=(failed,))
+    seen = with_instance(seen, "i1", tags=(OPT_OUT_TAG,))._replace(routine=(failed,))
     plans = planned(seen)
     assert not {"i0", "i1", "i2"} & {one.subject for one in tasks(plans)}
     assert waits(plans)[SUBJECT].endswith(
@@ -233,9 +243,7 @@ def test_site_rules_hold() -> None:
 def test_repairs_and_failed_incidents_keep_their_nodes() -> None:
     """Through the step: a node with a failed incident is left alone, too."""
     about = incident("n3")._replace(status="failed", tagged=True, tag="maintd:repairfailed:x")
-    seen = uneven(incidents=[about])
-    facts = seen.nodes[uuid_of("n3")]._replace(tags=frozenset({about.tag}))
-    seen = seen._replace(nodes={**seen.nodes, facts.uuid: facts})
+    seen = with_node(uneven(incidents=[about]), "n3", tags=(about.tag,))
     config = Maintd(mode="act", routine=("rebalance",))
     decision = step(Inputs(seen), config, lambda *_: (), lambda _, at: planned(at))
     assert decision.routine

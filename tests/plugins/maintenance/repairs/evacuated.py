@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from worlds import after, uuid_of
+from worlds import after, with_instance, with_node
 
 from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.maintenance.incident import Incident
@@ -116,23 +116,12 @@ class Evacuated:
 
     def node(self, name: str, **facts: Any) -> None:
         """Change what is known of a node."""
-        nodes = dict(self.now.nodes)
-        nodes[uuid_of(name)] = nodes[uuid_of(name)]._replace(**facts)
-        figures = [
-            one._replace(offline=nodes[uuid_of(one.name)].offline) for one in self.now.cluster.nodes
-        ]
-        self.now = self.now._replace(nodes=nodes, cluster=self.now.cluster.replace(figures))
+        self.now = with_node(self.now, name, **facts)
 
     def instance(self, name: str, **facts: Any) -> None:
         """Change what is known of an instance."""
-        instances = dict(self.now.instances)
-        instances[name] = instances[name]._replace(**facts)
-        self.now = self.now._replace(instances=instances)
+        self.now = with_instance(self.now, name, **facts)
 
     def dies(self, name: str) -> None:
         """The node does not answer any more."""
-        figures = [
-            one._replace(missing=("total_memory", "free_memory")) if one.name == name else one
-            for one in self.now.cluster.nodes
-        ]
-        self.now = self.now._replace(cluster=self.now.cluster.replace(figures))
+        self.now = with_node(self.now, name, missing=("total_memory", "free_memory"))

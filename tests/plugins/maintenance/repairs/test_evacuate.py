@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from worlds import NodeMade, after, incident, instance, node, uuid_of, world
+from worlds import after, incident, instance, node, uuid_of, world
 
 from ganeti_steward.core.ganeti.reasons import read_reasons
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Done, Failed, Plan, Task, Wait
 from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import failover, migrate, replace_secondary
 from ganeti_steward.plugins.filters.buckets import buckets_of
@@ -39,7 +40,7 @@ def moving(about: Incident, now: World, **settings: Any) -> Task:
     return found
 
 
-def nodes(number: int, **of_first: Any) -> list[NodeMade]:
+def nodes(number: int, **of_first: Any) -> list[Node]:
     """``n1`` is drained unless something else is given."""
     first = node("n1", **({"drained": True} | of_first))
     return [first, *(node(f"n{i}") for i in range(2, number + 1))]
@@ -285,9 +286,3 @@ def test_a_place_that_never_comes_is_no_reason_to_wait() -> None:
     assert isinstance(found, Failed)
     reason = "0/2 nodes fit: 1 memory (16.6 GiB needed, most free 16 GiB), 1 under repair"
     assert found.unmovable == (("vast", reason),)
-
-
-def test_an_instance_whose_figures_are_missing_waits() -> None:
-    now = world(nodes(3), [instance("a", "n1", "n2")])
-    now = now._replace(cluster=now.cluster.replace(instances=()))
-    assert plan(ILL, now) == Wait("1 of 1 instances on n1 wait: a: its figures are not known yet")

@@ -8,10 +8,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import often
-from worlds import InstanceMade, NodeMade, after, incident, instance, node, world
+from worlds import after, incident, instance, node, with_node, world
 
 from ganeti_steward.core.maintenance.task import MOVE, Done, Failed, Task, Wait
 from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.cluster import Instance, Node
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import MOVES
 from ganeti_steward.plugins.maintenance.config import Maintd
@@ -23,7 +24,7 @@ _TEMPLATES = st.sampled_from(("diskless", "ext", "sharedfile", "plain", "file"))
 
 
 @st.composite
-def nodes(draw: st.DrawFn) -> list[NodeMade]:
+def nodes(draw: st.DrawFn) -> list[Node]:
     number = draw(st.integers(2, 8))
     groups = st.sampled_from(("g1", "g1", "g1", "g2"))
     others = [
@@ -34,10 +35,10 @@ def nodes(draw: st.DrawFn) -> list[NodeMade]:
 
 
 @st.composite
-def instances(draw: st.DrawFn, names: list[str]) -> list[InstanceMade]:
+def instances(draw: st.DrawFn, names: list[str]) -> list[Instance]:
     """Most of them on the first node."""
 
-    def one(number: int) -> InstanceMade:
+    def one(number: int) -> Instance:
         some: Any = {
             "memory": draw(st.integers(1, 6)) * 512,
             "disk": draw(st.integers(1, 40)) * 1024,
@@ -58,7 +59,7 @@ def instances(draw: st.DrawFn, names: list[str]) -> list[InstanceMade]:
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
     made = draw(nodes())
-    names = [one.facts.name for one in made]
+    names = [one.name for one in made]
     others = st.sets(st.sampled_from(names[1:]), max_size=2)
     return world(
         made,
@@ -108,8 +109,7 @@ def check_data(now: World, name: str) -> None:
 def stopped(now: World) -> World:
     """An admin says that no instance runs on the node any more."""
     (node,) = (one for one in now.nodes.values() if one.name == "n1")
-    tagged = node._replace(tags=node.tags | {f"maintd:stopped:{node.uuid}"})
-    return now._replace(nodes={**now.nodes, node.uuid: tagged})
+    return with_node(now, "n1", tags=(*node.tags, f"maintd:stopped:{node.uuid}"))
 
 
 @settings(max_examples=often(25, 3000), deadline=None)

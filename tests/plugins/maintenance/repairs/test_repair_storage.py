@@ -22,7 +22,7 @@ from storage_worlds import (
     report,
     task,
 )
-from worlds import InstanceMade, incident, instance
+from worlds import incident, instance, with_node
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.maintenance.incident import Incident
@@ -37,6 +37,7 @@ from ganeti_steward.core.maintenance.storage import (
     failing_volumes,
 )
 from ganeti_steward.core.maintenance.task import Done, Task, Wait
+from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import (
     Operation,
@@ -110,11 +111,9 @@ def test_the_closing_is_taken_over_from_a_forgotten_incident() -> None:
 
     def tags(closed: Sequence[str], *incidents: Incident) -> list[Operation]:
         seen = now(lvm(closed=closed), closed_for=None, incidents=incidents)
-        nodes = {
-            uuid: one._replace(tags=frozenset({old, other.closed_tag, "x"}))
-            for uuid, one in seen.nodes.items()
-        }
-        (job,) = task(ILL, seen._replace(nodes=nodes)).jobs
+        for one in seen.nodes.values():
+            seen = with_node(seen, one.name, tags=(old, other.closed_tag, "x"))
+        (job,) = task(ILL, seen).jobs
         return [one for one in job if "TAGS" in one["OP_ID"]]
 
     own = set_tags("node", "n1", [ILL.closed_tag])
@@ -133,8 +132,8 @@ def test_one_that_is_closed_or_missing_already_is_noted() -> None:
 @pytest.mark.parametrize(
     ("made", "primary", "other"), [(DRBD, True, "n2"), (SECONDARY, False, "n3")]
 )
-def test_disks_are_replaced_in_place(made: InstanceMade, primary: bool, other: str) -> None:
-    name = made.facts.name
+def test_disks_are_replaced_in_place(made: Instance, primary: bool, other: str) -> None:
+    name = made.name
     found = task(ILL, now(lvm({name: A}, sides=GOOD_BOTH), [made]))
     assert found.jobs == [[replace_in_place(name, primary=primary)]]
     assert (found.nodes, found.instances) == ({"n1", other}, {name})

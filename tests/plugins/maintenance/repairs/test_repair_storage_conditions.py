@@ -21,7 +21,7 @@ from storage_worlds import (
     task,
     waiting,
 )
-from worlds import InstanceMade, instance, node
+from worlds import instance, node
 
 from ganeti_steward.core.maintenance.storage import (
     DEGRADED,
@@ -33,6 +33,7 @@ from ganeti_steward.core.maintenance.storage import (
 )
 from ganeti_steward.core.maintenance.task import Failed
 from ganeti_steward.core.maintenance.world import Refused, Silent, World
+from ganeti_steward.core.model.cluster import Instance
 
 # -- before disks are replaced away
 
@@ -147,7 +148,7 @@ def test_one_that_waits_does_not_stop_the_others() -> None:
         (instance("web", "n1", "n2", tags=["maintd:off"]), "it has the tag maintd:off"),
     ],
 )
-def test_what_cannot_be_replaced_away_fails_last(made: InstanceMade, reason: str) -> None:
+def test_what_cannot_be_replaced_away_fails_last(made: Instance, reason: str) -> None:
     storage = lvm({"web": A, "db": A}, sides=GOOD_BOTH)
     assert task(ILL, now(storage, [made, SECONDARY])).instances == {"db"}
     found = plan(ILL, now(lvm({"web": A}, sides=GOOD_BOTH), [made]))

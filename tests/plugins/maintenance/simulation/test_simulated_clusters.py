@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from simulations import HARD, Checked, configured, drawn_case
 from thorough import often
+from worlds import with_cluster_tags
 
 from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
@@ -71,7 +72,7 @@ def test_observe_does_nothing_and_act_saves_instances() -> None:
 def test_routine_work_is_done_in_the_rounds() -> None:
     """The disks of instances whose secondary is switched off get a new one, as tags allow."""
     start = made_world(5, 10, 1)
-    tagged = start._replace(cluster_tags=frozenset({"ganeti:watcher:autorepair:fix-storage"}))
+    tagged = with_cluster_tags(start, ["ganeti:watcher:autorepair:fix-storage"])
     assumed = Assumptions(days=4, seed=1, deaths=60, ailments=0, repairable=0, flaps=0, storms=0)
     simulation = Checked(tagged, configured(routine=("harep",)), assumed)
     found = simulation.run()
