@@ -16,6 +16,7 @@ _SECTIONS: Final = {
     "reference/commands": "Commands",
     "reference/hooks": "Hooks",
     "explanation": "Explanation",
+    "explanation/decisions": "Decisions",
 }
 
 

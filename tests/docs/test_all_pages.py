@@ -16,6 +16,7 @@ ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
 PAGES: Final = [
     ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
     *sorted(DOCS.rglob("*.md")),
     *sorted(ROOT.glob("contrib/*/*.md")),
 ]

@@ -43,7 +43,7 @@ def sources() -> list[Path]:
 
 
 def numbered() -> set[str]:
-    """What a reader takes for the name of a page: pages, and all folders of the rooms; jobs have numbers of their own."""
+    """What a reader takes for the name of a page.  Jobs have numbers of their own."""
     folders = {file.parent.name for file in sources() if file.name == "__init__.py"}
     return folders - {"jobs"} | {page.stem for page in (ROOT / "docs").rglob("*.md")}
 
