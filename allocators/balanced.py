@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @hookimpl
 def steward_allocate(request: Allocate, cluster: Cluster, context: Context) -> Outcome:
     """Place one new instance on ``required_nodes`` nodes."""
-    from ganeti_steward.allocators.placement.allocate import allocate
+    from ganeti_steward.allocators.placement.one_place import allocate
 
     return allocate(request, cluster, context)
 
@@ -44,7 +44,7 @@ def steward_multi_allocate(request: MultiAllocate, cluster: Cluster, context: Co
 @hookimpl
 def steward_relocate(request: Relocate, cluster: Cluster, context: Context) -> Outcome:
     """Find one new node for an instance that leaves ``relocate_from``."""
-    from ganeti_steward.allocators.placement.relocate import relocate
+    from ganeti_steward.allocators.placement.one_place import relocate
 
     return relocate(request, cluster, context)
 
@@ -54,7 +54,7 @@ def steward_allocate_secondary(
     request: AllocateSecondary, cluster: Cluster, context: Context
 ) -> Outcome:
     """Find a secondary for an instance that becomes drbd."""
-    from ganeti_steward.allocators.placement.allocate_secondary import allocate_secondary
+    from ganeti_steward.allocators.placement.one_place import allocate_secondary
 
     return allocate_secondary(request, cluster, context)
 
@@ -62,7 +62,7 @@ def steward_allocate_secondary(
 @hookimpl
 def steward_node_evacuate(request: NodeEvacuate, cluster: Cluster, context: Context) -> Outcome:
     """Move instances off their primaries, their secondaries or both (allocation 9.2)."""
-    from ganeti_steward.allocators.moves.node_evacuate import node_evacuate
+    from ganeti_steward.allocators.moves.evacuation import node_evacuate
 
     return node_evacuate(request, cluster, context)
 
@@ -70,7 +70,7 @@ def steward_node_evacuate(request: NodeEvacuate, cluster: Cluster, context: Cont
 @hookimpl
 def steward_change_group(request: ChangeGroup, cluster: Cluster, context: Context) -> Outcome:
     """Move instances to other node groups (allocation 9.3)."""
-    from ganeti_steward.allocators.moves.change_group import change_group
+    from ganeti_steward.allocators.moves.evacuation import change_group
 
     return change_group(request, cluster, context)
 

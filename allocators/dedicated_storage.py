@@ -23,7 +23,7 @@ def steward_allocate(request: Allocate, cluster: Cluster, context: Context) -> O
     """Place one new instance."""
     if not is_mine(cluster, request.group_name):
         return None
-    from ganeti_steward.allocators.placement.allocate import allocate
+    from ganeti_steward.allocators.placement.one_place import allocate
 
     return allocate(request, cluster, context)
 

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ganeti_steward.allocators.placement.allocate import allocate
-from ganeti_steward.allocators.placement.allocate_secondary import allocate_secondary
 from ganeti_steward.allocators.placement.multi_allocate import answered
+from ganeti_steward.allocators.placement.one_place import allocate, allocate_secondary, relocate
 from ganeti_steward.allocators.placement.placing import Placer, PlaceSearch
-from ganeti_steward.allocators.placement.relocate import relocate
 from ganeti_steward.allocators.score.ranked_places import PairPlaces, RankedPlace, SinglePlaces
 from ganeti_steward.allocators.score.score import FREE_DISK, shares
 from ganeti_steward.allocators.state import quantity

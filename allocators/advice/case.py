@@ -10,6 +10,7 @@ from ganeti_steward.core.iallocator.request_type import type_of
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.cluster import Cluster, Group, Instance
 from ganeti_steward.core.model.context import Context
+from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.core.model.requests import (
     Allocate,
@@ -196,3 +197,45 @@ def with_group(case: Case, group: Group) -> Case:
 def with_groups(cluster: Cluster, groups: list[Group]) -> Cluster:
     """The cluster with other node groups."""
     return Cluster(groups, cluster.nodes, cluster.instances, cluster.tags, cluster.hypervisors)
+
+
+#: Seconds of CPU in which suggestions for one refusal are looked for.
+USUAL_LIMIT: Final = 3.0
+
+#: Kinds of suggestions, in the order in which they are shown.
+SIZE: Final = "size"
+MOVES: Final = "moves"
+NODE: Final = "node"
+NODE_GROUP: Final = "node-group"
+NODE_STATE: Final = "node-state"
+REQUEST: Final = "request"
+TAG: Final = "tag"
+SITE_RULE: Final = "site-rule"
+POLICY: Final = "policy"
+NETWORK: Final = "network"
+OPTION: Final = "option"
+
+
+class OtherMove(NamedTuple):
+    """A move of another instance, one job."""
+
+    instance: str
+    before: tuple[str, ...]
+    """names of its nodes, primary first"""
+    after: tuple[str, ...]
+    copied: int
+    """MiB of disk that are copied"""
+    job: Job
+
+
+class Suggestion(NamedTuple):
+    """A change that was tried: the engine answers the changed request in full."""
+
+    kind: str
+    """one of the constants of this module"""
+    text: str
+    """the change as a sentence"""
+    case: Case
+    """the changed request, cluster or options"""
+    moves: tuple[OtherMove, ...] = ()
+    """of other instances, in the order in which they must be made"""

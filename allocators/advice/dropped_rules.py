@@ -6,18 +6,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from ganeti_steward.allocators.advice.case import (
-    Case,
-    Trier,
-    instances_of,
-    rule_of,
-    with_instance,
-)
-from ganeti_steward.allocators.advice.suggestion import (
     OPTION,
     REQUEST,
     SITE_RULE,
     TAG,
+    Case,
     Suggestion,
+    Trier,
+    instances_of,
+    rule_of,
+    with_instance,
 )
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.model.answer import Answer, Outcome

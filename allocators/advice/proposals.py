@@ -5,28 +5,70 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from time import process_time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ganeti_steward.allocators.advice.case import Case, Trier
-from ganeti_steward.allocators.advice.suggestion import Suggestion
-from ganeti_steward.allocators.advice.trials import Trials
+from ganeti_steward.allocators.advice.case import Case, Suggestion, Trier
 from ganeti_steward.allocators.jobs.job_sets import commands
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.errors import COMMAND_PREFIX, PluginError, StewardError
+from ganeti_steward.core.hooks.calls import PluginRules, call
 from ganeti_steward.core.hooks.isolation import isolated
-from ganeti_steward.core.model.answer import Answer
-from ganeti_steward.core.model.explanation import (
-    Obstacle,
-    Proposal,
-    Proposals,
-    ProposedMove,
-)
+from ganeti_steward.core.hooks.manager import Plugins
+from ganeti_steward.core.iallocator.results import outcome_fault
+from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
+from ganeti_steward.core.model.explanation import Obstacle, Proposal, Proposals, ProposedMove
 from ganeti_steward.core.model.names import Names
-from ganeti_steward.core.model.requests import Allocate, Balance, Capacity
+from ganeti_steward.core.model.requests import (
+    HOOKS,
+    TYPE_NAMES,
+    Allocate,
+    Balance,
+    Capacity,
+    Request,
+)
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.advice.advise import Advice
-    from ganeti_steward.allocators.advice.why_not import NotThere
+    from ganeti_steward.allocators.advice.advise import Advice, NotThere
+    from ganeti_steward.core.model.cluster import Cluster
+    from ganeti_steward.core.model.context import Context
+    from ganeti_steward.core.model.site_rules import SiteRules
+
+
+class Trials:
+    """The configured allocators and site rules."""
+
+    def __init__(self, config: Config) -> None:
+        """Load the plugins; raises PluginError."""
+        self._config: Final = config
+        self._plugins: Final = Plugins(config)
+
+    def members(self, request: Request) -> tuple[str, ...]:
+        """The allocators that answer; empty where only programs are configured."""
+        chain = self._config.chain(TYPE_NAMES[type(request)])
+        return tuple(name for name in chain if not name.startswith(COMMAND_PREFIX))
+
+    def rules(self, request: Request) -> SiteRules:
+        """The site rules for a request."""
+        return PluginRules(self._plugins, self._config, request)
+
+    def outcome(self, request: Request, cluster: Cluster, context: Context) -> Outcome:
+        """The first full answer, else the last outcome; raises PluginError."""
+        last: Outcome = Refusal("no allocator takes this request")
+        for name in self.members(request):
+            hook = HOOKS[TYPE_NAMES[type(request)]]
+            implementation = self._plugins.implementation(name, hook)
+            limit = self._config.allocators.time_limit
+            found = call(implementation, limit, request=request, cluster=cluster, context=context)
+            if found is None:
+                continue
+            fault = outcome_fault(found, request, cluster)
+            if fault or not isinstance(found, Answer | Refusal):
+                raise PluginError(name, fault)
+            if isinstance(found, Answer):
+                return found
+            last = found
+        return last
+
 
 # The searches are imported where they begin: the help of a command does without the engine.
 
@@ -67,7 +109,7 @@ def room_made(case: Case, config: Config, limit: float) -> Proposals | None:
 
 def obstacles(case: Case, node: str, config: Config, limit: float) -> list[Obstacle] | None:
     """What keeps the instances of a request from one node; raises StewardError."""
-    from ganeti_steward.allocators.advice.why_not import why_not
+    from ganeti_steward.allocators.advice.advise import why_not
 
     names = Names(case.cluster)
     found = names.nodes([node])

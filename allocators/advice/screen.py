@@ -12,12 +12,9 @@ import numpy as np
 
 from ganeti_steward.allocators.advice.case import Case, Trier
 from ganeti_steward.allocators.moves.best_move import BestMoveSearch, MoveTask, resident_of
-from ganeti_steward.allocators.moves.change_group import group_changes
-from ganeti_steward.allocators.moves.node_evacuate import evacuations
-from ganeti_steward.allocators.placement.allocate import place
-from ganeti_steward.allocators.placement.allocate_secondary import place_secondary
+from ganeti_steward.allocators.moves.evacuation import evacuations, group_changes
+from ganeti_steward.allocators.placement.one_place import place, place_elsewhere, place_secondary
 from ganeti_steward.allocators.placement.placing import GroupTrial, Placement, PlaceSearch
-from ganeti_steward.allocators.placement.relocate import place_elsewhere
 from ganeti_steward.allocators.rules.move_rules import MoveRules
 from ganeti_steward.allocators.score.final_score import FinalScore
 from ganeti_steward.allocators.score.ranked_places import RankedPlace

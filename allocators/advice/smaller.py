@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from ganeti_steward.allocators.advice.case import Case, Trier, with_instance
-from ganeti_steward.allocators.advice.suggestion import SIZE, Suggestion
+from ganeti_steward.allocators.advice.case import SIZE, Case, Suggestion, Trier, with_instance
 from ganeti_steward.core.model.cluster import Instance, MinMax, Spec
 from ganeti_steward.core.model.requests import Allocate
 

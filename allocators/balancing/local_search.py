@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ganeti_steward.allocators.balancing.swap_pairs import PairFinder, Pairs
-from ganeti_steward.allocators.balancing.swaps import Swaps
+from ganeti_steward.allocators.balancing.swaps import PairFinder, Pairs, Swaps
 from ganeti_steward.allocators.score.tolerance import TOLERANCE
 
 if TYPE_CHECKING:

@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ganeti_steward.allocators.capacity.added_instances import copies_of, with_instances
 from ganeti_steward.allocators.capacity.headroom import Headroom
-from ganeti_steward.allocators.capacity.headroom_score import HeadroomScore
-from ganeti_steward.allocators.capacity.headroom_search import RoomCosts, greedy, most_placements
+from ganeti_steward.allocators.capacity.headroom_search import (
+    HeadroomScore,
+    RoomCosts,
+    greedy,
+    most_placements,
+)
 from ganeti_steward.allocators.capacity.shrink_hints import fits_with
-from ganeti_steward.allocators.placement.explained import explained
+from ganeti_steward.allocators.capacity.sizes import copies_of, with_instances
 from ganeti_steward.allocators.placement.info import disk_note, limits_text
+from ganeti_steward.allocators.placement.one_place import explained
 from ganeti_steward.allocators.placement.placing import Placement, Placer
 from ganeti_steward.allocators.score.global_n1 import PlaceFilter
 from ganeti_steward.allocators.score.ranked_places import RankedPlace
-from ganeti_steward.allocators.state.amounts import MANY
 from ganeti_steward.allocators.state.load import load
+from ganeti_steward.allocators.state.quantity import MANY
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.cluster import ALLOC_POLICIES
 
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Terms
     from ganeti_steward.allocators.score.global_n1 import CapacityTest
     from ganeti_steward.allocators.state.arrays import Mask, NodePair
-    from ganeti_steward.allocators.state.demand import Demand
+    from ganeti_steward.allocators.state.frame import Demand
     from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context

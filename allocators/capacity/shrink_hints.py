@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ganeti_steward.allocators.capacity.headroom import Headroom
-from ganeti_steward.allocators.capacity.smaller_specs import (
+from ganeti_steward.allocators.capacity.sizes import (
     DISK,
     MEMORY,
     SPINDLES,

@@ -13,21 +13,11 @@ from ganeti_steward.allocators.balancing.planning.plan_balance import (
     plan_balance,
     resolve,
 )
-from ganeti_steward.allocators.cli.allocator_options import add_plot_option
-from ganeti_steward.allocators.cli.balance_options import (
+from ganeti_steward.allocators.cli.allocator_options import (
     UNITS,
     add_balance_options,
+    add_plot_option,
     balance_options,
-)
-from ganeti_steward.allocators.cli.plan_text import (
-    BALANCED,
-    HEADINGS,
-    SCORED,
-    gib,
-    group_as_data,
-    group_text,
-    move_rows,
-    totals,
 )
 from ganeti_steward.allocators.cli.run_options import (
     PRINTED,
@@ -36,6 +26,16 @@ from ganeti_steward.allocators.cli.run_options import (
     confirmed,
     run_moves,
     write_script,
+)
+from ganeti_steward.allocators.cli.texts import (
+    BALANCED,
+    HEADINGS,
+    SCORED,
+    gib,
+    group_as_data,
+    group_text,
+    move_rows,
+    totals,
 )
 from ganeti_steward.allocators.jobs.job_sets import failing_over, job_sets, script, steps
 from ganeti_steward.allocators.overview.picture import write_plot

@@ -9,17 +9,20 @@ from typing import Any, Final
 
 import orjson
 
-from ganeti_steward.allocators.capacity.policy_sizes import (
+from ganeti_steward.allocators.capacity.sizes import (
     STANDARD,
     TIERED,
     PolicySizes,
     Run,
+    SizeCount,
     Sized,
+    Usage,
     counted_groups,
+    fill,
     policy_runs,
+    usage,
     usual_template,
 )
-from ganeti_steward.allocators.capacity.tiered_specs import SizeCount, Usage, fill, usage
 from ganeti_steward.allocators.cli.allocator_options import add_passed_options, add_plot_option
 from ganeti_steward.allocators.cli.instance_options import (
     InstanceOptions,

@@ -14,12 +14,12 @@ from ganeti_steward.allocators.balancing.planning.plan_balance import (
     plan_balance,
     resolve,
 )
-from ganeti_steward.allocators.cli.balance_options import (
+from ganeti_steward.allocators.cli.allocator_options import (
     UNITS,
     add_balance_options,
     balance_options,
 )
-from ganeti_steward.allocators.cli.plan_text import gib, group_as_data, totals
+from ganeti_steward.allocators.cli.texts import gib, group_as_data, totals
 from ganeti_steward.allocators.jobs.job_sets import job_sets
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source

@@ -12,14 +12,19 @@ import orjson
 
 from ganeti_steward.allocators.advice.case import Case, is_complete
 from ganeti_steward.allocators.advice.proposals import obstacles, proposals
-from ganeti_steward.allocators.advice.text import obstacles_text, proposals_text
 from ganeti_steward.allocators.cli.allocator_options import (
     add_advice_options,
     add_passed_options,
     add_plot_option,
 )
-from ganeti_steward.allocators.cli.explanation_text import View, explanation_text, seen_nodes
-from ganeti_steward.allocators.cli.plan_text import group_text
+from ganeti_steward.allocators.cli.texts import (
+    View,
+    explanation_text,
+    group_text,
+    obstacles_text,
+    proposals_text,
+    seen_nodes,
+)
 from ganeti_steward.allocators.kept_requests import WHICH, described, kept_request
 from ganeti_steward.allocators.overview.picture import write_plot
 from ganeti_steward.core.builtins import ALLOCATION

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ganeti_steward.allocators.cli.allocator_options import add_passed_options
-from ganeti_steward.allocators.cli.plan_text import gib
 from ganeti_steward.allocators.cli.run_options import (
     add_running_options,
     check_can_run,
     confirmed,
     run_moves,
 )
+from ganeti_steward.allocators.cli.texts import gib
 from ganeti_steward.allocators.jobs.job_sets import failing_over, job_sets, script, steps
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source

@@ -8,14 +8,12 @@ from typing import Any
 
 from ganeti_steward.allocators.advice.case import Case
 from ganeti_steward.allocators.advice.proposals import room_made
-from ganeti_steward.allocators.advice.text import moves_script
 from ganeti_steward.allocators.cli.allocator_options import (
     add_advice_options,
     add_passed_options,
     add_plot_option,
 )
 from ganeti_steward.allocators.cli.explain import VERBOSE, advice_on, as_json, as_text, plot
-from ganeti_steward.allocators.cli.explanation_text import View
 from ganeti_steward.allocators.cli.instance_options import (
     NAME,
     add_instance_options,
@@ -23,6 +21,7 @@ from ganeti_steward.allocators.cli.instance_options import (
     instance_request,
     known_template,
 )
+from ganeti_steward.allocators.cli.texts import View, moves_script
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ganeti_steward.allocators.moves.best_move import BestMoveSearch, MoveTask, MoveTrial
+from ganeti_steward.allocators.moves.best_move import (
+    BestMoveSearch,
+    MoveTask,
+    MoveTrial,
+    TriedMoves,
+    group_trial,
+    try_moves,
+)
 from ganeti_steward.allocators.moves.planning import Planner
-from ganeti_steward.allocators.moves.tried import TriedMoves, group_trial, try_moves
 from ganeti_steward.allocators.placement.info import disk_note, group_refusal
 from ganeti_steward.allocators.rules.move_kinds import job
 from ganeti_steward.allocators.score.final_score import FinalScore

@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ganeti_steward.allocators.rules.move_rules import MoveRules
-from ganeti_steward.allocators.score.final_score import FinalPairPlaces, FinalSinglePlaces
-from ganeti_steward.allocators.score.global_n1 import PlaceFilter
+from ganeti_steward.allocators.placement.placing import GroupTrial
+from ganeti_steward.allocators.rules.move_rules import MoveRules, MoveVerdicts
+from ganeti_steward.allocators.score.final_score import (
+    FinalPairPlaces,
+    FinalScore,
+    FinalSinglePlaces,
+)
+from ganeti_steward.allocators.score.global_n1 import CapacityTest, PlaceFilter
 from ganeti_steward.core.model.cluster import ALLOC_POLICIES
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
@@ -19,13 +24,11 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Terms
     from ganeti_steward.allocators.rules.checks import Check
     from ganeti_steward.allocators.rules.move_kinds import MoveKind
-    from ganeti_steward.allocators.rules.move_rules import MoveVerdicts
-    from ganeti_steward.allocators.score.final_score import FinalScore
-    from ganeti_steward.allocators.score.global_n1 import CapacityTest
     from ganeti_steward.allocators.score.ranked_places import RankedPlace
     from ganeti_steward.allocators.score.score import Scorer
     from ganeti_steward.allocators.state.arrays import Mask, NodePair
     from ganeti_steward.allocators.state.state import Resident, State
+
 
 #: Effort of a capacity test; trying one kind of move counts 1.
 _TEST: Final = 20
@@ -247,3 +250,33 @@ def resident_of(state: State, task: MoveTask, found: MoveChoice | None) -> Resid
     if found is not None:
         home = home._replace(primary=found.primary, secondary=found.secondary)
     return state.find(home.demand, home.primary) or home
+
+
+class TriedMoves(NamedTuple):
+    """All moves tried for one instance of a plan, for refusals and explanations."""
+
+    task: MoveTask
+    left: State
+    """the state without the instance when its turn came"""
+    trials: list[MoveTrial]
+    found: MoveChoice | None
+
+
+def try_moves(
+    state: State, task: MoveTask, found: MoveChoice | None, search: BestMoveSearch
+) -> TriedMoves:
+    """Try all kinds of move of one instance again; the instance is still on its old nodes."""
+    left = state.removed(resident_of(state, task, None))
+    return TriedMoves(task, left, search.trials(left, task), found)
+
+
+def group_trial(tried: TriedMoves, trial: MoveTrial) -> GroupTrial:
+    """One kind of move into one group, in the form explanations use."""
+    members = tried.task.targets & (tried.left.frame.group == trial.group)
+    shown = GroupTrial(trial.group, trial.verdicts.blocked, members, trial.verdicts.shown)
+    first = next(trial.places.best_first(), None) if trial.places is not None else None
+    if tried.task.test is None or first is None:
+        return shown
+    after = tried.left.placed(tried.task.resident.demand, *first.nodes)
+    stuck = tried.task.test.newly_stuck(after, first.nodes)
+    return shown._replace(stuck=tuple(stuck))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ganeti_steward.allocators.moves.tried import TriedMoves, group_trial, try_moves
+from ganeti_steward.allocators.moves.best_move import TriedMoves, group_trial, try_moves
 from ganeti_steward.allocators.placement.explain import explain
 from ganeti_steward.allocators.placement.info import group_refusal
 from ganeti_steward.allocators.placement.placing import Placement

@@ -2,29 +2,159 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import permutations
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ganeti_steward.allocators.moves.node_evacuate import evacuation
-from ganeti_steward.allocators.moves.thorough_planning import ThoroughPlanner
+from ganeti_steward.allocators.moves.evacuation import evacuation
+from ganeti_steward.allocators.moves.planning import MovePlan, Planner
 from ganeti_steward.allocators.rules.more_bans import MoreBans, unused_nodes
 from ganeti_steward.allocators.rules.move_kinds import FAILOVER, FAILOVER_STEP
-from ganeti_steward.allocators.score.redundancy import RedundancyScore
+from ganeti_steward.allocators.score.redundancy import Redundancy, RedundancyScore
+from ganeti_steward.allocators.score.tolerance import TOLERANCE
 from ganeti_steward.core.model.requests import EVAC_ALL, SECONDARY_ONLY
 from ganeti_steward.core.model.site_rules import ROLES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ganeti_steward.allocators.moves.best_move import BestMoveSearch, MoveTask, Stages
-    from ganeti_steward.allocators.moves.leaving import Leaving
-    from ganeti_steward.allocators.moves.planning import MovePlan
     from ganeti_steward.allocators.rules.candidates import Terms
     from ganeti_steward.allocators.state.arrays import Mask
     from ganeti_steward.allocators.state.state import Resident, State
-    from ganeti_steward.core.model.cluster import Node
+    from ganeti_steward.core.model.cluster import Instance, Node
     from ganeti_steward.core.model.context import Context
+    from ganeti_steward.core.model.opcodes import Job
+
+
+#: Names of instances, each with the reason why it is not moved.
+Reasons = tuple[tuple[str, str], ...]
+
+
+class Leaving(NamedTuple):
+    """Which instances leave which node, and which other nodes are not used."""
+
+    node: str
+    """name; it is drained or offline"""
+    instances: Sequence[str]
+    """names; the node is primary or secondary of each"""
+    avoided: Mapping[str, str]
+    """node nothing may be moved to -> why"""
+    reserved: frozenset[str]
+    """nodes that other tasks use: nothing may be moved to or from them now, but later"""
+    most: int
+    """the most moves at the same time"""
+    last: Mapping[str, frozenset[str]] = MappingProxyType({})
+    """instance -> names of nodes to which its move failed: used only where no other fits"""
+    passing: frozenset[str] = frozenset()
+    """nodes nothing may be moved to for a short time, for another reason than a task; they may be
+    among ``avoided``, too"""
+    excluded: frozenset[str] = frozenset()
+    """nodes among ``avoided`` that nothing may ever be moved to"""
+    may_keep_copies: bool = True
+    """whether a drbd instance may leave as primary only where its copy has no other place"""
+
+    @property
+    def unused(self) -> frozenset[str]:
+        """Names of all nodes nothing may be moved to now."""
+        return self.reserved.union(self.avoided, self.passing)
+
+    @property
+    def later(self) -> Leaving:
+        """The same when what others do now has ended."""
+        avoided = {node: why for node, why in self.avoided.items() if node not in self.passing}
+        return self._replace(avoided=avoided, reserved=frozenset(), passing=frozenset())
+
+
+class NodeMove(NamedTuple):
+    """One instance that leaves the node."""
+
+    instance: Instance
+    nodes: frozenset[str]
+    """names of all nodes the job uses"""
+    job: Job
+    keeps_copy: bool = False
+    """whether the node stays its secondary, because no other node can take a copy"""
+
+
+class NodeMoves(NamedTuple):
+    """What can be done now; reasons are only given when that is nothing."""
+
+    moves: tuple[NodeMove, ...] = ()
+    """they share the node that is left and no other one; those that keep copies on it only when
+    no other move can be made"""
+    blocked: Reasons = ()
+    """instances that fit only on nodes that are reserved now or not used for a short time"""
+    impossible: Reasons = ()
+    """instances that fit nowhere"""
+    stays: Reasons = ()
+    """drbd instances that run elsewhere and whose copy on the node fits nowhere else"""
+    copies_impossible: frozenset[str] = frozenset()
+    """names of all drbd instances on the node for whose copy the group has no third node that is
+    vm_capable and neither offline nor excluded; also given when there are moves"""
+    before: Redundancy = Redundancy()
+    """of the node's group now; the copies on the node count while it is not offline"""
+    after: Redundancy = Redundancy()
+    """of the node's group after all moves that are planned, the node itself not counted"""
+
+
+#: Ways looked at, times the nodes of the cluster.
+_REARRANGING: Final = 20000
+
+#: Places of one instance that are tried with each number of copies.
+_ALTERNATIVES: Final = 12
+
+
+class ThoroughPlanner(Planner):
+    """Also tries places that are worse for one instance and better for another one."""
+
+    def __init__(
+        self,
+        start: State,
+        tasks: Sequence[MoveTask],
+        search: BestMoveSearch,
+        good_enough: Callable[[MovePlan], bool],
+    ) -> None:
+        """``good_enough``: whether no better plan than this one needs to be looked for."""
+        super().__init__(start, tasks, search)
+        self._good_enough = good_enough
+
+    def plan(self) -> MovePlan:
+        """The best plan found."""
+        best = super().plan()
+        self._allow(_REARRANGING)
+        while not self._good_enough(best):
+            better = next((one for one in self._rearranged(best) if self._gains(best, one)), None)
+            if better is None:
+                break
+            best = better
+        return best
+
+    def _gains(self, plan: MovePlan, other: MovePlan) -> bool:
+        *before, score = self._rank(plan)
+        return self._rank(other) < (*before, score - TOLERANCE)
+
+    def _rearranged(self, plan: MovePlan) -> Iterator[MovePlan]:
+        """One instance to one of several places, then another one to its best place."""
+        for first, second in permutations(self._movable, 2):
+            if self._spent:
+                return
+            others = [at for at in plan.found if at not in (first, second)]
+            rest = self._in_order(others, plan.found)
+            left = rest.without(first, self._tasks[first])
+            places = self._search.alternatives(left, self._tasks[first], _ALTERNATIVES, every=True)
+            for place in places:
+                if self._spent:
+                    return
+                trial = rest.copy()
+                trial.move(first, self._tasks[first], left, place)
+                state = trial.without(second, self._tasks[second])
+                found = self._search.best(state, self._tasks[second])
+                if found is not None:
+                    trial.move(second, self._tasks[second], state, found)
+                yield trial
+
 
 #: What a node costs to which a move failed: more than anything else can differ by.
 _FAILED: Final = 1e8

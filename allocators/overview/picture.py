@@ -16,8 +16,7 @@ from ganeti_steward.allocators.overview.amounts import (
     change,
     in_words,
 )
-from ganeti_steward.allocators.overview.bars import PAIR, STRIPES, STYLE, pair
-from ganeti_steward.allocators.overview.palette import LIGHT, variables
+from ganeti_steward.allocators.overview.bars import LIGHT, PAIR, STRIPES, STYLE, pair, variables
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.model.names import short_names
 

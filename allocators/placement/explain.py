@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Verdicts
     from ganeti_steward.allocators.score.ranked_places import RankedPlace
     from ganeti_steward.allocators.state.arrays import Mask
-    from ganeti_steward.allocators.state.demand import Demand
+    from ganeti_steward.allocators.state.frame import Demand
     from ganeti_steward.allocators.state.state import State
 
 #: How many of the best places are shown with their scores.

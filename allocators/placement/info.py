@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.placement.placing import GroupTrial, Placement
     from ganeti_steward.allocators.rules.candidates import Verdicts
     from ganeti_steward.allocators.state.arrays import Mask
-    from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.frame import Frame
+    from ganeti_steward.allocators.state.frame import Demand, Frame
     from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.cluster import Instance
 

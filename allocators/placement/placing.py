@@ -25,7 +25,7 @@ from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Mask
-    from ganeti_steward.allocators.state.demand import Demand
+    from ganeti_steward.allocators.state.frame import Demand
     from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.context import Context
     from ganeti_steward.core.model.requests import Allocate

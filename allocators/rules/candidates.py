@@ -19,8 +19,7 @@ from ganeti_steward.core.model.site_rules import PRIMARY, ROLES, SECONDARY, NoPl
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
-    from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.frame import Frame
+    from ganeti_steward.allocators.state.frame import Demand, Frame
     from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.cluster import Instance, Node
     from ganeti_steward.core.model.site_rules import SiteRules

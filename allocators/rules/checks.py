@@ -15,7 +15,7 @@ from ganeti_steward.allocators.state import quantity
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Ints, Mask
-    from ganeti_steward.allocators.state.demand import Demand
+    from ganeti_steward.allocators.state.frame import Demand
     from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.cluster import Instance, MinMax, Policy, Spec
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from ganeti_steward.allocators.rules import move_kinds as kinds
-from ganeti_steward.allocators.rules.candidates import Verdicts, entry_checks
+from ganeti_steward.allocators.rules.candidates import Terms, Verdicts, entry_checks
 from ganeti_steward.allocators.rules.checks import (
     Check,
     first_failing,
@@ -16,16 +17,13 @@ from ganeti_steward.allocators.rules.checks import (
     primary_checks,
     secondary_checks,
 )
-from ganeti_steward.allocators.rules.n1_pairs import n1_checks_by_primary, n1_pair_checks
 from ganeti_steward.allocators.state import quantity
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ganeti_steward.allocators.rules.candidates import Terms
     from ganeti_steward.allocators.rules.move_kinds import MoveKind
     from ganeti_steward.allocators.state.arrays import Ints, Mask
+    from ganeti_steward.allocators.state.frame import Demand
     from ganeti_steward.allocators.state.state import Resident, State
 
 
@@ -311,3 +309,46 @@ def _barred(targets: Mask) -> Check:
 def _in_force(checks: list[Check], forced: bool) -> list[Check]:
     """Without the soft rules where they are dropped."""
     return [check for check in checks if check.hard] if forced else checks
+
+
+def n1_pair_checks(state: State, demand: Demand, primary: int) -> list[Check]:
+    """Each node as secondary of one primary it keeps memory for."""
+    peers = state.peers
+    mine = peers.key % peers.size == primary
+    secondaries = peers.key[mine] // peers.size
+    return _n1_checks(state, demand, secondaries, peers.reserved[mine], secondaries)
+
+
+def n1_checks_by_primary(state: State, demand: Demand, secondary: int) -> list[Check]:
+    """One secondary with each node as its primary."""
+    peers = state.peers
+    first, last = np.searchsorted(peers.key, (secondary * peers.size, (secondary + 1) * peers.size))
+    primaries = peers.key[first:last] % peers.size
+    at = np.full(len(primaries), secondary, np.int64)
+    return _n1_checks(state, demand, primaries, peers.reserved[first:last], at)
+
+
+def _n1_checks(
+    state: State, demand: Demand, nodes: Ints, kept: Ints, secondaries: Ints
+) -> list[Check]:
+    """The rule for pairs with memory kept; ``nodes`` are those it speaks of."""
+    if demand.instance.forthcoming or not kept.any():
+        return []
+    after = state.after_secondary(demand, kept, secondaries)
+    failing = np.zeros(state.frame.size, np.bool_)
+    fails = quantity.newly_fails(state.now[quantity.FAILS, secondaries], after[quantity.FAILS])
+    failing[nodes] = fails
+    if not fails.any():
+        return []
+    return [Check("N+1", "FailMem", False, failing, _n1_text(nodes, after))]
+
+
+def _n1_text(nodes: Ints, after: Ints) -> Callable[[int], str]:
+    def text(node: int) -> str:
+        at = int(np.flatnonzero(nodes == node)[0])
+        return (
+            f"would have to keep {after[quantity.RESERVED, at]} MiB free for N+1, "
+            f"{after[quantity.UNALLOCATED, at]} MiB unallocated"
+        )
+
+    return text

@@ -13,13 +13,12 @@ import numpy as np
 
 from ganeti_steward.allocators.score.ranked_places import RankedPlace
 from ganeti_steward.allocators.state import quantity
-from ganeti_steward.allocators.state.amounts import MANY, times_with_rest
+from ganeti_steward.allocators.state.quantity import MANY, times_with_rest
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Verdicts
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
-    from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.frame import Frame
+    from ganeti_steward.allocators.state.frame import Demand, Frame
     from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.cluster import Spec
 

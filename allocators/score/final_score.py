@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ganeti_steward.allocators.rules.candidates import Terms, Verdicts
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
-    from ganeti_steward.allocators.state.demand import Demand
+    from ganeti_steward.allocators.state.frame import Demand
     from ganeti_steward.allocators.state.state import State
 
 

@@ -26,7 +26,7 @@ from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 if TYPE_CHECKING:
     from ganeti_steward.allocators.score.ranked_places import RankedPlace
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
-    from ganeti_steward.allocators.state.demand import Demand
+    from ganeti_steward.allocators.state.frame import Demand
     from ganeti_steward.allocators.state.state import Resident, State
 
 #: Templates that move to another node; the rest but drbd is recreated there.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Terms, Verdicts
     from ganeti_steward.allocators.score.score import Scorer
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask, NodePair
-    from ganeti_steward.allocators.state.demand import Demand
+    from ganeti_steward.allocators.state.frame import Demand
 
 
 class RankedPlace(NamedTuple):

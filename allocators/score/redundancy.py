@@ -15,7 +15,7 @@ from ganeti_steward.allocators.state import quantity
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
-    from ganeti_steward.allocators.state.demand import Demand
+    from ganeti_steward.allocators.state.frame import Demand
     from ganeti_steward.allocators.state.state import State
 
 #: What a node costs whose failure is no longer survived: more than scores of plans differ by.

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from ganeti_steward.allocators.state import quantity
-from ganeti_steward.allocators.state.demand import LOAD_UNIT
+from ganeti_steward.allocators.state.frame import LOAD_UNIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
-    from ganeti_steward.allocators.state.demand import Demand
-    from ganeti_steward.allocators.state.frame import Frame
+    from ganeti_steward.allocators.state.frame import Demand, Frame
     from ganeti_steward.allocators.state.state import State
 
 # Rows of `shares`: components measured as standard deviation over the online nodes.  Those that

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from ganeti_steward.allocators.state import quantity
-from ganeti_steward.allocators.state.demand import LOAD_UNIT, Demand, TagRules
-from ganeti_steward.allocators.state.frame import Frame
-from ganeti_steward.allocators.state.peers import Peers
-from ganeti_steward.allocators.state.state import Resident, State
-from ganeti_steward.allocators.state.tag_counts import TagCounts
+from ganeti_steward.allocators.state.frame import LOAD_UNIT, Demand, Frame, TagRules
+from ganeti_steward.allocators.state.state import Peers, Resident, State, TagCounts
 from ganeti_steward.core.model.cluster import LOCAL_STORAGE
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ def measured(cluster: Cluster, options: Options) -> tuple[Cluster, str]:
 
 def _reports(nodes: tuple[str, ...], collector: str, options: Options) -> dict[str, object]:
     if options.mond_data:
-        from ganeti_steward.allocators.state.mond_file import read_reports
+        from ganeti_steward.allocators.state.load_reports import read_reports
 
         return read_reports(options.mond_data, nodes, collector)
     from ganeti_steward.allocators.state.mond import query

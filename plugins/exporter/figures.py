@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from ganeti_steward.allocators.balancing.planning.plan_balance import plan_balance
-from ganeti_steward.allocators.capacity.tiered_specs import Usage, usage
+from ganeti_steward.allocators.capacity.sizes import Usage, usage
 from ganeti_steward.allocators.cli.capacity import count_policy_sizes
 from ganeti_steward.allocators.cli.check import Checked, Counts, checked
 from ganeti_steward.core.config.values import Config

@@ -37,7 +37,7 @@ from records import signed_text
 from statuses import DONE, INCIDENT, NOW, STATUS
 from worlds import incident, instance, node, world
 
-from ganeti_steward.allocators.state.mond_file import read_reports
+from ganeti_steward.allocators.state.load_reports import read_reports
 from ganeti_steward.core.config.parse import parse_config
 from ganeti_steward.core.config.values import History
 from ganeti_steward.core.ganeti.hmac_key import KeyFile

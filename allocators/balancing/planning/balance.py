@@ -13,20 +13,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ganeti_steward.allocators.balancing.planning.group import Group
-from ganeti_steward.allocators.balancing.planning.jobs import GroupPlan, Limits
+from ganeti_steward.allocators.balancing.planning.jobs import GroupPlan, Limits, Planned
 from ganeti_steward.allocators.balancing.planning.plan import Planner
+from ganeti_steward.allocators.jobs.job_sets import ways
+from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.score.score import RESERVED_TOTAL_WEIGHT, Scorer
+from ganeti_steward.allocators.score.tolerance import TOLERANCE
+from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.load import load
-from ganeti_steward.core.model.answer import Answer
+from ganeti_steward.core.model.answer import Answer, Outcome
+from ganeti_steward.core.model.explanation import Explained, GroupBalance, GroupHealth, Move
 from ganeti_steward.core.model.opcodes import moves_result
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ganeti_steward.allocators.state.arrays import Mask
     from ganeti_steward.allocators.state.state import State
-    from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context
-    from ganeti_steward.core.model.explanation import Explained
     from ganeti_steward.core.model.requests import Balance
 
 
@@ -51,9 +56,11 @@ def balance(request: Balance, cluster: Cluster, context: Context) -> Outcome:
     result = moves_result(
         _moved(shown, cluster), [], [job.job for plan in shown for job in plan.jobs]
     )
-    return Answer(
-        result, "; ".join(map(_text, shown)) or "no node group", _explained(context, shown)
-    )
+    explanations: tuple[Explained, ...] = ()
+    if context.explain:
+        checks = context.options.capacity_checks
+        explanations = tuple(explain(plan, capacity=checks) for plan in shown)
+    return Answer(result, "; ".join(map(_text, shown)) or "no node group", explanations)
 
 
 def _plan(
@@ -110,10 +117,80 @@ def bound(state: State, members: Mask) -> float:
     return RESERVED_TOTAL_WEIGHT * (kept / (total - most) - kept / total)
 
 
-def _explained(context: Context, plans: list[GroupPlan]) -> tuple[Explained, ...]:
-    if not context.explain:
-        return ()
-    from ganeti_steward.allocators.balancing.planning.explain import explain  # not on Ganeti's path
+def explain(plan: GroupPlan, *, capacity: bool) -> GroupBalance:
+    """The plan with the score after each job, and what is wrong before and after it.
 
-    checks = context.options.capacity_checks
-    return tuple(explain(plan, capacity=checks) for plan in plans)
+    ``capacity``: whether to look for instances that could not leave their node.
+    """
+    before = group_health(plan.before, plan.members, capacity=capacity)
+    after = before
+    if plan.jobs:
+        after = group_health(plan.after, plan.members, capacity=capacity)
+    return GroupBalance(
+        group=plan.before.frame.cluster.groups[plan.group].name,
+        score_before=plan.score_before,
+        score_after=plan.score_after,
+        bound=plan.bound,
+        moves=_moves(plan),
+        health_before=before,
+        health_after=after,
+    )
+
+
+def _moves(plan: GroupPlan) -> tuple[Move, ...]:
+    before = Scorer(plan.before, plan.members).components()
+    moves = []
+    for job in plan.jobs:
+        now = Scorer(job.after, plan.members).components()
+        moves.append(_move(plan, job, _lowered(before, now)))
+        before = now
+    return tuple(moves)
+
+
+def _lowered(before: Mapping[str, float], now: Mapping[str, float]) -> str:
+    """The component of the score that fell most; empty when none did."""
+    name = min(now, key=lambda one: now[one] - before[one])
+    return name if now[name] < before[name] - TOLERANCE else ""
+
+
+def _move(plan: GroupPlan, job: Planned, lowers: str) -> Move:
+    frame, instance = plan.before.frame, job.resident.demand.instance
+    return Move(
+        instance=instance.name,
+        before=frame.node_names(job.resident.nodes),
+        after=frame.node_names(job.place),
+        copied=round(job.copied),
+        score=job.score,
+        how=ways(job.job, instance),
+        lowers=lowers,
+    )
+
+
+def group_health(state: State, nodes: Mask, *, capacity: bool = True) -> GroupHealth:
+    """What is wrong with these nodes and what lives on them.
+
+    ``capacity``: whether to look for instances that could not leave their node.
+    """
+    frame, now = state.frame, state.now
+    names = [node.name for node in frame.cluster.nodes]
+
+    def named(which: Mask) -> tuple[str, ...]:
+        return tuple(names[i] for i in np.flatnonzero(which & nodes).tolist())
+
+    unusable = nodes & ~frame.usable
+    residents = [resident for mine in state.residents.values() for resident in mine]
+    primaries = sorted(r.demand.instance.name for r in residents if unusable[r.primary])
+    secondaries = sorted(
+        r.demand.instance.name for r in residents if r.secondary >= 0 and unusable[r.secondary]
+    )
+    return GroupHealth(
+        n1_nodes=named(frame.usable & (now[quantity.FAILS] > 0)),
+        clashing=named(now[quantity.CLASHES] > 0),
+        primaries=tuple(primaries),
+        secondaries=tuple(secondaries),
+        stuck=_stuck(state, nodes) if capacity else None,
+    )
+
+
+def _stuck(state: State, nodes: Mask) -> tuple[tuple[str, str], ...]:
+    return tuple((one.instance, one.node) for one in CapacityTest(state, nodes).stuck())

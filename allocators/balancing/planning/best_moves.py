@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ganeti_steward.allocators.balancing.planning.progress import Progress
+from ganeti_steward.allocators.balancing.planning.jobs import Progress
 from ganeti_steward.allocators.rules.move_kinds import (
     DRBD_MOVES,
     FAILOVER,

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ganeti_steward.allocators.balancing.planning.paths import paths
-from ganeti_steward.allocators.balancing.planning.progress import Progress
 from ganeti_steward.allocators.rules.move_kinds import job, kind_between
 from ganeti_steward.allocators.rules.move_rules import MoveRules
 from ganeti_steward.allocators.score.score import Scorer
-from ganeti_steward.core.model.opcodes import Operation
+from ganeti_steward.core.model.opcodes import Job, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,7 +25,74 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.score.global_n1 import Stuck
     from ganeti_steward.allocators.state.arrays import Mask, NodePair
     from ganeti_steward.allocators.state.state import Resident, State
-    from ganeti_steward.core.model.opcodes import Job
+
+
+class Progress:
+    """The state so far; a step is refused that leaves more instances stuck than before."""
+
+    def __init__(self, group: Group) -> None:
+        self.state, self._test = group.state, group.test
+        self._residents = dict(enumerate(group.residents))
+
+    def resident(self, instance: int) -> Resident:
+        """An instance of the group where it is now."""
+        known = self._residents[instance]
+        return self.state.find(known.demand, known.primary) or known
+
+    def stuck_by(self, instance: int, after: State, place: NodePair) -> list[Stuck]:
+        """Instances that could newly not leave their node when one has gone to ``place``.
+
+        The instance itself does not count where it was stuck before, nor where it leaves an
+        unusable node: to empty that comes first.
+        """
+        if self._test is None:
+            return []
+        resident = self.resident(instance)
+        name = resident.demand.instance.name
+        touched = {one for one in (*resident.nodes, *place) if one >= 0}
+        usable = all(after.frame.usable[one] for one in resident.nodes if one >= 0)
+        lost = not usable or self._test.is_stuck(name, resident.primary)
+        exempt = frozenset([name] if lost else [])
+        return self._test.newly_stuck(after, tuple(sorted(touched)), exempt)
+
+    def take(self, instance: int, after: State, place: NodePair) -> None:
+        """Go on from a state in which an instance is at ``place``."""
+        resident = self._residents[instance]
+        self._residents[instance] = resident._replace(primary=place[0], secondary=place[1])
+        self.state = after
+        if self._test is not None:
+            self._test = self._test.following(after)
+
+
+Path = tuple["NodePair", ...]
+
+
+def paths(now: NodePair, then: NodePair) -> list[Path]:
+    """Places to pass, the end included; those that copy least come first, then the short ones.
+
+    Only the nodes of both places are used.
+    """
+    (p, s), (a, b) = now, then
+    if s < 0:
+        return [(then,)]
+    places = dict.fromkeys((one, other) for one in (p, s, a, b) for other in (p, s, a, b))
+    between = [place for place in places if place[0] != place[1] and place not in (now, then)]
+    found: list[Path] = [(then,), *((place, then) for place in between)]
+    costs = {path: cost for path in found if (cost := _cost(now, path)) is not None}
+    return sorted(costs, key=lambda path: costs[path])
+
+
+def _cost(now: NodePair, path: Path) -> tuple[int, int] | None:
+    """Copies and steps of a path; None where a move of it does not exist."""
+    copies = steps = 0
+    for place in path:
+        kind = kind_between(now, place)
+        # Nothing is copied to where it does not stay.
+        if kind is None or not set(place) - set(now) <= set(path[-1]):
+            return None
+        copies, steps, now = copies + kind.copies, steps + len(kind.steps), place
+    return copies, steps
+
 
 #: GiB added to what a job copies when gains are compared: copying nothing is not for nothing.
 _EFFORT: Final = 1.0

@@ -6,7 +6,6 @@ import argparse
 import sys
 
 from ganeti_steward.allocators.cli.allocator_options import add_passed_options
-from ganeti_steward.allocators.cli.plan_text import gib
 from ganeti_steward.allocators.cli.run_options import (
     PRINTED,
     add_running_options,
@@ -15,6 +14,7 @@ from ganeti_steward.allocators.cli.run_options import (
     run_moves,
     write_script,
 )
+from ganeti_steward.allocators.cli.texts import gib
 from ganeti_steward.allocators.jobs.job_sets import failing_over, job_sets, script
 from ganeti_steward.core.commands.fields import add_json_option, print_json
 from ganeti_steward.core.commands.tables import print_notes, table

@@ -12,8 +12,15 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from ganeti_steward.allocators.overview.amounts import KINDS, Amount, Filled, change, in_words
-from ganeti_steward.allocators.overview.bars import PAIR, STRIPES, STYLE, pair
-from ganeti_steward.allocators.overview.palette import DARK, LIGHT, variables
+from ganeti_steward.allocators.overview.bars import (
+    DARK,
+    LIGHT,
+    PAIR,
+    STRIPES,
+    STYLE,
+    pair,
+    variables,
+)
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.page.view import view
 

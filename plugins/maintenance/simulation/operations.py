@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ganeti_steward.allocators.placement.relocate import relocate
+from ganeti_steward.allocators.placement.one_place import relocate
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.context import Context

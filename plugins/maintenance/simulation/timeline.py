@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ganeti_steward.allocators.overview.palette import LIGHT
+from ganeti_steward.allocators.overview.bars import LIGHT
 from ganeti_steward.plugins.maintenance.simulation.measured import Levels
 from ganeti_steward.plugins.maintenance.simulation.results import Results
 

@@ -7,9 +7,8 @@ from typing import Any, Final
 from messages import node, policy
 
 from ganeti_steward.allocators.advice.advise import advise
-from ganeti_steward.allocators.advice.case import Case, is_complete
-from ganeti_steward.allocators.advice.suggestion import Suggestion
-from ganeti_steward.allocators.advice.trials import Trials
+from ganeti_steward.allocators.advice.case import Case, Suggestion, is_complete
+from ganeti_steward.allocators.advice.proposals import Trials
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.iallocator.message import read_cluster
 from ganeti_steward.core.model.cluster import Disk, Instance

@@ -12,7 +12,7 @@ from advised import (
     wanted,
 )
 
-from ganeti_steward.allocators.advice import suggestion as kinds
+from ganeti_steward.allocators.advice import case as kinds
 from ganeti_steward.core.model.options import Options
 
 

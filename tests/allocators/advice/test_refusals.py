@@ -16,9 +16,8 @@ from text_output import write_text
 from thorough import often
 
 from ganeti_steward.allocators.advice.advise import Advice, advise
-from ganeti_steward.allocators.advice.case import Case, is_complete
-from ganeti_steward.allocators.advice.suggestion import MOVES, OPTION, TAG, Suggestion
-from ganeti_steward.allocators.advice.trials import Trials
+from ganeti_steward.allocators.advice.case import MOVES, OPTION, TAG, Case, Suggestion, is_complete
+from ganeti_steward.allocators.advice.proposals import Trials
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.iallocator.dispatch import dispatch
 from ganeti_steward.core.iallocator.message import read_message

@@ -22,7 +22,7 @@ from advised import (
 )
 from messages import node
 
-from ganeti_steward.allocators.advice import suggestion as kinds
+from ganeti_steward.allocators.advice import case as kinds
 from ganeti_steward.allocators.advice.advise import Advice, advise
 from ganeti_steward.allocators.advice.case import Case, is_complete
 from ganeti_steward.core.iallocator.message import read_cluster

@@ -17,10 +17,9 @@ from advised import (
     wanted,
 )
 
-from ganeti_steward.allocators.advice import suggestion as kinds
-from ganeti_steward.allocators.advice.advise import advise
+from ganeti_steward.allocators.advice import case as kinds
+from ganeti_steward.allocators.advice.advise import NotThere, advise, why_not
 from ganeti_steward.allocators.advice.case import Case, is_complete
-from ganeti_steward.allocators.advice.why_not import NotThere, why_not
 from ganeti_steward.core.iallocator.message import read_cluster
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.context import Context

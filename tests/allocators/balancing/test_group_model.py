@@ -14,8 +14,7 @@ from thorough import often
 from ganeti_steward.allocators.balancing.group_model import GroupModel
 from ganeti_steward.allocators.balancing.planning.group import movable
 from ganeti_steward.allocators.balancing.single_moves import SingleMoves
-from ganeti_steward.allocators.balancing.swap_pairs import PairFinder
-from ganeti_steward.allocators.balancing.swaps import Swaps
+from ganeti_steward.allocators.balancing.swaps import PairFinder, Swaps
 from ganeti_steward.allocators.rules.candidates import terms_of
 from ganeti_steward.allocators.rules.move_kinds import DRBD_MOVES, FAILOVER
 from ganeti_steward.allocators.rules.move_rules import MoveRules

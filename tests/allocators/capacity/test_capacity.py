@@ -16,10 +16,13 @@ from clusters import generate
 from installed import need
 from thorough import often
 
-from ganeti_steward.allocators.capacity.added_instances import copies_of, with_instances
 from ganeti_steward.allocators.capacity.headroom import Headroom
-from ganeti_steward.allocators.capacity.headroom_score import HeadroomScore
-from ganeti_steward.allocators.capacity.headroom_search import greedy, most_placements
+from ganeti_steward.allocators.capacity.headroom_search import (
+    HeadroomScore,
+    greedy,
+    most_placements,
+)
+from ganeti_steward.allocators.capacity.sizes import copies_of, with_instances
 from ganeti_steward.allocators.placement.placing import Placer
 from ganeti_steward.allocators.rules.candidates import primary_verdicts, secondary_verdicts
 from ganeti_steward.allocators.score.global_n1 import CapacityTest

@@ -11,8 +11,8 @@ from thorough import often
 from worlds import InstanceMade, NodeMade, after, instance, node, world
 
 from ganeti_steward.allocators.moves.best_move import BestMoveSearch, MoveTask, resident_of
+from ganeti_steward.allocators.moves.evacuation import evacuation
 from ganeti_steward.allocators.moves.leave_node import Leaving, NodeMoves, leave_node
-from ganeti_steward.allocators.moves.node_evacuate import evacuation
 from ganeti_steward.allocators.score.final_score import FinalScore
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.allocators.state.state import State

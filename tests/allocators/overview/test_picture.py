@@ -10,8 +10,7 @@ import pytest
 
 from ganeti_steward.allocators.overview import amounts
 from ganeti_steward.allocators.overview.amounts import Amount, Filled, FilledGroup, in_words
-from ganeti_steward.allocators.overview.bars import PAIR, pair
-from ganeti_steward.allocators.overview.palette import DARK, LIGHT, Palette
+from ganeti_steward.allocators.overview.bars import DARK, LIGHT, PAIR, Palette, pair
 from ganeti_steward.allocators.overview.picture import svg
 
 _SVG: Final = "{http://www.w3.org/2000/svg}"

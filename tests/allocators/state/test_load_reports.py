@@ -16,9 +16,9 @@ from ganeti_steward.allocators.state.load_reports import (
     XEN_COLLECTOR,
     NoLoads,
     nodes_to_query,
+    read_reports,
     with_reports,
 )
-from ganeti_steward.allocators.state.mond_file import read_reports
 from ganeti_steward.core.errors import BadInput
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.cluster import Cluster

@@ -18,10 +18,10 @@ from clusters import cluster, generate
 from installed import need
 from monitoring import addresses, daemons, node_report, reporting, xen_report
 
-from ganeti_steward.allocators.capacity.added_instances import with_instances
+from ganeti_steward.allocators.capacity.sizes import with_instances
 from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.allocators.state import quantity
-from ganeti_steward.allocators.state.demand import LOAD_UNIT
+from ganeti_steward.allocators.state.frame import LOAD_UNIT
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.allocators.state.load_reports import (
     NODE_COLLECTOR,

@@ -6,7 +6,7 @@ from typing import Final
 
 from statuses import STATUS
 
-from ganeti_steward.allocators.capacity.tiered_specs import Usage
+from ganeti_steward.allocators.capacity.sizes import Usage
 from ganeti_steward.allocators.cli.check import Counts
 from ganeti_steward.diagnose.agent import metrics as agent_metrics
 from ganeti_steward.plugins.exporter import metrics as exporter_metrics

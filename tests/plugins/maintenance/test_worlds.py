@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from worlds import after, incident, instance, node, uuid_of, world
 
-from ganeti_steward.allocators.moves.node_evacuate import node_evacuate
+from ganeti_steward.allocators.moves.evacuation import node_evacuate
 from ganeti_steward.core.maintenance.world import diagnose_object
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.context import Context

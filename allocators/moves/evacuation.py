@@ -13,20 +13,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ganeti_steward.allocators.moves.answer import move_all
 from ganeti_steward.allocators.moves.best_move import MoveTask, Stages
 from ganeti_steward.allocators.rules import move_kinds as kinds
-from ganeti_steward.allocators.rules.candidates import terms_of
+from ganeti_steward.allocators.rules.candidates import policy_check, terms_of
+from ganeti_steward.allocators.rules.groups import network_fault, takes_instances
+from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.state.load import load
-from ganeti_steward.core.model.requests import PRIMARY_ONLY, SECONDARY_ONLY
+from ganeti_steward.core.model.requests import (
+    PRIMARY_ONLY,
+    SECONDARY_ONLY,
+    ChangeGroup,
+    NodeEvacuate,
+)
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Mask
+    from ganeti_steward.allocators.state.frame import Demand, Frame
     from ganeti_steward.allocators.state.state import Resident, State
     from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context
-    from ganeti_steward.core.model.requests import NodeEvacuate
 
 
 def node_evacuate(request: NodeEvacuate, cluster: Cluster, context: Context) -> Outcome:
@@ -111,3 +120,65 @@ def _stages(resident: Resident, mode: str, left: frozenset[int]) -> Stages:
     if resident.secondary not in left:
         return (kinds.FAILOVER_AND_REPLACE, kinds.REPLACE_PRIMARY), kinds.TO_TWO_NODES
     return (kinds.TO_TWO_NODES,)
+
+
+def change_group(request: ChangeGroup, cluster: Cluster, context: Context) -> Outcome:
+    """Answer with moves for as many as possible; the others are named with their reasons."""
+    state = load(cluster, None, context.options.kvm_memory)
+    return move_all(state, group_changes(request, state, context), context)
+
+
+def group_changes(request: ChangeGroup, state: State, context: Context) -> list[MoveTask]:
+    """How each instance of the request may go to other groups, on a state."""
+    residents = [state.resident(name) for name in request.instances]
+    groups = target_groups(request, state, residents)
+    everywhere = np.ones(state.frame.size, np.bool_)
+    test = CapacityTest(state, everywhere) if context.options.capacity_checks else None
+    return [_change(state, resident, groups, test, context) for resident in residents]
+
+
+def target_groups(request: ChangeGroup, state: State, residents: list[Resident]) -> tuple[int, ...]:
+    """Where instances may go, whatever the alloc_policy: by index."""
+    frame = state.frame
+    index = frame.cluster.group_index
+    home = {int(frame.group[resident.primary]) for resident in residents}
+    named = {index[uuid] for uuid in request.target_groups} or set(range(len(index)))
+    return tuple(sorted(named - home))
+
+
+def _change(
+    state: State,
+    resident: Resident,
+    groups: tuple[int, ...],
+    test: CapacityTest | None,
+    context: Context,
+) -> MoveTask:
+    frame = state.frame
+    demand = resident.demand
+    forced = context.options.ignore_soft_errors
+    terms = terms_of(frame, demand.instance, context.site_rules, forced=forced)
+    closed = _closed(frame, demand, groups)
+    return MoveTask(
+        resident=resident,
+        terms=terms,
+        stages=(kinds.TO_TWO_NODES if demand.drbd else (kinds.MOVE,),),
+        groups=tuple(group for group in groups if group not in closed),
+        targets=np.isin(frame.group, groups),
+        fault=kinds.stays_text(demand.instance) or terms.fault,
+        closed=closed,
+        extra_checks=(policy_check(frame, demand),),
+        test=test,
+    )
+
+
+def _closed(frame: Frame, demand: Demand, groups: tuple[int, ...]) -> dict[int, str]:
+    """Groups that take nothing, and those without a network of the instance."""
+    closed = {}
+    for at in groups:
+        group = frame.cluster.groups[at]
+        fault = network_fault(group, demand.instance)
+        if not takes_instances(group):
+            closed[at] = f"the group is {group.alloc_policy}"
+        elif fault:
+            closed[at] = fault
+    return closed
