@@ -20,14 +20,13 @@ from ganeti_steward.allocators.score.score import FREE_DISK, shares
 from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.model.answer import Refusal
+from ganeti_steward.core.model.answer import Outcome, Refusal
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Terms
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
     from ganeti_steward.allocators.state.state import State
-    from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context
     from ganeti_steward.core.model.requests import (

@@ -17,13 +17,13 @@ from ganeti_steward.allocators.rules.move_kinds import (
     REPLACE_AND_FAILOVER,
     REPLACE_PRIMARY,
     REPLACE_SECONDARY,
+    MoveKind,
     kind_between,
 )
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.balancing.group_model import GroupModel
     from ganeti_steward.allocators.balancing.preferences import Preferences
-    from ganeti_steward.allocators.rules.move_kinds import MoveKind
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
     from ganeti_steward.core.model.requests import Balance
 

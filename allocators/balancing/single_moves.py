@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from ganeti_steward.allocators.balancing.deltas import Deltas
+from ganeti_steward.allocators.balancing.deltas import Delta, Deltas
 from ganeti_steward.allocators.balancing.legality import Legality
-from ganeti_steward.allocators.balancing.preferences import Preferences
+from ganeti_steward.allocators.balancing.preferences import Preferences, SitePreferences
 from ganeti_steward.allocators.rules.move_kinds import (
     DRBD_MOVES,
     FAILOVER,
@@ -26,15 +26,14 @@ from ganeti_steward.allocators.rules.move_kinds import (
     REPLACE_AND_FAILOVER,
     REPLACE_PRIMARY,
     REPLACE_SECONDARY,
+    MoveKind,
 )
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.balancing.deltas import Delta
     from ganeti_steward.allocators.balancing.group_model import GroupModel
-    from ganeti_steward.allocators.balancing.preferences import SitePreferences
-    from ganeti_steward.allocators.rules.move_kinds import MoveKind
     from ganeti_steward.allocators.state.arrays import Floats, Ints
     from ganeti_steward.core.model.requests import Balance
+
 
 #: Candidates evaluated at once; small enough for their figures to stay in the cache.
 _CHUNK: Final = 8192

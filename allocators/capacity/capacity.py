@@ -23,22 +23,21 @@ from ganeti_steward.allocators.capacity.sizes import copies_of, with_instances
 from ganeti_steward.allocators.placement.info import disk_note, limits_text
 from ganeti_steward.allocators.placement.one_place import explained
 from ganeti_steward.allocators.placement.placing import Placement, Placer
-from ganeti_steward.allocators.score.global_n1 import PlaceFilter
+from ganeti_steward.allocators.score.global_n1 import CapacityTest, PlaceFilter
 from ganeti_steward.allocators.score.ranked_places import RankedPlace
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.allocators.state.quantity import MANY
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
-from ganeti_steward.core.model.cluster import ALLOC_POLICIES
+from ganeti_steward.core.model.cluster import ALLOC_POLICIES, Cluster
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Terms
-    from ganeti_steward.allocators.score.global_n1 import CapacityTest
     from ganeti_steward.allocators.state.arrays import Mask, NodePair
     from ganeti_steward.allocators.state.frame import Demand
     from ganeti_steward.allocators.state.state import State
-    from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context
     from ganeti_steward.core.model.requests import Allocate, Capacity
+
 
 #: Copies placed at first before the capacity test looks at them together.
 _BATCH: Final = 32

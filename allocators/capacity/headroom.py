@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ganeti_steward.allocators.rules.candidates import entry_checks, policy_check
-from ganeti_steward.allocators.rules.checks import first_failing
+from ganeti_steward.allocators.rules.candidates import Terms, entry_checks, policy_check
+from ganeti_steward.allocators.rules.checks import Check, first_failing
 from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.quantity import MANY, times_with_rest, times_within
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.rules.candidates import Terms
-    from ganeti_steward.allocators.rules.checks import Check
     from ganeti_steward.allocators.state.arrays import Ints, Mask, NodePair
     from ganeti_steward.allocators.state.frame import Demand
     from ganeti_steward.allocators.state.state import State

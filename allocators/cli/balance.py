@@ -18,6 +18,7 @@ from ganeti_steward.allocators.cli.allocator_options import (
     add_balance_options,
     add_plot_option,
     balance_options,
+    option,
 )
 from ganeti_steward.allocators.cli.run_options import (
     PRINTED,
@@ -73,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_balance_options(parser)
     add_running_options(parser, to_file=True)
-    parser.add_argument("--json", action="store_true", help="the plan as data, with its jobs")
+    option(parser, "--json", "the plan as data, with its jobs")
     add_plot_option(parser, "after the plan")
     add_table_options(parser)
     add_source_options(parser, positional=False)
@@ -157,7 +158,7 @@ def as_text(plan: BalancePlan, sets: JobSets, options: argparse.Namespace) -> st
     if not plan.groups:
         return _unexplained(plan, sets, options)
     moves, copied = totals(plan.groups)
-    limit = options.max_length
+    limit = options.max_moves
     nothing = BALANCED
     if limit is not None and moves >= limit:
         users = ", ".join(group.group for group in plan.groups if group.moves)

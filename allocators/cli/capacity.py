@@ -23,7 +23,11 @@ from ganeti_steward.allocators.capacity.sizes import (
     usage,
     usual_template,
 )
-from ganeti_steward.allocators.cli.allocator_options import add_passed_options, add_plot_option
+from ganeti_steward.allocators.cli.allocator_options import (
+    add_passed_options,
+    add_plot_option,
+    option,
+)
 from ganeti_steward.allocators.cli.instance_options import (
     InstanceOptions,
     add_instance_options,
@@ -72,28 +76,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         },
         units=f"{SIZES} --units and --separator change how they are printed.",
     )
-    add = parser.add_argument
-    add(
-        "-t",
-        "--disk-template",
-        metavar="TEMPLATE",
-        help="default: drbd where the policies allow it",
-    )
-    add(
-        "--standard-alloc",
-        metavar="DISK,MEMORY,VCPUS",
-        help="the fixed size, default: the policy's standard; DISK is what it takes on each node",
-    )
-    add(
-        "--tiered-alloc",
-        metavar="DISK,MEMORY,VCPUS",
-        help="the largest size of the tiered run, default: the policy's largest",
-    )
-    add("--only", choices=(STANDARD, TIERED), help="one of the two counts, not both")
-    add("--print-nodes", action="store_true", help="also the nodes before and after")
-    add("--placements", action="store_true", help="all places in their order, not the first few")
-    add("--no-capacity-checks", action="store_true", help="nodes need not stay evacuable")
-    add("--json", action="store_true", help="the same as data, with all places")
+    text = "default: drbd where the policies allow it"
+    option(parser, "-t, --disk-template TEMPLATE", text)
+    text = "the fixed size, default: the policy's standard; DISK is what it takes on each node"
+    option(parser, "--standard-alloc DISK,MEMORY,VCPUS", text)
+    text = "the largest size of the tiered run, default: the policy's largest"
+    option(parser, "--tiered-alloc DISK,MEMORY,VCPUS", text)
+    text = "one of the two counts, not both"
+    parser.add_argument("--only", choices=(STANDARD, TIERED), help=text)
+    option(parser, "--print-nodes", "also the nodes before and after")
+    option(parser, "--placements", "all places in their order, not the first few")
+    option(parser, "--no-capacity-checks", "nodes need not stay evacuable")
+    option(parser, "--json", "the same as data, with all places")
     add_passed_options(parser, example="--ignore-soft-errors")
     add_plot_option(parser, "filled by the first count")
     add_table_options(parser)
@@ -115,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
         source.check_template(template)
     print_notes(source.notes)
     cluster = source.cluster
-    groups = counted_groups(cluster, options.node_group)
+    groups = counted_groups(cluster, options.group)
     template = template or usual_template(groups)
     counter = _Counter(config, arguments)
     instance = instance_options(options)

@@ -18,6 +18,7 @@ from ganeti_steward.allocators.cli.allocator_options import (
     UNITS,
     add_balance_options,
     balance_options,
+    option,
 )
 from ganeti_steward.allocators.cli.texts import gib, group_as_data, totals
 from ganeti_steward.allocators.jobs.job_sets import job_sets
@@ -102,14 +103,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         statuses={EXIT_FAILURE: "something is wrong, or the cluster cannot be read"},
         units=UNITS,
     )
-    parser.add_argument(
-        "--no-simulation", action="store_true", help="do not look what balancing would gain"
-    )
-    parser.add_argument(
-        "--no-capacity-checks",
-        action="store_true",
-        help="do not look for nodes that could not be emptied",
-    )
+    option(parser, "--no-simulation", "do not look what balancing would gain")
+    option(parser, "--no-capacity-checks", "do not look for nodes that could not be emptied")
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
         "--machine-readable",
@@ -119,8 +114,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("yes", "no"),
         help=f"print shell variables, {PREFIX}...",
     )
-    how.add_argument("--json", action="store_true", help="everything as data")
-    parser.add_argument("-v", "--verbose", action="store_true", help="all names, whole")
+    option(how, "--json", "everything as data")
+    option(parser, "-v, --verbose", "all names, whole")
     add_balance_options(parser)
     add_source_options(parser, positional=False)
 

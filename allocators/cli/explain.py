@@ -16,6 +16,7 @@ from ganeti_steward.allocators.cli.allocator_options import (
     add_advice_options,
     add_passed_options,
     add_plot_option,
+    option,
 )
 from ganeti_steward.allocators.cli.texts import (
     View,
@@ -59,25 +60,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("file", nargs="?", help="an iallocator message, '-' for standard input")
-    which.add_argument(
-        "--last",
-        "--kept",
-        nargs="?",
-        const="",
-        metavar="WHICH",
-        help=f"the last request Ganeti made, or another kept one: {WHICH}, see "
-        "gnt-steward replay --list",
+    text = (
+        f"the last request Ganeti made, or another kept one: {WHICH}, see gnt-steward replay --list"
     )
-    parser.add_argument(
-        "-n",
-        "--node",
-        action="append",
-        default=[],
-        metavar="NODE",
-        help="only what speaks for or against this node; may be given several times",
-    )
-    parser.add_argument("-v", "--verbose", action="store_true", help=VERBOSE)
-    parser.add_argument("--json", action="store_true", help="the same as data")
+    option(which, "--last, --kept WHICH", text, nargs="?", const="")
+    text = "only what speaks for or against this node; may be given several times"
+    option(parser, "-n, --node NODE", text, several=True)
+    option(parser, "-v, --verbose", VERBOSE)
+    option(parser, "--json", "the same as data")
     add_plot_option(parser, "after what the answer does")
     add_advice_options(parser)
     add_passed_options(parser)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ganeti_steward.allocators.cli.allocator_options import add_passed_options
+from ganeti_steward.allocators.cli.allocator_options import add_passed_options, option
 from ganeti_steward.allocators.cli.run_options import (
     add_running_options,
     check_can_run,
@@ -53,14 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         units="Copied data is in GiB.",
     )
     parser.add_argument("group", help="the node group to be left, by name or uuid")
-    parser.add_argument(
-        "--to", metavar="GROUP,...", help="only to these groups; default: to any other"
-    )
-    parser.add_argument(
-        "--partial",
-        action="store_true",
-        help="with -X or -C: move what can be moved although some cannot",
-    )
+    option(parser, "--to GROUP,...", "only to these groups; default: to any other")
+    option(parser, "--partial", "with -X or -C: move what can be moved although some cannot")
     add_running_options(parser)
     add_passed_options(parser)
     add_table_options(parser)

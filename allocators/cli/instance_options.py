@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from ganeti_steward.allocators.cli.allocator_options import option
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.snapshot import disk_space
 from ganeti_steward.core.ganeti.sources import Source
@@ -123,11 +124,11 @@ class InstanceOptions(NamedTuple):
     """size"""
     vcpus: str | None = None
     """number"""
-    disks: tuple[str, ...] = ()
+    disks: Sequence[str] = ()
     """``N:size=SIZE[,spindles=NUMBER]`` each"""
     os_size: str | None = None
     """size of the only disk, instead of ``disks``"""
-    nets: tuple[str, ...] = ()
+    nets: Sequence[str] = ()
     """``N:network=NAME`` each"""
     group: str | None = None
     nodes: str | None = None
@@ -146,76 +147,33 @@ class InstanceOptions(NamedTuple):
         return any(given) or self.os_size is not None
 
 
-def add_instance_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+def add_instance_options(parser: argparse._ActionsContainer) -> None:
     """What the instance is like and where it may go."""
-    parser.add_argument(
-        "-B",
-        "--backend-parameters",
-        metavar="KEY=VALUE,...",
-        default="",
-        help="memory (or maxmem), vcpus, spindle_use; what is missing is as the cluster has it",
-    )
-    parser.add_argument("--memory", metavar="SIZE", help="the same as -B memory=SIZE")
-    parser.add_argument("-c", "--vcpus", metavar="NUMBER", help="the same as -B vcpus=NUMBER")
-    parser.add_argument(
-        "--disk",
-        action="append",
-        default=[],
-        metavar="N:size=SIZE[,spindles=NUMBER]",
-        help="one disk; may be given several times",
-    )
-    parser.add_argument("-s", "--os-size", metavar="SIZE", help="one disk of this size")
-    parser.add_argument(
-        "--net",
-        action="append",
-        default=[],
-        metavar="N:network=NAME",
-        help="one network interface; may be given several times",
-    )
-    parser.add_argument(
-        "--os-type", default="", metavar="OS", help="its operating system, for site rules"
-    )
-    parser.add_argument(
-        "--hypervisor",
-        default="",
-        metavar="NAME",
-        help="its hypervisor, for site rules; default: the cluster's first",
-    )
-    parser.add_argument(
-        "-G",
-        "--group",
-        "--node-group",
-        dest="node_group",
-        metavar="GROUP",
-        help="only in this node group, by name or uuid",
-    )
-    parser.add_argument(
-        "-n",
-        "--node",
-        "--nodes",
-        dest="nodes",
-        metavar="NODE,...",
-        help="only on these nodes, by name (without the domain, too) or uuid",
-    )
-    parser.add_argument("--tags", metavar="TAG,...", default="", help="the new instance's tags")
+    text = "memory (or maxmem), vcpus, spindle_use; what is missing is as the cluster has it"
+    option(parser, "-B, --backend-parameters KEY=VALUE,...", text, default="")
+    option(parser, "--memory SIZE", "the same as -B memory=SIZE")
+    option(parser, "-c, --vcpus NUMBER", "the same as -B vcpus=NUMBER")
+    text = "one disk; may be given several times"
+    option(parser, "--disk N:size=SIZE[,spindles=NUMBER]", text, several=True, dest="disks")
+    option(parser, "-s, --os-size SIZE", "one disk of this size")
+    text = "one network interface; may be given several times"
+    option(parser, "--net N:network=NAME", text, several=True, dest="nets")
+    text = "its operating system, for site rules"
+    option(parser, "--os-type OS", text, default="", dest="os")
+    text = "its hypervisor, for site rules; default: the cluster's first"
+    option(parser, "--hypervisor NAME", text, default="")
+    text = "only in this node group, by name or uuid"
+    option(parser, "-G, --group, --node-group GROUP", text)
+    text = "only on these nodes, by name (without the domain, too) or uuid"
+    option(parser, "-n, --node, --nodes NODE,...", text, dest="nodes")
+    option(parser, "--tags TAG,...", "the new instance's tags", default="")
 
 
 def instance_options(options: argparse.Namespace, name: str = NAME) -> InstanceOptions:
     """The parsed options of `add_instance_options` as a value."""
-    return InstanceOptions(
-        name,
-        options.backend_parameters,
-        options.memory,
-        options.vcpus,
-        tuple(options.disk),
-        options.os_size,
-        tuple(options.net),
-        options.node_group,
-        options.nodes,
-        options.tags,
-        options.os_type,
-        options.hypervisor,
-    )
+    given = vars(options).items()
+    fields = {key: value for key, value in given if key in InstanceOptions._fields}
+    return InstanceOptions(**fields | {"name": name})
 
 
 def known_template(name: str) -> str:

@@ -12,6 +12,7 @@ from ganeti_steward.allocators.cli.allocator_options import (
     add_advice_options,
     add_passed_options,
     add_plot_option,
+    option,
 )
 from ganeti_steward.allocators.cli.explain import VERBOSE, advice_on, as_json, as_text, plot
 from ganeti_steward.allocators.cli.instance_options import (
@@ -49,19 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         units=f"{SIZES} --effort is in seconds of CPU.",
     )
     parser.add_argument("name", nargs="?", default=NAME, help="the new instance's name")
-    parser.add_argument(
-        "-t", "--disk-template", required=True, metavar="TEMPLATE", help="e.g. drbd"
-    )
+    option(parser, "-t, --disk-template TEMPLATE", "e.g. drbd", required=True)
     add_instance_options(parser)
-    parser.add_argument("-v", "--verbose", action="store_true", help=VERBOSE)
-    parser.add_argument("--json", action="store_true", help="the same as data")
+    option(parser, "-v, --verbose", VERBOSE)
+    option(parser, "--json", "the same as data")
     add_plot_option(parser, "with the instance in its place")
-    parser.add_argument(
-        "--make-room",
-        action="store_true",
-        help="where there is no place, print up to three moves of other instances that make one, "
-        "as gnt-* commands",
-    )
+    text = "where there is no place, print up to three moves of other instances that make one, "
+    option(parser, "--make-room", f"{text}as gnt-* commands")
     add_advice_options(parser)
     add_passed_options(parser)
     add_source_options(parser, positional=False)

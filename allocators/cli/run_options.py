@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from ganeti_steward.allocators.cli.allocator_options import option
 from ganeti_steward.allocators.jobs.job_sets import Step, describe, failing_over, script, steps
 from ganeti_steward.allocators.jobs.run_jobs import (
     Interrupts,
@@ -34,28 +35,18 @@ def add_running_options(parser: argparse.ArgumentParser, *, to_file: bool = Fals
 
     ``to_file``: ``-C`` may be followed by the name of a file.
     """
+    text = "print the moves as gnt-* commands"
     if to_file:
-        parser.add_argument(
-            "-C",
-            "--print-commands",
-            nargs="?",
-            const=PRINTED,
-            metavar="FILE",
-            help="print the moves as gnt-* commands instead of the plan; with FILE: write them "
-            "there as a shell script",
-        )
+        text += " instead of the plan; with FILE: write them there as a shell script"
+        option(parser, "-C, --print-commands FILE", text, nargs="?", const=PRINTED)
     else:
-        parser.add_argument(
-            "-C", "--print-commands", action="store_true", help="print the moves as gnt-* commands"
-        )
-    parser.add_argument(
-        "-X",
-        "--exec",
-        action="store_true",
-        help="run the moves on the cluster, set by set; stops at the first failure, and Ctrl-C "
-        "stops after the running set; on a terminal it has to be confirmed",
+        option(parser, "-C, --print-commands", text)
+    text = (
+        "run the moves on the cluster, set by set; stops at the first failure, and Ctrl-C "
+        "stops after the running set; on a terminal it has to be confirmed"
     )
-    parser.add_argument("--yes", action="store_true", help="with -X: without confirmation")
+    option(parser, "-X, --exec", text)
+    option(parser, "--yes", "with -X: without confirmation")
     add_reason_option(parser)
 
 

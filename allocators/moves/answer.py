@@ -12,21 +12,20 @@ from ganeti_steward.allocators.moves.best_move import (
     group_trial,
     try_moves,
 )
-from ganeti_steward.allocators.moves.planning import Planner
+from ganeti_steward.allocators.moves.planning import MovePlan, Planner
 from ganeti_steward.allocators.placement.info import disk_note, group_refusal
 from ganeti_steward.allocators.rules.move_kinds import job
 from ganeti_steward.allocators.score.final_score import FinalScore
 from ganeti_steward.core.model.answer import Answer, Outcome
-from ganeti_steward.core.model.opcodes import moves_result
+from ganeti_steward.core.model.opcodes import Job, moves_result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ganeti_steward.allocators.moves.planning import MovePlan
     from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.context import Context
     from ganeti_steward.core.model.explanation import Explanation
-    from ganeti_steward.core.model.opcodes import Job
+
 
 #: What a kind of move is called in a reason, by how often it copies the disks.
 _COPIES = ("without a copy", "with one copy of its disks", "with two copies of its disks")

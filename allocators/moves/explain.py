@@ -5,23 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ganeti_steward.allocators.moves.best_move import TriedMoves, group_trial, try_moves
+from ganeti_steward.allocators.moves.best_move import (
+    BestMoveSearch,
+    MoveChoice,
+    MoveTask,
+    MoveTrial,
+    TriedMoves,
+    group_trial,
+    try_moves,
+)
 from ganeti_steward.allocators.placement.explain import explain
 from ganeti_steward.allocators.placement.info import group_refusal
-from ganeti_steward.allocators.placement.placing import Placement
+from ganeti_steward.allocators.placement.placing import GroupTrial, Placement
 from ganeti_steward.allocators.score.ranked_places import RankedPlace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ganeti_steward.allocators.moves.best_move import (
-        BestMoveSearch,
-        MoveChoice,
-        MoveTask,
-        MoveTrial,
-    )
     from ganeti_steward.allocators.moves.planning import MovePlan
-    from ganeti_steward.allocators.placement.placing import GroupTrial
     from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.explanation import Explanation
 

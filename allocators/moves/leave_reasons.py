@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ganeti_steward.allocators.moves.answer import refusal
-from ganeti_steward.allocators.moves.best_move import try_moves
-from ganeti_steward.allocators.moves.leave_tasks import third_nodes, without_copy
+from ganeti_steward.allocators.moves.best_move import BestMoveSearch, MoveTask, try_moves
+from ganeti_steward.allocators.moves.leave_tasks import Leaving, third_nodes, without_copy
 from ganeti_steward.allocators.rules.checks import PASSING
 
 if TYPE_CHECKING:
-    from ganeti_steward.allocators.moves.best_move import BestMoveSearch, MoveTask
-    from ganeti_steward.allocators.moves.leave_tasks import Leaving
     from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.cluster import Node
 

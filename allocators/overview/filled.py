@@ -15,13 +15,13 @@ from ganeti_steward.allocators.overview.amounts import (
 )
 from ganeti_steward.allocators.state import quantity
 from ganeti_steward.core.iallocator.request_type import type_of
-from ganeti_steward.core.model.answer import Answer
+from ganeti_steward.core.model.answer import Answer, Outcome
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.iallocator.placed import Placed
-    from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.requests import Request
+
 
 _FAILS: Final = "fails N+1"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ganeti_steward.allocators.placement.info import disk_note, group_refusal
-from ganeti_steward.allocators.rules.candidates import secondary_verdicts
+from ganeti_steward.allocators.rules.candidates import Verdicts, secondary_verdicts
 from ganeti_steward.allocators.rules.groups import takes_instances
 from ganeti_steward.allocators.score.score import Scorer
 from ganeti_steward.allocators.score.tolerance import TOLERANCE
@@ -16,11 +16,11 @@ from ganeti_steward.core.model.explanation import Explanation, GroupVerdict, Nod
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.placement.placing import GroupTrial, Placement
-    from ganeti_steward.allocators.rules.candidates import Verdicts
     from ganeti_steward.allocators.score.ranked_places import RankedPlace
     from ganeti_steward.allocators.state.arrays import Mask
     from ganeti_steward.allocators.state.frame import Demand
     from ganeti_steward.allocators.state.state import State
+
 
 #: How many of the best places are shown with their scores.
 SHOWN_PLACES: Final = 5

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ganeti_steward.allocators.rules.checks import DISK_REPORTED, FAILURES, PASSING, RESERVED
-from ganeti_steward.core.model.cluster import SILENT
+from ganeti_steward.core.model.cluster import SILENT, Instance
 from ganeti_steward.core.model.site_rules import SECONDARY
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Mask
     from ganeti_steward.allocators.state.frame import Demand, Frame
     from ganeti_steward.allocators.state.state import State
-    from ganeti_steward.core.model.cluster import Instance
 
 
 #: Rules that refuse a node because figures of it are missing.

@@ -15,14 +15,13 @@ from ganeti_steward.allocators.rules.checks import (
     primary_checks,
     secondary_checks,
 )
-from ganeti_steward.core.model.site_rules import PRIMARY, ROLES, SECONDARY, NoPlace
+from ganeti_steward.core.model.site_rules import PRIMARY, ROLES, SECONDARY, NoPlace, SiteRules
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
     from ganeti_steward.allocators.state.frame import Demand, Frame
     from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.model.cluster import Instance, Node
-    from ganeti_steward.core.model.site_rules import SiteRules
 
 
 class Terms(NamedTuple):

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.allocators.rules.checks import PASSING, RESERVED
-from ganeti_steward.core.model.site_rules import ROLES, Ban
+from ganeti_steward.core.model.site_rules import ROLES, Ban, NoPlace, SiteRules
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Cluster, Instance
-    from ganeti_steward.core.model.site_rules import NoPlace, SiteRules
+
 
 #: What the nodes that must not be used are counted under in a refusal.
 _AVOIDED: Final = "under repair"

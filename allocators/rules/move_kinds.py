@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ganeti_steward.core.model.cluster import NOT_MIRRORED
+from ganeti_steward.core.model.cluster import NOT_MIRRORED, Instance
 from ganeti_steward.core.model.opcodes import Job, failover, migrate, replace_secondary
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import NodePair
-    from ganeti_steward.core.model.cluster import Instance
 
 
 class Step(NamedTuple):

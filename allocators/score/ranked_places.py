@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ganeti_steward.allocators.score.score import LOCATION_WEIGHT
+from ganeti_steward.allocators.score.score import LOCATION_WEIGHT, Scorer
 from ganeti_steward.allocators.state import quantity
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.rules.candidates import Terms, Verdicts
-    from ganeti_steward.allocators.score.score import Scorer
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask, NodePair
     from ganeti_steward.allocators.state.frame import Demand
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from ganeti_steward.allocators.state import quantity
-from ganeti_steward.allocators.state.frame import LOAD_UNIT
+from ganeti_steward.allocators.state.frame import LOAD_UNIT, Demand, Frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
-    from ganeti_steward.allocators.state.frame import Demand, Frame
     from ganeti_steward.allocators.state.state import State
+
 
 # Rows of `shares`: components measured as standard deviation over the online nodes.  Those that
 # end in _F count forthcoming instances, too.

@@ -10,11 +10,11 @@ import numpy as np
 from ganeti_steward.allocators.state import quantity
 from ganeti_steward.allocators.state.frame import LOAD_UNIT, Demand, Frame, TagRules
 from ganeti_steward.allocators.state.state import Peers, Resident, State, TagCounts
-from ganeti_steward.core.model.cluster import LOCAL_STORAGE
+from ganeti_steward.core.model.cluster import LOCAL_STORAGE, Cluster, Node
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask
-    from ganeti_steward.core.model.cluster import Cluster, Node
+
 
 _Item = TypeVar("_Item")
 

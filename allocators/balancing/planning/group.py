@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ganeti_steward.allocators.balancing.group_model import GroupModel
+from ganeti_steward.allocators.balancing.group_model import GroupModel, Placement
 from ganeti_steward.allocators.balancing.preferences import CopyPrice, SitePreferences
 from ganeti_steward.allocators.balancing.single_moves import SingleMoves
-from ganeti_steward.allocators.rules.candidates import terms_of
+from ganeti_steward.allocators.rules.candidates import Terms, terms_of
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.core.model.cluster import DISKLESS, NOT_MIRRORED
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
@@ -17,8 +17,6 @@ from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ganeti_steward.allocators.balancing.group_model import Placement
-    from ganeti_steward.allocators.rules.candidates import Terms
     from ganeti_steward.allocators.state.arrays import Floats, Ints, Mask, NodePair
     from ganeti_steward.allocators.state.state import Resident, State
     from ganeti_steward.core.model.context import Context
