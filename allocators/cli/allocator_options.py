@@ -69,11 +69,10 @@ def add_balance_options(parser: argparse.ArgumentParser) -> None:
     option(parser, "-G, --group GROUP", text, several=True)
     text = "move only instances that have an unusable node"
     option(parser, "-E, --evac-mode", text, dest="evacuate")
-    without = {"action": "store_false"}
     text = "copy no disks: migrations only"
-    option(parser, "--no-disk-moves", text, dest="disk_moves", **without)
+    option(parser, "--no-disk-moves", text, dest="disk_moves", action="store_false")
     text = "leave primaries: replace disks only"
-    option(parser, "--no-instance-moves", text, dest="instance_moves", **without)
+    option(parser, "--no-instance-moves", text, dest="instance_moves", action="store_false")
     option(parser, "--restricted-migration", "migrate only off drained nodes")
     option(parser, "--select-instances NAME,...", "move only these instances", action="append")
     option(parser, "--exclude-instances NAME,...", "do not move these instances", several=True)
@@ -81,11 +80,10 @@ def add_balance_options(parser: argparse.ArgumentParser) -> None:
         "what a move must lower the score by where that is at or below --min-gain-limit, and "
         "always where it goes beyond hbal's moves; default: %(default)s"
     )
-    gain = {"type": _number(0), "default": _DEFAULT.min_gain}
-    option(parser, "-g, --min-gain DELTA", text, **gain)
+    option(parser, "-g, --min-gain DELTA", text, type=_number(0), default=_DEFAULT.min_gain)
     text = "above this score any gain will do for hbal's moves; default: %(default)s"
-    gain["default"] = _DEFAULT.min_gain_limit
-    option(parser, "--min-gain-limit SCORE", text, **gain)
+    least = _DEFAULT.min_gain_limit
+    option(parser, "--min-gain-limit SCORE", text, type=_number(0), default=least)
     text = (
         "what copying must lower the score by for each GiB; "
         f"default: {MIN_GAIN_PER_GIB:g} for what goes beyond hbal's moves"
@@ -94,8 +92,9 @@ def add_balance_options(parser: argparse.ArgumentParser) -> None:
     text = "copy at most so much in all; default: no limit"
     option(parser, "--max-copy GIB", text, type=_number(0))
     text = "how many times more a step that copies disks must gain; default: %(default)s"
-    factor = {"type": _number(1), "default": _DEFAULT.disk_factor, "dest": "disk_factor"}
-    option(parser, "--avoid-disk-moves FACTOR", text, **factor)
+    factor = _DEFAULT.disk_factor
+    names = "--avoid-disk-moves FACTOR"
+    option(parser, names, text, type=_number(1), default=factor, dest="disk_factor")
     add_passed_options(parser, example="--mond")
 
 

@@ -15,7 +15,6 @@ from ganeti_steward.allocators.advice.proposals import obstacles, proposals
 from ganeti_steward.allocators.cli.allocator_options import (
     add_advice_options,
     add_passed_options,
-    add_plot_option,
     option,
 )
 from ganeti_steward.allocators.cli.texts import (
@@ -27,7 +26,6 @@ from ganeti_steward.allocators.cli.texts import (
     seen_nodes,
 )
 from ganeti_steward.allocators.kept_requests import WHICH, described, kept_request
-from ganeti_steward.allocators.overview.picture import write_plot
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
@@ -40,7 +38,6 @@ from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.answer import Answer, Outcome
 from ganeti_steward.core.model.explanation import Explained, Explanation
 from ganeti_steward.core.model.options import parse_options
-from ganeti_steward.core.model.requests import TYPE_NAMES
 from ganeti_steward.core.terminal.colours import BAD, GOOD, painted
 from ganeti_steward.core.terminal.progress import progress
 
@@ -68,7 +65,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option(parser, "-n, --node NODE", text, several=True)
     option(parser, "-v, --verbose", VERBOSE)
     option(parser, "--json", "the same as data")
-    add_plot_option(parser, "after what the answer does")
     add_advice_options(parser)
     add_passed_options(parser)
 
@@ -90,31 +86,12 @@ def run(options: argparse.Namespace) -> int:
     cluster, request = read_message(raw)
     case = Case(request, cluster, passed)
     advice = advice_on(case, outcome, config, options)
-    plot(case, outcome, options)
     if options.json:
         sys.stdout.buffer.write(as_json(outcome, advice))
     else:
         nodes = seen_nodes(options.node, outcome.explanations)
         sys.stdout.write(heading + as_text(outcome, View(options.verbose, nodes)) + advice.text)
     return EXIT_OK
-
-
-def plot(case: Case, outcome: Outcome, options: argparse.Namespace) -> None:
-    """Draw the nodes now and when the answer is carried out, if that is wanted.
-
-    Raises StewardError.
-    """
-    if options.plot is None:
-        return
-    # They import the engine, which --help does not need.
-    from ganeti_steward.allocators.overview.filled import answered, overview
-    from ganeti_steward.allocators.state.load import load
-
-    now = load(case.cluster, None, case.options.kvm_memory)
-    after = answered(now, case.request, outcome)
-    title = f"Request {TYPE_NAMES[type(case.request)]}"
-    note = "now; the answer changes nothing" if after is None else "now, and after the answer"
-    write_plot(options.plot, overview(now, after), title, note)
 
 
 class FoundAdvice(NamedTuple):

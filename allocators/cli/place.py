@@ -11,10 +11,9 @@ from ganeti_steward.allocators.advice.proposals import room_made
 from ganeti_steward.allocators.cli.allocator_options import (
     add_advice_options,
     add_passed_options,
-    add_plot_option,
     option,
 )
-from ganeti_steward.allocators.cli.explain import VERBOSE, advice_on, as_json, as_text, plot
+from ganeti_steward.allocators.cli.explain import VERBOSE, advice_on, as_json, as_text
 from ganeti_steward.allocators.cli.instance_options import (
     NAME,
     add_instance_options,
@@ -54,7 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_instance_options(parser)
     option(parser, "-v, --verbose", VERBOSE)
     option(parser, "--json", "the same as data")
-    add_plot_option(parser, "with the instance in its place")
     text = "where there is no place, print up to three moves of other instances that make one, "
     option(parser, "--make-room", f"{text}as gnt-* commands")
     add_advice_options(parser)
@@ -75,7 +73,6 @@ def run(options: argparse.Namespace) -> int:
     with progress("looking for a place"):
         outcome = dispatch(request, cluster, config, arguments, explain=True)
     case = Case(request, cluster, arguments)
-    plot(case, outcome, options)
     if options.make_room:
         return _make_room(case, outcome, config, options)
     advice = advice_on(case, outcome, config, options)

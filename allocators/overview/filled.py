@@ -1,8 +1,8 @@
-"""From a cluster, and what an answer changes of it, to the bars of a picture."""
+"""From a cluster, and what a plan changes of it, to the bars of a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.allocators.overview.amounts import (
@@ -13,14 +13,12 @@ from ganeti_steward.allocators.overview.amounts import (
     Overview,
     total,
 )
+from ganeti_steward.allocators.score.cluster_score import state_after
 from ganeti_steward.allocators.state import quantity
-from ganeti_steward.core.iallocator.request_type import type_of
-from ganeti_steward.core.model.answer import Answer, Outcome
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.state import State
     from ganeti_steward.core.iallocator.placed import Placed
-    from ganeti_steward.core.model.requests import Request
 
 
 _FAILS: Final = "fails N+1"
@@ -35,25 +33,13 @@ def overview(now: State, after: State | None = None) -> Overview:
     )
 
 
-def answered(now: State, request: Request, outcome: Outcome) -> State | None:
-    """The state when an answer is carried out; None where it places nothing."""
-    placed = type_of(request).placed
-    if not isinstance(outcome, Answer) or placed is None:
-        return None
-    return with_placed(now, placed(outcome.result, request, now.frame.cluster))
-
-
 def with_placed(now: State, placed: Iterable[Placed]) -> State | None:
-    """The state when these instances, new or not, are on these nodes; None where there are none."""
-    cluster, state = now.frame.cluster, now
-    final: Mapping[str, Placed] = {one.instance.name: one for one in placed}
-    for name, one in final.items():
-        if name in cluster.instance_index:
-            state = state.removed(state.resident(name))
-        primary, secondary = (*(cluster.node_index[node] for node in one.nodes), -1)[:2]
-        demand = state.frame.tag_rules.demand(one.instance)
-        state = state.placed(demand, primary, secondary)
-    return state if final else None
+    """The state when these instances, new or not, are on these nodes; None where there are none.
+
+    Of several places of one instance the last counts.
+    """
+    final = {one.instance.name: one for one in placed}
+    return state_after(now, final.values()) if final else None
 
 
 def _group(name: str, nodes: list[Filled]) -> FilledGroup:

@@ -12,12 +12,11 @@ import clusters
 import pytest
 
 from ganeti_steward.allocators.overview.amounts import Amount, Filled, FilledGroup
-from ganeti_steward.allocators.overview.filled import answered, overview, with_placed
+from ganeti_steward.allocators.overview.filled import overview, with_placed
 from ganeti_steward.allocators.overview.picture import svg
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.iallocator.placed import Placed
-from ganeti_steward.core.model.answer import Answer, Refusal
 from ganeti_steward.core.model.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -47,12 +46,6 @@ def plotted(front: Front, *arguments: str) -> tuple[str, list[str], dict[str, li
     return (done.out, *drawn(file))
 
 
-def changed(rows: dict[str, list[str]]) -> int:
-    """Number of nodes that differ later."""
-    nodes = (numbers for name, numbers in rows.items() if not name.startswith("group "))
-    return sum("→" in "".join(numbers) for numbers in nodes)
-
-
 def test_balance(front: Front) -> None:
     message = clusters.generate(*SHAPE)
     file = front.message(message)
@@ -78,17 +71,6 @@ def test_a_plan_without_moves(front: Front) -> None:
     _, (_, note), rows = plotted(front, "balance", "-l", "0", "--file", file)
     assert note == "now; no move is planned"
     assert not any("→" in number for numbers in rows.values() for number in numbers)
-
-
-def test_explain_and_place(front: Front) -> None:
-    file = front.message(clusters.generate(*SHAPE, "--request=allocate"))
-    _, heading, rows = plotted(front, "explain", file)
-    assert heading == ["Request allocate", "now, and after the answer"]
-    assert changed(rows) == 2
-    place = ("place", "-t", "drbd", "--memory", "8g", "--disk", "0:size=60g", "--file", file)
-    _, heading, rows = plotted(front, *place)
-    assert heading == ["Request allocate", "now, and after the answer"]
-    assert changed(rows) == 2
 
 
 def test_capacity(front: Front) -> None:
@@ -128,13 +110,6 @@ def test_moves_there_and_back_change_nothing() -> None:
 
 
 _ANY: Final = {"type": "balance"}
-
-
-def test_answers_that_place_nothing() -> None:
-    cluster, request = read(clusters.generate(*SHAPE) | {"request": _ANY})
-    now = load(cluster, None, 0)
-    assert answered(now, request, Refusal("no")) is None
-    assert answered(now, request, Answer([[], [], []], "")) is None
 
 
 def test_a_group_without_nodes() -> None:
