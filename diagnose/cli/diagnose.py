@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from ganeti_steward.core import log
 from ganeti_steward.core.builtins import SELF_DIAGNOSIS
@@ -25,15 +25,10 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, EXIT_USAGE, StewardError
 from ganeti_steward.core.hooks.timed_call import sentence
 from ganeti_steward.core.json_reader import printable
-from ganeti_steward.diagnose.cli.formats import (
-    HEADINGS,
-    NAGIOS_UNKNOWN,
-    nagios_line,
-    nagios_text,
-    table_rows,
-    verbose_lines,
-)
+from ganeti_steward.core.model.finding import EVACUATE, EVACUATE_FAILOVER, LIVE_REPAIR, OK, Finding
 from ganeti_steward.diagnose.config.sections import Agent, Diagnose
+from ganeti_steward.diagnose.model.diagnosis import Diagnosis
+from ganeti_steward.diagnose.model.hysteresis import Waiting
 from ganeti_steward.diagnose.run.files import Busy, write_file
 from ganeti_steward.diagnose.run.loading import sources, this_machine
 from ganeti_steward.diagnose.run.running import Run, diagnose_node
@@ -47,13 +42,27 @@ _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 #: What shells add to a signal's number.
 _BY_SIGNAL: Final = 128
 
+_HEADINGS: Final = ("Source", "Status", "Command", "Details")
+
+#: Status -> exit status and word of Nagios.
+_NAGIOS: Final = {
+    OK: (0, "OK"),
+    LIVE_REPAIR: (1, "WARNING"),
+    EVACUATE: (2, "CRITICAL"),
+    EVACUATE_FAILOVER: (2, "CRITICAL"),
+}
+_NAGIOS_UNKNOWN: Final = 3
+
+#: Sources named in a line of Nagios.
+_NAMED: Final = 5
+
 _STATUSES: Final = {
     EXIT_OK: "the object was printed; with --format nagios: OK",
     EXIT_FAILURE: "nothing is known about the node, or no run was possible; with --check: the "
     "output is no good; with --format nagios: WARNING (live-repair)",
     EXIT_USAGE: "the command line cannot be used; with --format nagios: CRITICAL (evacuate, "
     "evacuate-failover)",
-    NAGIOS_UNKNOWN: "with --format nagios: UNKNOWN",
+    _NAGIOS_UNKNOWN: "with --format nagios: UNKNOWN",
     EXIT_BUSY: "another run is under way",
 }
 
@@ -151,8 +160,8 @@ def _diagnosed(options: argparse.Namespace, config: Config) -> Run:
         found = sources(config, this_machine if options.no_state else None)
         done = diagnose_node(config.section(Diagnose), found, keep=not options.no_state)
     if options.verbose:
-        for line in verbose_lines(done):
-            print(line, file=sys.stderr)
+        for line in _verbose(done):
+            print(printable(line), file=sys.stderr)
     return done
 
 
@@ -176,12 +185,9 @@ def _stoppable() -> Iterator[None]:
 def _text(options: argparse.Namespace, config: Config, done: Run) -> str:
     """What is printed; empty for nothing."""
     if options.format == "table":
-        rows = table_rows(done.diagnosis)
-        style: dict[str, Any] = {
-            "separator": options.separator,
-            "no_headers": options.no_headers,
-        }
-        return table(HEADINGS, rows, **style)
+        rows = _table_rows(done.diagnosis)
+        style = {"separator": options.separator, "no_headers": options.no_headers}
+        return table(_HEADINGS, rows, **style)
     if options.sign is not None:
         return _signed(options.sign, config, done)
     content = done.report if options.report else done.diagnosis.object
@@ -210,11 +216,80 @@ def _as_nagios(options: argparse.Namespace) -> int:
     """A line whatever happens: Nagios would take another exit status for a warning."""
     try:
         _check_options(options)
-        status, line = nagios_line(_diagnosed(options, configuration(SELF_DIAGNOSIS)).diagnosis)
+        status, line = _nagios_line(_diagnosed(options, configuration(SELF_DIAGNOSIS)).diagnosis)
     except StewardError as err:
-        status, line = NAGIOS_UNKNOWN, nagios_text("UNKNOWN", str(err))
+        status, line = _NAGIOS_UNKNOWN, _nagios_text("UNKNOWN", str(err))
     except Exception as err:
         # Such as MemoryError; Python's own exit status would be that of a warning.
-        status, line = NAGIOS_UNKNOWN, nagios_text("UNKNOWN", sentence(err))
+        status, line = _NAGIOS_UNKNOWN, _nagios_text("UNKNOWN", sentence(err))
     _deliver(options, line + "\n")
     return status
+
+
+def _table_rows(found: Diagnosis) -> list[tuple[str, ...]]:
+    """A row for each thing that is known, waits, is unknown or does not apply."""
+    rows = [_row(finding, finding.status) for finding in found.findings]
+    for one in found.waiting:
+        rows += [_row(finding, f"{finding.status} ({_runs(one)})") for finding in one.result]
+        if not one.result:
+            rows.append((one.source, f"{OK} ({_runs(one)})", "-", "-"))
+    rows += [(one.source, "unknown", "-", one.reason) for one in found.unknown]
+    rows += [(one.source, "not applicable", "-", one.reason) for one in found.not_applicable]
+    return sorted(tuple(map(printable, row)) for row in rows)
+
+
+def _row(finding: Finding, status: str) -> tuple[str, str, str, str]:
+    details = "-" if finding.details is None else canonical(finding.details).decode()
+    return finding.source, status, finding.command or "-", details
+
+
+def _runs(waiting: Waiting) -> str:
+    return f"{waiting.runs} of {waiting.needed} runs"
+
+
+def _nagios_line(found: Diagnosis) -> tuple[int, str]:
+    """Exit status and line of the plugin protocol of Nagios.
+
+    A node that is fine as far as anybody knows is not OK while something is unknown.
+    """
+    status, word = _NAGIOS_UNKNOWN, "UNKNOWN"
+    if found.object is not None and not (found.object["status"] == OK and found.unknown):
+        status, word = _NAGIOS[found.object["status"]]
+    return status, _nagios_text(word, "; ".join(_nagios_parts(found)))
+
+
+def _nagios_text(word: str, text: str) -> str:
+    """One line; what follows a bar would be taken for figures."""
+    line = printable(" ".join(text.replace("|", "/").split()))
+    return f"DIAGNOSE {word} - {line}"
+
+
+def _nagios_parts(found: Diagnosis) -> Iterator[str]:
+    if found.object is None:
+        yield found.why
+        return
+    yield found.object["status"]
+    ill = [f"{one.source} {one.status}" for one in found.findings if one.status != OK]
+    if ill:
+        yield _listed(ill)
+    if found.unknown:
+        yield "unknown: " + _listed([f"{one.source} ({one.reason})" for one in found.unknown])
+
+
+def _listed(texts: list[str]) -> str:
+    more = len(texts) - _NAMED
+    return ", ".join(texts[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _verbose(run: Run) -> Iterator[str]:
+    """What ``--verbose`` adds: all that is no part of the object, a line for each."""
+    found = run.diagnosis
+    for one in found.unknown:
+        yield f"unknown: {one.source}: {one.reason}"
+    for absent in found.not_applicable:
+        yield f"not applicable: {absent.source}: {absent.reason}"
+    for waiting in found.waiting:
+        what = ", ".join(finding.status for finding in waiting.result) or OK
+        yield f"waiting: {waiting.source}: {what}, {_runs(waiting)}"
+    for source in run.sources:
+        yield f"ran: {source.source}: {source.seconds:.2f} s"

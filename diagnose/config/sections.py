@@ -1,37 +1,62 @@
-"""The sections [diagnose], [agent] and [nagios.NAME]."""
+"""The sections [diagnose], [agent] and [nagios.NAME], and what a source may be called."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, NamedTuple
+import re
+from typing import Annotated, Any, Final, NamedTuple
 
 from ganeti_steward.core.builtins import COLLECTORS
 from ganeti_steward.core.config.finding_kinds import COMMAND
 from ganeti_steward.core.config.kinds import (
     COMMAND_LINE,
     FLAG,
+    NAMES,
     PATH,
     TEXT,
     Kind,
     list_of,
     number,
     one_of,
+    shown,
     subset,
     whole,
 )
+from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.finding import STATUSES
 from ganeti_steward.core.node_agent.protocol import PORT
-from ganeti_steward.diagnose.config.source_names import PLUGINS, source_fault
 
 #: Stands for every other command of the whitelist directory, by name.
 EVERY: Final = "*"
 
 _NAGIOS_STATUS: Final = one_of(*STATUSES, "unknown")
 
-
 _NAMED: Final = list_of(COMMAND, EVERY)
 
 #: As in Ganeti's design, the empty name stands for no command.
 _COMMANDS: Final = Kind(lambda value: "" if value == [""] else _NAMED.fault(value), _NAMED.text)
+
+#: Other sources: the whitelisted commands, the checks of Nagios, and the diagnosis itself.
+RESERVED: Final = ("command", "nagios", "diagnose")
+
+
+def source_fault(name: str) -> str:
+    """What is wrong with the name of a source.  A colon would make it part of another one."""
+    if re.fullmatch(r"[a-zA-Z0-9_.-]+", name):
+        return ""
+    return f"{quoted(name)} is no name of a source (letters, digits, ., _ and - only)"
+
+
+def _plugins_fault(value: Any) -> str:
+    fault = NAMES.fault(value)
+    for name in () if fault else value:
+        if name in COLLECTORS or name in RESERVED:
+            return f"{shown(name)} is the name of another source"
+        fault = fault or source_fault(name)
+    return fault
+
+
+#: Plugins with a diagnose hook, whose names are those of their sources.
+_PLUGINS: Final = Kind(_plugins_fault, "list of plugins")
 
 
 class Diagnose(NamedTuple):
@@ -44,7 +69,7 @@ class Diagnose(NamedTuple):
     ] = COLLECTORS
     load: Annotated[
         tuple[str, ...],
-        PLUGINS,
+        _PLUGINS,
         "Plugins with a diagnose hook to call as well: module paths or entry points of the group "
         "ganeti_steward.",
     ] = ()

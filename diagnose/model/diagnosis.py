@@ -1,14 +1,27 @@
-"""The outcome of a run: the diagnose object, and what is unknown."""
+"""The outcome of a run: the one diagnose object of a node, and what is unknown.
+
+The same findings give the same object, in whatever order they came: a byte by byte comparison of
+two objects shows one event as long as the hardware is the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import join_faults
-from ganeti_steward.core.model.finding import OK, CheckResult, Finding, NotApplicable, Unknown
+from ganeti_steward.core.model.finding import (
+    LIVE_REPAIR,
+    OK,
+    CheckResult,
+    Finding,
+    NotApplicable,
+    Unknown,
+    severity,
+)
+from ganeti_steward.diagnose.model.budget import within_object
 from ganeti_steward.diagnose.model.hysteresis import Update, Waiting
-from ganeti_steward.diagnose.model.merge import Several, consolidate
 
 #: The source of what is wrong with the diagnosis itself.
 ITSELF: Final = "diagnose"
@@ -17,8 +30,21 @@ ITSELF: Final = "diagnose"
 _WHY: Final = 2000
 
 
+class Several(NamedTuple):
+    """What to do where findings request different repair commands."""
+
+    command: str = ""
+    """the command that is requested instead; it reads all findings.  Empty for none"""
+    status: str = LIVE_REPAIR
+    """the status then; any other needs no command"""
+
+
+#: No wrapper: the status is live-repair, and no command is requested.
+NO_WRAPPER: Final = Several()
+
+
 class Diagnosis(NamedTuple):
-    """What came of one run."""
+    """The outcome of one run."""
 
     object: dict[str, Any] | None
     """the diagnose object; None where nothing can be reported"""
@@ -72,3 +98,40 @@ def _why_nothing(results: Sequence[CheckResult], outcome: Update) -> str:
     if faults and not any(isinstance(one, Finding) for one in results):
         return f"nothing is known about this node: {join_faults(faults)}"
     return ""
+
+
+def consolidate(findings: Iterable[Finding], several: Several = NO_WRAPPER) -> dict[str, Any]:
+    """The diagnose object: the worst status, one action, and why.
+
+    Ok findings are left out; a finding reported twice is there once.  Details that would make the
+    object too long are replaced (`ganeti_steward.diagnose.model.budget`).
+    """
+    wrong = {canonical(finding): finding for finding in findings if finding.status != OK}
+    if not wrong:
+        return {"status": OK}
+    fitting = within_object([wrong[text] for text in sorted(wrong)])
+    entries = {canonical(entry): entry for entry in map(_entry, fitting)}
+    details = [entries[text] for text in sorted(entries, key=lambda t: (entries[t]["source"], t))]
+    status = max((entry["status"] for entry in details), key=severity)
+    action = _action(details, several) if status == LIVE_REPAIR else {}
+    return {"status": status, "details": details} | action
+
+
+def _entry(finding: Finding) -> dict[str, Any]:
+    """A finding as a member of the details; the command of another status means nothing."""
+    entry: dict[str, Any] = {"source": finding.source, "status": finding.status}
+    if finding.command and finding.status == LIVE_REPAIR:
+        entry["command"] = finding.command
+    if finding.details is not None:
+        entry["details"] = finding.details
+    return entry
+
+
+def _action(details: list[dict[str, Any]], several: Several) -> dict[str, str]:
+    """Command and status where nothing is worse than live-repair."""
+    commands = {entry["command"] for entry in details if "command" in entry}
+    if len(commands) == 1:
+        return {"command": commands.pop()}
+    if commands and several.status != LIVE_REPAIR:
+        return {"status": several.status}
+    return {"command": several.command} if commands and several.command else {}

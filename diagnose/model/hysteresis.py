@@ -25,7 +25,7 @@ What a source reported in one run, its result, is the set of its findings other 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.canonical_json import canonical
@@ -43,6 +43,8 @@ Result = tuple[Finding, ...]
 
 #: Stands for every source.
 EVERYTHING: Final = "*"
+
+_GONE: Final = ", but their source is gone; gnt-steward diagnose --forget {source} drops them"
 
 
 class SourceState(NamedTuple):
@@ -105,6 +107,11 @@ def covers(source: str, other: str) -> bool:
     return source in (EVERYTHING, other) or other.startswith(f"{source}:")
 
 
+def _is_covered(source: str, by: Iterable[str]) -> bool:
+    """Whether one of some sources covers it."""
+    return any(covers(name, source) for name in by)
+
+
 def update(
     state: State,
     results: Iterable[CheckResult],
@@ -116,100 +123,55 @@ def update(
     ``sources``: the names of those that were run; they cover the sources of their objects.
     """
     results = tuple(results)
-    run = _Run(state, results, run_counts, sources)
+    reported = _reported(results)
+    unknown = [result.source for result in results if isinstance(result, Unknown)]
+    # A source with findings about some of its objects knows that the others are not there.
+    absent = [
+        result
+        for result in results
+        if isinstance(result, NotApplicable)
+        and not any(covers(result.source, known) for known in reported)
+    ]
+    silent = [*unknown, *(result.source for result in absent)]
     held: dict[str, SourceState] = {}
     waiting: list[Waiting] = []
-    for source in sorted({*run.results, *state.held}):
-        found, needed = run.evaluate(source)
-        if found.runs:
-            first = found.confirmed is None
-            waiting.append(Waiting(source, found.pending, found.runs, needed, first))
-        if found != SourceState():
-            held[source] = found
-    unreported = {
-        one.source for one in results if isinstance(one, Unknown) and run.is_unreported(one)
-    }
-    findings = [finding for one in held.values() for finding in one.confirmed or ()]
+    kept: list[Unknown] = []
+    for source in sorted({*reported, *state.held}):
+        new = SourceState(None if _is_covered(source, state.unreported) else ())
+        before = state.held.get(source, new)
+        confirmed, reasons = before.confirmed or (), list[str]()
+        if source not in reported and not _is_covered(source, (*sources, *silent)):
+            after, needed = SourceState(confirmed), 0
+            reasons = [_GONE.format(source=source)]
+        elif source not in reported and _is_covered(source, silent):
+            after, needed = before, _needed(confirmed, before.pending, run_counts)
+            reasons = [f": {one.reason}" for one in absent if covers(one.source, source)]
+        else:
+            # What reports something, but not all, may add to what was confirmed, not end it.
+            more = confirmed if source in silent else ()
+            result = _sorted((*reported.get(source, ()), *more))
+            after, needed = _step(before, result, run_counts)
+        if confirmed:
+            kept += (Unknown(source, f"earlier findings stay{reason}") for reason in reasons)
+        if after.runs:
+            first = after.confirmed is None
+            waiting.append(Waiting(source, after.pending, after.runs, needed, first))
+        if after != SourceState():
+            held[source] = after
+    unreported = {source for source in unknown if _is_covered(source, state.unreported)}
+    findings = tuple(finding for after in held.values() for finding in after.confirmed or ())
     left = State(held, tuple(sorted(unreported)), state.lost and bool(unreported))
-    return Update(left, tuple(findings), run.kept(held), tuple(waiting))
+    return Update(left, findings, tuple(kept), tuple(waiting))
 
 
-class _Run:
-    """The results of one run, and the state before it."""
-
-    def __init__(
-        self,
-        state: State,
-        results: Sequence[CheckResult],
-        run_counts: RunCounts,
-        sources: Collection[str],
-    ) -> None:
-        self._state, self._run_counts = state, run_counts
-        self.results: dict[str, Result] = {}
-        for one in results:
-            if isinstance(one, Finding):
-                wrong = () if one.status == OK else (one,)
-                self.results[one.source] = _sorted((*self.results.get(one.source, ()), *wrong))
-        # A source with findings about some of its objects knows that the others are not there.
-        self._absent = [
-            one
-            for one in results
-            if isinstance(one, NotApplicable)
-            and not any(covers(one.source, known) for known in self.results)
-        ]
-        self._silent = [one.source for one in results if isinstance(one, Unknown)]
-        self._silent += [one.source for one in self._absent]
-        self._gone = [
-            one
-            for one in state.held
-            if one not in self.results
-            and not any(covers(name, one) for name in (*sources, *self._silent))
-        ]
-
-    def evaluate(self, source: str) -> tuple[SourceState, int]:
-        """The new state of a source, and how many runs a pending result needs."""
-        before = self._before(source)
-        result = self.results.get(source)
-        if source in self._gone:
-            return SourceState(before.confirmed or ()), 0
-        if result is None and any(covers(one, source) for one in self._silent):
-            return before, _needed(before.confirmed or (), before.pending, self._run_counts)
-        result = result or ()
-        if source in self._silent:
-            # It reports something, but not all: that may add to what was confirmed, not end it.
-            result = _sorted((*result, *(before.confirmed or ())))
-        return _step(before, result, self._run_counts)
-
-    def _before(self, source: str) -> SourceState:
-        known = self._state.held.get(source)
-        if known is not None:
-            return known
-        return SourceState(
-            None if any(covers(one, source) for one in self._state.unreported) else ()
-        )
-
-    def is_unreported(self, unknown: Unknown) -> bool:
-        """Whether its source has never reported a finding, Ok included."""
-        return any(covers(one, unknown.source) for one in self._state.unreported)
-
-    def kept(self, held: Mapping[str, SourceState]) -> tuple[Unknown, ...]:
-        """Sources whose findings only stay because they do not apply, or are not run, any more."""
-        gone = tuple(
-            Unknown(
-                source,
-                "earlier findings stay, but their source is gone; "
-                f"gnt-steward diagnose --forget {source} drops them",
-            )
-            for source in self._gone
-            if source in held
-        )
-        return gone + tuple(
-            Unknown(source, f"earlier findings stay: {one.reason}")
-            for source, found in held.items()
-            if found.confirmed and source not in self.results and source not in self._gone
-            for one in self._absent
-            if covers(one.source, source)
-        )
+def _reported(results: Iterable[CheckResult]) -> dict[str, Result]:
+    """The results of the sources that report findings, Ok included."""
+    reported: dict[str, Result] = {}
+    for finding in results:
+        if isinstance(finding, Finding):
+            wrong = () if finding.status == OK else (finding,)
+            reported[finding.source] = _sorted((*reported.get(finding.source, ()), *wrong))
+    return reported
 
 
 def _step(before: SourceState, result: Result, run_counts: RunCounts) -> tuple[SourceState, int]:

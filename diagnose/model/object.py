@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError, join_faults
@@ -157,24 +156,19 @@ def _member_faults(given: Any) -> list[str]:
     """What makes a value no diagnose object."""
     if not isinstance(given, dict):
         return [f"an object is expected, found {describe(given)}"]
-    return [fault for fault in (_status_fault(given), _command_fault(given)) if fault]
-
-
-def _status_fault(given: Mapping[str, Any]) -> str:
+    faults: list[str] = []
+    status, command = given.get("status"), given.get("command")
     if "status" not in given:
-        return "the key 'status' is missing"
-    if given["status"] in STATUSES:
-        return ""
-    return f"status: one of {', '.join(STATUSES)} is expected, found {describe(given['status'])}"
-
-
-def _command_fault(given: Mapping[str, Any]) -> str:
-    """It has a meaning with live-repair only; whatever it is else is no fault."""
-    if given.get("status") != LIVE_REPAIR or "command" not in given:
-        return ""
-    command = given["command"]
+        faults.append("the key 'status' is missing")
+    elif status not in STATUSES:
+        known = ", ".join(STATUSES)
+        faults.append(f"status: one of {known} is expected, found {describe(status)}")
+    # A command has a meaning with live-repair only; whatever it is else is no fault.
+    if status != LIVE_REPAIR or "command" not in given:
+        return faults
     if not isinstance(command, str):
-        return f"command: a text is expected, found {describe(command)}"
-    if is_name(command):
-        return ""
-    return f"command: {quoted(command)} is no name of a command (letters, digits, _ and - only)"
+        return [f"command: a text is expected, found {describe(command)}"]
+    if not is_name(command):
+        hint = "letters, digits, _ and - only"
+        return [f"command: {quoted(command)} is no name of a command ({hint})"]
+    return faults

@@ -16,8 +16,7 @@ from ganeti_steward.core.builtins import COLLECTORS
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.model.finding import CheckResult
 from ganeti_steward.core.model.machine import Machine
-from ganeti_steward.diagnose.config.sections import Diagnose, Nagios
-from ganeti_steward.diagnose.config.source_names import RESERVED
+from ganeti_steward.diagnose.config.sections import RESERVED, Diagnose, Nagios
 from ganeti_steward.diagnose.run.memory import Memory
 from ganeti_steward.diagnose.run.plugin_results import plugin_results
 from ganeti_steward.diagnose.sources import isolated, nagios

@@ -15,9 +15,8 @@ from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import CheckResult, Unknown
 from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.model.budget import within_budget
-from ganeti_steward.diagnose.model.diagnosis import ITSELF, Diagnosis, diagnosis
+from ganeti_steward.diagnose.model.diagnosis import ITSELF, Diagnosis, Several, diagnosis
 from ganeti_steward.diagnose.model.hysteresis import RunCounts, State, Update, update
-from ganeti_steward.diagnose.model.merge import Several
 from ganeti_steward.diagnose.run.files import Busy, locked, prepare_directory, remove_leftovers
 from ganeti_steward.diagnose.run.gathering import SourceRun, gather
 from ganeti_steward.diagnose.run.loading import Source

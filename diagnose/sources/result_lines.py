@@ -20,7 +20,7 @@ from ganeti_steward.core.model.finding import (
     Unknown,
     is_name,
 )
-from ganeti_steward.diagnose.config.source_names import source_fault
+from ganeti_steward.diagnose.config.sections import source_fault
 from ganeti_steward.diagnose.model.object import BadObject, parse
 
 #: The last line.

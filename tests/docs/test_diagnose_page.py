@@ -21,7 +21,7 @@ from ganeti_steward.core.config.parse import parse_config
 from ganeti_steward.core.model.finding import STATUSES, Finding
 from ganeti_steward.diagnose.cli.diagnose import EXIT_BUSY
 from ganeti_steward.diagnose.config.sections import Nagios
-from ganeti_steward.diagnose.model.merge import consolidate
+from ganeti_steward.diagnose.model.diagnosis import consolidate
 
 PAGE: Final = (ROOT / "docs" / "reference" / "diagnose.md").read_text()
 CONTRIB: Final = ROOT / "contrib"

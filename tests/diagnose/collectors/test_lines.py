@@ -23,9 +23,8 @@ from thorough import often
 
 from ganeti_steward.core.model.finding import OK, CheckResult, Finding, Unknown
 from ganeti_steward.core.process import Ended
-from ganeti_steward.diagnose.model.diagnosis import Diagnosis, diagnosis
+from ganeti_steward.diagnose.model.diagnosis import Diagnosis, Several, diagnosis
 from ganeti_steward.diagnose.model.hysteresis import RunCounts, State, update
-from ganeti_steward.diagnose.model.merge import Several
 from ganeti_steward.diagnose.testing import RecordedMachine
 
 LINES: Final = sorted((RECORDED / "lines").glob("*.json"))

@@ -25,7 +25,7 @@ from ganeti_steward.diagnose.model.budget import (
     within_budget,
     within_list,
 )
-from ganeti_steward.diagnose.model.merge import consolidate
+from ganeti_steward.diagnose.model.diagnosis import consolidate
 
 LARGE = list(range(20_000))
 TEXT = canonical(LARGE)

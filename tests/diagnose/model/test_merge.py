@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.model.finding import STATUSES, Finding, severity
-from ganeti_steward.diagnose.model.merge import Several, consolidate
+from ganeti_steward.diagnose.model.diagnosis import Several, consolidate
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=5),
