@@ -1,98 +1,69 @@
 """All that a diagnose plugin imports; see docs/how-to/write-a-diagnose-plugin.md.
 
 The built-in collectors are plugins of the same shape: a copy of one of their modules with another
-``NAME`` is a plugin that can be loaded.
+``NAME`` is a plugin that can be loaded.  ``import X as X`` says that X may be imported from here.
 """
 
-from ganeti_steward.core import hookimpl
-from ganeti_steward.core.config.finding_kinds import COMMAND, STATUS
-from ganeti_steward.core.config.kinds import FLAG, TEXT, list_of, number, one_of, whole
-from ganeti_steward.core.model.finding import (
-    EVACUATE,
-    EVACUATE_FAILOVER,
-    LIVE_REPAIR,
-    OK,
-    STATUSES,
-    CheckResult,
-    Finding,
-    NotApplicable,
-    Unknown,
+# ruff: noqa: I001, PLC0414
+
+from ganeti_steward.core import hookimpl as hookimpl
+from ganeti_steward.core.config.finding_kinds import (
+    COMMAND as COMMAND,
+    STATUS as STATUS,
 )
-from ganeti_steward.core.model.machine import Machine, Reading, Space
-from ganeti_steward.core.process import Ended
-from ganeti_steward.diagnose.collectors.shared.increases import Increase, increases
+from ganeti_steward.core.config.kinds import (
+    FLAG as FLAG,
+    TEXT as TEXT,
+    list_of as list_of,
+    number as number,
+    one_of as one_of,
+    whole as whole,
+)
+from ganeti_steward.core.model.finding import (
+    EVACUATE as EVACUATE,
+    EVACUATE_FAILOVER as EVACUATE_FAILOVER,
+    LIVE_REPAIR as LIVE_REPAIR,
+    OK as OK,
+    STATUSES as STATUSES,
+    CheckResult as CheckResult,
+    Finding as Finding,
+    NotApplicable as NotApplicable,
+    Unknown as Unknown,
+)
+from ganeti_steward.core.model.machine import (
+    Machine as Machine,
+    Reading as Reading,
+    Space as Space,
+)
+from ganeti_steward.core.process import Ended as Ended
+from ganeti_steward.diagnose.collectors.shared.increases import (
+    Increase as Increase,
+    increases as increases,
+)
 from ganeti_steward.diagnose.collectors.shared.reading import (
-    MissingData,
-    ended,
-    listed,
-    located_reason,
-    member,
-    noting_unknowns,
-    number_of,
-    optional,
-    parsed,
-    succeeded,
-    text_of,
+    MissingData as MissingData,
+    ended as ended,
+    listed as listed,
+    located_reason as located_reason,
+    member as member,
+    noting_unknowns as noting_unknowns,
+    number_of as number_of,
+    optional as optional,
+    parsed as parsed,
+    succeeded as succeeded,
+    text_of as text_of,
 )
 from ganeti_steward.diagnose.collectors.shared.results import (
-    Examined,
-    Fault,
-    above,
-    check_results,
-    matches,
+    Examined as Examined,
+    Fault as Fault,
+    above as above,
+    check_results as check_results,
+    matches as matches,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import (
-    Configured,
-    Count,
-    Figure,
-    Repair,
-    Status,
+    Configured as Configured,
+    Count as Count,
+    Figure as Figure,
+    Repair as Repair,
+    Status as Status,
 )
-
-__all__ = [
-    "COMMAND",
-    "EVACUATE",
-    "EVACUATE_FAILOVER",
-    "FLAG",
-    "LIVE_REPAIR",
-    "OK",
-    "STATUS",
-    "STATUSES",
-    "TEXT",
-    "CheckResult",
-    "Configured",
-    "Count",
-    "Ended",
-    "Examined",
-    "Fault",
-    "Figure",
-    "Finding",
-    "Increase",
-    "Machine",
-    "MissingData",
-    "NotApplicable",
-    "Reading",
-    "Repair",
-    "Space",
-    "Status",
-    "Unknown",
-    "above",
-    "check_results",
-    "ended",
-    "hookimpl",
-    "increases",
-    "list_of",
-    "listed",
-    "located_reason",
-    "matches",
-    "member",
-    "noting_unknowns",
-    "number",
-    "number_of",
-    "one_of",
-    "optional",
-    "parsed",
-    "succeeded",
-    "text_of",
-    "whole",
-]

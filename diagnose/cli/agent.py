@@ -121,7 +121,8 @@ def run(options: argparse.Namespace) -> int:
     keep_small()
     _check_key(settings)
     is_this_node = _recogniser(find_node)
-    reports = _reports(config, is_this_node)
+    path = f"{config.section(Diagnose).directory}/{REPORT}"
+    reports = Reports(path, settings.max_age, time.time_ns, is_this_node, DiskTimeout())
     locks = settings.lock_memory and not options.no_mlock
     launcher = Launcher(
         {**ENVIRONMENT, CONFIG: config_path()},
@@ -137,19 +138,15 @@ def run(options: argparse.Namespace) -> int:
     server = Server(application, listener, LIMITS, names, application.reads_body)
     preload(application)
     _note_start(listener.getsockname(), settings)
-    if locks:
-        _lock_memory()
-    with _ended_by_signals(server, ending), _diagnosing(settings, launcher, reports):
+    if locks and (warning := lock_memory()):
+        _log.warning("%s", warning)
+    _end_by_signals(server, ending)
+    with _diagnosing(settings, launcher, reports):
         notify("READY=1")
         server.run()
     server.finish()
     _log.info("agent ends")
     return EXIT_OK
-
-
-def _reports(config: Config, is_this_node: Callable[[str], bool]) -> Reports:
-    path = f"{config.section(Diagnose).directory}/{REPORT}"
-    return Reports(path, config.section(Agent).max_age, time.time_ns, is_this_node, DiskTimeout())
 
 
 def _application(
@@ -215,28 +212,13 @@ def _check_key(settings: Agent) -> None:
             print(f"gnt-steward agent: {text}", file=sys.stderr, flush=True)
 
 
-def _lock_memory() -> None:
-    warning = lock_memory()
-    if warning:
-        _log.warning("%s", warning)
-
-
-@contextmanager
-def _ended_by_signals(server: Server, ending: threading.Event) -> Iterator[None]:
+def _end_by_signals(server: Server, ending: threading.Event) -> None:
     def end(*_: object) -> None:
         ending.set()
         server.stop()
 
     for number in _ENDING:
         signal.signal(number, end)
-    yield
-
-
-def _start(launcher: Launcher) -> None:
-    try:
-        launcher.start()
-    except OSError as err:
-        raise StewardError(f"the diagnosing process cannot be started: {reason_of(err)}") from None
 
 
 @contextmanager
@@ -247,7 +229,11 @@ def _diagnosing(settings: Agent, launcher: Launcher, reports: Reports) -> Iterat
     diagnosing = Diagnosing(diagnose, reports.take, settings.interval)
     try:
         if settings.interval or settings.repair:
-            _start(launcher)
+            try:
+                launcher.start()
+            except OSError as err:
+                reason = reason_of(err)
+                raise StewardError(f"the diagnosing process cannot be started: {reason}") from None
         if settings.interval:
             diagnosing.start()
         yield

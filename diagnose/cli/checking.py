@@ -10,8 +10,8 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Final
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError, reason_of
@@ -39,87 +39,96 @@ _SCRIPT: Final = b"#!"
 _PAUSE: Final = 1.1
 
 
-class Inspection(NamedTuple):
-    """What was found out; every text is one line."""
-
-    faults: list[str]
-    notes: list[str]
-    """what is allowed, but worth knowing"""
+#: Faults, and notes: what is allowed, but worth knowing.  Every text is one line.
+_Inspection = tuple[list[str], list[str]]
 
 
 def check(what: str, settings: Diagnose) -> int:
     """Print what is wrong; status 1 when anything is."""
-    found = inspect(what, settings)
-    for note in found.notes:
+    faults, notes = _inspect(what, settings)
+    for note in notes:
         print(f"{what}: note: {note}")
-    for fault in found.faults:
+    for fault in faults:
         print(f"{what}: {fault}")
-    if not found.faults:
+    if not faults:
         print(f"{what}: OK")
-    return EXIT_FAILURE if found.faults else EXIT_OK
+    return EXIT_FAILURE if faults else EXIT_OK
 
 
-def inspect(what: str, settings: Diagnose) -> Inspection:
+def _inspect(what: str, settings: Diagnose) -> _Inspection:
     """Look at a file with an object, standard input (``-``), or a command."""
     if what == "-":
-        return inspect_object(sys.stdin.buffer.read(), settings)
+        return _inspect_object(sys.stdin.buffer.read(), settings)
     try:
         mode = os.stat(what).st_mode
         if stat.S_ISREG(mode) and mode & 0o111:
-            return inspect_command(os.path.abspath(what), settings)
+            return _inspect_command(os.path.abspath(what), settings)
         with open(what, "rb") as file:
             raw = file.read(settings.output_limit + 1)
     except OSError as err:
         raise StewardError(f"{what}: {reason_of(err)}") from None
     if raw.startswith(_SCRIPT):
-        return Inspection(["it is a program, but not executable"], [])
-    return inspect_object(raw, settings)
+        return ["it is a program, but not executable"], []
+    return _inspect_object(raw, settings)
 
 
-def inspect_object(raw: bytes, settings: Diagnose) -> Inspection:
+def _inspect_object(raw: bytes, settings: Diagnose) -> _Inspection:
     """Look at the text of an object."""
     faults = object_faults(raw)
-    return Inspection(faults, [] if faults else _object_notes(raw, settings))
+    return faults, [] if faults else _object_notes(raw, settings)
 
 
 def _object_notes(raw: bytes, settings: Diagnose) -> list[str]:
     """The finding in an object without faults, and what is hardly meant."""
-    found, notes = read_finding(SOURCE, raw), object_remarks(raw)
-    if found.status == OK:
+    finding, notes = read_finding(SOURCE, raw), object_remarks(raw)
+    if finding.status == OK:
         return notes
-    command = f" with the command {found.command}" if found.command else ""
+    command = f" with the command {finding.command}" if finding.command else ""
     runs = settings.appear_after
     after = f"after {runs} runs in a row" if runs > 1 else "at once"
-    reported = f"reports {found.status}{command}, which takes effect {after}"
-    (shortened,) = within_budget(SOURCE, [found])
-    if shortened != found:
+    reported = f"reports {finding.status}{command}, which takes effect {after}"
+    (shortened,) = within_budget(SOURCE, [finding])
+    if shortened != finding:
         notes.append(f"the details have more than {DETAILS} bytes: only their hash is reported")
     return [reported, *notes]
 
 
-def inspect_command(path: str, settings: Diagnose) -> Inspection:
+def _inspect_command(path: str, settings: Diagnose) -> _Inspection:
     """Run a command twice; ``path`` is absolute."""
-    faults, notes = [], []
+    faults: list[str] = []
+    notes: list[str] = []
     directory, name = os.path.split(path)
-    if not is_name(name):
-        faults.append(f"{quoted(name)} is no name of a command (letters, digits, _ and - only)")
+    if is_name(name):
+        try:
+            with whitelist.opened(name, directory):
+                pass
+        except Forbidden as err:
+            # It has to be installed for that.
+            notes.append(f"would not be run where it is: {err}")
     else:
-        notes += _refusal(name, directory)
+        faults.append(f"{quoted(name)} is no name of a command (letters, digits, _ and - only)")
     runs = []
     for number in range(2):
         time.sleep(_PAUSE * number)
         started = time.monotonic()
         try:
-            ended = _run(path, settings)
+            runs.append(_run(path, settings))
         except OSError as err:
-            return Inspection([*faults, f"cannot be run: {reason_of(err)}"], notes)
+            return [*faults, f"cannot be run: {reason_of(err)}"], notes
         seconds = time.monotonic() - started
         notes.append(f"run {number + 1} took {seconds:.2f} s of {settings.time_limit:g} s")
-        runs.append(ended)
-    faults += _once(fault for ended in runs for fault in _run_faults(ended))
-    notes += _once(note for ended in runs for note in _run_notes(ended, settings))
+    for ended in runs:
+        run_faults, run_notes = _inspect_object(ended.output, settings)
+        if ended.fault or ended.status:
+            unused = f"{ending(ended.status)}: what it printed is not used"
+            faults.append(ended.fault or unused)
+        faults += run_faults
+        notes += run_notes
+        if ended.errors:
+            line = ended.errors.partition(b"\n")[0].decode(errors="backslashreplace")
+            notes.append(f"prints on standard error, which goes to the log: {quoted(line)}")
     faults += _differences(*runs)
-    return Inspection(faults, notes)
+    return list(dict.fromkeys(faults)), list(dict.fromkeys(notes))
 
 
 def _run(path: str, settings: Diagnose) -> Ended:
@@ -138,57 +147,32 @@ def _run(path: str, settings: Diagnose) -> Ended:
         os.close(command)
 
 
-def _refusal(name: str, directory: str) -> list[str]:
-    """Why it would not be run where it is now: it has to be installed for that."""
-    try:
-        with whitelist.opened(name, directory):
-            return []
-    except Forbidden as err:
-        return [f"would not be run where it is: {err}"]
-
-
-def _run_faults(ended: Ended) -> Iterator[str]:
-    if ended.fault:
-        yield ended.fault
-    elif ended.status:
-        yield f"{ending(ended.status)}: what it printed is not used"
-    yield from object_faults(ended.output)
-
-
-def _run_notes(ended: Ended, settings: Diagnose) -> Iterator[str]:
-    if not object_faults(ended.output):
-        yield from _object_notes(ended.output, settings)
-    if ended.errors:
-        line = ended.errors.partition(b"\n")[0].decode(errors="backslashreplace")
-        yield f"prints on standard error, which goes to the log: {quoted(line)}"
-
-
-def _differences(one: Ended, two: Ended) -> Iterator[str]:
+def _differences(first_run: Ended, second_run: Ended) -> Iterator[str]:
     """Where the outputs differ: each difference would be a new event in every run."""
-    if one.output == two.output:
+    if first_run.output == second_run.output:
         return
-    if object_faults(one.output) or object_faults(two.output):
+    if object_faults(first_run.output) or object_faults(second_run.output):
         yield "prints something else each time"
         return
-    first, second = parse(one.output), parse(two.output)
+    first, second = parse(first_run.output), parse(second_run.output)
     if canonical(first) == canonical(second):
         yield "prints the same object in another order each time"
-    for place, before, after in differences(first, second):
+    for place, before, after in _value_differences(first, second):
         yield f"differs from run to run: {place} was {before}, then {after}"
 
 
-def differences(one: Any, two: Any, place: str = "") -> Iterator[tuple[str, str, str]]:
+def _value_differences(one: Any, two: Any, place: str = "") -> Iterator[tuple[str, str, str]]:
     """Each place where two JSON values differ, and what is there in both."""
     if isinstance(one, dict) and isinstance(two, dict):
         for key in sorted(one.keys() | two.keys()):
             inner = f"{place}.{key}" if place else key
             if key in one and key in two:
-                yield from differences(one[key], two[key], inner)
+                yield from _value_differences(one[key], two[key], inner)
             else:
                 yield inner, _shown(one.get(key, _NOTHING)), _shown(two.get(key, _NOTHING))
     elif isinstance(one, list) and isinstance(two, list) and len(one) == len(two):
         for number, pair in enumerate(zip(one, two, strict=True)):
-            yield from differences(*pair, f"{place}[{number}]")
+            yield from _value_differences(*pair, f"{place}[{number}]")
     elif canonical(one) != canonical(two):
         yield place, _shown(one), _shown(two)
 
@@ -202,7 +186,3 @@ def _shown(value: Any) -> str:
         return "missing"
     text = canonical(value).decode()
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _once(texts: Iterator[str]) -> Sequence[str]:
-    return list(dict.fromkeys(texts))

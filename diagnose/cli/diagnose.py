@@ -157,12 +157,12 @@ def _forget(directory: str, source: str) -> int:
 def _diagnosed(options: argparse.Namespace, config: Config) -> Run:
     log.set_up(config.log.file, config.log.level)
     with _stoppable():
-        found = sources(config, this_machine if options.no_state else None)
-        done = diagnose_node(config.section(Diagnose), found, keep=not options.no_state)
+        chosen = sources(config, this_machine if options.no_state else None)
+        run = diagnose_node(config.section(Diagnose), chosen, keep=not options.no_state)
     if options.verbose:
-        for line in _verbose(done):
+        for line in _verbose(run):
             print(printable(line), file=sys.stderr)
-    return done
+    return run
 
 
 @contextmanager
@@ -173,7 +173,7 @@ def _stoppable() -> Iterator[None]:
         raise SystemExit(_BY_SIGNAL + number)
 
     # What is ignored, as with nohup, stays so.
-    handled = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]
+    handled = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, stop) for number in handled}
     try:
         yield
@@ -226,15 +226,16 @@ def _as_nagios(options: argparse.Namespace) -> int:
     return status
 
 
-def _table_rows(found: Diagnosis) -> list[tuple[str, ...]]:
+def _table_rows(outcome: Diagnosis) -> list[tuple[str, ...]]:
     """A row for each thing that is known, waits, is unknown or does not apply."""
-    rows = [_row(finding, finding.status) for finding in found.findings]
-    for one in found.waiting:
-        rows += [_row(finding, f"{finding.status} ({_runs(one)})") for finding in one.result]
-        if not one.result:
-            rows.append((one.source, f"{OK} ({_runs(one)})", "-", "-"))
-    rows += [(one.source, "unknown", "-", one.reason) for one in found.unknown]
-    rows += [(one.source, "not applicable", "-", one.reason) for one in found.not_applicable]
+    rows = [_row(finding, finding.status) for finding in outcome.findings]
+    for waiting in outcome.waiting:
+        runs = _runs(waiting)
+        rows += [_row(finding, f"{finding.status} ({runs})") for finding in waiting.result]
+        if not waiting.result:
+            rows.append((waiting.source, f"{OK} ({runs})", "-", "-"))
+    rows += [(source, "unknown", "-", reason) for source, reason in outcome.unknown]
+    rows += [(source, "not applicable", "-", reason) for source, reason in outcome.not_applicable]
     return sorted(tuple(map(printable, row)) for row in rows)
 
 
@@ -247,15 +248,15 @@ def _runs(waiting: Waiting) -> str:
     return f"{waiting.runs} of {waiting.needed} runs"
 
 
-def _nagios_line(found: Diagnosis) -> tuple[int, str]:
+def _nagios_line(outcome: Diagnosis) -> tuple[int, str]:
     """Exit status and line of the plugin protocol of Nagios.
 
     A node that is fine as far as anybody knows is not OK while something is unknown.
     """
     status, word = _NAGIOS_UNKNOWN, "UNKNOWN"
-    if found.object is not None and not (found.object["status"] == OK and found.unknown):
-        status, word = _NAGIOS[found.object["status"]]
-    return status, _nagios_text(word, "; ".join(_nagios_parts(found)))
+    if outcome.object is not None and not (outcome.object["status"] == OK and outcome.unknown):
+        status, word = _NAGIOS[outcome.object["status"]]
+    return status, _nagios_text(word, "; ".join(_nagios_parts(outcome)))
 
 
 def _nagios_text(word: str, text: str) -> str:
@@ -264,16 +265,17 @@ def _nagios_text(word: str, text: str) -> str:
     return f"DIAGNOSE {word} - {line}"
 
 
-def _nagios_parts(found: Diagnosis) -> Iterator[str]:
-    if found.object is None:
-        yield found.why
+def _nagios_parts(outcome: Diagnosis) -> Iterator[str]:
+    if outcome.object is None:
+        yield outcome.why
         return
-    yield found.object["status"]
-    ill = [f"{one.source} {one.status}" for one in found.findings if one.status != OK]
-    if ill:
-        yield _listed(ill)
-    if found.unknown:
-        yield "unknown: " + _listed([f"{one.source} ({one.reason})" for one in found.unknown])
+    yield outcome.object["status"]
+    findings = (finding for finding in outcome.findings if finding.status != OK)
+    wrong = [f"{finding.source} {finding.status}" for finding in findings]
+    if wrong:
+        yield _listed(wrong)
+    if outcome.unknown:
+        yield "unknown: " + _listed([f"{source} ({reason})" for source, reason in outcome.unknown])
 
 
 def _listed(texts: list[str]) -> str:
@@ -283,13 +285,13 @@ def _listed(texts: list[str]) -> str:
 
 def _verbose(run: Run) -> Iterator[str]:
     """What ``--verbose`` adds: all that is no part of the object, a line for each."""
-    found = run.diagnosis
-    for one in found.unknown:
-        yield f"unknown: {one.source}: {one.reason}"
-    for absent in found.not_applicable:
-        yield f"not applicable: {absent.source}: {absent.reason}"
-    for waiting in found.waiting:
+    outcome = run.diagnosis
+    for source, reason in outcome.unknown:
+        yield f"unknown: {source}: {reason}"
+    for source, reason in outcome.not_applicable:
+        yield f"not applicable: {source}: {reason}"
+    for waiting in outcome.waiting:
         what = ", ".join(finding.status for finding in waiting.result) or OK
         yield f"waiting: {waiting.source}: {what}, {_runs(waiting)}"
-    for source in run.sources:
-        yield f"ran: {source.source}: {source.seconds:.2f} s"
+    for source_run in run.sources:
+        yield f"ran: {source_run.source}: {source_run.seconds:.2f} s"

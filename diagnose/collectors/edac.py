@@ -60,9 +60,9 @@ class Settings(NamedTuple):
 
 
 class _Counts(NamedTuple):
-    """The errors of one module, or of a whole controller."""
+    """The errors of one memory module, or of a whole controller."""
 
-    module: str
+    name: str
     """empty for the controller"""
     uncorrected: int
     corrected: int
@@ -88,9 +88,9 @@ class Collector(Configured[Settings]):
             unknowns[name] = []
             counts[name] = list(_read(machine, f"{_CONTROLLERS}/{name}", unknowns[name]))
         totals = {
-            f"{name} {one.module}": one.corrected
+            f"{name} {module.name}": module.corrected
             for name, modules in counts.items()
-            for one in _by_module(modules)
+            for module in _by_module(modules)
         }
         lately: Mapping[str, Increase] = {}
         unsure: list[str] = []
@@ -102,27 +102,27 @@ class Collector(Configured[Settings]):
             with noting_unknowns(examined.unknowns):
                 seconds = _count(machine, f"{_CONTROLLERS}/{name}/seconds_since_reset")
                 days = max(seconds / DAY, _SHORTEST)
-                for one in _by_module(modules):
-                    per_day = _per_day(one.corrected / days, lately.get(f"{name} {one.module}"))
-                    self._check_corrected(one, per_day, examined)
+                for module in _by_module(modules):
+                    per_day = _per_day(module.corrected / days, lately.get(f"{name} {module.name}"))
+                    self._check_corrected(module, per_day, examined)
             yield from check_results(f"{NAME}:{name}", *examined, self._settings.repair)
 
     def _uncorrected(self, counts: Sequence[_Counts]) -> Iterator[Fault]:
-        modules = [one.module for one in counts if one.uncorrected > 0]
+        names = [module.name for module in counts if module.uncorrected > 0]
         # The controller's own count has those of its modules in it.
-        for module in [module for module in modules if module] or modules:
-            yield Fault(self._settings.uncorrected_status, _text("uncorrected errors", module))
+        for name in [name for name in names if name] or names:
+            yield Fault(self._settings.uncorrected_status, _text("uncorrected errors", name))
 
-    def _check_corrected(self, counts: _Counts, per_day: float, examined: Examined) -> None:
+    def _check_corrected(self, module: _Counts, per_day: float, examined: Examined) -> None:
         settings = self._settings
         limit = settings.corrected_per_day
         many = above(per_day, limit, limit * settings.margin / 100)
-        if many and counts.corrected > 0:
-            text = _text("many corrected errors", counts.module)
+        if many and module.corrected > 0:
+            text = _text("many corrected errors", module.name)
             examined.faults.append(Fault(settings.corrected_status, text))
         elif many is None:
             text = "corrected errors too near to the limit to decide"
-            examined.unknowns.append(_text(text, counts.module))
+            examined.unknowns.append(_text(text, module.name))
 
 
 #: What is loaded: a class is made into an object.
@@ -143,10 +143,14 @@ def _per_day(average: float, lately: Increase | None) -> float:
 
 def _by_module(counts: Sequence[_Counts]) -> list[_Counts]:
     """The modules, and together all errors whose module the driver does not know."""
-    modules = [one for one in counts if one.module]
-    known = sum(one.corrected for one in modules)
-    whole = [one._replace(corrected=one.corrected - known) for one in counts if not one.module]
-    return modules + [one for one in whole if one.corrected > 0 or not modules]
+    modules = [module for module in counts if module.name]
+    known = sum(module.corrected for module in modules)
+    others = [
+        controller._replace(corrected=controller.corrected - known)
+        for controller in counts
+        if not controller.name
+    ]
+    return modules + [other for other in others if other.corrected > 0 or not modules]
 
 
 def _text(what: str, module: str) -> str:

@@ -204,13 +204,10 @@ def _unescaped(field: str) -> str:
 def _by_filesystem(mounts: Iterable[Mount]) -> Iterable[Sequence[Mount]]:
     """The mounts of each filesystem: those of all of it first, then by their paths' length."""
     grouped: dict[str, list[Mount]] = {}
-    for mount in sorted(mounts, key=_place):
+    by_place = sorted(mounts, key=lambda mount: (mount.root != "/", len(mount.point), mount.point))
+    for mount in by_place:
         grouped.setdefault(mount.device, []).append(mount)
     return grouped.values()
-
-
-def _place(mount: Mount) -> tuple[bool, int, str]:
-    return mount.root != "/", len(mount.point), mount.point
 
 
 def _writable_in_fstab(text: str) -> Iterator[str]:

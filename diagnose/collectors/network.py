@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Final, NamedTuple
 
@@ -108,6 +108,15 @@ class Interface(NamedTuple):
     bond: str
     """the bond it is a port of; empty for none"""
 
+    def is_wanted(self, bonds: Collection[str]) -> bool:
+        """Whether it has to have a link; ``bonds``: those that are up.
+
+        A port of a bond counts even when it is down: the bond wants it.
+        """
+        if self.bond:
+            return self.bond in bonds
+        return self.up and (self.is_bond or self.is_hardware)
+
 
 class Collector(Configured[Settings]):
     """Looks at each interface of hardware and each bond that is up."""
@@ -124,21 +133,23 @@ class Collector(Configured[Settings]):
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
         """What is known about the node's links."""
         interfaces, unread = _read_interfaces(machine)
-        results = [*self._missing(interfaces, unread), *self._unread(unread)]
-        bonds = {one.name for one in interfaces if one.is_bond and one.up}
-        checked: list[Interface] = []
-        for one in interfaces:
-            # A port of a bond counts even when it is down: the bond wants it.
-            wanted = one.bond in bonds if one.bond else one.up and (one.is_bond or one.is_hardware)
-            if wanted and not matches(one.name, self._settings.ignore):
-                checked.append(one)
-        counted = self._counted(machine, [one.name for one in checked if not one.is_bond])
-        for one in checked:
-            examined = counted.get(one.name, Examined([], []))
-            check = self._check_bond if one.is_bond else self._check_link
+        results = list(self._missing(interfaces, unread))
+        for name, reason in unread.items():
+            if not matches(name, self._settings.ignore):
+                results += self._results(name, [], [reason])
+        bonds = {bond.name for bond in interfaces if bond.is_bond and bond.up}
+        checked = [
+            interface
+            for interface in interfaces
+            if interface.is_wanted(bonds) and not matches(interface.name, self._settings.ignore)
+        ]
+        counted = self._counted(machine, [link.name for link in checked if not link.is_bond])
+        for interface in checked:
+            examined = counted.get(interface.name, Examined([], []))
+            check = self._check_bond if interface.is_bond else self._check_link
             with noting_unknowns(examined.unknowns):
-                check(machine, one, examined.faults)
-            results += self._results(one.name, *examined)
+                check(machine, interface, examined.faults)
+            results += self._results(interface.name, *examined)
         yield from results or [NotApplicable(NAME, "no interface of hardware is up")]
 
     def _results(
@@ -155,11 +166,6 @@ class Collector(Configured[Settings]):
             if name not in unread and not up.get(name):
                 text = "down" if name in up else "missing"
                 yield from self._results(name, [Fault(self._settings.no_link_status, text)], [])
-
-    def _unread(self, unread: Mapping[str, str]) -> Iterator[CheckResult]:
-        for name, reason in unread.items():
-            if not matches(name, self._settings.ignore):
-                yield from self._results(name, [], [reason])
 
     def _counted(self, machine: Machine, links: Iterable[str]) -> dict[str, Examined]:
         """What the counters of links have counted since earlier runs, by interface."""

@@ -193,8 +193,7 @@ def _endurance_used(answer: Any) -> list[int]:
 
 def examine_ata(answer: Any, status: Exit, settings: Settings) -> Examined:
     """What is wrong with an ATA disk, and what is unknown."""
-    faults: list[Fault] = []
-    unknowns: list[str] = []
+    faults, unknowns = examined = Examined([], [])
     with noting_unknowns(unknowns):
         if not member(answer, bool, "smart_status", "passed") or Exit.FAILING in status:
             faults.append(Fault(settings.failing_status, "failing"))
@@ -226,7 +225,7 @@ def examine_ata(answer: Any, status: Exit, settings: Settings) -> Examined:
     with noting_unknowns(unknowns):
         # What is standard comes first; makers differ in what an attribute counts.
         faults += _wear_faults(_standard_wear(answer) or used, settings)
-    return Examined(faults, unknowns)
+    return examined
 
 
 def _when_failed(row: Any) -> str:
@@ -275,8 +274,7 @@ def _is_valid(row: Any) -> bool:
 
 def examine_nvme(answer: Any, status: Exit, settings: Settings) -> Examined:
     """What is wrong with an NVMe disk, and what is unknown."""
-    faults: list[Fault] = []
-    unknowns: list[str] = []
+    faults, unknowns = examined = Examined([], [])
     warning = 0
     with noting_unknowns(unknowns):
         warning = member(answer, int, _LOG, "critical_warning")
@@ -296,7 +294,7 @@ def examine_nvme(answer: Any, status: Exit, settings: Settings) -> Examined:
     with noting_unknowns(unknowns):
         errors = member(answer, int, _LOG, "media_errors")
         faults += _exceeding(errors, "media_errors", "media errors", settings)
-    return Examined(faults, unknowns)
+    return examined
 
 
 def _warnings(warning: int, settings: Settings) -> Iterator[Fault]:
@@ -312,8 +310,7 @@ def _warnings(warning: int, settings: Settings) -> Iterator[Fault]:
 
 def examine_scsi(answer: Any, status: Exit, settings: Settings) -> Examined:
     """What is wrong with a SCSI disk, and what is unknown."""
-    faults: list[Fault] = []
-    unknowns: list[str] = []
+    faults, unknowns = examined = Examined([], [])
     with noting_unknowns(unknowns):
         if not member(answer, bool, "smart_status", "passed") or Exit.FAILING in status:
             faults.append(_exception(answer, settings))
@@ -329,7 +326,7 @@ def examine_scsi(answer: Any, status: Exit, settings: Settings) -> Examined:
         used = optional(answer, int, "scsi_percentage_used_endurance_indicator")
         standard = _endurance_used(answer)
         faults += _wear_faults(standard if used is None else [used, *standard], settings)
-    return Examined(faults, unknowns)
+    return examined
 
 
 def _exception(answer: Any, settings: Settings) -> Fault:

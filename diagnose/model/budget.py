@@ -39,20 +39,20 @@ _ALL: Final = "diagnose"
 
 def within_budget(source: str, results: Iterable[CheckResult]) -> list[CheckResult]:
     """The results of one source, its findings and reasons within their limits."""
-    found: list[CheckResult] = []
-    ill: list[Finding] = []
-    for one in results:
-        if not isinstance(one, Finding):
-            found.append(one._replace(reason=one.reason[:REASON]))
-        elif one.status == OK:
-            found.append(one)
+    kept: list[CheckResult] = []
+    wrong: list[Finding] = []
+    for result in results:
+        if not isinstance(result, Finding):
+            kept.append(result._replace(reason=result.reason[:REASON]))
+        elif result.status == OK:
+            kept.append(result)
         else:
-            ill.append(one)
-    if len(ill) > FINDINGS:
-        ill = _merged(ill, lambda _: source)[:FINDINGS]
+            wrong.append(result)
+    if len(wrong) > FINDINGS:
+        wrong = _merged(wrong, lambda _: source)[:FINDINGS]
         # What was known before of each of its objects stays.
-        found.append(Unknown(source, f"reports more than {FINDINGS} findings"))
-    return [*found, *_fitting([_shortened(one, DETAILS) for one in ill], SOURCE)]
+        kept.append(Unknown(source, f"reports more than {FINDINGS} findings"))
+    return [*kept, *_fitting([_shortened(result, DETAILS) for result in wrong], SOURCE)]
 
 
 def within_object(findings: Sequence[Finding]) -> list[Finding]:
@@ -71,15 +71,15 @@ def within_object(findings: Sequence[Finding]) -> list[Finding]:
 
 def within_list(reasons: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
     """The first ones of a list of (source, reason), as members of the report."""
-    found: list[dict[str, str]] = []
-    left = REASONS
+    listed: list[dict[str, str]] = []
+    room = REASONS
     for number, (source, reason) in enumerate(reasons):
-        left -= len(canonical([source, reason]))
-        if left < 0:
+        room -= len(canonical([source, reason]))
+        if room < 0:
             more = f"{len(reasons) - number} more are not listed"
-            return [*found, {"source": _ALL, "reason": more}]
-        found.append({"source": source, "reason": reason})
-    return found
+            return [*listed, {"source": _ALL, "reason": more}]
+        listed.append({"source": source, "reason": reason})
+    return listed
 
 
 def _source(finding: Finding) -> str:
@@ -91,13 +91,13 @@ def _source(finding: Finding) -> str:
 def _merged(findings: Iterable[Finding], name_of: Callable[[Finding], str]) -> list[Finding]:
     """One finding for each name, status and command, the worst ones first."""
     groups: dict[tuple[str, str, str], list[Finding]] = defaultdict(list)
-    for one in findings:
-        groups[name_of(one), one.status, one.command].append(one)
+    for finding in findings:
+        groups[name_of(finding), finding.status, finding.command].append(finding)
     merged = [
         members[0] if len(members) == 1 else Finding(*key, _together(members))
         for key, members in groups.items()
     ]
-    return sorted(merged, key=lambda one: (-severity(one.status), canonical(one)))
+    return sorted(merged, key=lambda finding: (-severity(finding.status), canonical(finding)))
 
 
 def _together(members: Iterable[Finding]) -> dict[str, Any]:
@@ -108,13 +108,13 @@ def _together(members: Iterable[Finding]) -> dict[str, Any]:
 def _fitting(findings: Sequence[Finding], budget: int) -> list[Finding]:
     """The findings, of as few as possible of them the digest instead of the details."""
     fitting, size = list(findings), _size(findings)
-    texts = [canonical(one.details) for one in findings]
-    for place in sorted(range(len(fitting)), key=lambda one: (-len(texts[one]), texts[one])):
+    texts = [canonical(finding.details) for finding in findings]
+    for index in sorted(range(len(fitting)), key=lambda index: (-len(texts[index]), texts[index])):
         if size <= budget:
             break
-        before = fitting[place]
-        fitting[place] = _shortened(before, len(canonical(_digest(b""))))
-        size += _size([fitting[place]]) - _size([before])
+        before = fitting[index]
+        fitting[index] = _shortened(before, len(canonical(_digest(b""))))
+        size += _size([fitting[index]]) - _size([before])
     return fitting
 
 
@@ -130,4 +130,4 @@ def _digest(text: bytes) -> dict[str, Any]:
 
 def _size(findings: Iterable[Finding]) -> int:
     """Bytes of findings in an object."""
-    return sum(len(canonical(one)) + _NAMES for one in findings)
+    return sum(len(canonical(finding)) + _NAMES for finding in findings)

@@ -60,27 +60,27 @@ class Diagnosis(NamedTuple):
 
 def diagnosis(results: Sequence[CheckResult], outcome: Update, several: Several) -> Diagnosis:
     """Combine the results of a run with what is in effect after it.  Lists are sorted by source."""
-    unknown = {*outcome.kept, *(one for one in results if isinstance(one, Unknown))}
-    ill = {finding.source for finding in outcome.findings}
+    unknown = {*outcome.kept, *(result for result in results if isinstance(result, Unknown))}
+    wrong = {finding.source for finding in outcome.findings}
     fine = {
-        Finding(one.source, OK)
-        for one in results
-        if isinstance(one, Finding) and one.status == OK and one.source not in ill
+        Finding(result.source, OK)
+        for result in results
+        if isinstance(result, Finding) and result.status == OK and result.source not in wrong
     }
     why = _why_nothing(results, outcome)[:_WHY]
     return Diagnosis(
         None if why else consolidate(outcome.findings, several),
         why,
-        (*outcome.findings, *sorted(fine, key=lambda one: one.source)),
+        (*outcome.findings, *sorted(fine, key=lambda finding: finding.source)),
         outcome.waiting,
         tuple(sorted(unknown)),
-        tuple(sorted({one for one in results if isinstance(one, NotApplicable)})),
+        tuple(sorted({result for result in results if isinstance(result, NotApplicable)})),
     )
 
 
 def _why_nothing(results: Sequence[CheckResult], outcome: Update) -> str:
     """Why nothing may be reported: neither that the node is fine nor that it is not."""
-    first = [one for one in outcome.waiting if one.first]
+    first = [waiting for waiting in outcome.waiting if waiting.first]
     if first:
         faults = [f"{one.source} ({one.runs} of {one.needed} runs)" for one in first]
         return (
@@ -94,9 +94,10 @@ def _why_nothing(results: Sequence[CheckResult], outcome: Update) -> str:
             "what was reported before is lost, and may have been about what is unknown now: "
             + join_faults(outcome.state.unreported)
         )
-    faults = [f"{one.source}: {one.reason}" for one in results if isinstance(one, Unknown)]
-    if faults and not any(isinstance(one, Finding) for one in results):
-        return f"nothing is known about this node: {join_faults(faults)}"
+    unknown = [result for result in results if isinstance(result, Unknown)]
+    if unknown and not any(isinstance(result, Finding) for result in results):
+        reasons = [f"{result.source}: {result.reason}" for result in unknown]
+        return f"nothing is known about this node: {join_faults(reasons)}"
     return ""
 
 

@@ -160,8 +160,8 @@ def update(
             held[source] = after
     unreported = {source for source in unknown if _is_covered(source, state.unreported)}
     findings = tuple(finding for after in held.values() for finding in after.confirmed or ())
-    left = State(held, tuple(sorted(unreported)), state.lost and bool(unreported))
-    return Update(left, findings, tuple(kept), tuple(waiting))
+    new_state = State(held, tuple(sorted(unreported)), state.lost and bool(unreported))
+    return Update(new_state, findings, tuple(kept), tuple(waiting))
 
 
 def _reported(results: Iterable[CheckResult]) -> dict[str, Result]:

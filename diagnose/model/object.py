@@ -125,12 +125,12 @@ def _syntax(err: json.JSONDecodeError, *, places: bool) -> str:
 
 
 def _members(members: list[tuple[str, Any]], faults: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in members:
-        if key in found:
+        if key in values:
             faults.append(f"the key {quoted(key)} is there twice")
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 def _integer(text: str, faults: list[str]) -> int:

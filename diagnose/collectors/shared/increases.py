@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.json_nesting import load_json
@@ -49,18 +49,20 @@ def increases(machine: Machine, name: str, counts: Mapping[str, int]) -> dict[st
     except FileNotFoundError:
         return {}
     uptime = float(text_of(machine, _UPTIME).split(" ")[0])
-    samples = [one for one in _samples(machine.recalled(name), boot) if one.uptime < uptime]
-    found = {key: _increase(samples, uptime, key, count) for key, count in counts.items()}
+    kept = _samples(machine.recalled(name), boot)
+    samples = [sample for sample in kept if sample.uptime < uptime]
+    known = {key: _increase(samples, uptime, key, count) for key, count in counts.items()}
     _remember(machine, name, boot, samples, _Sample(uptime, dict(counts)))
-    return {key: one for key, one in found.items() if one}
+    return {key: increase for key, increase in known.items() if increase}
 
 
 def _increase(samples: list[_Sample], uptime: float, key: str, count: int) -> Increase | None:
-    known = [one for one in samples if one.counts.get(key, count + 1) <= count]
+    known = [sample for sample in samples if sample.counts.get(key, count + 1) <= count]
     if not known:
         return None
     # The last one that is a day old, or else the first one there is.
-    base = next((one for one in reversed(known) if uptime - one.uptime >= DAY), known[0])
+    old = (sample for sample in reversed(known) if uptime - sample.uptime >= DAY)
+    base = next(old, known[0])
     return Increase(count - base.counts[key], uptime - base.uptime)
 
 
@@ -68,10 +70,10 @@ def _remember(machine: Machine, name: str, boot: str, samples: list[_Sample], ne
     """Keep what later runs need; without it they only know less."""
     if samples and new.uptime - samples[-1].uptime < _HOUR:
         return
-    old = [one for one in samples if new.uptime - one.uptime >= DAY + _HOUR]
-    kept = [*samples[max(len(old) - 1, 0) :], new]
+    old = [sample for sample in samples if new.uptime - sample.uptime >= DAY + _HOUR]
+    kept = list(map(list, [*samples[max(len(old) - 1, 0) :], new]))
     with suppress(OSError):
-        machine.remember(name, canonical({"boot": boot, "samples": [list(one) for one in kept]}))
+        machine.remember(name, canonical({"boot": boot, "samples": kept}))
 
 
 def _samples(raw: bytes, boot: str) -> list[_Sample]:
@@ -80,10 +82,9 @@ def _samples(raw: bytes, boot: str) -> list[_Sample]:
         given = load_json(raw) if raw else {}
         if not isinstance(given, dict) or given.get("boot") != boot:
             return []
-        return [_sample(*one) for one in given["samples"]]
+        return [
+            _Sample(float(uptime), {str(key): int(value) for key, value in counts.items()})
+            for uptime, counts in given["samples"]
+        ]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return []
-
-
-def _sample(uptime: Any, counts: Any) -> _Sample:
-    return _Sample(float(uptime), {str(key): int(value) for key, value in counts.items()})
