@@ -12,8 +12,7 @@ from ganeti_steward.core.config.values import History
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.this_node import cluster_name
 from ganeti_steward.core.iallocator import history
-from ganeti_steward.core.iallocator.about import about
-from ganeti_steward.core.iallocator.history import Call, Entry
+from ganeti_steward.core.iallocator.history import Call, Entry, about
 
 #: What a command takes as one kept request.
 WHICH: Final = f"a number (1 is the last one), {history.PREVIOUS!r} (2) or a name"

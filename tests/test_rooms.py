@@ -40,7 +40,6 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
         "node_agent",
         "commands",
     ),
-    "core/iallocator": ("", "request_types"),
     "allocators/balancing": ("", "planning"),
     "allocators": (
         "state",

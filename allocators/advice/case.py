@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 from ganeti_steward.core.errors import PluginError
-from ganeti_steward.core.iallocator.request_type import type_of
+from ganeti_steward.core.iallocator.request_types import type_of
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.cluster import Cluster, Group, Instance
 from ganeti_steward.core.model.context import Context

@@ -14,7 +14,7 @@ from ganeti_steward.core.errors import COMMAND_PREFIX, PluginError, StewardError
 from ganeti_steward.core.hooks.calls import PluginRules, call
 from ganeti_steward.core.hooks.isolation import isolated
 from ganeti_steward.core.hooks.manager import Plugins
-from ganeti_steward.core.iallocator.results import outcome_fault
+from ganeti_steward.core.iallocator.request_types import outcome_fault
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.explanation import Obstacle, Proposal, Proposals, ProposedMove
 from ganeti_steward.core.model.names import Names

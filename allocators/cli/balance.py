@@ -47,7 +47,6 @@ from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
-from ganeti_steward.core.iallocator.placed import Placed
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.model.options import Options, parse_options
 from ganeti_steward.core.terminal.progress import progress
@@ -126,7 +125,7 @@ def _plot(plan: BalancePlan, path: str, options: Options) -> None:
 
     now = load(plan.cluster, None, options.kvm_memory)
     found = steps(plan.cluster, plan.jobs)
-    moved = [Placed(plan.cluster.instance(one.instance), one.after) for one in found]
+    moved = [(plan.cluster.instance(one.instance), one.after) for one in found]
     note = f"now, and after {counted(len(found), 'move')}" if found else "now; no move is planned"
     write_plot(path, overview(now, with_placed(now, moved)), "Balancing", note)
 

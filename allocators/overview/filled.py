@@ -18,7 +18,7 @@ from ganeti_steward.allocators.state import quantity
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.state.state import State
-    from ganeti_steward.core.iallocator.placed import Placed
+    from ganeti_steward.core.iallocator.request_types import Placed
 
 
 _FAILS: Final = "fails N+1"
@@ -38,7 +38,7 @@ def with_placed(now: State, placed: Iterable[Placed]) -> State | None:
 
     Of several places of one instance the last counts.
     """
-    final = {one.instance.name: one for one in placed}
+    final = {instance.name: (instance, nodes) for instance, nodes in placed}
     return state_after(now, final.values()) if final else None
 
 

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from ganeti_steward.core.errors import BadInput, StewardError
 from ganeti_steward.core.ganeti.shapes import returned_by
-from ganeti_steward.core.iallocator.message import read_cluster
 from ganeti_steward.core.model.cluster import LOCAL_STORAGE, Cluster
+from ganeti_steward.core.model.cluster_reader import read_cluster
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 
 _Row = dict[str, Any]

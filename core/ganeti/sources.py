@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import BadInput, StewardError, reason_of
 from ganeti_steward.core.ganeti.luxi import SOCKET, Luxi, denied
-from ganeti_steward.core.iallocator.message import parse, read_cluster
 from ganeti_steward.core.json_nesting import LONGEST
+from ganeti_steward.core.model.cluster_reader import parse, read_cluster
 from ganeti_steward.core.safe_files import read_in_time
 
 if TYPE_CHECKING:

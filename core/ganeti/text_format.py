@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ganeti_steward.core.errors import BadInput
-from ganeti_steward.core.iallocator.message import read_cluster
 from ganeti_steward.core.json_reader import Faults, quoted
 from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.model.cluster_reader import read_cluster
 
 _Entry = dict[str, Any]
 

@@ -11,9 +11,10 @@ from ganeti_steward.core.config.values import CHAIN_LIMIT
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks.calls import log_failure
 from ganeti_steward.core.iallocator.members import Question, opened
-from ganeti_steward.core.iallocator.message import parse, read_parsed
-from ganeti_steward.core.iallocator.request_type import request_type
+from ganeti_steward.core.iallocator.message import read_parsed
+from ganeti_steward.core.iallocator.request_types import TYPES
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
+from ganeti_steward.core.model.cluster_reader import parse
 from ganeti_steward.core.model.requests import TYPE_NAMES, MultiAllocate
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def left_out(outcome: Outcome, type_name: str) -> int:
     if isinstance(outcome, Refusal):
         return outcome.left_out
     result: Any = outcome.result
-    return len(result[1]) if request_type(type_name).leaves_out else 0
+    return len(result[1]) if TYPES[type_name].leaves_out else 0
 
 
 def _noted(outcome: Outcome, members: Members) -> Outcome:

@@ -10,13 +10,14 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
 from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.safe_files import UnsafeFile, make_directory, read_own
 
 if TYPE_CHECKING:
@@ -46,6 +47,12 @@ _NAME: Final = re.compile(r"\d{20}-\d+(?:-([A-Za-z0-9][A-Za-z0-9.-]*))?")
 #: Names of clusters that can be part of the name of a directory.
 _CLUSTER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,199}")
 
+#: Instances that are named; the others are counted.
+_NAMED_INSTANCES: Final = 5
+
+#: Characters of a name: of one in the DNS, and more than Ganeti allows.
+_LONGEST_NAME: Final = 255
+
 #: What stands for the one before the last.
 PREVIOUS: Final = "previous"
 
@@ -63,7 +70,7 @@ class Call(NamedTuple):
     type: str = ""
     """of the request; empty: not known"""
     instances: str = ""
-    """see `ganeti_steward.core.iallocator.about`"""
+    """see `About`"""
     left_out: int = 0
     """number of instances without a place, where the others have one"""
 
@@ -257,3 +264,40 @@ def _chosen(config: History, name: str, cluster: str) -> str:
 
 def _is_number(name: str) -> bool:
     return not name or (name.isascii() and name.isdigit() and len(name) < 9)
+
+
+# -- what a message is about, for the log and for the list of kept requests
+
+
+class About(NamedTuple):
+    """The type of a request, the instances it is about, and the cluster; empty: not known."""
+
+    type: str = ""
+    instances: str = ""
+    """names, separated by commas; where there are many, the first ones and how many more"""
+    cluster: str = ""
+
+
+def about(message: Mapping[str, Any]) -> About:
+    """What a parsed message is about, as far as it can be read."""
+    request, cluster = message.get("request"), _word(message.get("cluster_name"))
+    if not isinstance(request, dict):
+        return About(cluster=cluster)
+    return About(_word(request.get("type")), _instances(request), cluster)
+
+
+def _instances(request: Mapping[str, Any]) -> str:
+    given = request.get("instances")
+    if not isinstance(given, list):
+        return _word(request.get("name"))
+    names = [one.get("name") if isinstance(one, dict) else one for one in given[:_NAMED_INSTANCES]]
+    more = [f"+{len(given) - _NAMED_INSTANCES}"] if len(given) > _NAMED_INSTANCES else []
+    return ",".join([*(_word(name) or "?" for name in names), *more])
+
+
+def _word(text: object) -> str:
+    """A name as one word, whatever was sent."""
+    if not isinstance(text, str) or not text:
+        return ""
+    text = text[:_LONGEST_NAME]
+    return text if text.isprintable() and " " not in text else quoted(text).replace(" ", "_")

@@ -27,10 +27,10 @@ from ganeti_steward.core import builtins, log
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, BadInput, StewardError, reason_of
-from ganeti_steward.core.iallocator.about import About, about
 from ganeti_steward.core.iallocator.dispatch import answer_parsed, left_out
-from ganeti_steward.core.iallocator.history import Call, record
-from ganeti_steward.core.iallocator.message import parse, write_answer
+from ganeti_steward.core.iallocator.history import About, Call, about, record
+from ganeti_steward.core.iallocator.message import write_answer
+from ganeti_steward.core.model.cluster_reader import parse
 from ganeti_steward.core.model.options import Options, parse_cluster_options
 from ganeti_steward.core.safe_files import UnsafeFile, read_in_time, read_limited
 from ganeti_steward.core.version import VERSION

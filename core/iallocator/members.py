@@ -16,7 +16,7 @@ from ganeti_steward.core import builtins
 from ganeti_steward.core.errors import COMMAND_PREFIX, PluginError
 from ganeti_steward.core.hooks.calls import PluginRules, call
 from ganeti_steward.core.hooks.manager import Plugins
-from ganeti_steward.core.iallocator.results import outcome_fault
+from ganeti_steward.core.iallocator.request_types import outcome_fault
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.requests import HOOKS, TYPE_NAMES, Balance

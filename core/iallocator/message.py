@@ -10,12 +10,11 @@ from typing import Any
 
 import orjson
 
-from ganeti_steward.core.errors import BadInput
-from ganeti_steward.core.iallocator.cluster_reader import cluster_of, is_text
-from ganeti_steward.core.iallocator.request_type import request_type
-from ganeti_steward.core.json_reader import Faults, Section, describe, quoted, writable
+from ganeti_steward.core.iallocator.request_types import TYPES
+from ganeti_steward.core.json_reader import Faults, Section, quoted, writable
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.model.cluster_reader import cluster_of, is_text, parse
 from ganeti_steward.core.model.requests import HOOKS, AllocateSecondary, Request
 
 
@@ -35,28 +34,6 @@ def read_parsed(message: Mapping[str, Any]) -> tuple[Cluster, Request]:
     request = _request(top, cluster)
     faults.check()
     return cluster, request
-
-
-def read_cluster(message: Mapping[str, Any]) -> Cluster:
-    """The cluster of a message whose request, if there is any, does not matter.
-
-    Raises BadInput naming every fault (allocation 2).
-    """
-    faults = Faults()
-    cluster = cluster_of(Section(message, "message", "", faults))
-    faults.check()
-    return cluster
-
-
-def parse(raw: bytes) -> dict[str, Any]:
-    """The JSON object in ``raw``; raises BadInput."""
-    try:
-        message = orjson.loads(raw)
-    except orjson.JSONDecodeError as err:
-        raise BadInput([f"the message is not valid JSON: {err}"]) from None
-    if not isinstance(message, dict):
-        raise BadInput([f"the message: an object is expected, found {describe(message)}"])
-    return message
 
 
 def write_answer(outcome: Outcome) -> bytes:
@@ -80,7 +57,7 @@ def _request(top: Section, cluster: Cluster) -> Request:
     section = Section(section.data, "request", "", section.faults)
     name = section.text("type")
     if name in HOOKS:
-        return request_type(name).read(section, top, cluster)
+        return TYPES[name].read(section, top, cluster)
     if is_text(section, "type"):
         known = ", ".join(HOOKS)
         section.fault(f"unknown request type {quoted(name)} (known: {known})", "type")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.errors import join_faults
-from ganeti_steward.core.iallocator.request_type import type_of
+from ganeti_steward.core.iallocator.request_types import type_of
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 from ganeti_steward.plugins.aggregates.evaluator import Evaluator

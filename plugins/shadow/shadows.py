@@ -16,7 +16,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -26,23 +26,22 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.iallocator.members import Question, opened
 from ganeti_steward.core.iallocator.message import read_message
+from ganeti_steward.core.iallocator.request_types import type_of
+from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.options import Options
-from ganeti_steward.core.model.requests import Allocate, Relocate
-from ganeti_steward.plugins.shadow.comparison import (
-    names,
-    places,
-    request_type,
-    same,
-    short,
-    word,
-)
+from ganeti_steward.core.model.requests import TYPE_NAMES, Allocate, Relocate, Request
 from ganeti_steward.plugins.shadow.config import Shadow
 
 if TYPE_CHECKING:
     from ganeti_steward.core.iallocator.members import Members
+    from ganeti_steward.core.iallocator.request_types import Placed
+    from ganeti_steward.core.model.cluster import Cluster
 
 _log = logging.getLogger(__name__)
+
+#: How many instances of a request are named.
+_NAMED: Final = 3
 
 
 def start(config: Config, raw: bytes, options: Options, answer: bytes) -> None:
@@ -84,7 +83,7 @@ def _detach(config: Config) -> None:
 def _compare_alone(config: Config, raw: bytes, options: Options, answer: bytes) -> None:
     """Log the comparisons, unless another process is making some."""
     cluster, request = read_message(raw)
-    if not config.shadows(request_type(request)):
+    if not config.shadows(TYPE_NAMES[type(request)]):
         return
     with open(config_path(), "rb") as lock:
         try:
@@ -110,7 +109,7 @@ def compare(question: Question, answer: bytes) -> Iterator[str]:
         question = question._replace(cluster=cluster)
     ours = _read_answer(answer)
     with opened(question) as members:
-        for name in config.shadows(request_type(question.request)):
+        for name in config.shadows(question.type_name):
             yield _compared(name, question, members, ours)
 
 
@@ -127,7 +126,7 @@ def _compared(name: str, question: Question, members: Members, ours: Outcome) ->
     milliseconds = int((time.monotonic() - started) * 1000)
     fields = {
         "shadow": word(name),
-        "request": request_type(request),
+        "request": TYPE_NAMES[type(request)],
         "name": names(request),
         "same": "yes" if same(ours, theirs, request, cluster) else "no",
         "ours": short(ours, request, cluster),
@@ -154,8 +153,52 @@ def _score(outcome: Outcome | None, question: Question) -> str:
     if not placed:
         return "-"
     known = isinstance(request, Allocate | Relocate)
-    template = placed[0].instance.template if known else None
+    template = placed[0][0].template if known else None
     from ganeti_steward.allocators.score.cluster_score import score_after  # imports numpy
 
     kvm_memory = question.options.kvm_memory
     return f"{score_after(cluster, placed, template, kvm_memory):.8f}"
+
+
+def places(answer: Answer, request: Request, cluster: Cluster) -> list[Placed]:
+    """The instances where an answer puts them; its result has been checked."""
+    placed = type_of(request).placed
+    return placed(answer.result, request, cluster) if placed else []
+
+
+def names(request: Request) -> str:
+    """The instances a request is about, in one word."""
+    found = type_of(request).instances(request)
+    more = [f"+{len(found) - _NAMED}"] if len(found) > _NAMED else []
+    return ",".join([*map(word, found[:_NAMED]), *more]) or "-"
+
+
+def word(text: str) -> str:
+    """A name that cannot be mistaken for more than one field of a line."""
+    return text if text.isprintable() and text and " " not in text else quoted(text)
+
+
+def short(outcome: Outcome | None, request: Request, cluster: Cluster) -> str:
+    """An outcome in one word: ``node1/node2``, ``placed:5,failed:1``, ``refused``."""
+    if outcome is None:
+        return "not-mine"
+    if not isinstance(outcome, Answer):
+        return "refused"
+    summary = type_of(request).summary
+    if summary:
+        return summary(outcome.result)
+    ((_, nodes),) = places(outcome, request, cluster)
+    return "/".join(map(word, nodes))
+
+
+def same(ours: Outcome, theirs: Outcome | None, request: Request, cluster: Cluster) -> bool:
+    """Whether both put the same instances on the same nodes, or both refuse."""
+    if not (isinstance(ours, Answer) and isinstance(theirs, Answer)):
+        return theirs is not None and type(ours) is type(theirs)
+    if type_of(request).placed is None:
+        return short(ours, request, cluster) == short(theirs, request, cluster)
+    first, second = (
+        sorted((instance.name, nodes) for instance, nodes in places(answer, request, cluster))
+        for answer in (ours, theirs)
+    )
+    return first == second

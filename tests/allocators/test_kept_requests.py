@@ -17,8 +17,7 @@ from ganeti_steward.allocators import kept_requests as commands
 from ganeti_steward.core.config.values import History
 from ganeti_steward.core.ganeti.this_node import cluster_name
 from ganeti_steward.core.iallocator import history
-from ganeti_steward.core.iallocator.about import About, about
-from ganeti_steward.core.iallocator.history import Call
+from ganeti_steward.core.iallocator.history import About, Call, about
 
 if TYPE_CHECKING:
     from front import Front

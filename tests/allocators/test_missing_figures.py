@@ -23,11 +23,11 @@ from thorough import often
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.iallocator import dispatch as dispatching
 from ganeti_steward.core.iallocator.message import read_message
-from ganeti_steward.core.iallocator.results import outcome_fault
+from ganeti_steward.core.iallocator.request_types import outcome_fault
 from ganeti_steward.core.model.answer import Answer, Refusal
 from ganeti_steward.core.model.explanation import Explanation
 from ganeti_steward.core.model.options import Options
-from ganeti_steward.plugins.shadow.comparison import places
+from ganeti_steward.plugins.shadow.shadows import places
 
 Json = dict[str, Any]
 

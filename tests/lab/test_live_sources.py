@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from thorough import often
 
-from ganeti_steward.core.iallocator.message import read_cluster
 from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.model.cluster_reader import read_cluster
 
 from .cluster import DEFAULT_GROUP, DRBD, Lab, op, tagged
 from .live import STEWARD, Ways, read

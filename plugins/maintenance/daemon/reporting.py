@@ -72,12 +72,11 @@ def overview_of(world: World, moves: Moves) -> Overview:
     # They import the engine, which a daemon without work does without until the first round.
     from ganeti_steward.allocators.overview.filled import overview, with_placed
     from ganeti_steward.allocators.state.load import load
-    from ganeti_steward.core.iallocator.placed import Placed
 
     cluster = world.cluster
     now = load(cluster, None, 0)
     placed = [
-        Placed(cluster.instance(name), nodes)
+        (cluster.instance(name), nodes)
         for name, nodes in moves.items()
         if name in cluster.instance_index and {*nodes} <= {*cluster.node_index}
     ]

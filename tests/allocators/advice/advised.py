@@ -10,8 +10,8 @@ from ganeti_steward.allocators.advice.advise import advise
 from ganeti_steward.allocators.advice.case import Case, Suggestion, is_complete
 from ganeti_steward.allocators.advice.proposals import Trials
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.iallocator.message import read_cluster
 from ganeti_steward.core.model.cluster import Disk, Instance
+from ganeti_steward.core.model.cluster_reader import read_cluster
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.core.model.requests import (

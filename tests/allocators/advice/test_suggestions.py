@@ -25,8 +25,8 @@ from messages import node
 from ganeti_steward.allocators.advice import case as kinds
 from ganeti_steward.allocators.advice.advise import Advice, advise
 from ganeti_steward.allocators.advice.case import Case, is_complete
-from ganeti_steward.core.iallocator.message import read_cluster
 from ganeti_steward.core.model.cluster import Disk, Instance
+from ganeti_steward.core.model.cluster_reader import read_cluster
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.core.model.requests import (

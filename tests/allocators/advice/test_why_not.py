@@ -20,8 +20,8 @@ from advised import (
 from ganeti_steward.allocators.advice import case as kinds
 from ganeti_steward.allocators.advice.advise import NotThere, advise, why_not
 from ganeti_steward.allocators.advice.case import Case, is_complete
-from ganeti_steward.core.iallocator.message import read_cluster
 from ganeti_steward.core.model.cluster import Cluster
+from ganeti_steward.core.model.cluster_reader import read_cluster
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.explanation import Explanation
 from ganeti_steward.core.model.requests import (

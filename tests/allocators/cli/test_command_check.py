@@ -16,7 +16,7 @@ from text_output import write_text
 from thorough import often
 
 from ganeti_steward.core.ganeti.text_format import read_text
-from ganeti_steward.core.iallocator.message import read_cluster
+from ganeti_steward.core.model.cluster_reader import read_cluster
 
 if TYPE_CHECKING:
     from front import Front

@@ -13,7 +13,7 @@ from front import Front, capture
 from live import Ganeti
 from text_output import write_text
 
-from ganeti_steward.core.iallocator.message import read_cluster
+from ganeti_steward.core.model.cluster_reader import read_cluster
 
 Message = dict[str, Any]
 

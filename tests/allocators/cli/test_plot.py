@@ -16,7 +16,6 @@ from ganeti_steward.allocators.overview.filled import overview, with_placed
 from ganeti_steward.allocators.overview.picture import svg
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.iallocator.message import read_message
-from ganeti_steward.core.iallocator.placed import Placed
 from ganeti_steward.core.model.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -101,10 +100,10 @@ def test_moves_there_and_back_change_nothing() -> None:
     now = load(cluster, None, 0)
     one = cluster.instances[0]
     other = next(node.name for node in cluster.nodes if node.name not in one.nodes)
-    moved = with_placed(now, [Placed(one, (one.nodes[0], other))])
+    moved = with_placed(now, [(one, (one.nodes[0], other))])
     assert moved is not None
     assert overview(now, moved) != overview(now, now)
-    final = with_placed(now, [Placed(one, (one.nodes[0], other)), Placed(one, one.nodes)])
+    final = with_placed(now, [(one, (one.nodes[0], other)), (one, one.nodes)])
     assert overview(now, final) == overview(now, now)
     assert with_placed(now, []) is None
 

@@ -7,8 +7,8 @@ from messages import Json, message, outcome, put, wanted
 
 from ganeti_steward.core.config.values import Allocators, Config
 from ganeti_steward.core.iallocator.dispatch import dispatch
-from ganeti_steward.core.iallocator.message import read_cluster
 from ganeti_steward.core.model.answer import Answer, Refusal
+from ganeti_steward.core.model.cluster_reader import read_cluster
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.core.model.requests import Balance, MultiAllocate
 

@@ -15,7 +15,7 @@ from ganeti_steward.allocators.score.cluster_score import score_after
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.requests import Allocate, Relocate
-from ganeti_steward.plugins.shadow.comparison import places
+from ganeti_steward.plugins.shadow.shadows import places
 
 Message = dict[str, Any]
 

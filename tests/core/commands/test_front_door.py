@@ -38,7 +38,6 @@ LATE = (
     "waitress",
     # Only chains with programs and shadows need these.
     "faulthandler",
-    "ganeti_steward.plugins.shadow.comparison",
     "ganeti_steward.allocators.external_program",
     "ganeti_steward.core.process",
     "ganeti_steward.plugins.shadow.shadows",

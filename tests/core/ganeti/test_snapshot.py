@@ -15,8 +15,8 @@ from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.rapi import Rapi
 from ganeti_steward.core.ganeti.rapi_access import Credentials
 from ganeti_steward.core.ganeti.snapshot import Snapshot, disk_space, read_live
-from ganeti_steward.core.iallocator.message import read_cluster
 from ganeti_steward.core.model.cluster import Cluster, Node
+from ganeti_steward.core.model.cluster_reader import read_cluster
 from ganeti_steward.core.model.instance_details import Nic
 from ganeti_steward.core.model.job_state import JobState
 

@@ -20,7 +20,7 @@ from ganeti_steward.core.commands.cluster_options import add_source_options, rea
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti import sources, this_node
 from ganeti_steward.core.ganeti.sources import Source
-from ganeti_steward.core.iallocator.message import read_cluster
+from ganeti_steward.core.model.cluster_reader import read_cluster
 
 
 def source(*arguments: str, template: str | None = None) -> Source:

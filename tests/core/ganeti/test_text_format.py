@@ -14,8 +14,8 @@ from text_output import write_text
 
 from ganeti_steward.core.errors import BadInput
 from ganeti_steward.core.ganeti.text_format import read_text
-from ganeti_steward.core.iallocator.message import read_cluster
 from ganeti_steward.core.model.cluster import Cluster, Disk, Instance, Node
+from ganeti_steward.core.model.cluster_reader import read_cluster
 
 GROUP = "g1|u1|preferred|"
 NODES = "n1|1000|100|900|2000|1900|4|N|u1\nn2|1000|100|900|2000|1900|4|M|u1|3"

@@ -11,7 +11,7 @@ from paths import CAPTURES
 from ganeti_steward.allocators import balanced
 from ganeti_steward.core.hooks import hookspecs
 from ganeti_steward.core.iallocator.message import read_message
-from ganeti_steward.core.iallocator.request_type import type_of
+from ganeti_steward.core.iallocator.request_types import type_of
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.instance_details import DiskDetails, Nic
 from ganeti_steward.core.model.requests import KINDS, Allocate, Kind, Request

@@ -12,7 +12,7 @@ from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.requests import Balance, Capacity, Request
-from ganeti_steward.plugins.shadow.comparison import names, places, same, short, word
+from ganeti_steward.plugins.shadow.shadows import names, places, same, short, word
 
 
 def snapshot_and_request(capture: str) -> tuple[Cluster, Request]:
@@ -53,7 +53,7 @@ def test_places(capture: str, words: str, expected: dict[str, tuple[str, ...]]) 
     answer = answered(capture)
     assert short(answer, request, cluster) == words
     found = places(answer, request, cluster)
-    assert {one.instance.name: one.nodes for one in found} == expected
+    assert {instance.name: nodes for instance, nodes in found} == expected
     assert same(answer, answer._replace(info="other words"), request, cluster)
 
 

@@ -13,7 +13,6 @@ from ganeti_steward.allocators.overview.amounts import Overview
 from ganeti_steward.allocators.overview.filled import overview, with_placed
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.iallocator.message import read_message
-from ganeti_steward.core.iallocator.placed import Placed
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import Held
@@ -35,7 +34,7 @@ def figures(nodes: int, moved: int) -> Overview:
     cluster, _ = read_message(json.dumps(message).encode())
     now = load(cluster, None, 0)
     two = [one for one in cluster.instances if len(one.nodes) == 2][:moved]
-    return overview(now, with_placed(now, [Placed(one, one.nodes[::-1]) for one in two]))
+    return overview(now, with_placed(now, [(one, one.nodes[::-1]) for one in two]))
 
 
 def quiet(nodes: int = 12, moved: int = 0) -> Status:

@@ -6,7 +6,11 @@ Objects may come in any order and unknown keys are ignored.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+import orjson
+
+from ganeti_steward.core.errors import BadInput
 from ganeti_steward.core.json_reader import Faults, Section, describe, quoted
 from ganeti_steward.core.model.cluster import (
     ALLOC_POLICIES,
@@ -31,6 +35,28 @@ _VERSION = 2
 HYPERVISORS = frozenset({"kvm", "xen-pvm", "xen-hvm", "chroot", "lxc", "fake"})
 #: A tuple, so that a list or an object can be looked up, too.
 NIC_MODES = ("bridged", "openvswitch", "routed")
+
+
+def read_cluster(message: Mapping[str, Any]) -> Cluster:
+    """The cluster of a message whose request, if there is any, does not matter.
+
+    Raises BadInput naming every fault (allocation 2).
+    """
+    faults = Faults()
+    cluster = cluster_of(Section(message, "message", "", faults))
+    faults.check()
+    return cluster
+
+
+def parse(raw: bytes) -> dict[str, Any]:
+    """The JSON object in ``raw``; raises BadInput."""
+    try:
+        message = orjson.loads(raw)
+    except orjson.JSONDecodeError as err:
+        raise BadInput([f"the message is not valid JSON: {err}"]) from None
+    if not isinstance(message, dict):
+        raise BadInput([f"the message: an object is expected, found {describe(message)}"])
+    return message
 
 
 def cluster_of(top: Section) -> Cluster:
