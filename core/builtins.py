@@ -30,28 +30,23 @@ class BuiltIn(NamedTuple):
     """the key of the configuration that has to name it; empty: none has to"""
 
 
-#: The collectors, in the order in which they run.
-COLLECTORS: Final = (
-    "smart",
-    "md",
-    "lvm",
-    "drbd",
-    "filesystems",
-    "edac",
-    "network",
-    "sensors",
-    "ipmi",
-    "kernel",
-)
+def _collector(name: str, target: str) -> BuiltIn:
+    return BuiltIn(name, target, section=f"collector.{name}", key="diagnose.collectors")
 
-ALLOCATORS: Final = (
+
+def _commands(room: str, target: str) -> BuiltIn:
+    return BuiltIn(f"{room}.commands", target, hooks=("steward_commands",))
+
+
+def _of_maintd(name: str, target: str, hook: str) -> BuiltIn:
+    return BuiltIn(name, target, section="maintd", hooks=(hook,))
+
+
+#: All of them; the collectors run in this order, and repairs are called in this order.
+BUILT_INS: Final = (
     BuiltIn("balanced", "ganeti_steward.allocators.balanced"),
     BuiltIn("dedicated", "ganeti_steward.allocators.dedicated_storage"),
     BuiltIn("packed", "ganeti_steward.allocators.packed"),
-)
-
-BUILT_INS: Final = (
-    *ALLOCATORS,
     BuiltIn(
         "aggregates",
         "ganeti_steward.plugins.aggregates.constraint:Constraint",
@@ -59,15 +54,16 @@ BUILT_INS: Final = (
         needed=Needed(tags=("steward:",), section=True),
         hooks=("steward_check_config",),
     ),
-    *(
-        BuiltIn(
-            name,
-            f"ganeti_steward.diagnose.collectors.{name}:plugin",
-            section=f"collector.{name}",
-            key="diagnose.collectors",
-        )
-        for name in COLLECTORS
-    ),
+    _collector("smart", "ganeti_steward.diagnose.collectors.smart:plugin"),
+    _collector("md", "ganeti_steward.diagnose.collectors.md:plugin"),
+    _collector("lvm", "ganeti_steward.diagnose.collectors.lvm:plugin"),
+    _collector("drbd", "ganeti_steward.diagnose.collectors.drbd:plugin"),
+    _collector("filesystems", "ganeti_steward.diagnose.collectors.filesystems:plugin"),
+    _collector("edac", "ganeti_steward.diagnose.collectors.edac:plugin"),
+    _collector("network", "ganeti_steward.diagnose.collectors.network:plugin"),
+    _collector("sensors", "ganeti_steward.diagnose.collectors.sensors:plugin"),
+    _collector("ipmi", "ganeti_steward.diagnose.collectors.ipmi:plugin"),
+    _collector("kernel", "ganeti_steward.diagnose.collectors.kernel:plugin"),
     BuiltIn(
         "diagnose.check_config",
         "ganeti_steward.diagnose.run.node_check",
@@ -78,19 +74,19 @@ BUILT_INS: Final = (
         "ganeti_steward.plugins.maintenance.limits",
         hooks=("steward_check_config",),
     ),
-    *(
-        BuiltIn(
-            name,
-            f"ganeti_steward.plugins.maintenance.repairs.{target}",
-            section="maintd",
-            hooks=("steward_plan",),
-        )
-        for name, target in {
-            # Before live-repair, for it handles reports of that status without a command.
-            "repair-storage": "storage.repair:RepairStorage",
-            "live-repair": "live_repair",
-            "evacuate": "evacuation.evacuate:Evacuate",
-        }.items()
+    # Before live-repair, for it handles reports of that status without a command.
+    _of_maintd(
+        "repair-storage",
+        "ganeti_steward.plugins.maintenance.repairs.storage.repair:RepairStorage",
+        "steward_plan",
+    ),
+    _of_maintd(
+        "live-repair", "ganeti_steward.plugins.maintenance.repairs.live_repair", "steward_plan"
+    ),
+    _of_maintd(
+        "evacuate",
+        "ganeti_steward.plugins.maintenance.repairs.evacuation.evacuate:Evacuate",
+        "steward_plan",
     ),
     BuiltIn(
         "harep",
@@ -104,39 +100,40 @@ BUILT_INS: Final = (
         section="rebalance",
         key="maintd.routine",
     ),
-    *(
-        BuiltIn(
-            name,
-            f"ganeti_steward.plugins.maintenance.notify.{target}",
-            section="maintd",
-            hooks=("steward_incident_changed",),
-        )
-        for name, target in {
-            "notify-command": "notify_command:NotifyCommand",
-            "webhook": "webhook:Webhook",
-        }.items()
+    _of_maintd(
+        "notify-command",
+        "ganeti_steward.plugins.maintenance.notify.notify_command:NotifyCommand",
+        "steward_incident_changed",
     ),
-    *(
-        BuiltIn(
-            f"filters.{name}",
-            f"ganeti_steward.plugins.filters.actions.{name}",
-            hooks=("steward_filter_action",),
-        )
-        for name in ("native", "holding")
+    _of_maintd(
+        "webhook",
+        "ganeti_steward.plugins.maintenance.notify.webhook:Webhook",
+        "steward_incident_changed",
     ),
-    *(
-        BuiltIn(f"{room}.commands", module, hooks=("steward_commands",))
-        for room, module in {
-            "core": "ganeti_steward.core.commands.own_commands",
-            "allocators": "ganeti_steward.allocators.cli.commands",
-            "diagnose": "ganeti_steward.diagnose.cli.commands",
-            "aggregates": "ganeti_steward.plugins.aggregates.cli.commands",
-            "filters": "ganeti_steward.plugins.filters.cli.commands",
-            "maintenance": "ganeti_steward.plugins.maintenance.cli.commands",
-            "exporter": "ganeti_steward.plugins.exporter.cli.commands",
-        }.items()
+    BuiltIn(
+        "filters.native",
+        "ganeti_steward.plugins.filters.actions.native",
+        hooks=("steward_filter_action",),
     ),
+    BuiltIn(
+        "filters.holding",
+        "ganeti_steward.plugins.filters.actions.holding",
+        hooks=("steward_filter_action",),
+    ),
+    _commands("core", "ganeti_steward.core.commands.own_commands"),
+    _commands("allocators", "ganeti_steward.allocators.cli.commands"),
+    _commands("diagnose", "ganeti_steward.diagnose.cli.commands"),
+    _commands("aggregates", "ganeti_steward.plugins.aggregates.cli.commands"),
+    _commands("filters", "ganeti_steward.plugins.filters.cli.commands"),
+    _commands("maintenance", "ganeti_steward.plugins.maintenance.cli.commands"),
+    _commands("exporter", "ganeti_steward.plugins.exporter.cli.commands"),
 )
+
+#: Those that only a chain of allocators names.
+ALLOCATORS: Final = tuple(one for one in BUILT_INS if one == BuiltIn(one.name, one.target))
+
+#: Names of the collectors, in the order in which they run.
+COLLECTORS: Final = tuple(one.name for one in BUILT_INS if one.key == "diagnose.collectors")
 
 #: Keys of the configuration that name plugins to be loaded -> the hook each must implement.
 PLUGIN_KEYS: Final[Mapping[str, str]] = {

@@ -30,6 +30,10 @@ class StewardError(Exception):
     """An error whose text is meant for the user, one clear sentence."""
 
 
+class Refused(StewardError):
+    """A refusal of luxid or of the RAPI daemon: nothing was done."""
+
+
 class BadInput(StewardError):
     """An iallocator message that cannot be used; names every fault (up to ten)."""
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import subprocess
+import sys
+import tokenize
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -29,15 +33,14 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
     "core": (
         "",
         "model",
-        "terminal",
         "maintenance",
         "config",
         "service",
         "supervision",
-        "hooks",
-        "iallocator",
         "ganeti",
         "node_agent",
+        "hooks",
+        "iallocator",
         "commands",
     ),
     "allocators/balancing": ("", "planning"),
@@ -81,6 +84,15 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "plugins/maintenance/repairs": ("", "evacuation", "storage"),
 }
+
+#: The folders of the core that load hooks, dispatch a request and write the answer.
+KERNEL: Final = ("model", "config", "hooks", "iallocator")
+
+#: What the kernel stands on: the modules directly in the core, and child processes.
+BELOW_KERNEL: Final = ("", "supervision")
+
+#: Lines of code of the kernel, without blank lines, comments and docstrings.
+LARGEST_KERNEL: Final = 3600
 
 #: The only module of the core that names modules of other rooms.
 BUILTINS: Final = "core/builtins.py"
@@ -243,6 +255,87 @@ def test_no_import_circle(room: str) -> None:
 def test_a_circle_is_found() -> None:
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
     assert circle({"a": {"b"}, "b": set()}) == []
+
+
+def kernel() -> list[Path]:
+    """The modules of the kernel."""
+    return [file for folder in KERNEL for file in modules(f"core/{folder}")]
+
+
+def imported_at_run_time(file: Path) -> set[str]:
+    """What a module imports but for what only type checkers see."""
+    tree = ast.parse(file.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+    parts = [PACKAGE, *file.relative_to(ROOT).parent.parts]
+    return {name for _, name in imported(tree, ".".join(parts))}
+
+
+def test_the_kernel_imports_no_other_folder_of_the_core() -> None:
+    allowed = {*KERNEL, *BELOW_KERNEL}
+    faults = [
+        f"{file.relative_to(ROOT)} imports {name}, which is not of the kernel"
+        for file in kernel()
+        for name in sorted(imported_at_run_time(file))
+        if name.startswith(f"{PACKAGE}.core.")
+        if part("core", name.removeprefix(f"{PACKAGE}.")) not in allowed
+    ]
+    assert faults == []
+
+
+#: Imports modules by their names; all others of the program do not exist.
+ALONE: Final = """
+import importlib, sys
+
+class Others:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[:2] == ["ganeti_steward", "core"]:
+            if name.split(".")[2:3] and name.split(".")[2] in {others!r}:
+                raise ImportError(name + " is not of the kernel")
+        elif name.startswith("ganeti_steward."):
+            raise ImportError(name + " is of another room")
+
+sys.meta_path.insert(0, Others())
+for name in {names!r}:
+    importlib.import_module("ganeti_steward." + name)
+"""
+
+
+def test_the_kernel_is_importable_alone() -> None:
+    folders_of_core = {path.name for path in (ROOT / "core").iterdir() if path.is_dir()}
+    others = sorted(folders_of_core - {*KERNEL, *BELOW_KERNEL})
+    names = [name_of(file) for file in kernel()]
+    assert others
+    assert len(names) > 20
+    source = ALONE.format(others=others, names=names)
+    subprocess.run([sys.executable, "-c", source], check=True, timeout=300)
+
+
+def lines_of_code(file: Path) -> int:
+    """Lines with code on them: no blank ones, comments and docstrings."""
+    source = file.read_text()
+    texts = {
+        line
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if isinstance(node.value.value, str)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    layout = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    code = {
+        line
+        for token in tokens
+        if token.type not in (*layout, tokenize.ENDMARKER)
+        for line in range(token.start[0], token.end[0] + 1)
+    }
+    return len(code - texts)
+
+
+def test_the_kernel_is_small() -> None:
+    number = sum(map(lines_of_code, kernel()))
+    assert number <= LARGEST_KERNEL, "move what an allocation does not need out of the kernel"
 
 
 @pytest.mark.parametrize("room", [*ARROWS, "tests"])

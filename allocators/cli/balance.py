@@ -45,11 +45,11 @@ from ganeti_steward.core.commands.cluster_options import add_source_options, rea
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import add_table_options, print_notes, table
+from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.model.options import Options, parse_options
-from ganeti_steward.core.terminal.progress import progress
 from ganeti_steward.core.units import counted
 
 JobSets = Sequence[Sequence[Job]]

@@ -48,6 +48,7 @@ from ganeti_steward.core.commands.tables import (
     units_of,
     wrapped,
 )
+from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.sources import Source
@@ -58,7 +59,6 @@ from ganeti_steward.core.model.cluster import Cluster, Spec
 from ganeti_steward.core.model.names import short_names
 from ganeti_steward.core.model.options import Options, parse_options
 from ganeti_steward.core.model.requests import Allocate, Capacity
-from ganeti_steward.core.terminal.progress import progress
 from ganeti_steward.core.units import counted, format_size, parse_size
 
 #: Places shown of each size, without --placements.

@@ -27,13 +27,12 @@ from ganeti_steward.core.commands.cluster_options import add_source_options, rea
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import print_notes, table, wrapped
+from ganeti_steward.core.commands.terminal import BAD, GOOD, painted, progress
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.model.cluster import Cluster, Node
 from ganeti_steward.core.model.explanation import GroupBalance, GroupHealth
 from ganeti_steward.core.model.names import short_names
 from ganeti_steward.core.model.options import parse_options
-from ganeti_steward.core.terminal.colours import BAD, GOOD, painted
-from ganeti_steward.core.terminal.progress import progress
 from ganeti_steward.core.units import counted
 
 #: What the names of all shell variables begin with.

@@ -30,6 +30,7 @@ from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import for_terminal
+from ganeti_steward.core.commands.terminal import BAD, GOOD, painted, progress
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK, PluginError
 from ganeti_steward.core.ganeti.sources import read_file
@@ -38,8 +39,6 @@ from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.answer import Answer, Outcome
 from ganeti_steward.core.model.explanation import Explained, Explanation
 from ganeti_steward.core.model.options import parse_options
-from ganeti_steward.core.terminal.colours import BAD, GOOD, painted
-from ganeti_steward.core.terminal.progress import progress
 
 VERBOSE: Final = "a row for each node, with full names and without limit of width"
 

@@ -15,7 +15,8 @@ from typing import Final
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
-from ganeti_steward.core.ganeti.luxi import SOCKET, Luxi
+from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.ganeti.this_node import SOCKET
 from ganeti_steward.core.safe_files import make_directory
 
 NAME: Final = "steward"

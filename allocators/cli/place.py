@@ -27,13 +27,13 @@ from ganeti_steward.core.commands.cluster_options import add_source_options, rea
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import SIZES, describe
 from ganeti_steward.core.commands.tables import print_notes
+from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK
 from ganeti_steward.core.iallocator.dispatch import dispatch
 from ganeti_steward.core.model.answer import Answer, Outcome
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.options import parse_options
-from ganeti_steward.core.terminal.progress import progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

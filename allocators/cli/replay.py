@@ -17,13 +17,13 @@ from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import add_table_options, table
+from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.iallocator.dispatch import answer_message
 from ganeti_steward.core.iallocator.history import Entry
 from ganeti_steward.core.iallocator.members import Question
 from ganeti_steward.core.iallocator.message import read_message, write_answer
 from ganeti_steward.core.model.options import parse_options
-from ganeti_steward.core.terminal.progress import progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
+from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.luxi import SOCKET
-from ganeti_steward.core.ganeti.sources import Source, SourceOptions, open_source
-from ganeti_steward.core.terminal.progress import progress
+from ganeti_steward.core.ganeti.this_node import SOCKET
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.ganeti.sources import Source, SourceOptions
 
 
 def add_source_options(
     parser: argparse.ArgumentParser,
     *,
     positional: bool = True,
+    files: bool = True,
     default: str = "luxid, which runs on the master only",
 ) -> None:
     """The options that name the cluster; ``positional`` False leaves the arguments to the command.
 
-    ``default``: the cluster without any of them.
+    ``files``: False where only a live cluster will do; ``default``: the cluster without any.
 
     Letters as in hbal, but for ``-t``, which is the disk template in all commands, as in Ganeti's.
     """
@@ -50,6 +54,8 @@ def add_source_options(
         help="a file with one line, user and password (or GNT_STEWARD_RAPI_USER and "
         "GNT_STEWARD_RAPI_PASSWORD in the environment)",
     )
+    if not files:
+        return
     group.add_argument("--text-data", metavar="FILE", help="a file in htools' text format")
     group.add_argument(
         "-I",
@@ -70,17 +76,20 @@ def add_reason_option(parser: argparse.ArgumentParser) -> None:
 
 def source_options(options: argparse.Namespace) -> SourceOptions:
     """The parsed options as a value; raises StewardError when they name several clusters."""
-    positional = getattr(options, "message", None)
-    if options.file is not None and positional is not None:
-        raise StewardError(f"two messages are named, {options.file} and {positional}")
-    file = options.file if positional is None else positional
+    from ganeti_steward.core.ganeti.sources import SourceOptions  # not for the help
+
+    file, positional = (getattr(options, name, None) for name in ("file", "message"))
+    if file is not None and positional is not None:
+        raise StewardError(f"two messages are named, {file} and {positional}")
+    file = file if positional is None else positional
+    text_data = getattr(options, "text_data", None)
     luxi = "" if options.luxi and options.luxi_socket is None else options.luxi_socket
     given = [
         name
         for name, value in (
             ("--luxi", luxi),
             ("--rapi", options.rapi),
-            ("--text-data", options.text_data),
+            ("--text-data", text_data),
             ("an iallocator message", file),
         )
         if value is not None
@@ -90,7 +99,7 @@ def source_options(options: argparse.Namespace) -> SourceOptions:
     return SourceOptions(
         luxi_socket=luxi,
         rapi=options.rapi,
-        text_file=options.text_data,
+        text_file=text_data,
         message_file=file,
         rapi_ca=options.rapi_ca,
         rapi_insecure=options.rapi_insecure,
@@ -101,6 +110,8 @@ def source_options(options: argparse.Namespace) -> SourceOptions:
 
 def read_source(options: argparse.Namespace, template: str | None = None) -> Source:
     """The cluster that parsed options name; see `open_source`.  Raises StewardError."""
+    from ganeti_steward.core.ganeti.sources import open_source  # not for the help
+
     given = source_options(options)
     with progress("reading the cluster"):
         return open_source(given, template)

@@ -1,15 +1,35 @@
-"""Whether the configuration of all nodes is that of this one: ``check-config --all-nodes``."""
+"""Whether the configuration of all nodes is that of this one: ``check-config --all-nodes``.
+
+The file of each node is read over ssh as ``gnt-cluster command`` does it.  Ganeti's own files say
+which nodes there are, at which ssh ports, and which host keys they have.
+"""
 
 from __future__ import annotations
 
 import json
+import shlex
 import tomllib
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, NamedTuple
 
-from ganeti_steward.core.commands.node_files import NodeFile, other_nodes, read_everywhere
-from ganeti_steward.core.ganeti.this_node import DATA
+from ganeti_steward.core.errors import StewardError, reason_of
+from ganeti_steward.core.ganeti import this_node
+from ganeti_steward.core.process import run_program
 from ganeti_steward.core.units import counted
+
+SSH: Final = "/usr/bin/ssh"
+
+#: Seconds until a node has answered, and until it takes the connection.
+_LIMIT: Final = 60.0
+_CONNECT_LIMIT: Final = 10
+#: Nodes that are read at the same time.
+_AT_ONCE: Final = 10
+#: Bytes of the file.
+_LONGEST_FILE: Final = 2**24
+#: The exit status of the command that reads the file where there is none; ssh's own is 255.
+_NO_FILE: Final = 66
 
 #: Keys that are named of each node.
 _SHOWN: Final = 5
@@ -17,7 +37,7 @@ _SHOWN: Final = 5
 _LONGEST: Final = 60
 
 
-def print_comparison(path: str, raw: bytes | None, data: str = DATA) -> bool:
+def print_comparison(path: str, raw: bytes | None, data: str = this_node.DATA) -> bool:
     """Print a line for each node whose values differ; whether all could be read and agree.
 
     ``raw``: this node's file, None without one; ``data``: Ganeti's directory.  An offline node is
@@ -72,3 +92,83 @@ def _shown(values: Mapping[str, Any], key: str) -> str:
         return "not set"
     text = json.dumps(values[key], ensure_ascii=False, default=str)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+# -- the file of one node
+
+
+class NodeFile(NamedTuple):
+    """The file of one node."""
+
+    node: str
+    content: bytes | None
+    """None: there is none, or it could not be read"""
+    fault: str = ""
+    """why it could not be read; empty otherwise"""
+
+
+class Nodes(NamedTuple):
+    """The other nodes of the cluster, as Ganeti's files on this node list them."""
+
+    online: tuple[str, ...]
+    offline: tuple[str, ...]
+
+
+def other_nodes(data: str) -> Nodes:
+    """The nodes but for this one, by name; raises StewardError outside of a cluster."""
+    own = this_node.this_node(data).name
+    online = this_node.lines(data, "ssconf_online_nodes")
+    if not online:
+        raise StewardError(f"this is no node of a cluster: {data}/ssconf_online_nodes lists none")
+    offline = this_node.lines(data, "ssconf_offline_nodes")
+    return Nodes(
+        tuple(sorted(name for name in online if name != own)),
+        tuple(sorted(name for name in offline if name != own)),
+    )
+
+
+def read_everywhere(path: str, nodes: Sequence[str], data: str) -> Iterator[NodeFile]:
+    """The file of each of these nodes, in their order."""
+    options = _options(data)
+    pairs = (line.partition("=") for line in this_node.lines(data, "ssconf_ssh_ports"))
+    ports = {name: port for name, _, port in pairs if port.isdigit()}
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        yield from pool.map(partial(_read, path, options, ports), nodes)
+
+
+def _options(data: str) -> list[str]:
+    """ssh's options as Ganeti calls it: no questions, and the cluster's host keys only."""
+    ipv6 = this_node.lines(data, "ssconf_primary_ip_family")[:1] == ["10"]
+    return [
+        "-q",
+        "-6" if ipv6 else "-4",
+        "-oBatchMode=yes",
+        "-oEscapeChar=none",
+        f"-oConnectTimeout={_CONNECT_LIMIT}",
+        "-oStrictHostKeyChecking=yes",
+        "-oHashKnownHosts=no",
+        "-oCheckHostIp=no",
+        "-oUserKnownHostsFile=/dev/null",
+        f"-oGlobalKnownHostsFile={data}/known_hosts",
+        f"-oHostKeyAlias={this_node.cluster_name(data)}",
+    ]
+
+
+def _read(path: str, options: Sequence[str], ports: dict[str, str], node: str) -> NodeFile:
+    quoted = shlex.quote(path)
+    command = f"if test -e {quoted}; then cat {quoted}; else exit {_NO_FILE}; fi"
+    port = [f"-oPort={ports[node]}"] if node in ports else []
+    try:
+        ended = run_program(
+            [SSH, *options, *port, f"root@{node}", command], _LIMIT, output_limit=_LONGEST_FILE
+        )
+    except OSError as err:
+        return NodeFile(node, None, f"{SSH}: {reason_of(err)}")
+    if ended.fault:
+        return NodeFile(node, None, ended.fault)
+    if ended.status == _NO_FILE:
+        return NodeFile(node, None)
+    if ended.status:
+        text = " ".join(ended.errors.decode(errors="replace").split())
+        return NodeFile(node, None, text or f"ssh ended with status {ended.status}")
+    return NodeFile(node, ended.output)

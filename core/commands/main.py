@@ -8,12 +8,13 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Final, NoReturn
+from functools import partial
+from typing import Final
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from ganeti_steward.core import log
-from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands
+from ganeti_steward.core.commands.manual import Parser, add_subcommand, add_subcommands, fill_all
 from ganeti_steward.core.commands.registry import (
     CommandFailed,
     Registered,
@@ -51,43 +52,30 @@ class _LogFile(logging.Handler):
         root.handle(record)
 
 
-#: Letters that hbal has and a command here may not, for its error; see the table of letters.
-_INSTEAD: Final = {
-    "-t": "-t is the disk template in all commands; --text-data reads htools' text format",
-    "-O": "-O names an offline node in all commands; --option passes an option to the allocators",
-    "-p": "-p is a port in all commands; --print-nodes prints the nodes",
-}
+def parser() -> Parser:
+    """The command line with the options of every command of the program."""
+    top = _front_door(built_in_commands())
+    fill_all(top)
+    return top
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says of a letter that means something else elsewhere which option is meant."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print usage and message, and exit with status 2."""
-        unknown = message.removeprefix("unrecognized arguments: ").split(None, 1)[0][:2]
-        hint = _INSTEAD.get(unknown, "") if message.startswith("unrecognized") else ""
-        super().error(f"{message} ({hint})" if hint else message)
-
-
-def parser(
-    command: str | None = None, commands: Mapping[str, Registered] | None = None
-) -> argparse.ArgumentParser:
-    """The command line; only ``command`` (or every command) has its options filled in.
-
-    ``commands``: those there are; default: the program's.  Raises PluginError.
-    """
-    top = _Parser(
+def _front_door(commands: Mapping[str, Registered]) -> Parser:
+    """The command line; a command is imported, and has its options, once it is called."""
+    top = Parser(
         prog="gnt-steward",
         description="Placement and repair for Ganeti clusters.",
     )
     top.add_argument(*_VERSION, action="version", version=f"gnt-steward {VERSION}")
     subparsers = add_subcommands(top, "COMMAND", dest="command")
-    for name, one in (built_in_commands() if commands is None else commands).items():
-        sub = add_subcommand(subparsers, name, one.command.description)
-        if command in (None, name):
-            with named(one):
-                load_command(one).add_arguments(sub)
+    for name, one in commands.items():
+        add_subcommand(subparsers, name, one.command.description, partial(_add_arguments, one))
     return top
+
+
+def _add_arguments(one: Registered, parser: argparse.ArgumentParser) -> None:
+    """Raises PluginError."""
+    with named(one):
+        load_command(one).add_arguments(parser)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -128,7 +116,7 @@ def _run(given: Sequence[str], word: str) -> int:
     commands, faults = commands_for(word) if word or given[:1] not in _ONLY_VERSION else ({}, [])
     for fault in faults:
         print(f"gnt-steward: {fault} (its commands are left out)", file=sys.stderr)
-    options = parser(word, commands).parse_args(given)
+    options = _front_door(commands).parse_args(given)
     chosen = commands[options.command]
     with named(chosen):
         return load_command(chosen).run(options)

@@ -1,14 +1,14 @@
-"""What the help of a command has after its options: examples, units, exit statuses.
+"""Parsers of commands, and what their help has after the options: examples, units, statuses.
 
-A command declares it once, with `describe`; ``--help`` and the man pages print it.
+A command declares that once, with `describe`; ``--help`` and the man pages print it.
 """
 
 from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, NoReturn
 
 from ganeti_steward.core.commands.tables import WIDTH, table
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, EXIT_USAGE
@@ -64,11 +64,67 @@ def manual_of(parser: argparse.ArgumentParser) -> Manual | None:
     return found
 
 
+#: Letters that hbal has and a command here may not, for its error; see the table of letters.
+_INSTEAD: Final = {
+    "-t": "-t is the disk template in all commands; --text-data reads htools' text format",
+    "-O": "-O names an offline node in all commands; --option passes an option to the allocators",
+    "-p": "-p is a port in all commands; --print-nodes prints the nodes",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that gets its options when it has to parse: only the called command's are made."""
+
+    fill: Callable[[argparse.ArgumentParser], None] | None = None
+    """adds the options; None: it has them"""
+
+    def filled(self) -> None:
+        """Add the options unless that was done."""
+        fill, self.fill = self.fill, None
+        if fill is not None:
+            fill(self)
+
+    def parse_known_args(self, *args: Any, **more: Any) -> Any:
+        """As in argparse, which also prints the help in here."""
+        self.filled()
+        return super().parse_known_args(*args, **more)
+
+    def error(self, message: str) -> NoReturn:
+        """Print usage and message, and exit with status 2.
+
+        For a letter that means something else in hbal the message names the option here.
+        """
+        unknown = message.removeprefix("unrecognized arguments: ").split(None, 1)[0][:2]
+        hint = _INSTEAD.get(unknown, "") if message.startswith("unrecognized") else ""
+        super().error(f"{message} ({hint})" if hint else message)
+
+
+def fill_all(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a parser and of all sub-commands below it."""
+    if isinstance(parser, Parser):
+        parser.filled()
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for sub in action.choices.values():
+                fill_all(sub)
+
+
 def add_subcommand(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    text: str,
+    fill: Callable[[argparse.ArgumentParser], None] | None = None,
 ) -> argparse.ArgumentParser:
-    """A parser with one line, without a full stop, for the list and for its own help."""
-    return subparsers.add_parser(name, help=text.replace("%", "%%"), description=sentence(text))
+    """A parser with one line, without a full stop, for the list and for its own help.
+
+    ``fill``: adds its options once the sub-command is called; None: the caller adds them.
+    """
+    sub = subparsers.add_parser(name, help=text.replace("%", "%%"), description=sentence(text))
+    if isinstance(sub, Parser):
+        sub.fill = fill
+    elif fill is not None:
+        fill(sub)
+    return sub
 
 
 def add_subcommands(

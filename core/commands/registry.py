@@ -1,4 +1,7 @@
-"""The commands of ``gnt-steward``: those of the program, then those of configured plugins."""
+"""The commands of ``gnt-steward``: those of the program, then those of configured plugins.
+
+What loads and calls other plugins is imported only for a command that is not the program's own.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final, NamedTuple, Protocol, cast
 
-from ganeti_steward.core.builtins import BUILT_INS, built_in
+from ganeti_steward.core.builtins import BUILT_INS, built_in, target
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import PluginError, StewardError
-from ganeti_steward.core.hooks.calls import call
-from ganeti_steward.core.hooks.checks import check_list, check_text
-from ganeti_steward.core.hooks.isolation import isolated
-from ganeti_steward.core.hooks.manager import Plugins
-from ganeti_steward.core.hooks.named_plugins import named_plugins
-from ganeti_steward.core.hooks.timed_call import sentence, shown
 from ganeti_steward.core.model.command import Command
 
 _HOOK: Final = "steward_commands"
@@ -50,10 +47,10 @@ class CommandFailed(PluginError):
 
 def built_in_commands() -> dict[str, Registered]:
     """The commands of the program, by name; none of their modules is imported."""
-    config, found = Config(), dict[str, Registered]()
-    for one in BUILT_INS:
-        if _HOOK in one.hooks:
-            found |= _registered(one.name, _offered(config, one.name), found)
+    found: dict[str, Registered] = {}
+    for plugin in BUILT_INS:
+        if _HOOK in plugin.hooks:
+            found |= _registered(plugin.name, target(plugin.target).steward_commands(), found)
     return dict(sorted(found.items()))
 
 
@@ -62,6 +59,9 @@ def plugin_commands(known: Collection[str]) -> tuple[dict[str, Registered], list
 
     ``known``: names that are taken.  A plugin with a fault offers nothing; the others do.
     """
+    from ganeti_steward.core.hooks.isolation import isolated
+    from ganeti_steward.core.hooks.named_plugins import named_plugins
+
     found: dict[str, Registered] = {}
     faults: list[StewardError] = []
     try:
@@ -80,6 +80,10 @@ def plugin_commands(known: Collection[str]) -> tuple[dict[str, Registered], list
 
 def _offered(config: Config, name: str) -> list[Command]:
     """The commands that one plugin returns; raises PluginError."""
+    from ganeti_steward.core.hooks.calls import call
+    from ganeti_steward.core.hooks.checks import check_list
+    from ganeti_steward.core.hooks.manager import Plugins
+
     plugins = Plugins(config, (name,))
     if _HOOK not in plugins.hooks(name):
         return []
@@ -104,6 +108,9 @@ def _registered(
 
 def _check(name: str, command: object) -> None:
     """Raise PluginError unless this is a usable command."""
+    from ganeti_steward.core.hooks.checks import check_text
+    from ganeti_steward.core.hooks.timed_call import shown
+
     if not isinstance(command, Command):
         raise PluginError(name, f"steward_commands must give commands, not {shown(command)}")
     if not isinstance(command.name, str) or not _NAME.fullmatch(command.name):
@@ -132,6 +139,8 @@ def named(one: Registered) -> Iterator[None]:
     except Exception as err:
         if built_in(one.plugin):
             raise
+        from ganeti_steward.core.hooks.timed_call import sentence
+
         raise CommandFailed(one.plugin, f"command {one.command.name}: {sentence(err)}") from err
 
 

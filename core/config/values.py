@@ -43,7 +43,7 @@ class Allocators(NamedTuple):
         Mapping[str, tuple[str, ...]],
         Each(HOOKS, NAMES, _BALANCED),
         "Allocators tried in this order until one succeeds: names, or command:/path/of/a/program. "
-        "An empty list refuses the requests as Ganeti does without an allocator.",
+        "An empty list refuses the requests.",
     ] = _NOTHING
     """request type -> its allocators; `Config.chain` knows the default"""
     time_limit: Annotated[

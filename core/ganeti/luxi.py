@@ -13,16 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, Final, Self
 
-from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.errors import Refused, StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted, error_text, job_state, one_line
 from ganeti_steward.core.ganeti.reasons import USER, Reason, ascii_fault, with_reasons
 from ganeti_steward.core.ganeti.shapes import checked, job_number, returned_by
+from ganeti_steward.core.ganeti.this_node import SOCKET
 from ganeti_steward.core.json_nesting import LONGEST, load_lenient
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
-
-#: luxid's socket for queries and jobs.
-SOCKET: Final = "/var/run/ganeti/socket/ganeti-query"
 
 _END: Final = b"\x03"
 _VERSION: Final = 3000000
@@ -40,10 +38,6 @@ _NORMAL: Final = 0
 def denied(path: str) -> str:
     """What is wrong where luxid's socket cannot be reached for lack of permission."""
     return f"{path}: permission denied; root and Ganeti's daemons may call luxid"
-
-
-class Refused(StewardError):
-    """A refusal: nothing was done."""
 
 
 class NotReached(StewardError):

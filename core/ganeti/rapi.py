@@ -16,9 +16,8 @@ from urllib.parse import quote
 import requests
 import urllib3
 
-from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.errors import Refused, StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted, job_state, one_line
-from ganeti_steward.core.ganeti.luxi import Refused
 from ganeti_steward.core.ganeti.rapi_access import (
     Credentials,
     Pinned,

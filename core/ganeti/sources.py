@@ -13,7 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import BadInput, StewardError, reason_of
-from ganeti_steward.core.ganeti.luxi import SOCKET, Luxi, denied
+from ganeti_steward.core.ganeti.luxi import Luxi, denied
+from ganeti_steward.core.ganeti.this_node import SOCKET
 from ganeti_steward.core.json_nesting import LONGEST
 from ganeti_steward.core.model.cluster_reader import parse, read_cluster
 from ganeti_steward.core.safe_files import read_in_time
@@ -93,10 +94,7 @@ def open_source(options: SourceOptions, template: str | None = None) -> Source:
 
 
 def open_client(options: SourceOptions) -> Luxi | Rapi:
-    """The client of the live cluster that the options name; raises StewardError for a file."""
-    file = options.message_file if options.text_file is None else options.text_file
-    if file is not None:
-        raise StewardError(f"a live cluster is required, not {_file(file)}")
+    """The client of the live cluster that the options name; raises StewardError."""
     if options.rapi is not None:
         return _rapi(options.rapi, options)
     if not options.luxi_socket:

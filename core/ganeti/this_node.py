@@ -20,6 +20,8 @@ from ganeti_steward.core.safe_files import UnsafeFile, read_regular
 
 #: Ganeti's data directory.
 DATA: Final = "/var/lib/ganeti"
+#: luxid's socket for queries and jobs.
+SOCKET: Final = "/var/run/ganeti/socket/ganeti-query"
 
 _CERTIFICATE: Final = re.compile(
     rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL

@@ -28,15 +28,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: Ganeti's own refusals where there is no allocator, of a batch and of anything else.
+#: The refusal where the configuration has an empty chain for a request type.
 _NO_ALLOCATOR: Final = (
-    "No iallocator or node given and no cluster-wide default iallocator found; please specify "
-    "either an iallocator or a node, or set a cluster-wide default iallocator"
-)
-_NO_ALLOCATOR_FOR_BATCH: Final = (
-    "No iallocator or nodes on the instances given and no cluster-wide default iallocator found; "
-    "please specify either an iallocator or nodes on the instances or set a cluster-wide default "
-    "iallocator"
+    "the configuration names no allocator for requests of type {}: name one in its section "
+    "[allocators], or call Ganeti's command with nodes or with another iallocator"
 )
 
 
@@ -76,8 +71,7 @@ def dispatch(
         cluster, note = measured_load.measured(cluster, options)
     question = Question(request, cluster, config, options, explain, raw)
     if not config.chain(question.type_name):
-        batch = isinstance(request, MultiAllocate)
-        return Refusal(_NO_ALLOCATOR_FOR_BATCH if batch else _NO_ALLOCATOR)
+        return Refusal(_NO_ALLOCATOR.format(question.type_name))
     try:
         with opened(question) as members:
             outcome = _noted(_whole(_ask_chain(question, members, started), question), members)

@@ -33,9 +33,6 @@ ACKNOWLEDGED: Final = "acknowledged"
 
 #: A source in the reason trail of the daemon's jobs; the text is the incident's uuid.
 JOB_SOURCE: Final = "gnt:daemon:maintd"
-#: The source of the reason that is the record, in the trail of a filter rule without effect.
-RECORD_SOURCE: Final = "maintd:incident"
-
 #: Tags of a node, each followed by the uuid of an incident: the result, and an admin's request.
 READY_TAG: Final = "maintd:repairready:"
 FAILED_TAG: Final = "maintd:repairfailed:"

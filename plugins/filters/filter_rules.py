@@ -9,12 +9,13 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ganeti_steward.core.ganeti.luxi import Luxi, Refused
+from ganeti_steward.core.errors import Refused
 from ganeti_steward.core.ganeti.reasons import Reason, read_reasons
 from ganeti_steward.core.json_nesting import is_deep
 from ganeti_steward.core.json_reader import describe, quoted
 
 if TYPE_CHECKING:
+    from ganeti_steward.core.ganeti.luxi import Luxi
     from ganeti_steward.core.ganeti.rapi import Rapi
 
 ACCEPT: Final = "ACCEPT"

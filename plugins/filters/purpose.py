@@ -8,8 +8,10 @@ from typing import Final, NamedTuple
 
 from ganeti_steward.core.json_nesting import text_member
 from ganeti_steward.core.json_reader import quoted
-from ganeti_steward.core.maintenance.incident import RECORD_SOURCE
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
+
+#: The source of the reason that is the record, in the trail of a filter rule without effect.
+RECORD_SOURCE: Final = "maintd:incident"
 
 INCIDENT: Final = "incident"
 RECIPE: Final = "recipe"

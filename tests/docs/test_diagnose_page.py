@@ -73,7 +73,7 @@ def called(command: str) -> list[str]:
     """The arguments of a call of the installed program that the command line understands."""
     program, *arguments = command.split()
     assert program == PROGRAM
-    cli.parser(arguments[0]).parse_args(arguments)
+    cli.parser().parse_args(arguments)
     return arguments
 
 

@@ -19,7 +19,7 @@ from standin import StandIn
 from statuses import DONE, INCIDENT, NOW
 from worlds import instance, node, world
 
-from ganeti_steward.core.commands.fields import print_json
+from ganeti_steward.core.commands.tables import print_json
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.rapi import Rapi, _Response

@@ -9,9 +9,13 @@ from typing import Final
 
 from ganeti_steward.allocators.jobs.run_jobs import Interrupts, interrupt_printer
 from ganeti_steward.core.commands.cluster_options import add_reason_option, add_source_options
-from ganeti_steward.core.commands.fields import Value, add_field_options, add_json_option
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
-from ganeti_steward.core.commands.tables import print_notes
+from ganeti_steward.core.commands.tables import (
+    Value,
+    add_field_options,
+    add_json_option,
+    print_notes,
+)
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.plugins.aggregates.cli.fix import add_fix_options, run_fix
 from ganeti_steward.plugins.aggregates.cli.hosts import add_hosts_options, list_hosts

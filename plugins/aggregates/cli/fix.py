@@ -16,8 +16,7 @@ from ganeti_steward.allocators.cli.run_options import (
 )
 from ganeti_steward.allocators.cli.texts import gib
 from ganeti_steward.allocators.jobs.job_sets import failing_over, job_sets, script
-from ganeti_steward.core.commands.fields import add_json_option, print_json
-from ganeti_steward.core.commands.tables import print_notes, table
+from ganeti_steward.core.commands.tables import add_json_option, print_json, print_notes, table
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError, join_faults
 from ganeti_steward.core.model.names import Names
 from ganeti_steward.core.model.options import parse_options

@@ -6,8 +6,7 @@ import argparse
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from ganeti_steward.core.commands.fields import Value, add_field_options
-from ganeti_steward.core.commands.tables import print_notes
+from ganeti_steward.core.commands.tables import Value, add_field_options, print_notes
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError, join_faults
 from ganeti_steward.core.model.cluster import DISK_TEMPLATES
 from ganeti_steward.core.model.site_rules import ROLES, TAG_PREFIX

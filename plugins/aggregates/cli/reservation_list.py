@@ -7,8 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ganeti_steward.core.commands.fields import Value, add_field_options
-from ganeti_steward.core.commands.tables import print_notes
+from ganeti_steward.core.commands.tables import Value, add_field_options, print_notes
 from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.plugins.aggregates.cli.reading import TaggedCluster, requesting_instances
 from ganeti_steward.plugins.aggregates.cli.reserving import instances_on

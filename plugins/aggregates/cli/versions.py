@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Collection, Mapping, Sequence
 
-from ganeti_steward.core.commands.fields import Value, chosen_fields, print_fields, print_json
+from ganeti_steward.core.commands.tables import Value, chosen_fields, print_fields, print_json
 from ganeti_steward.plugins.aggregates.language.tags import VERSION, VERSIONS
 
 

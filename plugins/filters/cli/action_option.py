@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterable
 from typing import Final
 
-from ganeti_steward.core.builtins import declaration
-from ganeti_steward.core.commands.cluster_options import source_options
-from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.json_reader import quoted
-from ganeti_steward.core.service.lock_file import is_locked
 from ganeti_steward.plugins.filters.actions.calling import plugins_with_actions
 from ganeti_steward.plugins.filters.actions.holding import ACTIONS, fault_of
 from ganeti_steward.plugins.filters.filter_rules import PAUSE, PLAIN_ACTIONS, RATE_LIMIT, FilterRule
@@ -59,30 +53,6 @@ def with_priority(rule: FilterRule, given: int | None) -> FilterRule:
         f"priority 0: the action {noted.name} requires 1 or more, because a rule that releases "
         "a job comes before it"
     )
-
-
-def print_note(rules: Iterable[FilterRule], options: argparse.Namespace) -> None:
-    """Print that the jobs of some rules need the maintenance daemon, and whether it is missing."""
-    names = sorted({noted.name for rule in rules if (noted := noted_action(rule))})
-    if not names:
-        return
-    text = (
-        f"luxid holds the jobs of {', '.join(names)}; only the maintenance daemon on the master "
-        "releases them ('gnt-steward maintd status')"
-    )
-    missing = "; no maintenance daemon is running here, so they stay held"
-    print_notes([text + (missing if _no_daemon(options) else "")])
-
-
-def _no_daemon(options: argparse.Namespace) -> bool:
-    """Whether this machine, where luxid runs, certainly has no daemon; false anywhere else."""
-    if source_options(options).rapi is not None:
-        return False
-    try:
-        settings = load_config(config_path(), ("maintd",)).section(declaration("maintd"))
-    except StewardError:
-        return False
-    return is_locked(settings.lock_file) is False
 
 
 def _noted(text: str) -> NotedAction | None:

@@ -8,8 +8,7 @@ import time
 from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.errors import EXIT_OK
-from ganeti_steward.plugins.filters.cli.action_option import print_note
-from ganeti_steward.plugins.filters.cli.cluster import live_client
+from ganeti_steward.plugins.filters.cli.cluster import live_client, print_note
 from ganeti_steward.plugins.filters.cli.rule_options import add_rule_options, described
 from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
 
@@ -34,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "reason": "default: none",
         },
     )
-    add_source_options(parser, positional=False)
+    add_source_options(parser, positional=False, files=False)
 
 
 def run(options: argparse.Namespace) -> int:

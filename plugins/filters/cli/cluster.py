@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from ganeti_steward.core.builtins import declaration
 from ganeti_steward.core.commands.cluster_options import source_options
+from ganeti_steward.core.commands.tables import print_notes
+from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import StewardError, join_faults
-from ganeti_steward.core.ganeti.sources import open_client
 from ganeti_steward.core.json_reader import printable
-from ganeti_steward.plugins.filters.filter_rules import Rules, read_rules
+from ganeti_steward.plugins.filters.filter_rules import FilterRule, Rules, read_rules
+from ganeti_steward.plugins.filters.noted_action import noted_action
 from ganeti_steward.plugins.filters.purpose import warnings
 
 if TYPE_CHECKING:
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 
 def live_client(options: argparse.Namespace) -> Luxi | Rapi:
     """The client of the cluster that the options name; raises StewardError."""
+    from ganeti_steward.core.ganeti.sources import open_client  # not for the help
+
     return open_client(source_options(options))
 
 
@@ -53,3 +58,29 @@ def check_unowned(rules: Rules, uuids: Sequence[str]) -> None:
     faults += warnings(rule for rule in rules.rules if rule.uuid in uuids)
     if faults:
         raise StewardError(f"{printable(join_faults(faults))}; --force changes it nevertheless")
+
+
+def print_note(rules: Iterable[FilterRule], options: argparse.Namespace) -> None:
+    """Print that the jobs of some rules need the maintenance daemon, and whether it is missing."""
+    names = sorted({noted.name for rule in rules if (noted := noted_action(rule))})
+    if not names:
+        return
+    text = (
+        f"luxid holds the jobs of {', '.join(names)}; only the maintenance daemon on the master "
+        "releases them ('gnt-steward maintd status')"
+    )
+    missing = "; no maintenance daemon is running here, so they stay held"
+    print_notes([text + (missing if _no_daemon(options) else "")])
+
+
+def _no_daemon(options: argparse.Namespace) -> bool:
+    """Whether this machine, where luxid runs, certainly has no daemon; false anywhere else."""
+    if source_options(options).rapi is not None:
+        return False
+    try:
+        settings = load_config(config_path(), ("maintd",)).section(declaration("maintd"))
+    except StewardError:
+        return False
+    from ganeti_steward.core.service.lock_file import is_locked
+
+    return is_locked(settings.lock_file) is False

@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     describe(parser, {f"gnt-steward filter delete {EXAMPLE_UUID}": "delete one rule"})
     parser.add_argument("uuid", nargs="+", metavar="UUID", help="the rules")
     parser.add_argument("--force", action="store_true", help="delete also what a program needs")
-    add_source_options(parser, positional=False)
+    add_source_options(parser, positional=False, files=False)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from functools import partial
 from typing import Final, Protocol, cast
 
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands
@@ -41,10 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """One subcommand each."""
     what = add_subcommands(parser, "WHAT")
     for name, description in SUBCOMMANDS.items():
-        one = add_subcommand(what, name, description)
-        module = _module(name)
-        module.add_arguments(one)
-        one.set_defaults(act=module.run)
+        add_subcommand(what, name, description, partial(_fill, name))
+
+
+def _fill(name: str, parser: argparse.ArgumentParser) -> None:
+    module = _module(name)
+    module.add_arguments(parser)
+    parser.set_defaults(act=module.run)
 
 
 def run(options: argparse.Namespace) -> int:

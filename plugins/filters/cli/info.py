@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         },
     )
     parser.add_argument("uuid", nargs="*", metavar="UUID", help="these rules; default: all")
-    add_source_options(parser, positional=False)
+    add_source_options(parser, positional=False, files=False)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
-from ganeti_steward.core.commands.fields import Value, add_field_options, print_fields
 from ganeti_steward.core.commands.manual import describe
+from ganeti_steward.core.commands.tables import Value, add_field_options, print_fields
 from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.json_reader import printable
-from ganeti_steward.plugins.filters.cli.action_option import print_note
-from ganeti_steward.plugins.filters.cli.cluster import chosen_rules
+from ganeti_steward.plugins.filters.cli.cluster import chosen_rules, print_note
 from ganeti_steward.plugins.filters.filter_rules import FilterRule, Rules
 from ganeti_steward.plugins.filters.noted_action import shown_action
 from ganeti_steward.plugins.filters.purpose import purpose_of
@@ -44,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("uuid", nargs="*", metavar="UUID", help="only these rules; default: all")
     add_field_options(parser, FIELDS)
-    add_source_options(parser, positional=False)
+    add_source_options(parser, positional=False, files=False)
 
 
 def run(options: argparse.Namespace) -> int:

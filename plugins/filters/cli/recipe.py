@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
-from ganeti_steward.core.commands.fields import add_json_option, print_json
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
+from ganeti_steward.core.commands.tables import add_json_option, print_json
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.luxi import REASON_SOURCE
 from ganeti_steward.core.ganeti.reasons import USER, Reason
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RECIPE",
         help=f"of this recipe only: {', '.join(_HELP)}",
     )
-    add_source_options(one, positional=False)
+    add_source_options(one, positional=False, files=False)
 
 
 def _add_allow(parser: argparse.ArgumentParser, otherwise: str = "none") -> None:
@@ -133,7 +133,7 @@ def _add_writing(parser: argparse.ArgumentParser) -> None:
         "--submit", action="store_true", help="create the rules, all or none, and print their uuids"
     )
     add_json_option(parser, "without --submit: print the rules as RAPI takes them")
-    add_source_options(parser, positional=False)
+    add_source_options(parser, positional=False, files=False)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from ganeti_steward.core.commands.configuration import configuration
-from ganeti_steward.core.commands.fields import Value, add_field_options, print_fields
 from ganeti_steward.core.commands.manual import describe
+from ganeti_steward.core.commands.tables import Value, add_field_options, print_fields
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.units import local_time
 from ganeti_steward.plugins.maintenance.config import Maintd

@@ -9,15 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.commands.cluster_options import add_reason_option, add_source_options
-from ganeti_steward.core.commands.fields import (
+from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
+from ganeti_steward.core.commands.tables import (
     Value,
     add_field_options,
     add_json_option,
     print_fields,
     print_json,
+    print_lines,
+    print_notes,
 )
-from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
-from ganeti_steward.core.commands.tables import print_lines, print_notes
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.maintenance.incident import Incident, Submission
@@ -141,7 +142,7 @@ def _add_all(parser: argparse.ArgumentParser) -> None:
 
 def _finish(parser: argparse.ArgumentParser, act: Callable[[argparse.Namespace], int]) -> None:
     parser.set_defaults(act=act)
-    add_source_options(parser, positional=False)
+    add_source_options(parser, positional=False, files=False)
 
 
 def run(options: argparse.Namespace) -> int:

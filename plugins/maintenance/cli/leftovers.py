@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
-from ganeti_steward.core.commands.fields import add_json_option, print_json
 from ganeti_steward.core.commands.manual import describe
+from ganeti_steward.core.commands.tables import add_json_option, print_json
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
 from ganeti_steward.plugins.filters.filter_rules import FilterRule, read_rules
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         },
     )
     add_json_option(parser, "the same as data")
-    add_source_options(parser, positional=False)
+    add_source_options(parser, positional=False, files=False)
 
 
 def run(options: argparse.Namespace) -> int:

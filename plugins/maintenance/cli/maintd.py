@@ -9,18 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from ganeti_steward.core.builtins import MAINTENANCE
 from ganeti_steward.core.commands.cluster_options import add_reason_option, add_source_options
 from ganeti_steward.core.commands.configuration import configuration
-from ganeti_steward.core.commands.fields import add_json_option, print_json
 from ganeti_steward.core.commands.manual import add_subcommand, describe
-from ganeti_steward.core.commands.tables import print_lines
+from ganeti_steward.core.commands.tables import add_json_option, print_json, print_lines
+from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_NOT_MASTER, EXIT_OK, StewardError
-from ganeti_steward.core.ganeti.luxi import SOCKET
 from ganeti_steward.core.ganeti.sources import read_file
-from ganeti_steward.core.ganeti.this_node import DATA, master_name, own_address, this_node
+from ganeti_steward.core.ganeti.this_node import DATA, SOCKET, master_name, own_address, this_node
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.maintenance.task import Held, Task
 from ganeti_steward.core.model.opcodes import remove_tags, set_tags
-from ganeti_steward.core.terminal.progress import progress
 from ganeti_steward.core.units import local_time
 from ganeti_steward.plugins.maintenance.cli.cluster import (
     add_submit_option,
@@ -159,7 +157,7 @@ def _add_commands(parser: argparse.ArgumentParser) -> None:
 
 def _add_tagging(parser: argparse.ArgumentParser) -> None:
     add_submit_option(parser)
-    add_source_options(parser, positional=False)
+    add_source_options(parser, positional=False, files=False)
 
 
 def run(options: argparse.Namespace) -> int:

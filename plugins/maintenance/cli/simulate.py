@@ -13,15 +13,14 @@ from typing import Final
 from ganeti_steward.allocators.overview.picture import write_text
 from ganeti_steward.core.builtins import MAINTENANCE
 from ganeti_steward.core.commands.cluster_options import add_source_options, source_options
-from ganeti_steward.core.commands.fields import add_json_option, print_json
 from ganeti_steward.core.commands.manual import describe
-from ganeti_steward.core.commands.tables import print_notes, table
+from ganeti_steward.core.commands.tables import add_json_option, print_json, print_notes, table
+from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.sources import SourceOptions, open_source
 from ganeti_steward.core.maintenance.world import World
-from ganeti_steward.core.terminal.progress import progress
 from ganeti_steward.plugins.maintenance.config import ACT, Maintd
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
 from ganeti_steward.plugins.maintenance.rebalance.config import NO_LOAD, Rebalance

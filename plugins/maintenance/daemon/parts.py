@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
-from ganeti_steward.core.ganeti.luxi import SOCKET
 from ganeti_steward.core.ganeti.this_node import (
     DATA,
+    SOCKET,
     candidate_addresses,
     master_address,
     master_name,

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ganeti_steward.core.json_nesting import text_member
-from ganeti_steward.core.maintenance.incident import RECORD_SOURCE, Incident
+from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
+from ganeti_steward.plugins.filters.purpose import RECORD_SOURCE
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.record import read_record
 from ganeti_steward.plugins.maintenance.edges.signed_record import (

@@ -15,11 +15,12 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.luxi import Luxi, Refused
+from ganeti_steward.core.errors import Refused, StewardError
+from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.reasons import Reason
-from ganeti_steward.core.maintenance.incident import RECORD_SOURCE, Incident
+from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.plugins.filters.filter_rules import CONTINUE, FilterRule, FilterRules
+from ganeti_steward.plugins.filters.purpose import RECORD_SOURCE
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.judged_records import (
     RecordFault,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from programs import notes, program
 
-from ganeti_steward.core.commands import compared_configuration, node_files
+from ganeti_steward.core.commands import compared_configuration
 
 if TYPE_CHECKING:
     from front import Front
@@ -44,7 +44,7 @@ class Others:
         self.set("node_primary_ips", *(f"{name} 192.0.2.{at}" for at, name in enumerate(NODES)))
         source = SSH.replace("DIRECTORY", str(self._path))
         self.ssh = program(front.path, "ssh", source.replace("ORIGINAL", str(front.config_file)))
-        monkeypatch.setattr(node_files, "SSH", self.ssh)
+        monkeypatch.setattr(compared_configuration, "SSH", self.ssh)
         monkeypatch.setattr("socket.gethostname", lambda: NODES[0])
         monkeypatch.setattr(
             compared_configuration.print_comparison, "__defaults__", (str(self.data),)
@@ -122,6 +122,6 @@ def test_outside_of_a_cluster(front: Front, others: Others) -> None:
 
 
 def test_no_ssh(front: Front, others: Others, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_files, "SSH", "/nonexistent/ssh")
+    monkeypatch.setattr(compared_configuration, "SSH", "/nonexistent/ssh")
     done = front("check-config", "--all-nodes")
     assert f"{NODES[1]}: not compared: /nonexistent/ssh: No such file or directory" in done.out

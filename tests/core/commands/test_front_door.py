@@ -132,6 +132,14 @@ def test_help_does_not_import_the_engine(front: Front, arguments: list[str]) -> 
     assert not modules & late
 
 
+def test_help_of_a_sub_command_imports_no_other(front: Front) -> None:
+    modules = run(front, "commands.main", "main", "gnt-steward", "filter", "list", "--help")
+    own = {name for name in modules if name.partition(".")[0] == "ganeti_steward"}
+    assert "ganeti_steward.plugins.filters.cli.list" in own
+    assert not own & {f"ganeti_steward.plugins.filters.cli.{name}" for name in ("add", "recipe")}
+    assert len(own) <= 60, sorted(own)
+
+
 def commands_of(modules: set[str]) -> set[str]:
     """The commands whose module is among the imported ones."""
     return {name for name, command in COMMANDS.items() if command.module in modules}

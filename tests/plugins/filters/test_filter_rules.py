@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from daemons import luxid
 
-from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.luxi import Luxi, Refused
+from ganeti_steward.core.errors import Refused, StewardError
+from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.plugins.filters.filter_rules import (
     CONTINUE,

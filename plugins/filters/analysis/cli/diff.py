@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
-from ganeti_steward.core.commands.fields import Value, add_field_options, print_fields
 from ganeti_steward.core.commands.manual import describe
+from ganeti_steward.core.commands.tables import Value, add_field_options, print_fields
 from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.plugins.filters.analysis.cli.inputs import (
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_dialect_option(parser)
     add_most_running_option(parser)
     add_field_options(parser, FIELDS)
-    add_source_options(parser, positional=False)
+    add_source_options(parser, positional=False, files=False)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
-from ganeti_steward.core.commands.fields import add_json_option, print_json
 from ganeti_steward.core.commands.manual import describe
-from ganeti_steward.core.commands.tables import print_lines
+from ganeti_steward.core.commands.tables import add_json_option, print_json, print_lines
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.plugins.filters.analysis.blame import Cause
 from ganeti_steward.plugins.filters.analysis.cli.inputs import (
@@ -45,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_dialect_option(parser)
     add_most_running_option(parser)
     add_json_option(parser, "the same as data")
-    add_source_options(parser, positional=False)
+    add_source_options(parser, positional=False, files=False)
 
 
 def run(options: argparse.Namespace) -> int:

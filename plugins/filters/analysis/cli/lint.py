@@ -6,8 +6,8 @@ import argparse
 from typing import Final
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
-from ganeti_steward.core.commands.fields import add_field_options, print_fields
 from ganeti_steward.core.commands.manual import describe
+from ganeti_steward.core.commands.tables import add_field_options, print_fields
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.plugins.filters.analysis.cli.inputs import rules_of
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "rules", nargs="?", metavar="RULES", help="a JSON file of rules; default: the cluster's"
     )
     add_field_options(parser, FIELDS)
-    add_source_options(parser, positional=False)
+    add_source_options(parser, positional=False, files=False)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from thorough import often
 
 from ganeti_steward.core.ganeti.reasons import Reason
-from ganeti_steward.core.maintenance.incident import JOB_SOURCE, RECORD_SOURCE
+from ganeti_steward.core.maintenance.incident import JOB_SOURCE
 from ganeti_steward.plugins.filters import recipes
 from ganeti_steward.plugins.filters.chain import link
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
@@ -25,7 +25,7 @@ from ganeti_steward.plugins.filters.lint.opcode_table import opcode_table
 from ganeti_steward.plugins.filters.lint.reach import reach
 from ganeti_steward.plugins.filters.lint.witness import made_up, witness
 from ganeti_steward.plugins.filters.noted_action import NotedAction, note_of
-from ganeti_steward.plugins.filters.purpose import mark
+from ganeti_steward.plugins.filters.purpose import RECORD_SOURCE, mark
 
 T: Final = '["opcode", ["=", "OP_ID", "OP_TAGS_SET"]]'
 D: Final = '["opcode", ["=", "OP_ID", "OP_TEST_DELAY"]]'

@@ -11,19 +11,19 @@ import pytest
 from daemons import luxid
 from records import members, put, signed_members, signing_store
 
-from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.ganeti.luxi import Luxi, Refused
+from ganeti_steward.core.errors import Refused, StewardError
+from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.maintenance.incident import (
     COMPLETED,
     FAILED,
     PENDING,
-    RECORD_SOURCE,
     Incident,
     Submission,
 )
 from ganeti_steward.core.model.finding import EVACUATE, LIVE_REPAIR
 from ganeti_steward.plugins.filters.chain import Chain
 from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.plugins.filters.purpose import RECORD_SOURCE
 from ganeti_steward.plugins.maintenance.edges.judged_records import RecordFault
 from ganeti_steward.plugins.maintenance.engine.held_creations import rules_of
 

@@ -12,8 +12,7 @@ from typing import TextIO
 
 import pytest
 
-from ganeti_steward.core.terminal.colours import BAD, painted
-from ganeti_steward.core.terminal.progress import progress
+from ganeti_steward.core.commands.terminal import BAD, painted, progress
 
 
 class Terminal:

@@ -1,1 +1,0 @@
-"""What only a terminal gets: colours, and a line that shows that a command still works."""
