@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ganeti_steward.plugins.filters.dialect import LUXID, Dialect
-from ganeti_steward.plugins.filters.expressions import Note
 from ganeti_steward.plugins.filters.filter_rules import CONTINUE, FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.plugins.filters.language import LUXID, Dialect
 from ganeti_steward.plugins.filters.predicates import Predicate
 from ganeti_steward.plugins.filters.regex import Effort, Undecided
 
@@ -65,10 +64,10 @@ class Link(NamedTuple):
             return Unknown(self.rule, str(err))
 
 
-def link(rule: FilterRule, dialect: Dialect = LUXID, note: Note | None = None) -> Link:
+def link(rule: FilterRule, dialect: Dialect = LUXID) -> Link:
     """A rule without faults of form, to be evaluated in a dialect."""
     effort = Effort()
-    predicates = (Predicate(one, rule.watermark, dialect, note, effort) for one in rule.predicates)
+    predicates = (Predicate(one, rule.watermark, dialect, effort) for one in rule.predicates)
     return Link(rule, tuple(predicates))
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import operator as operators
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ganeti_steward.plugins.filters.language import (
     AND,
     COMPARISONS,
+    COMPOUNDS,
     CONTAINS,
     MATCHES,
     NOT,
@@ -28,8 +29,8 @@ Find = Callable[[str], Any]
 Test = Callable[[Find], bool]
 
 
-#: Called with each part of an expression that was evaluated, its outcome, and what finds fields.
-Note = Callable[[Any, "bool | Mismatch | Undecided", Find], None]
+#: What a test returns or raises.
+Ending = bool | Mismatch | Undecided
 #: The key of a value that sorts it.
 Order = Callable[[Any], tuple[Any, ...]]
 
@@ -65,44 +66,42 @@ def strings_first(value: Any) -> tuple[Any, ...]:
     return (isinstance(value, int), value)
 
 
-def evaluation(
-    expression: Any,
-    note: Note | None = None,
-    order: Order = ordered,
-    effort: Effort | None = None,
-) -> Test:
-    """The test that a valid expression is; ``note`` is called with each part of it.
+class Part(NamedTuple):
+    """A valid expression, or a part of one, ready to be evaluated."""
+
+    expression: Any
+    test: Test
+    parts: tuple[Part, ...] = ()
+    """of AND, OR and NOT"""
+
+    def ending(self, find: Find) -> Ending:
+        """What the test returns, or raises."""
+        try:
+            return self.test(find)
+        except (Mismatch, Undecided) as err:
+            return err
+
+
+def compiled(expression: Any, order: Order = ordered, effort: Effort | None = None) -> Part:
+    """A valid expression, ready to be evaluated.
 
     ``order`` gives the keys by which values of different types are compared; ``effort`` is that of
     its rule.
     """
     effort = effort or Effort()
-    found = _evaluation(expression, note, order, effort)
-    if note is None:
-        return found
-
-    def noted(find: Find) -> bool:
-        try:
-            outcome = found(find)
-        except (Mismatch, Undecided) as err:
-            note(expression, err, find)
-            raise
-        note(expression, outcome, find)
-        return outcome
-
-    return noted
-
-
-def _evaluation(expression: Any, note: Note | None, order: Order, effort: Effort) -> Test:
     if expression is None:
-        return lambda find: True
-    operator, *parts = expression
-    if operator in (AND, OR, NOT):
-        return _compound(operator, [evaluation(part, note, order, effort) for part in parts])
-    name = parts[0]
+        return Part(None, lambda find: True)
+    if expression[0] not in COMPOUNDS:
+        return Part(expression, _leaf(expression, order, effort))
+    parts = tuple(compiled(part, order, effort) for part in expression[1:])
+    return Part(expression, _compound(expression[0], [part.test for part in parts]), parts)
+
+
+def _leaf(leaf: Any, order: Order, effort: Effort) -> Test:
+    operator, name = leaf[:2]
     if operator == TRUE:
         return lambda find: _boolean(name, find(name))
-    value = parts[1]
+    value = leaf[2]
     if operator in COMPARISONS:
         return _comparison(operator, name, value, order)
     if operator == MATCHES:
@@ -154,3 +153,61 @@ def _contains(name: str, found: Any, value: Any) -> bool:
         what = "strings" if kind is str else "integers"
         raise Mismatch(f"{name} has elements that are not {what}")
     return value in found
+
+
+#: How an expression can end: a set of True, False and None, which stands for a mismatch; more than
+#: one where values are unknown.
+Outcomes = frozenset[bool | None]
+
+EITHER: Final[Outcomes] = frozenset({True, False})
+MISMATCH: Final[Outcomes] = frozenset({None})
+ANY: Final = EITHER | MISMATCH
+
+#: Type of a field, see `opcode_table.TYPES` -> a value that sorts like all values of the type.
+_LIKE: Final[Mapping[str, Any]] = {"b": True, "n": 0, "s": "", "l": [], "o": {}}
+#: Operator -> the type that its field must have, and how it can end then.
+_TYPED: Final = {TRUE: ("b", EITHER), MATCHES: ("s", EITHER), CONTAINS: ("l", ANY)}
+
+
+def outcomes(part: Part, of_leaf: Callable[[Part], Outcomes]) -> Outcomes:
+    """How an expression can end, given the outcomes of its leaves.
+
+    Its parts are taken as independent of each other.  An outcome that is not in the result is
+    therefore impossible; one that is may be.
+    """
+    if part.expression is None:
+        return frozenset({True})
+    operator = part.expression[0]
+    if operator == NOT:
+        inner = outcomes(part.parts[0], of_leaf)
+        return frozenset(None if outcome is None else not outcome for outcome in inner)
+    if operator not in COMPOUNDS:
+        return of_leaf(part)
+    # AND goes on while parts are true, OR while they are false.
+    going_on, ends = operator == AND, frozenset[bool | None]()
+    for inner in (outcomes(one, of_leaf) for one in part.parts):
+        ends |= inner - {going_on}
+        if going_on not in inner:
+            return ends
+    return ends | {going_on}
+
+
+def by_type(leaf: Part, kind: str) -> Outcomes:
+    """Of a leaf whose field has a value of this type; "a" is any."""
+    operator, _, *value = leaf.expression
+    if operator in _TYPED:
+        wanted, ends = _TYPED[operator]
+        if kind == "a":
+            return ANY
+        return ends if kind == wanted else MISMATCH
+    if kind in ("a", "s" if isinstance(value[0], str) else "n"):
+        return EITHER
+    return of_fields(leaf, lambda name: _LIKE[kind])
+
+
+def of_fields(leaf: Part, find: Find) -> Outcomes:
+    """Of a leaf and these fields; either where that is undecided."""
+    ending = leaf.ending(find)
+    if isinstance(ending, Undecided):
+        return EITHER
+    return MISMATCH if isinstance(ending, Mismatch) else frozenset({ending})

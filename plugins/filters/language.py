@@ -1,4 +1,4 @@
-"""The language of predicates: what luxid takes, and where a user's text differs from it.
+"""The language of predicates: what luxid takes, and the two ways to read it.
 
 A predicate is ``[name, expression]``; an expression is null or a list that begins with an
 operator (job-filters 1).
@@ -6,8 +6,9 @@ operator (job-filters 1).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.json_reader import describe, quoted
 from ganeti_steward.plugins.filters.regex import Regex
@@ -20,9 +21,11 @@ NOT: Final = "!"
 TRUE: Final = "?"
 MATCHES: Final = "=~"
 CONTAINS: Final = "=[]"
+#: The operators of expressions.
+COMPOUNDS: Final = (AND, OR, NOT)
 COMPARISONS: Final = ("=", "==", "!=", "<", "<=", ">", ">=")
 _WITH_VALUE: Final = (*COMPARISONS, MATCHES, CONTAINS)
-_OPERATORS: Final = (AND, OR, NOT, TRUE, *_WITH_VALUE)
+_OPERATORS: Final = (*COMPOUNDS, TRUE, *_WITH_VALUE)
 
 
 def faults_of(predicates: Any) -> list[str]:
@@ -58,6 +61,7 @@ def _sentences(
 
 
 _Faults = Iterator[tuple[str, str]]
+_Nodes = Iterator[tuple[str, Any]]
 
 
 def _predicate(predicate: Any, place: str) -> _Faults:
@@ -137,21 +141,68 @@ def _value(operator: str, value: Any, place: str) -> _Faults:
 
 def _regexes(expression: Any, place: str) -> _Faults:
     """Faulty regular expressions in an expression without other faults."""
-    if expression is None:
-        return
-    operator, *parts = expression
-    if operator in (AND, OR, NOT):
-        for number, part in enumerate(parts, 1):
-            yield from _regexes(part, f"{place}[{number}]")
-    elif operator == MATCHES and (fault := Regex(parts[1]).fault):
-        yield f"{place}[2]", f"the regular expression {quoted(parts[1])} is faulty: {fault}"
+    for where, part in nodes(expression, place):
+        if part[0] == MATCHES and (fault := Regex(part[2]).fault):
+            yield f"{where}[2]", f"the regular expression {quoted(part[2])} is faulty: {fault}"
+
+
+def nodes(expression: Any, place: str = "") -> _Nodes:
+    """Every part of a valid expression with its place, each before its own parts."""
+    if expression is not None:
+        yield place, expression
+        if expression[0] in COMPOUNDS:
+            for number, part in enumerate(expression[1:], 1):
+                yield from nodes(part, f"{place}[{number}]")
+
+
+def leaves(expression: Any) -> Iterator[Any]:
+    """The parts ``[operator, field, value]``, or without a value, of a valid expression."""
+    return (part for _, part in nodes(expression) if part[0] not in COMPOUNDS)
 
 
 def fields_of(expression: Any) -> set[str]:
     """The names of all fields in a valid expression."""
+    return {leaf[1] for leaf in leaves(expression)}
+
+
+def replaced(expression: Any, leaf: Callable[[Any], Any]) -> Any:
+    """A valid expression with its leaves replaced, as a list."""
     if expression is None:
-        return set()
-    operator, *parts = expression
-    if operator in (AND, OR, NOT):
-        return {name for part in parts for name in fields_of(part)}
-    return {parts[0]}
+        return None
+    if expression[0] in COMPOUNDS:
+        return [expression[0], *(replaced(part, leaf) for part in expression[1:])]
+    return leaf(expression)
+
+
+class Dialect(NamedTuple):
+    """How rules are evaluated (job-filters 2 and 7)."""
+
+    name: str
+    reason_operators: bool
+    """whether ``=~``, ``?`` and ``=[]`` work in the predicate ``reason``; else they never match"""
+    any_value: bool
+    """whether a job id can be compared with any text; else that never matches"""
+    common_parameters: bool
+    """whether the predicate ``opcode`` also sees ``comment``, ``priority`` and the like"""
+    bucket: re.Pattern[str]
+    """of a reason text: the group ``limit`` is the most jobs at a time, ``name`` the bucket"""
+
+
+#: What Ganeti 3.0 and 3.1 do.
+LUXID: Final = Dialect(
+    "luxid",
+    reason_operators=False,
+    any_value=False,
+    common_parameters=False,
+    bucket=re.compile(r"rate-limit:(?P<name>\s*0*(?P<limit>[1-9][0-9]*)\s*(?::.*)?)", re.DOTALL),
+)
+#: What the design document says.
+DESIGN: Final = Dialect(
+    "design",
+    reason_operators=True,
+    any_value=True,
+    common_parameters=True,
+    bucket=re.compile(r"rate-limit:(?P<name>(?P<limit>[1-9][0-9]*):.*)", re.DOTALL),
+)
+
+DIALECTS: Final = {one.name: one for one in (LUXID, DESIGN)}

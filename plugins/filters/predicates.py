@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final
 
-from ganeti_steward.core.ganeti.reasons import Reason
-from ganeti_steward.plugins.filters.dialect import Dialect
 from ganeti_steward.plugins.filters.expressions import (
     Find,
     Mismatch,
-    Note,
-    Test,
-    evaluation,
+    compiled,
+    of_fields,
     ordered,
+    outcomes,
     strings_first,
 )
 from ganeti_steward.plugins.filters.jobs import COMMON, Job
-from ganeti_steward.plugins.filters.language import (
-    AND,
-    COMPARISONS,
-    NOT,
-    OR,
-    fields_of,
-)
-from ganeti_steward.plugins.filters.outcomes import leaf_of, of_fields, outcomes
+from ganeti_steward.plugins.filters.language import COMPARISONS, Dialect, leaves, replaced
 from ganeti_steward.plugins.filters.regex import Effort, Undecided
 
 WATERMARK: Final = "watermark"
@@ -43,7 +35,6 @@ class Predicate:
         predicate: Sequence[Any],
         watermark: int,
         dialect: Dialect,
-        note: Note | None = None,
         effort: Effort | None = None,
     ) -> None:
         """``effort``: what the rule's regular expressions take together."""
@@ -53,11 +44,11 @@ class Predicate:
             evaluated = _with_watermark(evaluated, watermark, dialect)
         elif self.name == "reason" and not dialect.reason_operators:
             evaluated, order = _comparisons_only(evaluated), strings_first
-        self._needed = fields_of(self.expression) if self.name == "opcode" else frozenset()
+        # In their order, so that the same missing field is named each time.
+        self._needed = dict.fromkeys(leaf[1] for leaf in leaves(self.expression)).keys()
         self._common = dialect.common_parameters
         self._plain = not any("." in name or name in COMMON for name in self._needed)
-        self._evaluated, self._order, self._effort = evaluated, order, effort or Effort()
-        self._test: Test = evaluation(evaluated, note, order, self._effort)
+        self.part = compiled(evaluated, order, effort)
         self.subjects: Callable[[Job], Sequence[Subject]] = _SUBJECTS[self.name]
 
     def matches(self, job: Job) -> bool:
@@ -80,7 +71,7 @@ class Predicate:
     def is_true_of(self, subject: Subject) -> bool:
         """Whether it is true of one of them; raises Undecided."""
         try:
-            return self._test(self.find(subject))
+            return self.part.test(self.find(subject))
         except Mismatch:
             return False
         except Undecided:
@@ -97,11 +88,8 @@ class Predicate:
 
     def _certain(self, find: Find) -> bool | None:
         """Whether it is true, whatever the leaves are that are undecided; None: they matter."""
-        found = outcomes(
-            self._evaluated,
-            lambda *leaf: of_fields(leaf_of(*leaf), find, self._order, self._effort),
-        )
-        return True in found if found == {True} or True not in found else None
+        ends = outcomes(self.part, lambda leaf: of_fields(leaf, find))
+        return True in ends if ends == {True} or True not in ends else None
 
     def find(self, subject: Subject) -> Find:
         """What finds the fields of an opcode, a reason or a job; raises Mismatch."""
@@ -112,9 +100,15 @@ class Predicate:
                 return found
             values = {name: _of_opcode(subject, self._common, name) for name in self._needed}
             return values.__getitem__
-        if self.name == "reason":
-            return partial(_of_reason, subject)
-        return partial(_of_job, subject)
+        return partial(self._attribute, subject)
+
+    def _attribute(self, subject: Subject, field: str) -> Any:
+        """A field of a reason or a job."""
+        value = _FIELDS[self.name].get(field)
+        if value is None:
+            what = "reason" if self.name == "reason" else "job id"
+            raise Mismatch(f"a {what} has no field {field}")
+        return value(subject)
 
 
 def _of_opcode(opcode: Mapping[str, Any], common: bool, path: str) -> Any:
@@ -130,73 +124,39 @@ def _of_opcode(opcode: Mapping[str, Any], common: bool, path: str) -> Any:
     return found
 
 
-def _of_reason(reason: Reason, name: str) -> Any:
-    if name == "source":
-        return reason.source
-    if name == "reason":
-        return reason.text
-    if name == "timestamp":
-        return reason.timestamp
-    raise Mismatch(f"a reason has no field {name}")
-
-
-def _of_job(job: Job, name: str) -> int:
-    if name == "id":
-        return job.number
-    raise Mismatch(f"a job id has no field {name}")
-
-
-def _opcodes(job: Job) -> Sequence[Subject]:
-    return job.opcodes
-
-
-def _reasons(job: Job) -> Sequence[Subject]:
-    return job.reasons
-
-
-def _job(job: Job) -> Sequence[Subject]:
-    return (job,)
-
-
+_FIELDS: Final[Mapping[str, Mapping[str, Callable[[Subject], Any]]]] = {
+    "reason": {
+        "source": attrgetter("source"),
+        "reason": attrgetter("text"),
+        "timestamp": attrgetter("timestamp"),
+    },
+    "jobid": {"id": attrgetter("number")},
+}
 _SUBJECTS: Final[Mapping[str, Callable[[Job], Sequence[Subject]]]] = {
-    "opcode": _opcodes,
-    "reason": _reasons,
-    "jobid": _job,
+    "opcode": attrgetter("opcodes"),
+    "reason": attrgetter("reasons"),
+    "jobid": lambda job: (job,),
 }
 
-
-#: A field that nothing has; what uses it is a mismatch where it is evaluated.
-_NOTHING: Final = ""
-
-
-def _replaced(expression: Any, leaf: Callable[[str, str, Any], list[Any]]) -> Any:
-    """The expression with its leaves (operator, field, value or None) replaced."""
-    if expression is None:
-        return None
-    operator, *parts = expression
-    if operator in (AND, OR, NOT):
-        return [operator, *(_replaced(part, leaf) for part in parts)]
-    return leaf(operator, parts[0], parts[1] if len(parts) > 1 else None)
+#: What luxid does not evaluate: a field that nothing has, which is a mismatch.
+_NOTHING: Final = ["=", "", ""]
 
 
 def _comparisons_only(expression: Any) -> Any:
     """Luxid compares the fields of reasons and nothing else (job-filters 2.2)."""
-
-    def leaf(operator: str, field: str, value: Any) -> list[Any]:
-        return [operator, field, value] if operator in COMPARISONS else ["=", _NOTHING, ""]
-
-    return _replaced(expression, leaf)
+    return replaced(expression, lambda leaf: leaf if leaf[0] in COMPARISONS else _NOTHING)
 
 
 def _with_watermark(expression: Any, watermark: int, dialect: Dialect) -> Any:
     """Luxid compares a job's id with integers and the watermark only (job-filters 2.3)."""
 
-    def leaf(operator: str, field: str, value: Any) -> list[Any]:
+    def in_dialect(leaf: Any) -> Any:
+        operator, field, *value = leaf
         if operator in COMPARISONS:
-            if value == WATERMARK:
+            if value == [WATERMARK]:
                 return [operator, field, watermark]
-            if isinstance(value, int) or dialect.any_value:
-                return [operator, field, value]
-        return ["=", _NOTHING, ""]
+            if isinstance(value[0], int) or dialect.any_value:
+                return leaf
+        return _NOTHING
 
-    return _replaced(expression, leaf)
+    return replaced(expression, in_dialect)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ganeti_steward.plugins.filters.buckets import buckets_of
 from ganeti_steward.plugins.filters.chain import Applying, Chain, Unknown, known
 from ganeti_steward.plugins.filters.filter_rules import (
     PAUSE,
@@ -18,6 +17,7 @@ from ganeti_steward.plugins.filters.filter_rules import (
     FilterRule,
 )
 from ganeti_steward.plugins.filters.jobs import QUEUED, RUNNING, Job
+from ganeti_steward.plugins.filters.language import Dialect
 
 #: Why a job is not started.
 DEPENDS: Final = "depends"
@@ -162,3 +162,9 @@ def _within_rules(
             places.take(rule.uuid, job.number)
         found.append(job)
     return found
+
+
+def buckets_of(job: Job, dialect: Dialect) -> Mapping[str, int]:
+    """Bucket -> the most of its jobs that may run at a time."""
+    found = (dialect.bucket.fullmatch(reason.text) for reason in job.reasons)
+    return {one["name"]: int(one["limit"]) for one in found if one is not None}

@@ -77,8 +77,7 @@ from ganeti_steward.diagnose.run import state_file, stuck
 from ganeti_steward.diagnose.sources.nagios import interpret
 from ganeti_steward.diagnose.sources.result_lines import from_line
 from ganeti_steward.plugins.aggregates.language.tags import read_tag
-from ganeti_steward.plugins.filters.rule_file import read_rule_file
-from ganeti_steward.plugins.filters.rule_text import parsed_predicates
+from ganeti_steward.plugins.filters.rule_text import parsed_predicates, read_rule_file
 from ganeti_steward.plugins.maintenance.cli.incident import incident_lines
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.replay import Recorder, read_moments

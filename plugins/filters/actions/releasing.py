@@ -31,7 +31,7 @@ from ganeti_steward.plugins.filters.chain import Chain, Unknown, cannot_be_evalu
 from ganeti_steward.plugins.filters.filter_rules import CONTINUE, RATE_LIMIT, FilterRule, Rules
 from ganeti_steward.plugins.filters.jobs import QUEUED, Job
 from ganeti_steward.plugins.filters.language import faults_of_form
-from ganeti_steward.plugins.filters.noted_action import noted_action
+from ganeti_steward.plugins.filters.rule_notes import noted_action
 from ganeti_steward.plugins.filters.rule_text import action_text
 
 #: The verdict of a rule on a job; the number: started jobs to which the rule applies.

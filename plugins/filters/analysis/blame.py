@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.ganeti.reasons import Reason
-from ganeti_steward.plugins.filters.dialect import Dialect
-from ganeti_steward.plugins.filters.expressions import Find, Mismatch
+from ganeti_steward.plugins.filters.expressions import Ending, Find, Mismatch, Part
 from ganeti_steward.plugins.filters.jobs import Job
-from ganeti_steward.plugins.filters.language import AND, NOT, OR, fields_of
+from ganeti_steward.plugins.filters.language import AND, OR, Dialect, fields_of
 from ganeti_steward.plugins.filters.predicates import WATERMARK, Predicate, Subject
 from ganeti_steward.plugins.filters.regex import Undecided
 
@@ -46,10 +45,10 @@ class Evaluated(NamedTuple):
 
 def evaluated(predicate: Any, watermark: int, dialect: Dialect, job: Job, place: str) -> Evaluated:
     """Evaluate a valid predicate at ``place`` in a rule with this watermark."""
-    trace = _Trace(predicate, watermark, dialect, place)
+    blame = _Blame(predicate, watermark, dialect, place)
     causes = []
-    for subject, name in _subjects(predicate[0], job, trace.test):
-        cause = trace.cause(subject, name)
+    for subject, name in _subjects(predicate[0], job, blame.test):
+        cause = blame.cause(subject, name)
         if cause is None:
             return Evaluated(True, name, ())
         causes.append(cause)
@@ -67,97 +66,67 @@ def _subjects(name: str, job: Job, test: Predicate) -> Iterator[tuple[Subject, s
             yield subject, f"job {job.number}"
 
 
-class _Trace:
-    """Evaluates one predicate and notes the outcome of each part."""
+class _Blame:
+    """Evaluates one predicate, and finds the part that is the cause where it is not true."""
 
     def __init__(self, predicate: Any, watermark: int, dialect: Dialect, place: str) -> None:
-        self.test = Predicate(predicate, watermark, dialect, self._note)
+        self.test = Predicate(predicate, watermark, dialect)
         self._expression, self._watermark, self._place = predicate[1], watermark, place
         self._dialect = dialect
-        self._seen: dict[int, bool | Mismatch | Undecided] = {}
-        self._last: tuple[Any, Find] | None = None
-
-    def _note(self, part: Any, outcome: bool | Mismatch | Undecided, find: Find) -> None:
-        self._seen[id(part)] = outcome
-        # The whole expression is noted after its parts.
-        self._last = part, find
 
     def cause(self, subject: Subject, name: str) -> Cause | None:
         """Why the expression is not true of a subject; None: it is true."""
-        self._seen.clear()
-        self._last = None
-        unknown = False
         try:
             if self.test.is_true_of(subject):
                 return None
+            unknown = False
         except Undecided:
             unknown = True
-        if self._last is None:
-            return Cause(name, self._place, self._expression, self._missing(subject))
-        root, find = self._last
-        if isinstance(self._seen[id(root)], Undecided) and not unknown:
-            # False or a mismatch whatever the undecided part is.
-            values = self._values(root, self._expression, find)
-            return Cause(name, self._place, self._expression, values)
-        place, used, part = self._blamed(root, self._expression, self._place)
-        return Cause(name, place, part, self._text(used, part, find), unknown)
-
-    def _missing(self, subject: Subject) -> str:
-        """Which field the subject does not have, without which nothing is evaluated."""
         try:
-            self.test.find(subject)
+            find = self.test.find(subject)
         except Mismatch as err:
-            return str(err)
-        raise AssertionError("an expression that was not evaluated lacks a field")
+            return Cause(name, self._place, self._expression, str(err))
+        ending = self.test.part.ending(find)
+        if isinstance(ending, Undecided) and not unknown:
+            # False or a mismatch whatever the undecided part is.
+            text = self._values(self.test.part, self._expression, find)
+            return Cause(name, self._place, self._expression, text)
+        part, own, place = self._blamed(self.test.part, self._expression, self._place, find)
+        return Cause(name, place, own, self._text(part, own, find), unknown)
 
-    def _blamed(self, used: Any, part: Any, place: str) -> tuple[str, Any, Any]:
-        """Place, part as it was evaluated, and part of the rule."""
-        outcome = self._seen[id(used)]
-        operator = None if part is None else part[0]
-        if operator in (AND, OR, NOT):
-            wanted = [
-                (at, one)
-                for at, one in enumerate(used[1:], 1)
-                if self._blames(operator, outcome, self._seen.get(id(one)), len(part) - 1)
-            ]
-            if wanted:
-                at, one = wanted[-1]
-                return self._blamed(one, part[at], f"{place}[{at}]")
-        return place, used, part
+    def _blamed(self, part: Part, own: Any, place: str, find: Find) -> tuple[Part, Any, str]:
+        """The part as it was evaluated, as it is in the rule, and its place."""
+        ending = part.ending(find)
+        for number, inner in enumerate(part.parts, 1):
+            if _blames(own[0], ending, inner.ending(find), len(part.parts)):
+                return self._blamed(inner, own[number], f"{place}[{number}]", find)
+        return part, own, place
 
-    @staticmethod
-    def _blames(
-        operator: str,
-        outcome: bool | Mismatch | Undecided,
-        of_part: bool | Mismatch | Undecided | None,
-        parts: int,
-    ) -> bool:
-        """Whether a part is the cause for the outcome of the whole."""
-        if isinstance(outcome, Mismatch | Undecided):
-            return type(of_part) is type(outcome)
-        return of_part is False and (operator == AND or (operator == OR and parts == 1))
+    def _text(self, part: Part, own: Any, find: Find) -> str:
+        ending = part.ending(find)
+        # What luxid does not evaluate was replaced by a field that nothing has.
+        if isinstance(ending, Mismatch) and fields_of(part.expression) != fields_of(own):
+            if self.test.name == "reason":
+                return f"{self._dialect.name} does not find {own[0]!r} true of any reason"
+            compares = "compares job ids with integers and the word 'watermark' only"
+            return f"{self._dialect.name} {compares}"
+        if isinstance(ending, Mismatch | Undecided):
+            return str(ending)
+        return self._values(part, own, find)
 
-    def _text(self, used: Any, part: Any, find: Find) -> str:
-        outcome = self._seen[id(used)]
-        if isinstance(outcome, Mismatch):
-            # What luxid does not evaluate was replaced by a field that nothing has.
-            replaced = fields_of(used) != fields_of(part)
-            return self._unsupported(part) if replaced else str(outcome)
-        if isinstance(outcome, Undecided):
-            return str(outcome)
-        return self._values(used, part, find)
-
-    def _values(self, used: Any, part: Any, find: Find) -> str:
-        names = sorted(fields_of(part))
-        values = [_value(name, find) for name in names if name in fields_of(used)]
-        if self.test.name == "jobid" and WATERMARK in json.dumps(part):
+    def _values(self, part: Part, own: Any, find: Find) -> str:
+        names = sorted(fields_of(own) & fields_of(part.expression))
+        values = [_value(name, find) for name in names]
+        if self.test.name == "jobid" and WATERMARK in json.dumps(own):
             values.append(f"the watermark is {self._watermark}")
         return ", ".join(values) or "it has no parts"
 
-    def _unsupported(self, part: Any) -> str:
-        if self.test.name == "reason":
-            return f"{self._dialect.name} does not find {part[0]!r} true of any reason"
-        return f"{self._dialect.name} compares job ids with integers and the word 'watermark' only"
+
+def _blames(operator: str, ending: Ending, of_part: Ending, parts: int) -> bool:
+    """Whether a part is the cause for the ending of the whole."""
+    if isinstance(ending, Mismatch | Undecided):
+        return type(of_part) is type(ending)
+    return of_part is False and (operator == AND or (operator == OR and parts == 1))
 
 
 def _value(name: str, find: Find) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ganeti_steward.plugins.filters.chain import Applying, Chain, Unknown
-from ganeti_steward.plugins.filters.dialect import Dialect
 from ganeti_steward.plugins.filters.filter_rules import PAUSE, RATE_LIMIT, REJECT, FilterRule
 from ganeti_steward.plugins.filters.jobs import RUNNING, Job
+from ganeti_steward.plugins.filters.language import Dialect
 from ganeti_steward.plugins.filters.scheduling import Pass, schedule
 
 

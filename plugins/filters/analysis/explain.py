@@ -8,9 +8,9 @@ from typing import NamedTuple
 from ganeti_steward.plugins.filters.analysis.blame import Evaluated, evaluated
 from ganeti_steward.plugins.filters.analysis.sentences import outcome_text
 from ganeti_steward.plugins.filters.chain import Applying, Chain
-from ganeti_steward.plugins.filters.dialect import Dialect
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.plugins.filters.language import Dialect
 from ganeti_steward.plugins.filters.scheduling import schedule
 
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ganeti_steward.core.json_reader import quoted
-from ganeti_steward.plugins.filters.buckets import buckets_of
 from ganeti_steward.plugins.filters.chain import Applying, known
-from ganeti_steward.plugins.filters.dialect import Dialect
 from ganeti_steward.plugins.filters.filter_rules import RATE_LIMIT, FilterRule
 from ganeti_steward.plugins.filters.jobs import QUEUED, RUNNING, Job
-from ganeti_steward.plugins.filters.noted_action import noted_action, shown_action
+from ganeti_steward.plugins.filters.language import Dialect
+from ganeti_steward.plugins.filters.rule_notes import noted_action, shown_action
 from ganeti_steward.plugins.filters.scheduling import (
     BUCKET,
     DEPENDS,
@@ -21,6 +20,7 @@ from ganeti_steward.plugins.filters.scheduling import (
     UNKNOWN,
     Pass,
     Waiting,
+    buckets_of,
 )
 
 #: How many jobs a sentence names.

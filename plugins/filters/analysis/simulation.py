@@ -14,12 +14,11 @@ from typing import Final, NamedTuple
 
 from ganeti_steward.plugins.filters.analysis.candidates import Candidates, Group, group_of
 from ganeti_steward.plugins.filters.analysis.load import TimedJob
-from ganeti_steward.plugins.filters.buckets import buckets_of
 from ganeti_steward.plugins.filters.chain import Applying, Chain, known
-from ganeti_steward.plugins.filters.dialect import Dialect
 from ganeti_steward.plugins.filters.filter_rules import REJECT, FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
-from ganeti_steward.plugins.filters.scheduling import Waiting, schedule
+from ganeti_steward.plugins.filters.language import Dialect
+from ganeti_steward.plugins.filters.scheduling import Waiting, buckets_of, schedule
 
 #: Seconds between the passes that happen in any case.
 PERIOD: Final = 307

@@ -10,8 +10,8 @@ from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.plugins.filters.actions.calling import plugins_with_actions
 from ganeti_steward.plugins.filters.actions.holding import ACTIONS, fault_of
 from ganeti_steward.plugins.filters.filter_rules import PAUSE, PLAIN_ACTIONS, RATE_LIMIT, FilterRule
-from ganeti_steward.plugins.filters.noted_action import (
-    SOURCE,
+from ganeti_steward.plugins.filters.rule_notes import (
+    ACTION_SOURCE,
     NotedAction,
     note_of,
     noted_action,
@@ -30,7 +30,7 @@ _PRIORITY: Final = 50
 
 def with_action(rule: FilterRule, text: str, now: int) -> FilterRule:
     """The rule with the action of a text; raises StewardError.  ``now``: ns since the epoch."""
-    others = tuple(reason for reason in rule.reasons if reason.source != SOURCE)
+    others = tuple(reason for reason in rule.reasons if reason.source != ACTION_SOURCE)
     noted = _noted(text)
     if noted is None:
         action, limit = parsed_action(text)

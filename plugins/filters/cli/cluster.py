@@ -13,8 +13,7 @@ from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.plugins.filters.filter_rules import FilterRule, Rules, read_rules
-from ganeti_steward.plugins.filters.noted_action import noted_action
-from ganeti_steward.plugins.filters.purpose import warnings
+from ganeti_steward.plugins.filters.rule_notes import noted_action, warnings
 
 if TYPE_CHECKING:
     from ganeti_steward.core.ganeti.luxi import Luxi

@@ -16,8 +16,12 @@ from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.units import local_time
 from ganeti_steward.plugins.filters.cli.cluster import chosen_rules
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
-from ganeti_steward.plugins.filters.noted_action import noted_action, shown_action
-from ganeti_steward.plugins.filters.purpose import purpose_of, warning
+from ganeti_steward.plugins.filters.rule_notes import (
+    noted_action,
+    purpose_of,
+    shown_action,
+    warning,
+)
 from ganeti_steward.plugins.filters.rule_text import EXAMPLE_UUID
 
 _SECOND: Final = 10**9

@@ -14,8 +14,7 @@ from ganeti_steward.core.errors import EXIT_OK
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.plugins.filters.cli.cluster import chosen_rules, print_note
 from ganeti_steward.plugins.filters.filter_rules import FilterRule, Rules
-from ganeti_steward.plugins.filters.noted_action import shown_action
-from ganeti_steward.plugins.filters.purpose import purpose_of
+from ganeti_steward.plugins.filters.rule_notes import purpose_of, shown_action
 
 #: Columns -> headings.
 FIELDS: Final = {

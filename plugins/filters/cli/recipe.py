@@ -9,6 +9,7 @@ import shlex
 import time
 from collections.abc import Sequence
 from typing import Final
+from uuid import uuid4
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
@@ -16,13 +17,12 @@ from ganeti_steward.core.commands.tables import add_json_option, print_json
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.luxi import REASON_SOURCE
 from ganeti_steward.core.ganeti.reasons import USER, Reason
-from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.core.json_reader import printable, quoted
 from ganeti_steward.plugins.filters import recipes
 from ganeti_steward.plugins.filters.cli.cluster import live_client
-from ganeti_steward.plugins.filters.cli.owned import create_all, remove_all
 from ganeti_steward.plugins.filters.cli.rule_options import user_reasons
 from ganeti_steward.plugins.filters.filter_rules import RATE_LIMIT, FilterRule, FilterRules
-from ganeti_steward.plugins.filters.purpose import mark
+from ganeti_steward.plugins.filters.rule_notes import RECIPE, mark, purpose_of
 from ganeti_steward.plugins.filters.rule_text import (
     action_text,
     checked_ascii,
@@ -214,3 +214,65 @@ def _command(rule: FilterRule, reason: str) -> str:
     return "gnt-filter add " + " ".join(
         f"--{name}={shlex.quote(value)}" for name, value in words.items()
     )
+
+
+#: How many names a message has.
+_NAMED: Final = 5
+
+
+def create_all(rules: FilterRules, new: Sequence[FilterRule]) -> list[str]:
+    """Create all rules of a recipe; their uuids.
+
+    Raises StewardError; nothing is left of them then, or the error names what is.
+    """
+    purpose = purpose_of(new[0])
+    if there := [one.uuid for one in rules.read().rules if purpose_of(one) == purpose]:
+        raise StewardError(
+            f"{quoted(purpose.name)} has the recipe {purpose.recipe} already, in filter rule "
+            f"{', '.join(there)}; remove it first, or use another name"
+        )
+    # With uuids of our own even a rule whose creation was not confirmed can be deleted.
+    chosen = [rule._replace(uuid=str(uuid4())) for rule in new]
+    for number, rule in enumerate(chosen, 1):
+        try:
+            rules.write(rule)
+        except (StewardError, KeyboardInterrupt) as err:
+            left = _delete(rules, [one.uuid for one in chosen[:number]])
+            outcome = left or "no rule was created"
+            raise StewardError(f"{str(err) or 'interrupted'}; {outcome}") from None
+    return [rule.uuid for rule in chosen]
+
+
+def remove_all(rules: FilterRules, name: str, recipe: str | None) -> list[str]:
+    """Delete all rules of a name, or those of one recipe; their uuids.  Raises StewardError."""
+    marked = [(one.uuid, purpose_of(one)) for one in rules.read().rules]
+    found = [
+        uuid
+        for uuid, purpose in marked
+        if (purpose.kind, purpose.name) == (RECIPE, name) and recipe in (None, purpose.recipe)
+    ]
+    if not found:
+        names = sorted({quoted(purpose.name) for _, purpose in marked if purpose.kind == RECIPE})
+        known = printable(", ".join(names[:_NAMED])) + (", ..." if len(names) > _NAMED else "")
+        what = f"recipe {recipe}" if recipe else "recipe"
+        raise StewardError(
+            f"{quoted(name)} has no {what} here (names with recipes: {known or 'none'})"
+        )
+    if left := _delete(rules, found):
+        raise StewardError(left)
+    return found
+
+
+def _delete(rules: FilterRules, uuids: Sequence[str]) -> str:
+    """Delete rules; which are left, and why, in a part of a sentence, empty for none.
+
+    The last one comes first: an earlier rule may be an exception to it.
+    """
+    left = list(uuids)
+    try:
+        while left:
+            rules.delete(left[-1])
+            left.pop()
+    except StewardError as err:
+        return f"filter rule {', '.join(left)} may still exist: {err}"
+    return ""

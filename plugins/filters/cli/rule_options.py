@@ -7,7 +7,7 @@ import argparse
 from ganeti_steward.core.ganeti.reasons import USER, Reason
 from ganeti_steward.plugins.filters.cli.action_option import HELP, with_action, with_priority
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
-from ganeti_steward.plugins.filters.noted_action import SOURCE
+from ganeti_steward.plugins.filters.rule_notes import ACTION_SOURCE
 from ganeti_steward.plugins.filters.rule_text import (
     checked_ascii,
     parsed_predicates,
@@ -40,7 +40,7 @@ def described(options: argparse.Namespace, before: FilterRule, now: int) -> Filt
     if options.predicates is not None:
         rule = rule._replace(predicates=parsed_predicates(options.predicates))
     if options.reason is not None:
-        noted = tuple(reason for reason in rule.reasons if reason.source == SOURCE)
+        noted = tuple(reason for reason in rule.reasons if reason.source == ACTION_SOURCE)
         rule = rule._replace(reasons=(*user_reasons(options.reason, now), *noted))
     if options.action is not None:
         rule = with_action(rule, options.action, now)

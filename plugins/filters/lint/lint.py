@@ -2,15 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any, Final, NamedTuple
 
-from ganeti_steward.plugins.filters.filter_rules import CONTINUE, FilterRule
+from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.core.maintenance.incident import JOB_SOURCE
+from ganeti_steward.plugins.filters.chain import Chain
+from ganeti_steward.plugins.filters.filter_rules import ACCEPT, CONTINUE, PAUSE, REJECT, FilterRule
+from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.language import faults_of
-from ganeti_steward.plugins.filters.lint.chain_checks import check_chain
-from ganeti_steward.plugins.filters.lint.daemon_check import check_daemon
-from ganeti_steward.plugins.filters.lint.findings import ERROR, LEVELS, NOTE, Finding
-from ganeti_steward.plugins.filters.lint.predicate_checks import check_predicates
-from ganeti_steward.plugins.filters.purpose import INCIDENT, purpose_of
+from ganeti_steward.plugins.filters.lint.reach import Reach, reach
+from ganeti_steward.plugins.filters.lint.traps import traps, unset_fields
+from ganeti_steward.plugins.filters.lint.witness import (
+    covers,
+    made_up,
+    number_for,
+    opcodes_for,
+    witness,
+)
+from ganeti_steward.plugins.filters.rule_notes import (
+    INCIDENT,
+    noted_action,
+    purpose_of,
+    shown_action,
+)
+
+#: The rule cannot do what it is there for.
+ERROR: Final = "error"
+#: The rule probably does something else than was meant.
+WARNING: Final = "warning"
+#: Nothing is wrong, but it should be known.
+NOTE: Final = "note"
+LEVELS: Final = (ERROR, WARNING, NOTE)
+
+#: Name of a check -> what it finds.
+CHECKS: Final = {
+    "invalid": "luxid would refuse the rule, or it cannot be read",
+    "never": "no job can match",
+    "always": "every job matches",
+    "part": "a part of a predicate is never true, or always",
+    "unset": "a parameter that is not set prevents the match",
+    "shadowed": "an earlier rule applies to every job that would match",
+    "overlap": "another rule of the same priority and with another action can match the same job",
+    "daemon": "the rule holds or rejects jobs of the maintenance daemon",
+}
+
+
+class Finding(NamedTuple):
+    """One remark about one rule."""
+
+    level: str
+    """one of `LEVELS`"""
+    uuid: str
+    """of the rule"""
+    check: str
+    """one of `CHECKS`"""
+    place: str
+    """in the rule, such as ``predicates[0][1]``; empty: the rule as a whole"""
+    text: str
+    """a sentence without its full stop"""
 
 
 def lint(rules: Sequence[FilterRule], unreadable: Mapping[str, str]) -> list[Finding]:
@@ -19,7 +70,11 @@ def lint(rules: Sequence[FilterRule], unreadable: Mapping[str, str]) -> list[Fin
     ``unreadable``: uuid -> why the rule cannot be read.  Records of incidents, which apply to no
     job, are left out.  Rules that a program has made get no notes: their effect is intended.
     """
-    checked = sorted((one for one in rules if not _is_record(one)), key=lambda rule: rule.order)
+    purposes = {rule.uuid: purpose_of(rule).kind for rule in rules}
+    checked = sorted(
+        (one for one in rules if one.action != CONTINUE or purposes[one.uuid] != INCIDENT),
+        key=lambda rule: rule.order,
+    )
     faults = {rule.uuid: faults_of(rule.predicates) for rule in checked}
     valid = [rule for rule in checked if not faults[rule.uuid]]
     found = [
@@ -29,18 +84,131 @@ def lint(rules: Sequence[FilterRule], unreadable: Mapping[str, str]) -> list[Fin
         *check_chain(valid),
         *check_daemon(valid),
     ]
-    made = {rule.uuid for rule in checked if purpose_of(rule).kind}
     at = {rule.uuid: number for number, rule in enumerate(checked)}
     return sorted(
-        (one for one in found if one.level != NOTE or one.uuid not in made),
+        (one for one in found if one.level != NOTE or not purposes.get(one.uuid)),
         key=lambda one: (at.get(one.uuid, len(at)), LEVELS.index(one.level)),
     )
-
-
-def _is_record(rule: FilterRule) -> bool:
-    return rule.action == CONTINUE and purpose_of(rule).kind == INCIDENT
 
 
 def _invalid(uuid: str, text: str) -> Finding:
     place, _, sentence = text.partition(": ")
     return Finding(ERROR, uuid, "invalid", place, sentence)
+
+
+def check_predicates(rule: FilterRule) -> Iterator[Finding]:
+    """All findings about the predicates of a valid rule."""
+    reaches = [reach(one, rule.watermark) for one in rule.predicates]
+    for number, (predicate, found) in enumerate(zip(rule.predicates, reaches, strict=True)):
+        yield from _predicate(rule, predicate, found, f"predicates[{number}][1]")
+    if all(found.possible for found in reaches) and number_for([rule]) is None:
+        text = "the predicates of job ids exclude each other"
+        yield Finding(ERROR, rule.uuid, "never", "predicates", text)
+    if rule.action != CONTINUE and all(found.certain for found in reaches):
+        text = f"every job matches, so that no later rule applies; the action is {rule.action}"
+        yield Finding(NOTE, rule.uuid, "always", "predicates", text)
+
+
+def _predicate(rule: FilterRule, predicate: Any, found: Reach, place: str) -> Iterator[Finding]:
+    name, expression = predicate
+    caught = list(traps(name, expression, place))
+    for where, text in caught:
+        level, check = (WARNING, "part") if found.possible else (ERROR, "never")
+        yield Finding(level, rule.uuid, check, where, text)
+    if not found.possible and not caught:
+        what = {"opcode": "opcode of Ganeti 3", "reason": "reason", "jobid": "job id"}[name]
+        text = f"no {what} can satisfy the expression"
+        yield Finding(ERROR, rule.uuid, "never", place, text)
+    if found.certain and expression is not None:
+        own = ": luxid adds a reason to each opcode, and one reason that satisfies it is enough"
+        text = "every job satisfies the expression" + (own if name == "reason" else "")
+        yield Finding(WARNING, rule.uuid, "always", place, text)
+    if name == "opcode":
+        for where, text in unset_fields(expression, place, found.opcodes):
+            yield Finding(WARNING, rule.uuid, "unset", where, text)
+
+
+def check_chain(rules: Sequence[FilterRule]) -> Iterator[Finding]:
+    """All findings about valid rules in the order in which jobs meet them."""
+    acting = [rule for rule in rules if rule.action != CONTINUE and _can_match(rule)]
+    shadowed = set()
+    for earlier, later in combinations(acting, 2):
+        # An action that is not Ganeti's lets jobs through to later rules at some time.
+        if noted_action(earlier) is None and later.uuid not in shadowed and covers(earlier, later):
+            shadowed.add(later.uuid)
+            level = NOTE if _harmless(earlier, later) else ERROR
+            text = (
+                f"rule {earlier.uuid} comes before it and its action {shown_action(earlier)} "
+                "applies to every job that this rule matches"
+            )
+            yield Finding(level, later.uuid, "shadowed", "", text)
+    for earlier, later in combinations((one for one in acting if one.uuid not in shadowed), 2):
+        if _contradict(earlier, later):
+            text = (
+                f"rule {earlier.uuid} has the same priority and the action "
+                f"{shown_action(earlier)}, and jobs exist that both match: which one applies "
+                "depends on which was written last"
+            )
+            yield Finding(WARNING, later.uuid, "overlap", "", text)
+
+
+def _can_match(rule: FilterRule) -> bool:
+    each = all(reach(one, rule.watermark).possible for one in rule.predicates)
+    return each and number_for([rule]) is not None
+
+
+def _harmless(earlier: FilterRule, later: FilterRule) -> bool:
+    """Whether the later rule is meant to take effect once the earlier one is removed.
+
+    Several owners can hold the same jobs: the jobs wait for the last of them.
+    """
+    same = shown_action(earlier) == shown_action(later)
+    owned = bool(purpose_of(earlier).kind and purpose_of(later).kind)
+    return same or (owned and earlier.action in (PAUSE, REJECT))
+
+
+def _contradict(one: FilterRule, other: FilterRule) -> bool:
+    if one.priority != other.priority or shown_action(one) == shown_action(other):
+        return False
+    return covers(other, one) or witness([one, other]) is not None
+
+
+#: What the maintenance daemon's jobs consist of.
+OPCODES: Final = (
+    "OP_NODE_SET_PARAMS",
+    "OP_INSTANCE_MIGRATE",
+    "OP_INSTANCE_FAILOVER",
+    "OP_INSTANCE_REPLACE_DISKS",
+    "OP_TAGS_SET",
+    "OP_TAGS_DEL",
+)
+
+
+def check_daemon(rules: Sequence[FilterRule]) -> Iterator[Finding]:
+    """A note for each valid rule that is the one that applies to such a job."""
+    chain = Chain(rules)
+    for rule in rules:
+        names = [
+            name
+            for name in OPCODES
+            if any(chain.applying(job) == rule for job in _daemon_jobs(rule, name))
+        ]
+        if not names or rule.action == ACCEPT:
+            continue
+        every = len(names) == len(OPCODES)
+        what = "all kinds of jobs" if every else f"jobs with {', '.join(names)}"
+        text = (
+            f"{shown_action(rule)} also applies to {what} of the maintenance daemon; an earlier "
+            f'rule with action ACCEPT and [["reason", ["=", "source", "{JOB_SOURCE}"]]] excepts '
+            "them"
+        )
+        yield Finding(NOTE, rule.uuid, "daemon", "", text)
+
+
+def _daemon_jobs(rule: FilterRule, name: str) -> Iterator[Job]:
+    """Jobs of the daemon that may match."""
+    number = number_for([rule])
+    predicates = [predicate for predicate in rule.predicates if predicate[0] == "opcode"]
+    if number is not None:
+        for opcode in opcodes_for(name, predicates):
+            yield made_up(number, opcode, [Reason(JOB_SOURCE, "an incident", 10**18)])

@@ -5,7 +5,7 @@ What only 3.0 or only 3.1 has is in the table as well: no rule of either is a fa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
@@ -58,10 +58,9 @@ def parameter(opcode: str, field: str) -> Parameter | None:
     return Parameter("a", optional=True) if found.kind in ("o", "a") else None
 
 
-def opcodes_with(fields: Iterable[str]) -> list[str]:
-    """The opcodes that have all of these fields."""
-    wanted = list(fields)
-    return [one for one in opcode_table() if all(parameter(one, name) for name in wanted)]
+def opcodes_with(field: str) -> list[str]:
+    """The opcodes that have a field."""
+    return [opcode for opcode in opcode_table() if parameter(opcode, field)]
 
 
 def is_common(field: str) -> bool:

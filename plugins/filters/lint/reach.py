@@ -4,38 +4,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.plugins.filters.dialect import LUXID
-from ganeti_steward.plugins.filters.expressions import strings_first
-from ganeti_steward.plugins.filters.filter_rules import FilterRule
-from ganeti_steward.plugins.filters.jobs import Job
-from ganeti_steward.plugins.filters.language import (
-    AND,
-    COMPARISONS,
-    NOT,
-    OR,
-    fields_of,
+from ganeti_steward.plugins.filters.expressions import (
+    ANY,
+    EITHER,
+    MISMATCH,
+    Outcomes,
+    Part,
+    by_type,
+    compiled,
+    of_fields,
+    outcomes,
+    strings_first,
 )
+from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.plugins.filters.language import COMPARISONS, LUXID, fields_of, leaves
 from ganeti_steward.plugins.filters.lint.opcode_table import (
     NAME,
     is_common,
     opcode_table,
     parameter,
-)
-from ganeti_steward.plugins.filters.outcomes import (
-    ANY,
-    EITHER,
-    MISMATCH,
-    Leaf,
-    Outcomes,
-    by_type,
-    leaf_of,
-    of_value,
-    outcomes,
 )
 from ganeti_steward.plugins.filters.predicates import WATERMARK, Predicate
 
@@ -64,44 +56,41 @@ def reach(predicate: Sequence[Any], watermark: int) -> Reach:
     if name == "opcode":
         return _of_opcodes(json.dumps(expression))
     if name == "reason":
-        possible = True in outcomes(expression, reason_leaf)
-        return Reach(possible, outcomes(expression, _own_reason_leaf) == {True})
-    matches = [
-        Predicate(predicate, watermark, LUXID).matches(Job(number))
-        for number in job_numbers([(predicate, watermark)])
-    ]
+        part = compiled(expression, strings_first)
+        return Reach(True in outcomes(part, reason_leaf), outcomes(part, _own_leaf) == {True})
+    test = Predicate(predicate, watermark, LUXID)
+    matches = [test.matches(Job(number)) for number in job_numbers([(predicate, watermark)])]
     return Reach(any(matches), all(matches))
-
-
-def opcode_outcomes(expression: Any, opcode: str) -> Outcomes:
-    """Of an expression for an opcode, whatever its parameters are."""
-    known = [(name, parameter(opcode, name)) for name in fields_of(expression)]
-    if any(found is None or is_common(name) for name, found in known):
-        return MISMATCH
-    found = outcomes(expression, lambda *leaf: _opcode_leaf(opcode, *leaf))
-    return found | MISMATCH if any(one and one.optional for _, one in known) else found
 
 
 def named_by(expression: Any) -> frozenset[str]:
     """The opcodes that what an expression requires of their names leaves."""
+    part = compiled(expression)
+    return frozenset(
+        name for name in opcode_table() if True in outcomes(part, partial(_by_name, name))
+    )
 
-    def leaf(name: str) -> Leaf:
-        return lambda *leaf: of_value(leaf_of(*leaf), name) if leaf[1] == NAME else ANY
 
-    return frozenset(name for name in opcode_table() if True in outcomes(expression, leaf(name)))
+def _by_name(name: str, leaf: Part) -> Outcomes:
+    """Of a leaf for an opcode of which the name alone is known."""
+    return of_fields(leaf, lambda field: name) if leaf.expression[1] == NAME else ANY
 
 
-def reason_leaf(operator: str, field: str, value: Any) -> Outcomes:
+def reason_leaf(leaf: Part) -> Outcomes:
     """Of a leaf for any reason: luxid compares them and does nothing else (job-filters 2.2)."""
+    operator, field = leaf.expression[:2]
     if operator not in COMPARISONS or field not in REASON_FIELDS:
         return MISMATCH
-    return by_type(operator, REASON_FIELDS[field], value, strings_first)
+    return by_type(leaf, REASON_FIELDS[field])
 
 
-def job_leaf(operator: str, field: str, value: Any) -> Outcomes:
-    """Of a leaf for a job id (job-filters 2.3)."""
-    valid = operator in COMPARISONS and field == "id"
-    return EITHER if valid and (value == WATERMARK or isinstance(value, int)) else MISMATCH
+def _own_leaf(leaf: Part) -> Outcomes:
+    """Of the reason that luxid adds: what cannot be equal to it is known."""
+    ends = reason_leaf(leaf)
+    operator, field, *value = leaf.expression
+    if ends == EITHER and operator in ("=", "==", "!=") and field in _OWN:
+        return ends if _OWN[field].match(value[0]) else frozenset({operator == "!="})
+    return ends
 
 
 def job_numbers(predicates: Sequence[tuple[Sequence[Any], int]]) -> list[int]:
@@ -111,50 +100,37 @@ def job_numbers(predicates: Sequence[tuple[Sequence[Any], int]]) -> list[int]:
     """
     borders = {1}
     for (_, expression), watermark in predicates:
-        for _, _, value in leaves(expression):
-            border = watermark if value == WATERMARK else value
+        for _, _, *value in leaves(expression):
+            border = watermark if value == [WATERMARK] else next(iter(value), None)
             if isinstance(border, int):
                 borders |= {border - 1, border, border + 1}
     return sorted(number for number in borders if number > 0)
-
-
-def leaves(expression: Any) -> Iterator[tuple[str, str, Any]]:
-    """All leaves of a valid expression: operator, field, value or None."""
-    if expression is None:
-        return
-    operator, *parts = expression
-    if operator in (AND, OR, NOT):
-        for part in parts:
-            yield from leaves(part)
-    else:
-        yield operator, parts[0], parts[1] if len(parts) > 1 else None
-
-
-def always(rule: FilterRule) -> bool:
-    """Whether a valid rule matches every job."""
-    return all(reach(one, rule.watermark).certain for one in rule.predicates)
 
 
 @lru_cache(maxsize=1000)
 def _of_opcodes(text: str) -> Reach:
     """Of an expression as JSON; rules are compared in pairs, each many times."""
     expression = load_json(text)
-    found = {name: opcode_outcomes(expression, name) for name in opcode_table()}
-    possible = frozenset(name for name, one in found.items() if True in one)
-    sure = frozenset(name for name, one in found.items() if one == {True})
-    return Reach(bool(possible), len(sure) == len(found), possible, sure)
+    part, fields = compiled(expression), fields_of(expression)
+    ends = {name: _opcode_outcomes(part, fields, name) for name in opcode_table()}
+    possible = frozenset(name for name, one in ends.items() if True in one)
+    sure = frozenset(name for name, one in ends.items() if one == {True})
+    return Reach(bool(possible), len(sure) == len(ends), possible, sure)
 
 
-def _opcode_leaf(opcode: str, operator: str, field: str, value: Any) -> Outcomes:
-    if field == NAME:
-        return of_value(leaf_of(operator, field, value), opcode)
-    known = parameter(opcode, field)
-    return MISMATCH if known is None else by_type(operator, known.kind, value)
+def _opcode_outcomes(part: Part, fields: set[str], opcode: str) -> Outcomes:
+    """Of an expression for an opcode, whatever its parameters are."""
+    known = {field: parameter(opcode, field) for field in fields}
+    if any(one is None or is_common(field) for field, one in known.items()):
+        return MISMATCH
 
+    def of_opcode(leaf: Part) -> Outcomes:
+        field = leaf.expression[1]
+        if field == NAME:
+            return of_fields(leaf, lambda name: opcode)
+        one = known[field]
+        assert one
+        return by_type(leaf, one.kind)
 
-def _own_reason_leaf(operator: str, field: str, value: Any) -> Outcomes:
-    """Of the reason that luxid adds: what cannot be equal to it is known."""
-    found = reason_leaf(operator, field, value)
-    if found == EITHER and operator in ("=", "==", "!=") and field in _OWN:
-        return found if _OWN[field].match(value) else frozenset({operator == "!="})
-    return found
+    ends = outcomes(part, of_opcode)
+    return ends | MISMATCH if any(one and one.optional for one in known.values()) else ends

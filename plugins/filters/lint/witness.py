@@ -1,4 +1,4 @@
-"""Jobs that are made up to show that rules can match the same job.
+"""Which jobs rules match together: jobs made up to show it, and rules that match all of another.
 
 Such a job has one opcode and one reason in addition to what luxid adds: two rules about different
 opcodes do overlap for a job with both, but that is not what rules of the same priority are about.
@@ -7,16 +7,16 @@ opcodes do overlap for a job with both, but that is not what rules of the same p
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import Any, Final
 
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.plugins.filters.chain import link
-from ganeti_steward.plugins.filters.dialect import LUXID
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.plugins.filters.language import AND, LUXID, OR, fields_of, leaves, replaced
 from ganeti_steward.plugins.filters.lint.opcode_table import NAME, SAMPLES, opcode_table
-from ganeti_steward.plugins.filters.lint.reach import job_numbers, leaves, reach
+from ganeti_steward.plugins.filters.lint.reach import job_numbers, reach
 from ganeti_steward.plugins.filters.predicates import Predicate
 
 #: How many combinations of values are tried for one opcode or reason.
@@ -28,8 +28,8 @@ _OPCODES: Final = 8
 def witness(rules: Sequence[FilterRule]) -> Job | None:
     """A job that all of these valid rules match; None: none was found, but there may be one."""
     number = number_for(rules)
-    opcode = next(iter(_opcodes(rules)), None)
-    reason = next(iter(_reasons(rules)), None)
+    opcode = next(_opcodes(rules), None)
+    reason = next(_reasons(rules), None)
     if number is None or opcode is None or reason is None:
         return None
     job = made_up(number, opcode, [reason])
@@ -45,16 +45,18 @@ def made_up(number: int, opcode: Mapping[str, Any], reasons: Iterable[Reason]) -
 
 def number_for(rules: Sequence[FilterRule]) -> int | None:
     """A job's number that satisfies the predicates of job ids of all rules; None: there is none."""
-    predicates = [(one, rule.watermark) for rule in rules for one in _of("jobid", [rule])]
-    tests = [Predicate(one, watermark, LUXID) for one, watermark in predicates]
-    return next(
-        (
-            number
-            for number in reversed(job_numbers(predicates))
-            if all(test.matches(Job(number)) for test in tests)
-        ),
-        None,
-    )
+    return next((number for number, satisfied in _job_ids(rules) if all(satisfied)), None)
+
+
+def _job_ids(rules: Sequence[FilterRule]) -> Iterator[tuple[int, list[bool]]]:
+    """Numbers of jobs, the largest first, and whether each satisfies each rule's predicates of it.
+
+    If any number has some combination of these, one of the numbers here has it.
+    """
+    own = [[(one, rule.watermark) for one in _of("jobid", [rule])] for rule in rules]
+    tests = [[Predicate(*one, LUXID) for one in predicates] for predicates in own]
+    for number in reversed(job_numbers([*chain(*own)])):
+        yield number, [all(test.matches(Job(number)) for test in each) for each in tests]
 
 
 def opcodes_for(name: str, predicates: Sequence[Any]) -> Iterator[dict[str, Any]]:
@@ -101,12 +103,12 @@ def _of(name: str, rules: Iterable[FilterRule]) -> list[Any]:
 
 def _values(predicates: Iterable[Any]) -> dict[str, list[Any]]:
     """Field -> the values it is compared with, and those beside them."""
-    found: dict[str, list[Any]] = {}
+    values: dict[str, list[Any]] = {}
     for _, expression in predicates:
-        for _, field, value in leaves(expression):
-            near = [value, value + 1, value - 1] if isinstance(value, int) else [value]
-            found.setdefault(field, []).extend(near)
-    return found
+        for _, field, *value in leaves(expression):
+            near = [n + more for n in value if isinstance(n, int) for more in (1, -1)]
+            values.setdefault(field, []).extend([*value, *near])
+    return values
 
 
 def _as(kind: str, values: Sequence[Any]) -> list[Any]:
@@ -114,6 +116,43 @@ def _as(kind: str, values: Sequence[Any]) -> list[Any]:
     if kind == "b":
         return [True, False]
     if kind == "l":
-        return [[one] for one in values if one is not None]
+        return [[one] for one in values]
     wanted: type | tuple[type, ...] = {"n": int, "s": str}.get(kind, (int, str))
     return [one for one in values if isinstance(one, wanted)]
+
+
+def covers(wide: FilterRule, narrow: FilterRule) -> bool:
+    """Whether the valid rule ``wide`` certainly matches all jobs of ``narrow``."""
+    return all(
+        all(ours for _, (ours, theirs) in _job_ids([wide, narrow]) if theirs)
+        if one[0] == "jobid"
+        else reach(one, wide.watermark).certain
+        or any(_implies(other, one) for other in narrow.predicates if other[0] == one[0])
+        for one in wide.predicates
+    )
+
+
+def _implies(narrow: Sequence[Any], wide: Sequence[Any]) -> bool:
+    """Whether what satisfies a predicate of opcodes or reasons satisfies another of that name."""
+    if narrow[0] == "opcode" and reach(narrow, 0).opcodes <= reach(wide, 0).sure:
+        return True
+    return _contains(*(replaced(one[1], _one_spelling) for one in (narrow, wide)))
+
+
+def _contains(narrow: Any, wide: Any) -> bool:
+    """Whether an expression has another among its parts so that it implies that."""
+    if narrow == wide or wide is None:
+        return True
+    if wide[0] == AND and wide[1:]:
+        return all(_contains(narrow, part) for part in wide[1:])
+    if narrow is not None and narrow[0] == AND:
+        return any(_contains(part, wide) for part in narrow[1:])
+    # Of alternatives the first only: before another one there can be a mismatch, and a field of
+    # another one can be missing.
+    if wide[0] == OR and wide[1:] and fields_of(wide) <= fields_of(narrow):
+        return _contains(narrow, wide[1])
+    return False
+
+
+def _one_spelling(leaf: Any) -> Any:
+    return ["=" if leaf[0] == "==" else leaf[0], *leaf[1:]]

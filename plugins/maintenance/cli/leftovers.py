@@ -13,8 +13,7 @@ from ganeti_steward.core.commands.tables import add_json_option, print_json
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
 from ganeti_steward.plugins.filters.filter_rules import FilterRule, read_rules
-from ganeti_steward.plugins.filters.noted_action import noted_action
-from ganeti_steward.plugins.filters.purpose import purpose_of
+from ganeti_steward.plugins.filters.rule_notes import noted_action, purpose_of
 from ganeti_steward.plugins.maintenance.cli.cluster import live_client
 
 if TYPE_CHECKING:

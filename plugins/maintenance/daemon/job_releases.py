@@ -24,7 +24,7 @@ from ganeti_steward.plugins.filters.actions.changes import (
 from ganeti_steward.plugins.filters.actions.releasing import concerned, decide
 from ganeti_steward.plugins.filters.filter_rules import RATE_LIMIT, FilterRule, FilterRules
 from ganeti_steward.plugins.filters.jobs import Job, read_job
-from ganeti_steward.plugins.filters.noted_action import noted_action
+from ganeti_steward.plugins.filters.rule_notes import noted_action
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.daemon.carry_out import describe_fault
 from ganeti_steward.plugins.maintenance.pause import pause_reason

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ganeti_steward.core.json_nesting import text_member
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
-from ganeti_steward.plugins.filters.purpose import RECORD_SOURCE
+from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.record import read_record
 from ganeti_steward.plugins.maintenance.edges.signed_record import (

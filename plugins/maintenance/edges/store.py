@@ -20,7 +20,7 @@ from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.plugins.filters.filter_rules import CONTINUE, FilterRule, FilterRules
-from ganeti_steward.plugins.filters.purpose import RECORD_SOURCE
+from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.judged_records import (
     RecordFault,

@@ -7,11 +7,10 @@ from typing import Any, Final
 import pytest
 
 from ganeti_steward.core.ganeti.reasons import Reason
-from ganeti_steward.plugins.filters.buckets import buckets_of
 from ganeti_steward.plugins.filters.chain import Chain
-from ganeti_steward.plugins.filters.dialect import DESIGN, LUXID
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.plugins.filters.language import DESIGN, LUXID
 from ganeti_steward.plugins.filters.scheduling import (
     BUCKET,
     DEPENDS,
@@ -19,6 +18,7 @@ from ganeti_steward.plugins.filters.scheduling import (
     LIMIT,
     PAUSED,
     Pass,
+    buckets_of,
     schedule,
 )
 

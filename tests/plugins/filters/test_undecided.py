@@ -15,7 +15,6 @@ from ganeti_steward.plugins.filters.analysis.explain import explain
 from ganeti_steward.plugins.filters.analysis.load import TimedJob
 from ganeti_steward.plugins.filters.analysis.simulation import simulate
 from ganeti_steward.plugins.filters.chain import Chain, Unknown, link
-from ganeti_steward.plugins.filters.dialect import LUXID
 from ganeti_steward.plugins.filters.filter_rules import (
     ACCEPT,
     CONTINUE,
@@ -25,6 +24,7 @@ from ganeti_steward.plugins.filters.filter_rules import (
     FilterRule,
 )
 from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.plugins.filters.language import LUXID
 from ganeti_steward.plugins.filters.regex import Undecided
 
 EVIL: Final = ["=~", "name", "^(a+)+$"]

@@ -10,10 +10,9 @@ import pytest
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.plugins.filters.analysis.explain import explain
 from ganeti_steward.plugins.filters.chain import link
-from ganeti_steward.plugins.filters.dialect import DESIGN, LUXID, Dialect
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.jobs import Job, read_job
-from ganeti_steward.plugins.filters.language import faults_of
+from ganeti_steward.plugins.filters.language import DESIGN, LUXID, Dialect, faults_of
 
 DELAY: Final[dict[str, Any]] = {
     "OP_ID": "OP_TEST_DELAY",

@@ -24,7 +24,7 @@ from ganeti_steward.plugins.filters.analysis.cli.inputs import (
 from ganeti_steward.plugins.filters.analysis.explain import Explanation, Step, explain
 from ganeti_steward.plugins.filters.chain import Unknown, known
 from ganeti_steward.plugins.filters.filter_rules import CONTINUE
-from ganeti_steward.plugins.filters.noted_action import shown_action
+from ganeti_steward.plugins.filters.rule_notes import shown_action
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,11 +13,10 @@ from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.sources import read_file
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.plugins.filters.cli.cluster import live_client
-from ganeti_steward.plugins.filters.dialect import DIALECTS, LUXID, Dialect
 from ganeti_steward.plugins.filters.filter_rules import FilterRule, Rules, read_rules
 from ganeti_steward.plugins.filters.jobs import FIELDS, QUEUED, RUNNING, Job, read_job, read_jobs
-from ganeti_steward.plugins.filters.language import faults_of_form
-from ganeti_steward.plugins.filters.rule_file import read_rule_file, valid_rules
+from ganeti_steward.plugins.filters.language import DIALECTS, LUXID, Dialect, faults_of_form
+from ganeti_steward.plugins.filters.rule_text import read_rule_file, valid_rules
 
 #: What stands for the rules that the cluster has now, in place of a file.
 LIVE: Final = "live"

@@ -11,8 +11,7 @@ from ganeti_steward.core.commands.tables import add_field_options, print_fields
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.plugins.filters.analysis.cli.inputs import rules_of
-from ganeti_steward.plugins.filters.lint.findings import NOTE, Finding
-from ganeti_steward.plugins.filters.lint.lint import lint
+from ganeti_steward.plugins.filters.lint.lint import NOTE, Finding, lint
 
 #: Columns -> headings.
 FIELDS: Final = {

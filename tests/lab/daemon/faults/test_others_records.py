@@ -8,7 +8,7 @@ from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.maintenance.incident import COMPLETED, Incident
 from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
-from ganeti_steward.plugins.filters.purpose import RECORD_SOURCE
+from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
 from ganeti_steward.plugins.maintenance.edges.record import write_record
 
 from ...cluster import op, until

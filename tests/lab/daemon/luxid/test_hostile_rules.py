@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.plugins.filters.purpose import RECORD_SOURCE
+from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
 from ganeti_steward.plugins.maintenance.edges.record import write_record
 
 from ..maintained_lab import NODES, MaintainedLab

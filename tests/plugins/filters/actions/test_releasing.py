@@ -31,7 +31,7 @@ from ganeti_steward.plugins.filters.filter_rules import (
     Rules,
 )
 from ganeti_steward.plugins.filters.jobs import Job
-from ganeti_steward.plugins.filters.noted_action import SOURCE, noted_action
+from ganeti_steward.plugins.filters.rule_notes import ACTION_SOURCE, noted_action
 
 A, B, C = (f"{one * 8}-1111-4111-8111-111111111111" for one in "abc")
 VERDICTS: dict[str, Verdict] = {
@@ -43,7 +43,8 @@ VERDICTS: dict[str, Verdict] = {
 
 
 def held_by(uuid: str, action: str, priority: int = 50, *predicates: Any) -> FilterRule:
-    return FilterRule(uuid, priority, predicates, PAUSE, reasons=(Reason(SOURCE, action, 0),))
+    reason = Reason(ACTION_SOURCE, action, 0)
+    return FilterRule(uuid, priority, predicates, PAUSE, reasons=(reason,))
 
 
 def plain(uuid: str, action: str, priority: int, limit: int = 0) -> FilterRule:

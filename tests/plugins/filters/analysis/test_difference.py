@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganeti_steward.plugins.filters.analysis.difference import difference
-from ganeti_steward.plugins.filters.dialect import LUXID
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.plugins.filters.language import LUXID
 
 OP_T: Final = ["opcode", ["=", "OP_ID", "OP_TAGS_SET"]]
 

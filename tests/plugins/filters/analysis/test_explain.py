@@ -14,10 +14,10 @@ from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.plugins.filters.analysis.blame import Cause, evaluated
 from ganeti_steward.plugins.filters.analysis.explain import Explanation, explain
 from ganeti_steward.plugins.filters.chain import Chain, link
-from ganeti_steward.plugins.filters.dialect import DESIGN, DIALECTS, LUXID, Dialect
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
-from ganeti_steward.plugins.filters.noted_action import NotedAction, note_of
+from ganeti_steward.plugins.filters.language import DESIGN, DIALECTS, LUXID, Dialect
+from ganeti_steward.plugins.filters.rule_notes import NotedAction, note_of
 
 DELAY: Final[dict[str, Any]] = {
     "OP_ID": "OP_TEST_DELAY",

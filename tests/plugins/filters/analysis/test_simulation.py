@@ -15,9 +15,9 @@ from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.plugins.filters.analysis.load import TimedJob, timed_jobs
 from ganeti_steward.plugins.filters.analysis.simulation import Course, simulate
 from ganeti_steward.plugins.filters.chain import Chain
-from ganeti_steward.plugins.filters.dialect import LUXID
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.plugins.filters.language import LUXID
 from ganeti_steward.plugins.filters.scheduling import schedule
 
 NAMES: Final = {"T": "OP_TAGS_SET", "D": "OP_TEST_DELAY"}

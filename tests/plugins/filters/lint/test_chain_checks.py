@@ -18,14 +18,11 @@ from ganeti_steward.plugins.filters import recipes
 from ganeti_steward.plugins.filters.chain import link
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
-from ganeti_steward.plugins.filters.lint.covering import covers
-from ganeti_steward.plugins.filters.lint.findings import Finding
-from ganeti_steward.plugins.filters.lint.lint import lint
+from ganeti_steward.plugins.filters.lint.lint import Finding, lint
 from ganeti_steward.plugins.filters.lint.opcode_table import opcode_table
 from ganeti_steward.plugins.filters.lint.reach import reach
-from ganeti_steward.plugins.filters.lint.witness import made_up, witness
-from ganeti_steward.plugins.filters.noted_action import NotedAction, note_of
-from ganeti_steward.plugins.filters.purpose import RECORD_SOURCE, mark
+from ganeti_steward.plugins.filters.lint.witness import covers, made_up, witness
+from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE, NotedAction, mark, note_of
 
 T: Final = '["opcode", ["=", "OP_ID", "OP_TAGS_SET"]]'
 D: Final = '["opcode", ["=", "OP_ID", "OP_TEST_DELAY"]]'

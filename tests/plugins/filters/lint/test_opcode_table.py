@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from ganeti_steward.plugins.filters.jobs import COMMON
-from ganeti_steward.plugins.filters.lint.daemon_check import OPCODES
+from ganeti_steward.plugins.filters.lint.lint import OPCODES
 from ganeti_steward.plugins.filters.lint.opcode_table import TYPES, opcode_table
 
 #: The installed versions, of which Debian has one.

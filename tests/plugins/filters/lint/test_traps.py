@@ -8,8 +8,7 @@ from typing import Any, Final
 import pytest
 
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
-from ganeti_steward.plugins.filters.lint.findings import CHECKS, LEVELS, NOTE, Finding
-from ganeti_steward.plugins.filters.lint.lint import lint
+from ganeti_steward.plugins.filters.lint.lint import CHECKS, LEVELS, NOTE, Finding, lint
 
 WATERMARK: Final = 100
 

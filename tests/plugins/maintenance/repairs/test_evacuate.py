@@ -14,9 +14,9 @@ from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import failover, migrate, replace_secondary
-from ganeti_steward.plugins.filters.buckets import buckets_of
-from ganeti_steward.plugins.filters.dialect import LUXID
 from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.plugins.filters.language import LUXID
+from ganeti_steward.plugins.filters.scheduling import buckets_of
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.repairs.evacuation.evacuate import Evacuate
 

@@ -1,4 +1,8 @@
-"""What a rule is for, where a program has noted that in the rule's reason trail."""
+"""What programs note in the reason trail of a rule: what it is for, and an action of a plugin.
+
+Actions that Ganeti does not have are stored as a PAUSE: luxid holds the jobs, whether or not a
+maintenance daemon runs that releases them.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,11 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.json_nesting import text_member
 from ganeti_steward.core.json_reader import quoted
-from ganeti_steward.plugins.filters.filter_rules import FilterRule
+from ganeti_steward.plugins.filters.filter_rules import PAUSE, FilterRule
+from ganeti_steward.plugins.filters.rule_text import action_text
 
 #: The source of the reason that is the record, in the trail of a filter rule without effect.
 RECORD_SOURCE: Final = "maintd:incident"
@@ -79,3 +85,52 @@ def warning(rule: FilterRule) -> str:
 def warnings(rules: Iterable[FilterRule]) -> list[str]:
     """The warnings about these rules."""
     return [text for rule in rules if (text := warning(rule))]
+
+
+#: The source of the reason whose text is the action.
+ACTION_SOURCE: Final = "steward:filter-action"
+
+_FORM: Final = re.compile(r"([A-Z][A-Z0-9_]*)(?: +(\S.*))?", re.ASCII)
+
+
+class NotedAction(NamedTuple):
+    """An action that a plugin decides."""
+
+    name: str
+    """such as ``WINDOW``"""
+    arguments: str = ""
+
+    @property
+    def text(self) -> str:
+        """The action as people write it."""
+        return f"{self.name} {self.arguments}".strip()
+
+
+def read_action(text: str) -> NotedAction | None:
+    """An action of a text; None where it has not the form of any."""
+    found = _FORM.fullmatch(text.strip())
+    return NotedAction(found[1], found[2] or "") if found else None
+
+
+def noted_action(rule: FilterRule) -> NotedAction | None:
+    """The action in a rule's reason trail; None in a rule with an action of Ganeti.
+
+    A text that has not the form of an action is one without a name, which no plugin knows.
+    """
+    if rule.action != PAUSE:
+        return None
+    for reason in rule.reasons:
+        if reason.source == ACTION_SOURCE:
+            return read_action(reason.text) or NotedAction("", reason.text)
+    return None
+
+
+def shown_action(rule: FilterRule) -> str:
+    """The action by its name, also where it is not Ganeti's."""
+    noted = noted_action(rule)
+    return noted.text if noted else action_text(rule)
+
+
+def note_of(action: NotedAction, now: int) -> Reason:
+    """The entry of the reason trail; ``now``: ns since the epoch."""
+    return Reason(ACTION_SOURCE, action.text, now)
