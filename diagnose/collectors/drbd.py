@@ -6,7 +6,7 @@ What a device's peers do is not this node's fault: a peer that is away is no fin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -274,19 +274,16 @@ def _is_replacing(machine: Machine) -> bool:
     ``replace-disks`` detaches a device's disk, renames the old logical volume and attaches the new
     one.  The new name of the old one has the time in it, and stays until all data is copied.
     """
-    with suppress(OSError, ValueError):
-        names = [name for name in machine.listing("/sys/block") if name.startswith("dm-")]
-        times = [int(volume[1]) for name in names if (volume := _replaced(machine, name))]
-        now = _now(machine) if times else 0
-        # Clocks are set, so a little of the future counts as well.
-        return any(abs(now - time) < _LONGEST_REPLACEMENT for time in times)
-    return False
-
-
-def _replaced(machine: Machine, name: str) -> re.Match[str] | None:
+    names: Sequence[str] = ()
     with suppress(OSError):
-        return _REPLACED.fullmatch(text_of(machine, f"/sys/block/{name}/dm/name"))
-    return None
+        names = [name for name in machine.listing("/sys/block") if name.startswith("dm-")]
+    for name in names:
+        with suppress(OSError, ValueError):
+            volume = _REPLACED.fullmatch(text_of(machine, f"/sys/block/{name}/dm/name"))
+            # Clocks are set, so a little of the future counts as well.
+            if volume and abs(_now(machine) - int(volume[1])) < _LONGEST_REPLACEMENT:
+                return True
+    return False
 
 
 def _now(machine: Machine) -> float:

@@ -38,7 +38,6 @@ from ganeti_steward.diagnose.collectors.shared.thresholds import (
     Repair,
     Status,
     limit_of,
-    read_limits,
 )
 
 NAME: Final = "network"
@@ -122,11 +121,6 @@ class Collector(Configured[Settings]):
     """Looks at each interface of hardware and each bond that is up."""
 
     CONFIG = Settings
-
-    def configure(self, settings: Settings) -> None:
-        """``settings``: the section of the configuration."""
-        super().configure(settings)
-        self._speeds = read_limits(settings.speeds)
 
     @hookimpl
     @unknown_if_unreadable(NAME)
@@ -228,7 +222,7 @@ class Collector(Configured[Settings]):
             faults.append(Fault(settings.bond_status, "not in the aggregator its bond uses"))
         if half_duplex:
             faults.append(Fault(settings.speed_status, "half duplex"))
-        configured = limit_of(self._speeds, link.name)
+        configured = limit_of(settings.speeds, link.name)
         least = settings.least_speed if configured is None else configured
         if least and speed is None:
             raise MissingData("its speed is not known")

@@ -36,7 +36,6 @@ from ganeti_steward.diagnose.collectors.shared.thresholds import (
     Repair,
     Status,
     limit_of,
-    read_limits,
 )
 
 NAME: Final = "sensors"
@@ -164,11 +163,6 @@ class Collector(Configured[Settings]):
 
     CONFIG = Settings
 
-    def configure(self, settings: Settings) -> None:
-        """``settings``: the section of the configuration."""
-        super().configure(settings)
-        self._limits = read_limits(settings.limits)
-
     @hookimpl
     @unknown_if_unreadable(NAME)
     def steward_diagnose(self, machine: Machine) -> Iterator[CheckResult]:
@@ -232,7 +226,7 @@ class Collector(Configured[Settings]):
 
     def _limit(self, chip: Chip, name: str) -> float | None:
         """Degrees; None if there is no limit; raises OSError, ValueError."""
-        configured = limit_of(self._limits, *chip.names(name))
+        configured = limit_of(self._settings.limits, *chip.names(name))
         if configured is not None:
             return configured
         high, critical = chip.degrees(f"{name}_max"), chip.degrees(f"{name}_crit")
@@ -295,7 +289,7 @@ class Collector(Configured[Settings]):
             # Of limits that were never set, chips raise an alarm all the time.
             limit = chip.degrees(f"{input_name}_{_HOT_ALARMS[what]}")
             unset = limit is not None and not _is_limit(limit)
-            if unset or limit_of(self._limits, *names) is not None:
+            if unset or limit_of(settings.limits, *names) is not None:
                 return False
             if what in _CRITICAL_ALARMS:
                 return True

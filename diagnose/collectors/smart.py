@@ -147,7 +147,7 @@ class Collector(Configured[Settings]):
             return []
         try:
             answer, status = _answer(machine, device)
-            serial = serial or _serial_of(answer)
+            serial = serial or _one_word(optional(answer, str, "serial_number") or "")
             if self._is_ignored(serial):
                 return []
             if optional(answer, dict, "smart_support") is not None:
@@ -289,25 +289,17 @@ def _physical_volumes(machine: Machine, device: Device) -> tuple[str, ...]:
     return tuple(sorted(f"/dev/{name}" for name in names if own.fullmatch(name)))
 
 
-def _serial_of(answer: Any) -> str:
-    """The serial number in smartctl's answer about a disk; raises MissingData."""
-    return _one_word(optional(answer, str, "serial_number") or "")
-
-
 def _kernel_serial(machine: Machine, path: str) -> str:
-    name = path.removeprefix("/dev/")
+    """The serial number as the kernel knows it; empty where it does not."""
+    name, serial = path.removeprefix("/dev/"), b""
     with suppress(OSError):
         if _SCSI.fullmatch(name):
             page = machine.read(f"/sys/block/{name}/device/vpd_pg80")
             if len(page) > _HEAD and page[1] == _SERIAL_PAGE:
-                length = int.from_bytes(page[2:_HEAD], "big")
-                return _one_word(page[_HEAD : _HEAD + length].decode(errors="replace"))
-        controller = re.match("nvme[0-9]+", name)
-        if controller:
-            return _one_word(
-                machine.read(f"/sys/class/nvme/{controller[0]}/serial").decode(errors="replace")
-            )
-    return ""
+                serial = page[_HEAD : _HEAD + int.from_bytes(page[2:_HEAD], "big")]
+        elif controller := re.match("nvme[0-9]+", name):
+            serial = machine.read(f"/sys/class/nvme/{controller[0]}/serial")
+    return _one_word(serial.decode(errors="replace"))
 
 
 def _one_word(serial: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 from ganeti_steward.core.config.finding_kinds import COMMAND, STATUS
@@ -39,11 +39,7 @@ class Configured(Generic[_Settings]):
         self._settings = settings
 
 
-#: Limits for some things only, as settings of the form ``["PATTERN=NUMBER", ...]``.
-Limits = Sequence[tuple[str, float]]
-
-
-def _fault(value: Any) -> str:
+def _limits_fault(value: Any) -> str:
     if fault := TEXTS.fault(value):
         return fault
     bad = [quoted(text) for text in value if _limit(text) is None]
@@ -51,13 +47,8 @@ def _fault(value: Any) -> str:
     return f"{', '.join(bad)} {are} not of the form PATTERN=NUMBER" if bad else ""
 
 
-#: The kind of their keys.
-LIMITS: Final = Kind(_fault, "list of `PATTERN=NUMBER`")
-
-
-def read_limits(given: Sequence[str]) -> Limits:
-    """The patterns with their numbers, in the order given."""
-    return [limit for text in given if (limit := _limit(text))]
+#: Limits for some things only.
+LIMITS: Final = Kind(_limits_fault, "list of `PATTERN=NUMBER`")
 
 
 def _limit(text: str) -> tuple[str, float] | None:
@@ -70,9 +61,9 @@ def _limit(text: str) -> tuple[str, float] | None:
     return (pattern, limit) if pattern and 0 <= limit < math.inf else None
 
 
-def limit_of(limits: Limits, *names: str) -> float | None:
-    """The first limit whose pattern fits one of the names; None where none does."""
-    return next(
-        (limit for pattern, limit in limits if any(matches(name, (pattern,)) for name in names)),
-        None,
-    )
+def limit_of(limits: Iterable[str], *names: str) -> float | None:
+    """The first of ``PATTERN=NUMBER`` whose pattern fits one of the names; None where none does."""
+    for pattern, limit in filter(None, map(_limit, limits)):
+        if any(matches(name, (pattern,)) for name in names):
+            return limit
+    return None

@@ -13,7 +13,7 @@ from ganeti_steward.diagnose.collectors.shared.thresholds import (
     Figure,
     Repair,
     Status,
-    read_limits,
+    limit_of,
 )
 
 
@@ -41,7 +41,7 @@ def test_values() -> None:
     section, faults = read(given)
     assert (section, faults) == (Kind("evacuate", 3, 0, ("a=1", "b=c=2.5"), "fix-it_1"), [])
     assert section is not None
-    assert read_limits(section.speeds) == [("a", 1.0), ("b=c", 2.5)]
+    assert [limit_of(section.speeds, name) for name in ("a", "b=c", "b")] == [1.0, 2.5, None]
 
 
 @pytest.mark.parametrize(
