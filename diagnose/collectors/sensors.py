@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple, TypeGuard
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
@@ -201,15 +201,12 @@ class Collector(Configured[Settings]):
         hot: list[bool | None] = []
         for name in chip.inputs("temp"):
             with _noting(unknowns):
-                if self._is_ignored(chip, name) or (limit := self._limit(chip, name)) is None:
+                limit = self._limit(chip, name)
+                if limit is None:
                     continue
                 compared = True
                 current = chip.degrees(f"{name}_input")
-                if (
-                    current is not None
-                    and _is_plausible(current)
-                    and not chip.number(f"{name}_fault")
-                ):
+                if _is_plausible(current) and not chip.number(f"{name}_fault"):
                     hot.append(above(current, limit, self._settings.margin))
         # Which of its cores is over the limit changes all the time: that one is, stays.
         if True in hot:
@@ -220,24 +217,21 @@ class Collector(Configured[Settings]):
             unknowns.append("no temperature is plausible")
         return compared
 
-    def _is_ignored(self, chip: Chip, input_name: str) -> bool:
-        """Raises OSError."""
-        return _matches_any(chip.names(input_name), self._settings.ignore)
-
     def _limit(self, chip: Chip, name: str) -> float | None:
-        """Degrees; None if there is no limit; raises OSError, ValueError."""
-        configured = limit_of(self._settings.limits, *chip.names(name))
+        """Degrees; None if there is no limit, or it is ignored; raises OSError, ValueError."""
+        names, settings = chip.names(name), self._settings
+        if _matches_any(names, settings.ignore):
+            return None
+        configured = limit_of(settings.limits, *names)
         if configured is not None:
             return configured
         high, critical = chip.degrees(f"{name}_max"), chip.degrees(f"{name}_crit")
         limit = critical or high
-        if limit is None or not _is_limit(limit):
+        if not _is_limit(limit):
             return None
         # Mainboards often have wrong high limits; only few chips have reliable ones.
         single = not critical or not high or high == critical
-        if single and not matches(chip.name, self._settings.single_limit_chips):
-            return None
-        return limit
+        return limit if not single or matches(chip.name, settings.single_limit_chips) else None
 
     def _check_fans(self, chip: Chip, faults: list[Fault], unknowns: list[str]) -> bool:
         """Check the fans that have to turn; whether there was one."""
@@ -271,20 +265,17 @@ class Collector(Configured[Settings]):
         for file in sorted(chip.files):
             with _noting(unknowns):
                 flag = _FLAG.fullmatch(file)
-                if (
-                    not flag
-                    or self._is_ignored(chip, flag[1])
-                    or not self._counts(chip, *flag.groups())
-                ):
-                    continue
-                checked = True
-                if chip.number(file):
-                    faults.append(self._flag_fault(chip, *flag.groups()))
+                if flag and self._counts(chip, *flag.groups()):
+                    checked = True
+                    if chip.number(file):
+                        faults.append(self._flag_fault(chip, *flag.groups()))
         return checked
 
     def _counts(self, chip: Chip, input_name: str, what: str) -> bool:
         """Whether an alarm or fault means anything; raises OSError, ValueError."""
         names, settings = chip.names(input_name), self._settings
+        if _matches_any(names, settings.ignore):
+            return False
         if input_name.startswith("temp") and what in _HOT_ALARMS:
             # Of limits that were never set, chips raise an alarm all the time.
             limit = chip.degrees(f"{input_name}_{_HOT_ALARMS[what]}")
@@ -331,12 +322,12 @@ def _matches_any(names: Iterable[str], patterns: Sequence[str]) -> bool:
     return any(matches(name, patterns) for name in names)
 
 
-def _is_limit(degrees: float) -> bool:
+def _is_limit(degrees: float | None) -> TypeGuard[float]:
     return _is_plausible(degrees) and degrees >= _LOWEST_LIMIT
 
 
-def _is_plausible(degrees: float) -> bool:
-    return _COLDEST < degrees < _HOTTEST and degrees != _NOTHING
+def _is_plausible(degrees: float | None) -> TypeGuard[float]:
+    return degrees is not None and _COLDEST < degrees < _HOTTEST and degrees != _NOTHING
 
 
 def _chip(machine: Machine, directory: str) -> Chip:
