@@ -19,9 +19,9 @@ from ganeti_steward.core.json_reader import describe, printable, quoted
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
 from ganeti_steward.core.model.options import Options, written
 from ganeti_steward.core.model.requests import MultiAllocate, Request
-from ganeti_steward.core.process import Ended
-from ganeti_steward.core.supervision.run import run_supervised
-from ganeti_steward.core.trusted_program import Forbidden, opened_program, program_fault
+from ganeti_steward.core.process.following import Ended
+from ganeti_steward.core.process.program import run_supervised
+from ganeti_steward.core.process.trusted_program import Forbidden, opened_program, program_fault
 
 #: What write_answer puts before every info, and hail too.
 _GOOD, _BAD = "Request successful: ", "Request failed: "

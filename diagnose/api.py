@@ -35,7 +35,7 @@ from ganeti_steward.core.model.machine import (
     Reading as Reading,
     Space as Space,
 )
-from ganeti_steward.core.process import Ended as Ended
+from ganeti_steward.core.process.following import Ended as Ended
 from ganeti_steward.diagnose.collectors.shared.increases import (
     Increase as Increase,
     increases as increases,

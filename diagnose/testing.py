@@ -21,9 +21,10 @@ from typing import Any
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.model.finding import CheckResult
 from ganeti_steward.core.model.machine import Machine, Reading, Space
-from ganeti_steward.core.process import Ended
+from ganeti_steward.core.process.following import Ended
 from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.run.loading import sources
+from ganeti_steward.diagnose.sources import isolated
 
 
 class RecordedMachine:
@@ -136,4 +137,4 @@ def results_of(
     alone = Diagnose(collectors=(), load=(plugin,), commands=())
     config = Config(sections={"diagnose": alone}, plugin={plugin: settings or {}})
     (source,) = sources(config, lambda _: machine)
-    return source.run()
+    return isolated.run(source)

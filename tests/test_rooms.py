@@ -32,11 +32,11 @@ ARROWS: Final = {
 ORDER: Final[Mapping[str, tuple[str, ...]]] = {
     "core": (
         "",
+        "process",
         "model",
         "maintenance",
         "config",
         "service",
-        "supervision",
         "ganeti",
         "node_agent",
         "hooks",

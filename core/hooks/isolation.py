@@ -10,57 +10,52 @@ from __future__ import annotations
 
 import os
 import select
-import signal
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from types import FrameType, TracebackType
-from typing import Any, Final, TypeVar
+from types import TracebackType
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ganeti_steward.core.builtins import built_in
 from ganeti_steward.core.errors import BadSettings, PluginError
-from ganeti_steward.core.hooks.channel import (
+from ganeti_steward.core.hooks.child import (
+    DISCONNECTED,
     BadMessageError,
     Begin,
     Done,
     End,
     Failed,
     Received,
+    Serve,
+    Start,
+    forked_child,
+    leaving,
     packed_question,
     signature,
 )
-from ganeti_steward.core.hooks.child import DISCONNECTED, Serve, Start, forked_child, leaving
-from ganeti_steward.core.hooks.watch import Watch
-from ganeti_steward.core.process_group import (
-    Ladder,
-    end_group,
-    ending,
-    ends_within,
-    has_ended,
-    reap_abandoned,
-    signal_group,
-)
+from ganeti_steward.core.hooks.timed_call import too_late
+from ganeti_steward.core.process.following import ending
+from ganeti_steward.core.process.supervisor import pipe
 from ganeti_steward.core.typed_json import from_json
 
 _T = TypeVar("_T")
 
-#: Seconds between two checks whether the child has ended, when its descriptors stay open.
-_CHECK: Final = 0.05
-
 #: Seconds a child has to end after it closed its connection.
 _CLOSED: Final = 0.5
 
-#: Bytes of what plugins print that are passed on to standard error.
-_PRINTED: Final = 2**16
+#: Seconds the child may take where no plugin is called: it starts, or checks a result.
+BETWEEN: Final = 30.0
 
-#: The first signal has the child's supervisor end everything below it.
-_KILL: Final[Ladder] = ((signal.SIGTERM, 2.0), (signal.SIGKILL, 1.0))
+#: Seconds a call may be given, and a question may take: a plugin can write reports of calls.
+LONGEST_CALL: Final = 3600.0
+LONGEST: Final = 2 * LONGEST_CALL
 
-#: Signals that end this process, and the child before it.
-_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+#: Seconds between two attempts to send where nothing is read.
+_CHECK: Final = 0.05
 
+#: Calls under way at a time.
+_DEEPEST: Final = 100
 
 #: In the place of a type: that of the method's annotation.
 _ANNOTATED: Final = object()
@@ -76,7 +71,7 @@ class Isolated:
     def __init__(self, serve: Serve, names: Sequence[str], start: Start = forked_child) -> None:
         """``serve`` runs in the child and makes the object that answers; ``names``: plugins.
 
-        ``start``: where this process has other threads, `program.program_child`.
+        ``start``: where this process has other threads, `child.program_child`.
         """
         self._serve, self._names, self._start = serve, ", ".join(names), start
         self._child: _Child | None = None
@@ -94,9 +89,6 @@ class Isolated:
         if child:
             child.kill()
 
-    def _new_child(self) -> _Child:
-        return _Child(self._serve, Watch(self._names, built_in), self._start)
-
     def ask(self, method: Callable[..., _T], *arguments: object, kind: Any = _ANNOTATED) -> _T:
         """What a method of the object returns in the child; raises PluginError.
 
@@ -105,7 +97,8 @@ class Isolated:
         """
         try:
             question = self._packed(method, arguments)
-            self._child = self._child or self._new_child()
+            if self._child is None:
+                self._child = _Child(self._serve, Watch(self._names, built_in), self._start)
             message = self._child.ask(question)
             if isinstance(message, Done):
                 kind = signature(method)[1] if kind is _ANNOTATED else kind
@@ -158,25 +151,25 @@ class _Work:
 
 
 class _Child:
-    """One child process, the leader of a session."""
+    """One child process."""
 
     def __init__(self, serve: Serve, watch: Watch, start: Start) -> None:
-        reap_abandoned()
         self._watch, self._received = watch, Received()
         self._status: int | None = None
-        questions, self._questions = os.pipe()
-        self._answers, answers = os.pipe()
-        self._printed = _Printed()
+        questions, self._questions = pipe()
+        self._answers, answers = pipe()
         try:
-            self._pid = start(serve, questions, answers, self._printed.write_end)
+            self._supervisor = start(serve, questions, answers)
         except OSError as err:
             self._close()
             raise PluginError(watch.suspect, f"cannot be run: {err.strerror}") from None
         finally:
-            for descriptor in (questions, answers, self._printed.write_end):
-                os.close(descriptor)
+            os.close(questions)
+            os.close(answers)
         os.set_blocking(self._questions, False)
-        self._signals = _Signals(self._pid)
+        self._poll = select.poll()
+        for descriptor in (self._answers, self._supervisor.fileno()):
+            self._poll.register(descriptor, select.POLLIN)
 
     def ask(self, question: bytes) -> Done | Failed:
         """The child's answer; raises PluginError, after which only `kill` may follow."""
@@ -204,109 +197,114 @@ class _Child:
     def _broken(self, err: Exception) -> PluginError:
         return PluginError(self._watch.suspect, f"broke its connection: {err}")
 
-    def _send(self, left: memoryview) -> None:
-        while left:
+    def _send(self, rest: memoryview) -> None:
+        while rest:
             try:
-                left = left[os.write(self._questions, left) :]
+                rest = rest[os.write(self._questions, rest) :]
             except (BlockingIOError, BrokenPipeError):
                 # It reads nothing: it has ended, or a thread of a plugin keeps it from running.
-                self._wait()
+                self._wait(_CHECK)
 
-    def _wait(self) -> None:
+    def _wait(self, longest: float = LONGEST) -> None:
         """Read what comes next; raises PluginError when the child has to be killed."""
         late = self._watch.overdue(time.monotonic())
         if late:
             raise late
-        # Before the last look at the pipe, so that nothing it has written is missed.
-        ended = has_ended(self._pid)
-        left = min(self._watch.deadline() - time.monotonic(), _CHECK)
-        ready = self._printed.poll(self._answers, 0 if ended else max(left, 0))
-        chunk = os.read(self._answers, 2**20) if ready else b""
+        seconds = max(self._watch.deadline() - time.monotonic(), 0)
+        ready = [descriptor for descriptor, _ in self._poll.poll(1000 * min(seconds, longest))]
+        chunk = os.read(self._answers, 2**20) if self._answers in ready else b""
         if chunk:
             self._received.add(chunk)
-        elif ready or ended:
+        elif ready:
             raise PluginError(self._watch.suspect, self._ending())
 
     def _ending(self) -> str:
-        if not ends_within(self._pid, _CLOSED) or self.kill() == DISCONNECTED:
+        ended = self._supervisor.read_until(time.monotonic() + _CLOSED)
+        status = self.kill()
+        if not ended or status == DISCONNECTED:
             return "closed the connection of its process"
-        return f"its process {ending(self.kill())}"
+        return f"its process {ending(status)}"
 
     def kill(self) -> int:
-        """End the child and all of its process group; its exit status."""
+        """End the child and everything below it; its exit status.
+
+        What was printed is passed on to standard error.
+        """
         if self._status is None:
+            self._supervisor.stop()
             try:
-                self._status = end_group(self._pid, _KILL)
+                ended = self._supervisor.finish().ended
             finally:
-                self._signals.restore()
                 self._close()
+            self._status = ended.status
+            with suppress(OSError):
+                os.write(2, ended.errors)
         return self._status
 
     def _close(self) -> None:
-        self._printed.close()
         os.close(self._questions)
         os.close(self._answers)
 
 
-class _Printed:
-    """What the child prints; the beginning is passed on to standard error.
+class _Call(NamedTuple):
+    plugin: str
+    limit: float
+    """seconds"""
+    deadline: float
 
-    No process that a plugin leaves behind holds this process's own descriptors: its caller
-    may wait until the last copy of them is closed.
+
+class Watch:
+    """Which calls are under way in a child, the innermost last, and which of them is overdue.
+
+    Times are those of one monotonic clock, in seconds.
     """
 
-    def __init__(self) -> None:
-        self._read_end, self.write_end = os.pipe()
-        self._left = _PRINTED
-        self._open = True
+    def __init__(self, names: str, built_in: Callable[[str], object]) -> None:
+        """``names``: what a fault is about before any plugin was called."""
+        self._calls: list[_Call] = []
+        self._last, self._built_in = names, built_in
+        self._since = self._last_moment = 0.0
 
-    def poll(self, answers: int, seconds: float) -> bool:
-        """Wait for what is printed, or for ``answers``; whether there is something in that."""
-        poll = select.poll()
-        poll.register(answers, select.POLLIN)
-        if self._open:
-            poll.register(self._read_end, select.POLLIN)
-        ready = [descriptor for descriptor, _ in poll.poll(seconds * 1000)]
-        if self._read_end in ready:
-            self._pass_on()
-        return answers in ready
+    def start(self, now: float) -> None:
+        """A question is sent: no call is under way."""
+        self._calls.clear()
+        self._since, self._last_moment = now, now + LONGEST
 
-    def _pass_on(self) -> bool:
-        """Pass on a piece; whether there was any."""
-        chunk = os.read(self._read_end, 2**16)
-        self._open = bool(chunk)
-        with suppress(OSError):
-            os.write(2, chunk[: self._left])
-        self._left -= min(len(chunk), self._left)
-        return self._open
+    def take(self, message: Begin | End, now: float) -> None:
+        """A call has begun, or the innermost one has ended; raises BadMessageError."""
+        self._since = now
+        if isinstance(message, Begin):
+            plugin, limit = message
+            if not 0 < limit <= LONGEST_CALL or len(self._calls) >= _DEEPEST:
+                raise BadMessageError("it reports a call that cannot be")
+            self._calls.append(_Call(plugin, limit, now + limit))
+            if not self._built_in(plugin):
+                self._last = plugin
+        elif self._calls:
+            self._calls.pop()
 
-    def close(self) -> None:
-        """Pass on what is left and close."""
-        os.set_blocking(self._read_end, False)
-        with suppress(BlockingIOError):
-            while self._left and self._pass_on():
-                pass
-        os.close(self._read_end)
+    def deadline(self) -> float:
+        """When the child has to be stopped unless it reports something before."""
+        first = min((call.deadline for call in self._calls), default=self._since + BETWEEN)
+        return min(first, self._last_moment)
 
+    def overdue(self, now: float) -> PluginError | None:
+        """Why the child has to be stopped now; None while it need not."""
+        if now < self.deadline():
+            return None
+        if now >= self._last_moment:
+            return PluginError(self.suspect, too_late(self.suspect, self.suspect, LONGEST))
+        if not self._calls:
+            return PluginError(self._last, too_late(self._last, self._last, BETWEEN))
+        owner = min(self._calls, key=lambda call: call.deadline)
+        stopped = self._calls[-1].plugin
+        return PluginError(stopped, too_late(stopped, owner.plugin, owner.limit))
 
-class _Signals:
-    """Has the signals that end this process end the child before."""
+    @property
+    def suspect(self) -> str:
+        """The plugin a crash is put down to: the innermost call's, unless that is built in.
 
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._before: dict[signal.Signals, Any] = {}
-        if threading.current_thread() is threading.main_thread():
-            # Those that are ignored, as behind nohup, stay so.
-            wanted = [n for n in _ENDING if signal.getsignal(n) not in (signal.SIG_IGN, None)]
-            self._before = {number: signal.signal(number, self._end) for number in wanted}
-
-    def _end(self, number: int, frame: FrameType | None) -> None:
-        # Its supervisor ends whatever else is below it, too.
-        signal_group(self._pid, signal.SIGTERM)
-        self.restore()
-        os.kill(os.getpid(), number)
-
-    def restore(self) -> None:
-        """Handle them as before."""
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        A built-in plugin does not crash; a thread of one that was called before may.
+        """
+        innermost = self._calls[-1].plugin if self._calls else self._last
+        return self._last if self._built_in(innermost) else innermost

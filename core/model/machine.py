@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from ganeti_steward.core.process import Ended
+from ganeti_steward.core.process.following import Ended
 
 
 class Space(NamedTuple):

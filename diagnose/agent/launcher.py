@@ -7,19 +7,30 @@ that a node whose system disk is dead is still diagnosed.  When it has ended, an
 from __future__ import annotations
 
 import errno
-import json
+import logging
 import os
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 
+from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.ganeti.this_node import DATA
-from ganeti_steward.core.supervision.supervising import STOPPING
-from ganeti_steward.core.supervision.supervisor import AROUND, Message, Outcome
+from ganeti_steward.core.hooks.timed_call import sentence
+from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest
+from ganeti_steward.core.process.following import LADDER, Ended
+from ganeti_steward.core.process.frames import packed
+from ganeti_steward.core.process.program import unpacked_ended
+from ganeti_steward.core.process.supervisor import (
+    AROUND,
+    STOPPING,
+    Message,
+    WorkFailed,
+    result_of,
+)
 
 #: The program, behind which its arguments stand, see `launching.main`.
 _PROGRAM: Final = (
@@ -32,6 +43,31 @@ READY: Final = b"ready"
 
 #: Seconds it has until then.
 _LOADING: Final = 120.0
+
+#: Bytes a repair command may print before it is stopped.
+OUTPUT_LIMIT: Final = 2**20
+
+#: Characters of it that are returned, the last ones.
+OUTPUT_RETURNED: Final = 2**16
+
+_log = logging.getLogger(__name__)
+
+
+class Repair(NamedTuple):
+    """A command of the whitelist that is to be run."""
+
+    command: str
+    directory: str
+    seconds: float
+
+
+class Request(NamedTuple):
+    """What the process is to do; what the command reads follows."""
+
+    limit: float
+    """seconds"""
+    repair: Repair | None = None
+    """None: diagnose the node"""
 
 
 class Launcher:
@@ -83,40 +119,116 @@ class Launcher:
             self._process.poll()
             self._process.returncode = 0
 
-    def call(self, work: Mapping[str, Any], limit: float, given: bytes = b"") -> Outcome:
-        """What came of some work (`launching.WORK`) after ``limit`` seconds at most.
+    def call(self, request: Request, given: bytes = b"") -> bytes:
+        """The result of a request after its limit at most: a report, or how a command has ended.
 
-        ``given``: what the work reads.  Raises OSError when it cannot be requested.
+        ``given``: what the command reads.  Raises OSError when it cannot be requested, WorkFailed,
+        and Forbidden for a command that must not be run.
         """
         reading, writing = os.pipe()
         try:
             try:
-                request = json.dumps([*work.items(), ("limit", limit)]).encode()
-                self._request(request, writing, given)
+                self._request(packed(request, given), writing)
             finally:
                 os.close(writing)
             message = Message(reading)
-            if not message.read_until(time.monotonic() + limit + STOPPING + AROUND):
-                return Outcome(None, f"there is no answer after {limit:g} s")
+            if not message.read_until(time.monotonic() + request.limit + STOPPING + AROUND):
+                raise WorkFailed(f"there is no answer after {request.limit:g} s")
         finally:
             os.close(reading)
-        return message.outcome("has ended")
+        return result_of(message.outcome("has ended"))
 
-    def _request(self, request: bytes, writing: int, given: bytes) -> None:
-        descriptor = os.memfd_create("given")
-        try:
-            with open(descriptor, "wb", closefd=False) as file:
-                file.write(given)
-            with self._lock:
-                try:
-                    self._send(request, (writing, descriptor))
-                except (BrokenPipeError, ConnectionError):
-                    self.start()
-                    self._send(request, (writing, descriptor))
-        finally:
-            os.close(descriptor)
+    def _request(self, request: bytes, writing: int) -> None:
+        with open(os.memfd_create("request"), "w+b") as file, self._lock:
+            file.write(request)
+            file.seek(0)
+            descriptors = (writing, file.fileno())
+            try:
+                self._send(descriptors)
+            except (BrokenPipeError, ConnectionError):
+                self.start()
+                self._send(descriptors)
 
-    def _send(self, request: bytes, descriptors: Sequence[int]) -> None:
+    def _send(self, descriptors: tuple[int, ...]) -> None:
         if self._socket is None:
             raise BrokenPipeError
-        socket.send_fds(self._socket, [request], list(descriptors))
+        socket.send_fds(self._socket, [READY], list(descriptors))
+
+
+class Diagnosing(threading.Thread):
+    """Diagnoses, again ``interval`` seconds after it was begun, until it is stopped."""
+
+    def __init__(
+        self, diagnose: Callable[[], bytes], take: Callable[[bytes], None], interval: float
+    ) -> None:
+        """``diagnose``: gives the report, or nothing while another run is under way.
+
+        It raises WorkFailed, and OSError when it cannot be begun.  ``take`` gets the report.
+        """
+        super().__init__(name="diagnosing", daemon=True)
+        self._diagnose, self._take, self._interval = diagnose, take, interval
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Start no more."""
+        self._stopped.set()
+
+    def run(self) -> None:
+        """What the thread does."""
+        wait = 0.0
+        while not self._stopped.wait(wait):
+            begun = time.monotonic()
+            try:
+                fault = self._once()
+            except Exception as err:
+                # Such as MemoryError: this thread would not be restarted.
+                fault = sentence(err)
+            if fault and not self._stopped.is_set():
+                _log.warning("the self-diagnosis failed: %s", fault)
+            wait = max(begun + self._interval - time.monotonic(), 0.0)
+
+    def _once(self) -> str:
+        """Diagnose; what went wrong."""
+        try:
+            report = self._diagnose()
+        except WorkFailed as err:
+            return str(err)
+        except OSError as err:
+            return f"it cannot be started: {reason_of(err)}"
+        try:
+            if report:
+                self._take(report)
+        except StewardError as err:
+            return f"what it printed cannot be used: {err}"
+        return ""
+
+
+def executor(
+    launcher: Launcher, directory: str, limit: float, is_ending: Callable[[], bool]
+) -> Callable[[RepairRequest], Outcome]:
+    """What runs the commands of a directory for ``limit`` seconds each.
+
+    ``is_ending``: whether the agent ends, and with it what it has started.  What it gives raises
+    `Forbidden` for commands that must not be run.
+    """
+    around = sum(grace for _, grace in LADDER) + 1
+
+    def execute(request: RepairRequest) -> Outcome:
+        repair = Repair(request.command, directory, limit)
+        try:
+            raw = launcher.call(Request(limit + around, repair), request.given)
+        except WorkFailed as err:
+            ended = "it was stopped, for the agent ended" if is_ending() else str(err)
+            return Outcome(None, fault=ended)
+        except OSError as err:
+            return Outcome(None, fault=f"it could not be started: {reason_of(err)}")
+        return _outcome(unpacked_ended(raw))
+
+    return execute
+
+
+def _outcome(ended: Ended) -> Outcome:
+    """What it printed, then what it complained about, as Ganeti returns it."""
+    text = (ended.output + ended.errors).decode(errors="replace")
+    status = None if ended.fault else ended.status
+    return Outcome(status, text[-OUTPUT_RETURNED:], ended.fault)

@@ -15,10 +15,10 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ganeti_steward import diagnose
 from ganeti_steward.core import log
@@ -28,20 +28,19 @@ from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.this_node import ThisNode, this_node
-from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.core.process_group import LADDER
-from ganeti_steward.core.service.memory_lock import keep_small, lock_memory
-from ganeti_steward.core.supervision.children import end_children
-from ganeti_steward.core.supervision.descendants import (
+from ganeti_steward.core.process.descendants import (
     become_subreaper,
     children,
+    end_children,
     end_descendants,
 )
-from ganeti_steward.core.supervision.run import packed_run
-from ganeti_steward.core.supervision.supervising import forked_supervisor
-from ganeti_steward.core.trusted_program import Forbidden
-from ganeti_steward.diagnose.agent.execute import OUTPUT_LIMIT
-from ganeti_steward.diagnose.agent.launcher import READY
+from ganeti_steward.core.process.following import LADDER
+from ganeti_steward.core.process.forked import ENDING
+from ganeti_steward.core.process.frames import unpacked
+from ganeti_steward.core.process.memory_lock import keep_small, lock_memory
+from ganeti_steward.core.process.program import packed_ended
+from ganeti_steward.core.process.supervisor import Limits, forked_supervisor, write_result
+from ganeti_steward.diagnose.agent.launcher import OUTPUT_LIMIT, READY, Repair, Request
 from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.run.files import Busy
 from ganeti_steward.diagnose.run.loading import sources
@@ -66,12 +65,6 @@ _LATE: Final = (
     *("orjson", "psutil", "pluggy", "shutil", "shlex", "subprocess", "tempfile", "multiprocessing"),
     *("ganeti_steward.core.config.parse", "ganeti_steward.core.hooks.manager"),
 )
-
-#: Bytes of a request.
-_REQUEST: Final = 2**16
-
-#: Signals that end this process with everything it has started.
-_ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 _log = logging.getLogger(__name__)
 
@@ -146,7 +139,7 @@ class _Server:
             os.set_blocking(descriptor, False)
         signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        for number in _ENDING:
+        for number in ENDING:
             signal.signal(number, _stop)
         poll = select.poll()
         for descriptor in (woken, self._channel.fileno()):
@@ -163,22 +156,23 @@ class _Server:
     def _serve(self) -> bool:
         """Begin what the next request wants; False when there will be no more."""
         try:
-            raw, descriptors, _, _ = socket.recv_fds(self._channel, _REQUEST, 2)
+            raw, descriptors, _, _ = socket.recv_fds(self._channel, len(READY), 2)
         except ConnectionError:
             return False
         if not raw:
             return False
-        writing, given = descriptors
+        writing, requested = descriptors
         try:
-            request = dict(load_json(raw))
-            work = partial(WORK[request["work"]], request, given, self._known)
-            self._supervisors.add(forked_supervisor(work, writing, (given,), request["limit"]))
+            with open(requested, "rb") as file:
+                request, given = unpacked(Request, file.read())
+            work = partial(_work, request.repair, given, self._known)
+            worker, limits = partial(write_result, work), Limits(request.limit)
+            self._supervisors.add(forked_supervisor(worker, limits, writing, ()))
         except OSError as err:
             # The caller sees that nothing comes.
             _log.warning("the diagnosis: nothing can be started: %s", err.strerror)
         finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
+            os.close(writing)
         return True
 
     def _reap(self) -> None:
@@ -196,7 +190,12 @@ def _stop(*_: object) -> None:
     raise _Stop
 
 
-def _diagnose(request: Mapping[str, Any], given: int, known: Known) -> bytes:
+def _work(repair: Repair | None, given: bytes, known: Known) -> bytes:
+    """What `Launcher.call` gives; raises StewardError, OSError."""
+    return _repaired(repair, given) if repair else _diagnosed(known)
+
+
+def _diagnosed(known: Known) -> bytes:
     """The report; empty while another run is under way.  Raises StewardError."""
     try:
         config = load_config(config_path(), SELF_DIAGNOSIS)
@@ -219,25 +218,14 @@ def _node(known: Known) -> ThisNode:
     return before if lost else now
 
 
-def _repair(request: Mapping[str, Any], given: int, known: Known) -> bytes:
-    """Run a repair command; raises Forbidden, OSError."""
-    os.lseek(given, 0, os.SEEK_SET)
-    with open(given, "rb", closefd=False) as file:
-        content = file.read()
-    run = partial(
-        whitelist.run,
-        request["command"],
-        request["directory"],
-        request["seconds"],
+def _repaired(repair: Repair, given: bytes) -> bytes:
+    """How a repair command has ended; raises Forbidden, OSError."""
+    ended = whitelist.run(
+        repair.command,
+        repair.directory,
+        repair.seconds,
         output_limit=OUTPUT_LIMIT,
         ladder=LADDER,
-        given=content,
+        given=given,
     )
-    try:
-        return b"ran\n" + packed_run(run)
-    except Forbidden as err:
-        return b"forbidden\n" + str(err).encode()
-
-
-#: What can be requested.
-WORK: Final = {"diagnose": _diagnose, "repair": _repair}
+    return packed_ended(ended)

@@ -23,9 +23,9 @@ from ganeti_steward.core.node_agent.protocol import (
     read_request,
 )
 from ganeti_steward.core.node_agent.remembered import ENDED, RepairState, read_question, state_text
+from ganeti_steward.core.process.trusted_program import Forbidden
 from ganeti_steward.core.service.callers import caller
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
-from ganeti_steward.core.trusted_program import Forbidden
 from ganeti_steward.diagnose.agent.memory import Memory
 from ganeti_steward.diagnose.agent.nonces import Nonces
 from ganeti_steward.diagnose.agent.penalties import Penalties

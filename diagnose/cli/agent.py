@@ -31,17 +31,15 @@ from ganeti_steward.core.ganeti.this_node import (
 )
 from ganeti_steward.core.log import set_up_service
 from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest
-from ganeti_steward.core.process import ENVIRONMENT
+from ganeti_steward.core.process.descendants import end_children
+from ganeti_steward.core.process.memory_lock import keep_small, lock_memory
+from ganeti_steward.core.process.program import ENVIRONMENT
 from ganeti_steward.core.service.console_log import ConsoleLog
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
 from ganeti_steward.core.service.http_server import Limits, Server, bind, silence_waitress
-from ganeti_steward.core.service.memory_lock import keep_small, lock_memory
 from ganeti_steward.core.service.sd_notify import notify
-from ganeti_steward.core.supervision.children import end_children
-from ganeti_steward.diagnose.agent.child import Diagnosing
-from ganeti_steward.diagnose.agent.execute import executor
 from ganeti_steward.diagnose.agent.http import Application
-from ganeti_steward.diagnose.agent.launcher import Launcher
+from ganeti_steward.diagnose.agent.launcher import Diagnosing, Launcher, Request, executor
 from ganeti_steward.diagnose.agent.memory import Memory
 from ganeti_steward.diagnose.agent.nonces import Nonces
 from ganeti_steward.diagnose.agent.penalties import Penalties
@@ -225,7 +223,7 @@ def _end_by_signals(server: Server, ending: threading.Event) -> None:
 def _diagnosing(settings: Agent, launcher: Launcher, reports: Reports) -> Iterator[None]:
     """Have the self-diagnosis run meanwhile; nothing that was started is left behind."""
     # A run that takes longer than a report is valid is of no use.
-    diagnose = partial(launcher.call, {"work": "diagnose"}, settings.max_age)
+    diagnose = partial(launcher.call, Request(settings.max_age))
     diagnosing = Diagnosing(diagnose, reports.take, settings.interval)
     try:
         if settings.interval or settings.repair:

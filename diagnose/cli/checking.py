@@ -17,10 +17,9 @@ from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError, reason_of
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.finding import OK, is_name
-from ganeti_steward.core.process import Ended
-from ganeti_steward.core.process_group import ending
-from ganeti_steward.core.supervision.run import run_supervised
-from ganeti_steward.core.trusted_program import Executable, Forbidden
+from ganeti_steward.core.process.following import Ended, ending
+from ganeti_steward.core.process.program import run_supervised
+from ganeti_steward.core.process.trusted_program import Executable, Forbidden
 from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.model.budget import DETAILS, within_budget
 from ganeti_steward.diagnose.model.object import (

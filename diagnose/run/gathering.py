@@ -1,6 +1,6 @@
 """Asking all sources, some of them side by side.
 
-Each has a supervisor of its own (`ganeti_steward.core.supervision`): what it starts ends with it,
+Each has a supervisor of its own (`ganeti_steward.core.process`): what it starts ends with it,
 and what cannot be killed is known to be its.  Of the sources only a few run at a time: the figures
 of a busy machine are what makes a check of a disk time out.
 """
@@ -11,19 +11,17 @@ import math
 import select
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.model.finding import CheckResult, Unknown
-from ganeti_steward.core.supervision.descendants import (
+from ganeti_steward.core.process.descendants import (
     Process,
     adopting_orphans,
     children,
     end_descendants,
 )
-from ganeti_steward.core.supervision.supervisor import Outcome, Supervisor
-from ganeti_steward.diagnose.run.loading import Source
-from ganeti_steward.diagnose.sources.result_lines import OwnName, from_line, line_or_fault
+from ganeti_steward.core.process.supervisor import STOPPED, Outcome, Supervisor
+from ganeti_steward.diagnose.sources.isolated import Source
 
 _NOTHING: Final[frozenset[Process]] = frozenset()
 
@@ -91,7 +89,8 @@ class _Gathering:
                 while waiting and len(self._running) < parallel and not self._stopped:
                     self._start(waiting.pop())
                 if self._stopped and waiting:
-                    self._leave_out(waiting.pop())
+                    name = waiting.pop().name
+                    self._add(name, (Unknown(name, f"not run: {self._overrun}"),))
                 elif self._running:
                     deadline = self._wait(deadline, others)
         finally:
@@ -102,21 +101,20 @@ class _Gathering:
         return [self._done[source.name] for source in sources]
 
     def _start(self, source: Source) -> None:
-        there = self._left.get(source.name, _NOTHING)
+        name, there = source.name, self._left.get(source.name, _NOTHING)
         if there:
             numbers = ", ".join(str(process.pid) for process in sorted(there))
             fault = f"not run: a process of an earlier run cannot be killed ({numbers})"
-            self._add(source.name, (Unknown(source.name, fault),), 0, there)
-            return
-        try:
-            supervisor = Supervisor(partial(_lines, source))
-        except OSError as err:
-            self._add(source.name, (Unknown(source.name, f"cannot be run: {err.strerror}"),), 0)
-            return
-        self._running[supervisor.fileno()] = _Running(source, supervisor, self._clock())
-
-    def _leave_out(self, source: Source) -> None:
-        self._add(source.name, (Unknown(source.name, f"not run: {self._overrun}"),), 0)
+            self._add(name, (Unknown(name, fault),), stuck=there)
+        elif source.known:
+            self._add(name, source.known)
+        else:
+            try:
+                supervisor = source.start()
+            except OSError as err:
+                self._add(name, (Unknown(name, f"cannot be run: {err.strerror}"),))
+            else:
+                self._running[supervisor.fileno()] = _Running(source, supervisor, self._clock())
 
     @property
     def _overrun(self) -> str:
@@ -149,8 +147,12 @@ class _Gathering:
         if not outcome.reported:
             # What it was to end has come to this process.
             stuck |= end_descendants(spare=self._known() | others)
-        results = _results(source.name, outcome, self._overrun if self._stopped else "")
-        self._add(source.name, results, self._clock() - started, stuck)
+        self._add(source.name, self._results(source, outcome), self._clock() - started, stuck=stuck)
+
+    def _results(self, source: Source, outcome: Outcome) -> tuple[CheckResult, ...]:
+        if self._stopped and (outcome.ended.fault == STOPPED or not outcome.reported):
+            return (Unknown(source.name, f"stopped: {self._overrun}"),)
+        return tuple(source.results(outcome)) or (Unknown(source.name, "reported nothing"),)
 
     def _known(self) -> frozenset[int]:
         """The children that are no orphans, or orphans whose source is known."""
@@ -162,21 +164,9 @@ class _Gathering:
         self,
         name: str,
         results: tuple[CheckResult, ...],
-        seconds: float,
+        seconds: float = 0,
+        *,
         stuck: frozenset[Process] = _NOTHING,
     ) -> None:
         self._done[name] = SourceRun(name, results, seconds, stuck)
         self._left[name] = stuck
-
-
-def _lines(source: Source) -> bytes:
-    return b"\n".join(line_or_fault(source.name, None, result) for result in source.run())
-
-
-def _results(name: str, outcome: Outcome, overrun: str) -> tuple[CheckResult, ...]:
-    if outcome.result is None:
-        return (Unknown(name, f"stopped: {overrun}" if overrun else outcome.fault),)
-    lines = filter(None, outcome.result.split(b"\n"))
-    results = tuple(from_line(name, None, line) for line in lines)
-    found = tuple(one for one in results if not isinstance(one, OwnName))
-    return found or (Unknown(name, "reported nothing"),)

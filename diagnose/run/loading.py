@@ -7,41 +7,39 @@ hangs, crashes or cannot be loaded is one Unknown.
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Final, cast
 
 from ganeti_steward.core.builtins import COLLECTORS
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.model.finding import CheckResult
+from ganeti_steward.core.errors import PluginError
+from ganeti_steward.core.hooks.calls import invoke
+from ganeti_steward.core.hooks.manager import Plugins
+from ganeti_steward.core.model.finding import CheckResult, Unknown
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.config.sections import RESERVED, Diagnose, Nagios
-from ganeti_steward.diagnose.run.memory import Memory
-from ganeti_steward.diagnose.run.plugin_results import plugin_results
-from ganeti_steward.diagnose.sources import isolated, nagios
-from ganeti_steward.diagnose.sources.commands import SOURCE, find_commands, run_command
+from ganeti_steward.diagnose.sources.commands import SOURCE, command_source, find_commands
+from ganeti_steward.diagnose.sources.isolated import Source
+from ganeti_steward.diagnose.sources.nagios import check_source
+from ganeti_steward.diagnose.sources.results import OwnName, is_own_name
 from ganeti_steward.diagnose.sources.uid_pool import Pool
 from ganeti_steward.diagnose.sources.whitelist import DIAGNOSE_DIRECTORY
+
+#: The hook of the collectors and of every plugin of ``[diagnose] load``.
+_HOOK: Final = "steward_diagnose"
 
 #: Makes the node to look at, which may be used for so many seconds.
 MakeMachine = Callable[[float], Machine]
 
 
-class Source(NamedTuple):
-    """Something that reports about this node."""
-
-    name: str
-    run: Callable[[], list[CheckResult]]
-    """never raises, and never takes much longer than its limit"""
-
-
 def this_machine(limit: float, directory: str = "") -> Machine:
     """The machine this program runs on; ``directory``: where collectors keep something, if any."""
-    from ganeti_steward.diagnose.sources.local_machine import LocalMachine
+    from ganeti_steward.diagnose.run.local_machine import LocalMachine
 
-    memory = Memory(directory)
-    return LocalMachine(time.monotonic() + limit, recalled=memory.read, remember=memory.write)
+    return LocalMachine(time.monotonic() + limit, directory)
 
 
 def sources(
@@ -60,26 +58,39 @@ def sources(
     own = Config(plugins=config.plugins, plugin=config.plugin, collector=config.collector)
     taken = frozenset((*COLLECTORS, *RESERVED, *settings.load))
     for name in (*settings.collectors, *settings.load):
-        yield Source(name, partial(_run_plugin, name, limit, own, machine, taken))
+        call = partial(_plugin_results, name, own, partial(machine, limit), taken)
+        yield Source(name, call, limit, taken=taken)
     found, results = find_commands(settings.commands, commands)
     if results:
-        yield Source(SOURCE, lambda: results)
+        yield Source(SOURCE, tuple, 0, known=tuple(results))
     for name in found:
-        run = partial(
-            run_command,
-            name,
-            limit,
-            settings.output_limit,
-            directory=commands,
-            pool=Pool() if name in settings.pool_user else None,
-        )
-        yield Source(f"{SOURCE}:{name}", run)
+        pool = Pool() if name in settings.pool_user else None
+        yield command_source(name, limit, settings.output_limit, directory=commands, pool=pool)
     for name, check in config.named(Nagios).items():
-        yield Source(nagios.source(name), partial(nagios.run_check, name, check))
+        yield check_source(name, check)
 
 
-def _run_plugin(
-    name: str, limit: float, config: Config, machine: MakeMachine, taken: frozenset[str]
-) -> list[CheckResult]:
-    run = partial(plugin_results, name, config, machine(limit), taken)
-    return isolated.run(name, limit, run, taken=taken)
+def _plugin_results(
+    name: str, config: Config, machine: Callable[[], Machine], taken: Collection[str]
+) -> Iterator[CheckResult | OwnName]:
+    """Load a plugin and call its hook; what it calls itself comes first.  Called in a worker.
+
+    ``taken``: the names of other sources.
+    """
+    node = machine()
+    try:
+        implementation = Plugins(config, (name,)).implementation(name, _HOOK)
+    except PluginError as err:
+        yield Unknown(name, str(err))
+        return
+    own = _own_name(implementation.plugin)
+    if own != name and is_own_name(own, taken):
+        yield OwnName(str(own))
+    results = cast("Iterable[CheckResult] | None", invoke(implementation, machine=node))
+    yield from results or ()
+
+
+def _own_name(plugin: object) -> object:
+    """``NAME`` of a plugin, or of the module of its class; None where there is none."""
+    module = sys.modules.get(type(plugin).__module__)
+    return getattr(plugin, "NAME", getattr(module, "NAME", None))

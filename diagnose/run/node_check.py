@@ -10,7 +10,7 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import BadSettings, PluginError, StewardError
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.node_agent.period import diagnosis_period
-from ganeti_steward.core.trusted_program import program_fault
+from ganeti_steward.core.process.trusted_program import program_fault
 from ganeti_steward.diagnose.config.sections import EVERY, Agent, Diagnose, Nagios
 from ganeti_steward.diagnose.sources import whitelist
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.json_nesting import load_json
+from ganeti_steward.core.process.descendants import Process, is_there
 from ganeti_steward.core.safe_files import UnsafeFile, read_own
-from ganeti_steward.core.supervision.descendants import Process, is_there
 from ganeti_steward.diagnose.run.files import write_file
 
 #: Its name in the directory.

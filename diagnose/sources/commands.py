@@ -17,12 +17,12 @@ from typing import Final
 
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.finding import CheckResult, NotApplicable, Unknown, is_name
-from ganeti_steward.core.process import Ended
-from ganeti_steward.core.process_group import Ladder, ending
-from ganeti_steward.core.trusted_program import Forbidden
+from ganeti_steward.core.process.following import Ended, Ladder, ending
+from ganeti_steward.core.process.trusted_program import Forbidden
 from ganeti_steward.diagnose.config.sections import EVERY
 from ganeti_steward.diagnose.model.object import BadObject, read_finding
 from ganeti_steward.diagnose.sources import isolated, whitelist
+from ganeti_steward.diagnose.sources.isolated import Source
 from ganeti_steward.diagnose.sources.uid_pool import (
     Pool,
     UidPoolError,
@@ -76,15 +76,15 @@ def _listed(directory: str) -> tuple[list[str], list[CheckResult]]:
     return [name for name in found if name not in left_out], results
 
 
-def run_command(
+def command_source(
     name: str,
     limit: float,
     output_limit: int,
     *,
     directory: str = DIAGNOSE_DIRECTORY,
     pool: Pool | None = None,
-) -> list[CheckResult]:
-    """The result of a command; takes less than 1 s more than ``limit`` seconds.
+) -> Source:
+    """A command as a source; it takes less than 1 s more than ``limit`` seconds.
 
     ``output_limit`` is in bytes.  With ``pool`` it runs under a user id of Ganeti's pool
     instead of as root; when none can be had, it does not run.
@@ -93,12 +93,12 @@ def run_command(
     command = partial(
         whitelist.run, name, directory, limit, output_limit=output_limit, ladder=LADDER
     )
-    return isolated.run(
+    return Source(
         source,
-        limit,
         partial(_results, source, command, pool),
-        output_limit=_ESCAPED * output_limit + isolated.OUTPUT_LIMIT,
-        around=_AROUND,
+        limit,
+        _ESCAPED * output_limit + isolated.OUTPUT_LIMIT,
+        _AROUND,
     )
 
 

@@ -3,27 +3,37 @@
 A statvfs that never returns, an endless loop, a crash in a C library: each ends as Unknown
 within the limit, and other sources are not affected.  Results reported before still count.
 A worker that cannot be killed holds none of the caller's files, locks and sockets.
+
+The worker's results come as lines (`ganeti_steward.diagnose.sources.results`); its complaints go
+to standard error, and from there into the log.
 """
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import signal
-from collections.abc import Iterable
-from typing import Final
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Final, NamedTuple, TextIO
 
+from ganeti_steward.core.hooks.timed_call import sentence
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import CheckResult, Unknown
-from ganeti_steward.core.process import Ended, follow
-from ganeti_steward.core.process_group import Ladder, ending
-from ganeti_steward.diagnose.sources.result_lines import (
+from ganeti_steward.core.process.following import Ended, Ladder, ending
+from ganeti_steward.core.process.forked import Stopped
+from ganeti_steward.core.process.supervisor import AROUND, Limits, Outcome, Supervisor
+from ganeti_steward.diagnose.sources.results import (
     DONE,
+    LONGEST_REASON,
     OwnName,
     from_line,
     is_own_name,
+    line_or_fault,
+    to_line,
 )
-from ganeti_steward.diagnose.sources.worker import Source, start_worker
 
 #: Bytes that all results of a source may take.
 OUTPUT_LIMIT: Final = 4 * 2**20
@@ -43,59 +53,58 @@ _LONGEST_LINE: Final = 500
 _log = logging.getLogger(__name__)
 
 
-def run(
-    name: str,
-    limit: float,
-    source: Source,
-    *,
-    output_limit: int = OUTPUT_LIMIT,
-    around: float = 0,
-    taken: frozenset[str] | None = None,
-) -> list[CheckResult]:
-    """The results of a source after ``limit`` seconds at most; what fails becomes Unknown.
+class Source(NamedTuple):
+    """Something that reports about this node."""
 
-    ``source`` may report about itself (``name``) and its objects (``name:object``).
-    ``output_limit``: bytes.  ``around``: extra seconds for a source that keeps the limit itself.
-    ``taken``: names of other sources; with it this one may have a name of its own.
-    The process forks, so it should have no other threads.
-    """
+    name: str
+    call: Callable[[], Iterable[CheckResult | OwnName] | None]
+    """called in a worker; may report about itself (``name``) and its objects (``name:object``)"""
+    limit: float
+    """seconds"""
+    output_limit: int = OUTPUT_LIMIT
+    """bytes"""
+    around: float = 0
+    """extra seconds for a source that keeps the limit itself"""
+    taken: frozenset[str] | None = None
+    """names of other sources; with it this one may have a name of its own"""
+    known: tuple[CheckResult, ...] = ()
+    """its results, where it needs no worker"""
+
+    def start(self) -> Supervisor:
+        """Have it called; raises OSError.  This process forks, so it has no other threads."""
+        limits = Limits(self.limit, self.output_limit, _LADDER, START_UP + self.around)
+        return Supervisor(partial(_work, self.name, self.call), limits)
+
+    def results(self, outcome: Outcome) -> list[CheckResult]:
+        """What it has reported; what failed becomes Unknown."""
+        ended = outcome.ended
+        if outcome.number:
+            return [Unknown(self.name, f"cannot be run: {ended.fault}")]
+        log_errors(self.name, ended)
+        *lines, _ = ended.output.split(b"\n")
+        results = self._read(line for line in dict.fromkeys(lines) if line != DONE)
+        fault = _fault(ended, done=DONE in lines)
+        return [*results, Unknown(self.name, fault)] if fault else results
+
+    def _read(self, lines: Iterable[bytes]) -> list[CheckResult]:
+        results: list[CheckResult] = []
+        names: tuple[str, ...] = (self.name,)
+        for line in lines:
+            result = from_line(self.name, names, line)
+            if not isinstance(result, OwnName):
+                results.append(result)
+            elif self.taken is not None and is_own_name(result.name, self.taken):
+                names = (self.name, result.name)
+        return results
+
+
+def run(source: Source) -> list[CheckResult]:
+    """The results of one source, after its limit at most."""
     try:
-        ended = _ended(name, source, limit, output_limit, START_UP + around)
+        supervisor = source.start()
     except OSError as err:
-        return [Unknown(name, f"cannot be run: {err.strerror}")]
-    log_errors(name, ended)
-    *lines, _ = ended.output.split(b"\n")
-    results = _results(name, (line for line in dict.fromkeys(lines) if line != DONE), taken)
-    fault = _fault(ended, done=DONE in lines)
-    return [*results, Unknown(name, fault)] if fault else results
-
-
-def _results(name: str, lines: Iterable[bytes], taken: frozenset[str] | None) -> list[CheckResult]:
-    results: list[CheckResult] = []
-    names: tuple[str, ...] = (name,)
-    for line in lines:
-        result = from_line(name, names, line)
-        if not isinstance(result, OwnName):
-            results.append(result)
-        elif taken is not None and is_own_name(result.name, taken):
-            names = (name, result.name)
-    return results
-
-
-def _ended(name: str, source: Source, limit: float, output_limit: int, around: float) -> Ended:
-    """Run a source and follow it; raises OSError."""
-    output, output_end = os.pipe()
-    errors, errors_end = os.pipe()
-    try:
-        try:
-            pid = start_worker(name, source, output_end, errors_end)
-        finally:
-            os.close(output_end)
-            os.close(errors_end)
-        return follow(pid, output, errors, limit, output_limit, _LADDER, around)
-    finally:
-        os.close(output)
-        os.close(errors)
+        return [Unknown(source.name, f"cannot be run: {err.strerror}")]
+    return source.results(supervisor.wait(source.limit + START_UP + source.around + AROUND))
 
 
 def log_errors(name: str, ended: Ended) -> None:
@@ -112,3 +121,58 @@ def _fault(ended: Ended, *, done: bool) -> str:
     if done:
         return ""
     return ending(ended.status) + ("" if ended.status < 0 else " before it was done")
+
+
+# -- The worker
+
+
+def _work(name: str, call: Callable[[], Iterable[object] | None], output: int) -> None:
+    """Call a source and write each result as soon as it has it."""
+    _log_to_standard_error()
+    with open(os.devnull, "r+b", buffering=0) as null:
+        os.dup2(null.fileno(), 1)
+    os.chdir("/")
+    importlib.invalidate_caches()
+    own = os.getpid()
+    with open(output, "wb") as file:
+        for line in _lines(name, call):
+            if os.getpid() != own:
+                # A child the source forked, running on into what is not its own.
+                os._exit(1)
+            file.write(line + b"\n")
+            file.flush()
+
+
+def _log_to_standard_error() -> None:
+    """The caller logs what comes there.  A worker that cannot be killed must not hold its file."""
+    logger = logging.getLogger("ganeti_steward")
+    for handler in logger.handlers:
+        if isinstance(handler, logging.FileHandler):
+            handler.close()
+    logger.handlers, logger.propagate = [_StandardError()], False
+
+
+class _StandardError(logging.StreamHandler[TextIO]):
+    """Writes to what standard error is at that moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
+def _lines(name: str, call: Callable[[], Iterable[object] | None]) -> Iterator[bytes]:
+    try:
+        results = call()
+        names: tuple[str, ...] = (name,)
+        for result in () if results is None else results:
+            if isinstance(result, OwnName):
+                names = (name, result.name)
+            yield line_or_fault(name, names, result)
+    except Stopped:
+        _log.warning("stopped here, its time was over:", exc_info=True)
+        return
+    except BaseException as err:
+        # Also what is no Exception, as SystemExit.
+        _log.warning("failed:", exc_info=True)
+        yield to_line((name,), Unknown(name, f"failed: {sentence(err)}"[:LONGEST_REASON]))
+    yield DONE

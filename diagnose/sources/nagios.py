@@ -12,12 +12,13 @@ from typing import Final
 
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, Finding, Unknown
-from ganeti_steward.core.process import Ended, run_program
-from ganeti_steward.core.process_group import ending
-from ganeti_steward.core.trusted_program import Forbidden, opened_program
+from ganeti_steward.core.process.following import Ended, ending
+from ganeti_steward.core.process.program import run_program
+from ganeti_steward.core.process.trusted_program import Forbidden, opened_program
 from ganeti_steward.diagnose.config.sections import Nagios
 from ganeti_steward.diagnose.sources import isolated
 from ganeti_steward.diagnose.sources.commands import LADDER
+from ganeti_steward.diagnose.sources.isolated import Source
 
 #: What their names begin with.
 SOURCE: Final = "nagios"
@@ -38,22 +39,14 @@ _LONGEST: Final = 200
 _OUTPUT_LIMIT: Final = 2**20
 
 
-def source(name: str) -> str:
-    """The name a check has among the sources."""
-    return f"{SOURCE}:{name}"
-
-
-def run_check(name: str, check: Nagios) -> list[CheckResult]:
-    """The result of a check; never takes much longer than its limit."""
-    limit = check.time_limit
-    return isolated.run(source(name), limit, partial(_results, name, check), around=_AROUND)
+def check_source(name: str, check: Nagios) -> Source:
+    """A check as a source; it never takes much longer than its limit."""
+    call = partial(_results, name, check)
+    return Source(f"{SOURCE}:{name}", call, check.time_limit, around=_AROUND)
 
 
 def _results(name: str, check: Nagios) -> list[CheckResult]:
-    return [_result(name, check)]
-
-
-def _result(name: str, check: Nagios) -> CheckResult:
+    source = f"{SOURCE}:{name}"
     try:
         with opened_program(check.command[0]) as program:
             ended = run_program(
@@ -64,26 +57,26 @@ def _result(name: str, check: Nagios) -> CheckResult:
                 ladder=LADDER,
             )
     except Forbidden as err:
-        return Unknown(source(name), f"not run: {err}")
+        return [Unknown(source, f"not run: {err}")]
     except OSError as err:
-        return Unknown(source(name), f"cannot be run: {err.strerror}")
-    isolated.log_errors(source(name), ended)
-    return interpret(name, check, ended)
+        return [Unknown(source, f"cannot be run: {err.strerror}")]
+    isolated.log_errors(source, ended)
+    return [interpret(source, check, ended)]
 
 
-def interpret(name: str, check: Nagios, ended: Ended) -> CheckResult:
+def interpret(source: str, check: Nagios, ended: Ended) -> CheckResult:
     """The result that an exit status and output mean."""
     if ended.fault or not 0 <= ended.status < len(_STATES):
-        return Unknown(source(name), ended.fault or ending(ended.status))
+        return Unknown(source, ended.fault or ending(ended.status))
     state = _STATES[ended.status]
     meaning: str = getattr(check, state)
     line = _first_line(ended.output)
     if meaning == UNKNOWN:
-        return Unknown(source(name), f"reports {state.upper()}{': ' if line else ''}{line}")
+        return Unknown(source, f"reports {state.upper()}{': ' if line else ''}{line}")
     if meaning == OK:
-        return Finding(source(name), OK)
+        return Finding(source, OK)
     details = {"state": state.upper()} | ({"text": line} if check.text and line else {})
-    return Finding(source(name), meaning, check.repair if meaning == LIVE_REPAIR else "", details)
+    return Finding(source, meaning, check.repair if meaning == LIVE_REPAIR else "", details)
 
 
 def _first_line(output: bytes) -> str:

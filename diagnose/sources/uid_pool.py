@@ -18,12 +18,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ganeti_steward.core import forked
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.json_reader import quoted
-from ganeti_steward.core.process import NO_GROUP
+from ganeti_steward.core.process import forked
+from ganeti_steward.core.process.program import NO_GROUP
 from ganeti_steward.core.safe_files import UnsafeFile, read_regular
 
 if TYPE_CHECKING:
@@ -268,22 +268,15 @@ def _kill_all(uid: int) -> bool:
     The kernel signals them all before any of them can fork again, which no walk through the
     process table does.  It does so for a process of the same id only, which is made for that.
     """
-    pid = forked.fork()
-    if not pid:
-        _kill_as(uid)
-    return os.waitpid(pid, 0)[1] == 0
+    return os.waitpid(forked.fork(lambda: _kill_as(uid)), 0)[1] == 0
 
 
-def _kill_as(uid: int) -> NoReturn:
-    status = 1
-    try:
-        os.setgroups(())
-        os.setresgid(NO_GROUP, NO_GROUP, NO_GROUP)
-        os.setresuid(uid, uid, uid)
-        # As another user, as root above all, this would end the machine.
-        if uid not in _NEVER and os.getresuid() == (uid, uid, uid):
-            with suppress(ProcessLookupError):
-                os.kill(-1, signal.SIGKILL)
-            status = 0
-    finally:
-        os._exit(status)
+def _kill_as(uid: int) -> None:
+    os.setgroups(())
+    os.setresgid(NO_GROUP, NO_GROUP, NO_GROUP)
+    os.setresuid(uid, uid, uid)
+    # As another user, as root above all, this would end the machine.
+    if uid in _NEVER or os.getresuid() != (uid, uid, uid):
+        os._exit(1)
+    with suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)

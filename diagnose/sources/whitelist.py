@@ -4,8 +4,8 @@ The checks are those Ganeti makes of its restricted commands: directory and file
 belong to root and root's group, no mode bit is outside 0755, the name is a plain word, the
 file is regular and executable.  Ganeti looks at paths, one after the other.  Here everything on
 the way is opened and looked at by descriptor, as with every program that is run
-(`ganeti_steward.core.trusted_program`), and the very descriptor of the file is what runs.  What
-happens to the path in between does not count.
+(`ganeti_steward.core.process.trusted_program`), and the very descriptor of the file is what runs.
+What happens to the path in between does not count.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Final
 
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.finding import is_name
-from ganeti_steward.core.process import Ended, run_program
-from ganeti_steward.core.process_group import Ladder
-from ganeti_steward.core.trusted_program import (
+from ganeti_steward.core.process.following import Ended, Ladder
+from ganeti_steward.core.process.program import run_program
+from ganeti_steward.core.process.trusted_program import (
     Executable,
     Forbidden,
     check_executable,

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from programs import HANGING, ended_at_last, is_running, notes, program, wait_until
 
-from ganeti_steward.core import process_group
-from ganeti_steward.core.process import ENVIRONMENT, follow, run_program
-from ganeti_steward.core.trusted_program import Executable
+from ganeti_steward.core.process import following
+from ganeti_steward.core.process.following import follow
+from ganeti_steward.core.process.program import ENVIRONMENT, run_program
+from ganeti_steward.core.process.trusted_program import Executable
 
 #: Seconds; far more than any of these programs takes that ends by itself.
 LIMIT = 300.0
@@ -173,7 +174,7 @@ def test_cannot_be_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     """It is abandoned, and reaped when it is gone at last."""
     path = program(tmp_path, "stays", "echo $$ > NOTES; exec sleep 3600")
     with ended_at_last(path):
-        monkeypatch.setattr(process_group, "signal_group", lambda pid, number: True)
+        monkeypatch.setattr(following, "signal_group", lambda pid, number: True)
         ended = run_program([path], 0.5, ladder=[(signal.SIGKILL, 0.1)])
         monkeypatch.undo()
         assert ended == (-signal.SIGKILL, b"", b"", "killed after 0.5 s")

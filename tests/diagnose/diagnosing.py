@@ -18,8 +18,9 @@ from ganeti_steward.core.model.finding import CheckResult
 from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.run.gathering import gather
-from ganeti_steward.diagnose.run.loading import Source, sources
+from ganeti_steward.diagnose.run.loading import sources
 from ganeti_steward.diagnose.run.running import Run, diagnose_node
+from ganeti_steward.diagnose.sources.isolated import Source
 from ganeti_steward.diagnose.testing import RecordedMachine
 
 #: What every plugin of these tests imports.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
-from ganeti_steward.core.process import Ended
+from ganeti_steward.core.process.following import Ended
 from ganeti_steward.diagnose.testing import RecordedMachine, results_of
 
 if TYPE_CHECKING:

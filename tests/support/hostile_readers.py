@@ -68,14 +68,14 @@ from ganeti_steward.core.node_agent.remembered import (
     read_state,
     state_text,
 )
-from ganeti_steward.core.process import Ended
+from ganeti_steward.core.process.following import Ended
 from ganeti_steward.diagnose.agent import memory_file
 from ganeti_steward.diagnose.agent.reports import read_report
 from ganeti_steward.diagnose.config.sections import Nagios
 from ganeti_steward.diagnose.model.object import object_faults, read_finding
 from ganeti_steward.diagnose.run import state_file, stuck
 from ganeti_steward.diagnose.sources.nagios import interpret
-from ganeti_steward.diagnose.sources.result_lines import from_line
+from ganeti_steward.diagnose.sources.results import from_line
 from ganeti_steward.plugins.aggregates.language.tags import read_tag
 from ganeti_steward.plugins.filters.rule_text import parsed_predicates, read_rule_file
 from ganeti_steward.plugins.maintenance.cli.incident import incident_lines

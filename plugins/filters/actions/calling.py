@@ -17,9 +17,9 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks.calls import call, log_failure
 from ganeti_steward.core.hooks.checks import check_text
+from ganeti_steward.core.hooks.child import program_child
 from ganeti_steward.core.hooks.isolation import Isolated, isolated
 from ganeti_steward.core.hooks.manager import Plugins
-from ganeti_steward.core.hooks.program import program_child
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.maintenance.filter_action import (
     Facts,

@@ -22,13 +22,13 @@ from ganeti_steward.core.log import set_up_service
 from ganeti_steward.core.maintenance.incident import JOB_SOURCE, Incident
 from ganeti_steward.core.maintenance.task import Held, RoutinePlan
 from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.process.descendants import end_children
+from ganeti_steward.core.process.memory_lock import keep_small
 from ganeti_steward.core.safe_files import make_directory, open_own
 from ganeti_steward.core.service.console_log import ConsoleLog
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
 from ganeti_steward.core.service.lock_file import is_locked, lock_file
-from ganeti_steward.core.service.memory_lock import keep_small
 from ganeti_steward.core.service.sd_notify import notify
-from ganeti_steward.core.supervision.children import end_children
 from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.carry_out import NodeAgents

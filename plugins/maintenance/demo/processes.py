@@ -14,11 +14,11 @@ from typing import Any, Final
 from ganeti_steward.core.config.values import ENVIRONMENT as CONFIG
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.core.process import ENVIRONMENT
+from ganeti_steward.core.process.program import ENVIRONMENT
 
 #: Ends as if by SIGTERM when the demo is killed; its own children end with it.
 _TIED: Final = (
-    "import signal, sys; from ganeti_steward.core.forked import end_with_parent; "
+    "import signal, sys; from ganeti_steward.core.process.forked import end_with_parent; "
     "end_with_parent(int(sys.argv[1]), signal.SIGTERM); "
 )
 _AGENT: Final = (

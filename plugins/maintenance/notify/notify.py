@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from ganeti_steward.core.builtins import built_in
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks.calls import call, log_failure
+from ganeti_steward.core.hooks.child import program_child
 from ganeti_steward.core.hooks.isolation import Isolated
 from ganeti_steward.core.hooks.manager import Plugins
-from ganeti_steward.core.hooks.program import program_child
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.plugins.maintenance.engine.decision import Change
 

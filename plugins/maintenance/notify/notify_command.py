@@ -8,10 +8,10 @@ from typing import Final
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.errors import reason_of
 from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.process_group import ending
-from ganeti_steward.core.supervision.by_program import supervisor_program
-from ganeti_steward.core.supervision.run import run_supervised
-from ganeti_steward.core.trusted_program import Forbidden, opened_program
+from ganeti_steward.core.process.following import ending
+from ganeti_steward.core.process.program import run_supervised
+from ganeti_steward.core.process.supervisor import supervisor_program
+from ganeti_steward.core.process.trusted_program import Forbidden, opened_program
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.status import change_json
 

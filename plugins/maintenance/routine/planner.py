@@ -14,9 +14,9 @@ from ganeti_steward.core.builtins import built_in
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks.calls import PluginRules, call, log_failure
+from ganeti_steward.core.hooks.child import program_child
 from ganeti_steward.core.hooks.isolation import Isolated
 from ganeti_steward.core.hooks.manager import Plugins
-from ganeti_steward.core.hooks.program import program_child
 from ganeti_steward.core.maintenance.task import RoutinePlan, Wait
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.context import Context

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ganeti_steward.core.hooks.channel import BadMessageError, Begin, End
-from ganeti_steward.core.hooks.watch import BETWEEN, LONGEST, LONGEST_CALL, Watch
+from ganeti_steward.core.hooks.child import BadMessageError, Begin, End
+from ganeti_steward.core.hooks.isolation import BETWEEN, LONGEST, LONGEST_CALL, Watch
 
 
 def watch() -> Watch:

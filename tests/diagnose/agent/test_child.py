@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from programs import wait_until
 
-from ganeti_steward.core.supervision.supervisor import Outcome
-from ganeti_steward.diagnose.agent.child import Diagnosing
+from ganeti_steward.diagnose.agent.launcher import Diagnosing
 
 if TYPE_CHECKING:
     import pytest
@@ -25,7 +24,7 @@ def test_it_goes_on_without_memory(
         taken.append(raw)
         raise MemoryError
 
-    thread = Diagnosing(lambda: Outcome(b"report"), take, 0.01)
+    thread = Diagnosing(lambda: b"report", take, 0.01)
     thread.start()
     try:
         wait_until(lambda: len(taken) > 2, "another run")

@@ -11,7 +11,7 @@ from programs import wait_until
 from whitelists import needs_root
 
 from ganeti_steward.core.builtins import COLLECTORS
-from ganeti_steward.core.service.memory_lock import _has_capability
+from ganeti_steward.core.process.memory_lock import _has_capability
 
 REPORT = "/1/report/node/diagnose"
 

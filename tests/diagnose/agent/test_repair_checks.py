@@ -20,7 +20,7 @@ from thorough import often
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.signing import BadMessage, salt_of, sign
 from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest
-from ganeti_steward.core.trusted_program import Forbidden
+from ganeti_steward.core.process.trusted_program import Forbidden
 from ganeti_steward.diagnose.agent.http import Application
 from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Unreadable
 

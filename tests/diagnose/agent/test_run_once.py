@@ -22,7 +22,7 @@ from whitelists import needs_root, whitelist
 from ganeti_steward.core.ganeti.signing import sign
 from ganeti_steward.core.ganeti.this_node import this_node
 from ganeti_steward.core.node_agent.protocol import Outcome
-from ganeti_steward.core.trusted_program import Forbidden
+from ganeti_steward.core.process.trusted_program import Forbidden
 from ganeti_steward.diagnose.agent.memory import FILE, KEPT, OUTPUT, SET_ASIDE
 from ganeti_steward.plugins.maintenance.edges.client import OutcomeUnknown
 

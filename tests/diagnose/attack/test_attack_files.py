@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from programs import TIME_LIMIT, program
+from source_runs import run_command
 from whitelists import needs_root, safe_directory
 
 from ganeti_steward.core.config.values import History
@@ -28,7 +29,6 @@ from ganeti_steward.core.service.lock_file import is_locked
 from ganeti_steward.diagnose.model.object import MOST_DEEP, object_faults
 from ganeti_steward.diagnose.run.state_file import SET_ASIDE, read_state
 from ganeti_steward.diagnose.run.stuck import read_stuck
-from ganeti_steward.diagnose.sources.commands import run_command
 from ganeti_steward.diagnose.sources.uid_pool import Pool, UidPoolError, read_pool
 
 #: What may lie where a file of JSON is expected.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from programs import notes, program, wait_until
+from source_runs import run_check
 from spoilt_programs import SPOILT, USER, WRITABLE, good
 from thorough import often
 from whitelists import needs_root, safe_directory
@@ -20,11 +21,10 @@ from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.model.finding import Finding, Unknown
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.core.model.requests import AllocateSecondary
-from ganeti_steward.core.process_group import LADDER
-from ganeti_steward.core.trusted_program import Forbidden
+from ganeti_steward.core.process.following import LADDER
+from ganeti_steward.core.process.trusted_program import Forbidden
 from ganeti_steward.diagnose.config.sections import Nagios
 from ganeti_steward.diagnose.sources import whitelist
-from ganeti_steward.diagnose.sources.nagios import run_check
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.notify.notify_command import NotifyCommand
 

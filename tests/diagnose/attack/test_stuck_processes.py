@@ -13,7 +13,7 @@ from programs import wait_until
 from unkillable import frozen_filesystem, needs_freezing, state
 
 from ganeti_steward.core.model.finding import Finding, Unknown
-from ganeti_steward.core.supervision.descendants import is_there, stuck
+from ganeti_steward.core.process.descendants import is_there, stuck
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from collected import collect, unknown
 
-from ganeti_steward.diagnose.sources.local_machine import LocalMachine
+from ganeti_steward.diagnose.run.local_machine import LocalMachine
 
 HOST = ("filesystems", "edac", "network", "sensors", "ipmi", "kernel")
 
@@ -22,7 +22,7 @@ SCRIPT = """
 import json, os, subprocess, sys
 sys.path[:0] = json.loads(sys.argv[2])
 from collected import collect, faults, fine, unknown
-from ganeti_steward.diagnose.sources.local_machine import LocalMachine
+from ganeti_steward.diagnose.run.local_machine import LocalMachine
 
 def report(when, name, **settings):
     results = collect(name, LocalMachine(float("inf")), **settings)

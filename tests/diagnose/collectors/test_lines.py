@@ -22,7 +22,7 @@ from collected import RECORDED, collect, faults, fine, recorded, unknown
 from thorough import often
 
 from ganeti_steward.core.model.finding import OK, CheckResult, Finding, Unknown
-from ganeti_steward.core.process import Ended
+from ganeti_steward.core.process.following import Ended
 from ganeti_steward.diagnose.model.diagnosis import Diagnosis, Several, diagnosis
 from ganeti_steward.diagnose.model.hysteresis import RunCounts, State, update
 from ganeti_steward.diagnose.testing import RecordedMachine

@@ -16,7 +16,7 @@ from json_damage import damaged, shuffled
 
 from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
 from ganeti_steward.diagnose.collectors.lvm import COMMAND
-from ganeti_steward.diagnose.sources.local_machine import LocalMachine
+from ganeti_steward.diagnose.run.local_machine import LocalMachine
 from ganeti_steward.diagnose.testing import RecordedMachine
 
 LINE = " ".join(COMMAND)

@@ -12,7 +12,7 @@ from whitelists import needs_root, whitelist
 
 from ganeti_steward.core.model.finding import CheckResult, Finding, NotApplicable, Unknown
 from ganeti_steward.diagnose.run.gathering import gather
-from ganeti_steward.diagnose.run.loading import Source
+from ganeti_steward.diagnose.sources.isolated import Source
 from ganeti_steward.diagnose.sources.uid_pool import Pool
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def test_no_whitelist(site: Site) -> None:
 
 
 def test_a_source_that_says_nothing() -> None:
-    silent = Source("silent", list)
+    silent = Source("silent", list, 300)
     moments = iter(range(10))
     (gathered,) = gather([silent], clock=lambda: float(next(moments)))
     assert gathered[:3] == ("silent", (Unknown("silent", "reported nothing"),), 1.0)
@@ -237,7 +237,7 @@ def test_a_real_machine(site: Site) -> None:
 def test_commands_under_a_user_id_of_the_pool(site: Site) -> None:
     """Those that are named, and no others."""
     site.configure(more='commands = ["raid", "bmc"]\npool-user = ["bmc"]')
-    pools = [getattr(source.run, "keywords")["pool"] for source in site.sources()]  # noqa: B009
+    pools = [getattr(source.call, "args")[-1] for source in site.sources()]  # noqa: B009
     assert pools == [None, Pool()]
 
 

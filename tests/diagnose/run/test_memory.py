@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ganeti_steward.diagnose.run.loading import sources, this_machine
-from ganeti_steward.diagnose.run.memory import Memory
+from ganeti_steward.diagnose.run.local_machine import LocalMachine
+from ganeti_steward.diagnose.sources.isolated import run
 
 if TYPE_CHECKING:
     from diagnosing import Site
@@ -34,22 +35,22 @@ def test_nothing_is_kept_without_a_directory(tmp_path: Path) -> None:
 def test_files_of_others_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"secret")
     (tmp_path / "kept-edac").symlink_to(tmp_path / "secret")
-    memory = Memory(str(tmp_path))
+    memory = LocalMachine(9, str(tmp_path))
     with pytest.raises(OSError, match="kept-edac"):
-        memory.read("edac")
+        memory.recalled("edac")
     with pytest.raises(OSError, match="no regular file"):
-        memory.write("edac", b"1")
+        memory.remember("edac", b"1")
     assert (tmp_path / "secret").read_bytes() == b"secret"
     os.unlink(tmp_path / "kept-edac")
     os.mkfifo(tmp_path / "kept-edac")
     with pytest.raises(OSError, match="kept-edac"):
-        memory.read("edac")
+        memory.recalled("edac")
 
 
 def test_a_directory_that_others_write_to(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     with pytest.raises(OSError, match="closed to the writing of others"):
-        Memory(str(tmp_path)).write("edac", b"1")
+        LocalMachine(9, str(tmp_path)).remember("edac", b"1")
     assert not list(tmp_path.iterdir())
 
 
@@ -68,5 +69,5 @@ def test_a_collector_finds_what_its_last_run_kept(site: Site) -> None:
     seen = []
     for _ in range(3):
         (source,) = sources(site.config, commands="/nonexistent")
-        seen += [getattr(one, "details", one) for one in source.run()]
+        seen += [getattr(one, "details", one) for one in run(source)]
     assert seen == ["", "x", "xx"]

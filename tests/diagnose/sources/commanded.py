@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ganeti_steward.core import process_group
 from ganeti_steward.core.model.finding import CheckResult, Finding, Unknown
+from ganeti_steward.core.process import following
 from ganeti_steward.diagnose.sources import commands, whitelist
 
 #: Seconds; far more than any command takes that ends by itself.
@@ -33,5 +33,5 @@ def results_from_a_dead_disk(*arguments: Any) -> list[CheckResult]:
 
 def results_without_signals(*arguments: Any) -> list[CheckResult]:
     """A stand-in in the worker: no signal does anything."""
-    setattr(process_group, "signal_group", lambda *_: True)  # noqa: B010
+    setattr(following, "signal_group", lambda *_: True)  # noqa: B010
     return _results(*arguments)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from ganeti_steward.core.model.finding import CheckResult, Finding
-from ganeti_steward.core.process import run_program
+from ganeti_steward.core.process.program import run_program
 
 FINE = Finding("smart", "Ok")
 

@@ -9,7 +9,7 @@ from typing import Any
 import isolated_sources
 
 from ganeti_steward.core.model.finding import CheckResult, Unknown
-from ganeti_steward.diagnose.sources.isolated import run
+from ganeti_steward.diagnose.sources.isolated import Source, run
 
 #: Seconds; far more than any source takes that ends by itself.
 LIMIT = 300.0
@@ -30,7 +30,7 @@ def results(
     function: Callable[..., Any], *arguments: Any, limit: float = LIMIT
 ) -> list[CheckResult]:
     """The results of a function of `isolated_sources`."""
-    return run("smart", limit, partial(function, *arguments))
+    return run(Source("smart", partial(function, *arguments), limit))
 
 
 def results_until(how: Callable[[], object], limit: float = LIMIT) -> list[CheckResult]:

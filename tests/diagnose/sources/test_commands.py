@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from commanded import FINE, LIMIT, OK, results_from_a_dead_disk, results_without_signals, unknown
 from programs import HANGING, ended_at_last, is_running, notes, program, wait_until
+from source_runs import run_command
 from unkillable import frozen_filesystem, needs_freezing, state
 from whitelists import needs_root, safe_directory
 
-from ganeti_steward.core import process_group
 from ganeti_steward.core.model.finding import CheckResult, Finding, NotApplicable, Unknown
+from ganeti_steward.core.process import following
 from ganeti_steward.diagnose.sources import commands as commands_module
-from ganeti_steward.diagnose.sources.commands import find_commands, run_command
+from ganeti_steward.diagnose.sources.commands import find_commands
 
 pytestmark = needs_root
 
@@ -235,7 +236,7 @@ def test_looking_at_it_hangs(commands: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_signals_that_do_nothing(commands: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for what cannot be killed, where no filesystem can be frozen."""
-    monkeypatch.setattr(process_group, "signal_group", lambda pid, number: True)
+    monkeypatch.setattr(following, "signal_group", lambda pid, number: True)
     monkeypatch.setattr(commands_module, "_results", results_without_signals)
     path = program(commands, "raid", "echo $$ > NOTES; exec sleep 3600")
     with ended_at_last(path):

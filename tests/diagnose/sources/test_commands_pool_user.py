@@ -13,14 +13,14 @@ import psutil
 import pytest
 from commanded import FINE, LIMIT, OK, unknown
 from programs import is_running, program, wait_until
+from source_runs import run_command
 from thorough import often
 from unkillable import frozen_filesystem, needs_freezing
 from whitelists import needs_root
 
 from ganeti_steward.core.model.finding import Finding, Unknown
-from ganeti_steward.core.supervision.descendants import adopting_orphans
+from ganeti_steward.core.process.descendants import adopting_orphans
 from ganeti_steward.diagnose.sources import uid_pool
-from ganeti_steward.diagnose.sources.commands import run_command
 from ganeti_steward.diagnose.sources.uid_pool import Pool
 
 pytestmark = needs_root

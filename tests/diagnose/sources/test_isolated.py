@@ -10,7 +10,7 @@ import pytest
 from isolating import FINE, LIMIT, results, unknown
 
 from ganeti_steward.core.model.finding import Finding, NotApplicable, Unknown
-from ganeti_steward.diagnose.sources.isolated import run
+from ganeti_steward.diagnose.sources.isolated import Source, run
 
 
 def test_results() -> None:
@@ -143,7 +143,7 @@ def test_no_list() -> None:
 
 
 def test_huge_output() -> None:
-    *known, last = run("smart", LIMIT, sources.endless_results, output_limit=10**5)
+    *known, last = run(Source("smart", sources.endless_results, LIMIT, output_limit=10**5))
     assert last == unknown("killed, it printed more than 100000 bytes")
     assert known[0] == FINE
     assert all(isinstance(one, Finding) for one in known)

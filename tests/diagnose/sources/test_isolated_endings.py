@@ -18,7 +18,7 @@ from whitelists import safe_directory
 
 from ganeti_steward.core.model.finding import Unknown
 from ganeti_steward.diagnose.sources import isolated
-from ganeti_steward.diagnose.sources.isolated import run
+from ganeti_steward.diagnose.sources.isolated import Source, run
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,8 @@ def test_time_around_the_limit() -> None:
     """A source that keeps the limit itself has some more for what is around."""
 
     source = partial(sources.sleeps, SHORT)
-    assert run("smart", SHORT / 5, source, around=60) == [FINE]
-    assert run("smart", SHORT / 5, source) == [unknown("killed after 0.2 s")]
+    assert run(Source("smart", source, SHORT / 5, around=60)) == [FINE]
+    assert run(Source("smart", source, SHORT / 5)) == [unknown("killed after 0.2 s")]
 
 
 def test_an_ending_in_words() -> None:

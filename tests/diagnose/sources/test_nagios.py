@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from programs import HANGING, ended_at_last, is_running, notes, program
+from source_runs import run_check
 
 from ganeti_steward.core.config.parse import parse_config
 from ganeti_steward.core.errors import BadConfig
 from ganeti_steward.core.model.finding import CheckResult, Finding, Unknown
-from ganeti_steward.core.process import Ended
+from ganeti_steward.core.process.following import Ended
 from ganeti_steward.diagnose.config.sections import Nagios
-from ganeti_steward.diagnose.sources.nagios import interpret, run_check
+from ganeti_steward.diagnose.sources.nagios import interpret
 
 LIMIT = 300.0
 
@@ -59,7 +60,9 @@ def test_statuses_where_nothing_is_configured(
 @pytest.mark.parametrize("meaning", ["Ok", "live-repair", "evacuate-failover", "unknown"])
 def test_a_meaning_for_each_status(status: int, meaning: str) -> None:
     key = ("ok", "warning", "critical", "unknown")[status]
-    one = interpret("raid", check("/x", **{key: meaning}, repair="fix"), Ended(status, b"", b""))
+    one = interpret(
+        "nagios:raid", check("/x", **{key: meaning}, repair="fix"), Ended(status, b"", b"")
+    )
     if meaning == "unknown":
         assert one == Unknown("nagios:raid", f"reports {key.upper()}")
     elif meaning == "Ok":
@@ -86,7 +89,7 @@ def test_text(output: bytes, text: str | None) -> None:
     ended = Ended(2, output, b"")
     more = {} if text is None else {"text": text}
     for wanted in (True, False):
-        one = interpret("raid", check("/x", text=wanted), ended)
+        one = interpret("nagios:raid", check("/x", text=wanted), ended)
         details = {"state": "CRITICAL"} | (more if wanted else {})
         assert one == Finding("nagios:raid", "live-repair", "", details)
 

@@ -23,8 +23,8 @@ from whitelisted import (
 )
 from whitelists import needs_root
 
-from ganeti_steward.core.process import run_program
-from ganeti_steward.core.trusted_program import Executable, Forbidden
+from ganeti_steward.core.process.program import run_program
+from ganeti_steward.core.process.trusted_program import Executable, Forbidden
 from ganeti_steward.diagnose.sources.whitelist import listing, opened
 
 pytestmark = needs_root

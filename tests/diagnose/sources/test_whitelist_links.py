@@ -16,7 +16,7 @@ from whitelisted import (
 )
 from whitelists import needs_root
 
-from ganeti_steward.core.trusted_program import Forbidden
+from ganeti_steward.core.process.trusted_program import Forbidden
 from ganeti_steward.diagnose.sources.whitelist import listing
 
 pytestmark = needs_root

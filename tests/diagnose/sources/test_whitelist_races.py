@@ -16,8 +16,9 @@ from whitelisted import (
 )
 from whitelists import needs_root
 
-from ganeti_steward.core.process import Ended, run_program
-from ganeti_steward.core.trusted_program import Forbidden
+from ganeti_steward.core.process.following import Ended
+from ganeti_steward.core.process.program import run_program
+from ganeti_steward.core.process.trusted_program import Forbidden
 from ganeti_steward.diagnose.sources import whitelist as tested
 
 pytestmark = needs_root

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from programs import program
 
-from ganeti_steward.core.process import Ended
-from ganeti_steward.core.process_group import LADDER
+from ganeti_steward.core.process.following import LADDER, Ended
 from ganeti_steward.diagnose.sources.whitelist import run
 
 #: Seconds; far more than any command here takes.

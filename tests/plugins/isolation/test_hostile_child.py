@@ -9,7 +9,7 @@ import json
 import os
 import pickle
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,12 +23,13 @@ from thorough import often
 
 from ganeti_steward.allocators.advice.proposals import Obstacle, Proposals
 from ganeti_steward.core.errors import PluginError
-from ganeti_steward.core.hooks.channel import BadMessageError, Received
+from ganeti_steward.core.hooks.child import BadMessageError, Received
 from ganeti_steward.core.hooks.isolation import Isolated
 from ganeti_steward.core.iallocator.members import _Served
 from ganeti_steward.core.maintenance.filter_action import Facts, Hold
 from ganeti_steward.core.model.command import Command
 from ganeti_steward.core.model.explanation import Explained
+from ganeti_steward.core.process.supervisor import Limits, Supervisor
 from ganeti_steward.plugins.filters.actions import calling
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.maintenance.repairs import planner
@@ -221,11 +222,14 @@ class Answering:
         self._path = path / "raw"
         self._path.write_bytes(raw)
 
-    def __call__(self, serve: object, questions: int, answers: int, errors: int) -> int:
+    def __call__(self, serve: object, questions: int, answers: int) -> Supervisor:
         """As `ganeti_steward.core.hooks.child.Start`."""
+        return Supervisor(lambda _: None, Limits(), (questions, answers), self._start)
+
+    def _start(self, _: object, limits: object, writing: int, descriptors: Sequence[int]) -> int:
         process = subprocess.Popen(
-            ["sh", "-c", f"cat {self._path} > /proc/self/fd/{answers}; exec sleep 3600"],
-            pass_fds=(questions, answers),
+            ["sh", "-c", f"cat {self._path} > /proc/self/fd/{descriptors[1]}; exec sleep 3600"],
+            pass_fds=(writing, *descriptors),
             start_new_session=True,
             cwd="/",
         )

@@ -16,7 +16,7 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.hooks.settings import configure
 from ganeti_steward.core.model.finding import STATUSES, CheckResult, Finding, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine, Reading, Space
-from ganeti_steward.core.process import Ended
+from ganeti_steward.core.process.following import Ended
 from ganeti_steward.diagnose.testing import RecordedMachine
 
 #: How often a collector is run on damaged answers.

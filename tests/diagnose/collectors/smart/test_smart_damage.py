@@ -17,7 +17,7 @@ from smart_answers import (
     sorted_by_source,
 )
 
-from ganeti_steward.core.process import Ended
+from ganeti_steward.core.process.following import Ended
 from ganeti_steward.diagnose.testing import RecordedMachine
 
 ESSENTIAL = {

@@ -20,7 +20,7 @@ from smart_answers import (
 )
 
 from ganeti_steward.core.model.finding import CheckResult, Finding, NotApplicable, Unknown
-from ganeti_steward.core.process import Ended
+from ganeti_steward.core.process.following import Ended
 from ganeti_steward.diagnose.collectors.smart import Collector
 from ganeti_steward.diagnose.sources import isolated
 from ganeti_steward.diagnose.testing import RecordedMachine
@@ -147,6 +147,6 @@ def results_while_a_disk_hangs() -> Iterable[CheckResult]:
 
 def test_what_is_left_when_its_time_is_over() -> None:
     """Stopped from outside: the others were reported, and the disk that hangs is not fine."""
-    results = isolated.run("smart", 2, results_while_a_disk_hangs)
+    results = isolated.run(isolated.Source("smart", results_while_a_disk_hangs, 2))
     assert sorted(fine(results)) == sorted(f"smart:{serial}" for serial in (SSD, SAS, NVME))
     assert set(unknown(results)) == {"smart"}

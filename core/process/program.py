@@ -9,23 +9,26 @@ from __future__ import annotations
 
 import fcntl
 import os
-import select
-import signal
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Final, NamedTuple
+from functools import partial
+from signal import SIGKILL
+from typing import Any, Final, NamedTuple
 
-from ganeti_steward.core.process_group import (
-    LADDER,
-    Ladder,
-    end_group,
-    has_ended,
-    reap_abandoned,
-    signal_group,
+from ganeti_steward.core.process.following import LADDER, Ended, Ladder, follow
+from ganeti_steward.core.process.frames import packed, unpacked
+from ganeti_steward.core.process.supervisor import (
+    AROUND,
+    Limits,
+    Start,
+    Supervisor,
+    WorkFailed,
+    forked_supervisor,
+    result_of,
+    write_result,
 )
-from ganeti_steward.core.trusted_program import Executable
+from ganeti_steward.core.process.trusted_program import Executable
 
 #: All a program finds; noded gives its allocators hardly more.
 ENVIRONMENT: Final[Mapping[str, str]] = {
@@ -40,26 +43,8 @@ OUTPUT_LIMIT: Final = 32 * 2**20
 #: every Linux.  It owns nothing.
 NO_GROUP: Final = 65534
 
-#: Bytes of standard error that are kept; the rest is read and dropped.
-_ERRORS_KEPT: Final = 2**16
-
 #: The number of an executable's descriptor; out of the way of what scripts open themselves.
 _EXECUTABLE: Final = 99
-
-#: Seconds between two checks whether it has ended, when its pipes stay open.
-_CHECK: Final = 0.05
-
-
-class Ended(NamedTuple):
-    """What came of running a program."""
-
-    status: int
-    """exit status; negative is the signal that ended it"""
-    output: bytes
-    errors: bytes
-    """the beginning of its standard error"""
-    fault: str = ""
-    """why it was stopped; empty when it ended by itself"""
 
 
 def run_program(
@@ -110,7 +95,7 @@ def run_program(
             )
         finally:
             # It is reaped, or abandoned, but nothing Popen could still do anything about.
-            process.returncode = -signal.SIGKILL
+            process.returncode = -SIGKILL
     process.returncode = ended.status
     return ended
 
@@ -147,72 +132,72 @@ def _input(given: bytes) -> Iterator[int]:
         os.close(descriptor)
 
 
-def follow(
-    pid: int,
-    output: int,
-    errors: int,
+class _Run(NamedTuple):
+    """A worker that runs a program; the arguments are those of `run_program`."""
+
+    command: tuple[str, ...]
+    limit: float
+    """seconds"""
+    output_limit: int
+    """bytes"""
+    executable: Executable | None
+    given: str
+    """its bytes as Latin-1"""
+    environment: Mapping[str, str]
+    ladder: Ladder
+
+    def __call__(self, output: int) -> None:
+        """Run it, and write how it has ended."""
+        run = partial(run_program, **{**self._asdict(), "given": self.given.encode("latin-1")})
+        write_result(lambda: packed_ended(run()), output)
+
+
+def run_supervised(
+    command: Sequence[str],
     limit: float,
-    output_limit: int,
-    ladder: Ladder,
-    around: float = 0,
+    *,
+    output_limit: int = OUTPUT_LIMIT,
+    executable: Executable | None = None,
+    given: bytes = b"",
+    environment: Mapping[str, str] = ENVIRONMENT,
+    ladder: Ladder = LADDER,
+    start: Start = forked_supervisor,
 ) -> Ended:
-    """Follow a child, the leader of a session, until it has ended or been abandoned.
+    """Run a program as `run_program` does, and end everything it has started, however.
 
-    ``output`` and ``errors`` are the descriptors of what it prints; they stay open.  It has
-    ``limit`` seconds, and those of ``around`` for what belongs not to its work.  The
-    ladder's come on top.
+    ``start``: `supervisor_program` where this process has other threads.  Raises OSError when it
+    cannot be started.
     """
-    reap_abandoned()
-    reading = _Reading(pid, output, errors, output_limit)
-    deadline = time.monotonic() + limit + around
+    text = given.decode("latin-1")
+    run: Any = _Run(
+        tuple(command), limit, output_limit, executable, text, environment, tuple(ladder)
+    )
+    descriptors = () if executable is None else (executable.descriptor,)
+    supervisor = Supervisor(run, Limits(), descriptors, start)
+    outcome = supervisor.wait(limit + sum(grace for _, grace in ladder) + AROUND)
     try:
-        fault = reading.until(deadline, f"killed after {limit:g} s", ladder[-1][1])
-    finally:
-        status = end_group(pid, ladder)
-    return Ended(status, bytes(reading.output), bytes(reading.errors), fault)
+        return unpacked_ended(result_of(outcome))
+    except WorkFailed as err:
+        return Ended(-SIGKILL, b"", b"", str(err))
 
 
-class _Reading:
-    """What a running program has printed so far."""
+class _Head(NamedTuple):
+    """What is sent ahead of a program's output and standard error."""
 
-    def __init__(self, pid: int, output: int, errors: int, output_limit: int) -> None:
-        self.output, self.errors = bytearray(), bytearray()
-        self._pid, self._limit, self._stdout = pid, output_limit, output
-        self._open = {output, errors}
-        self._poll = select.poll()
-        for descriptor in self._open:
-            self._poll.register(descriptor, select.POLLIN)
+    status: int
+    fault: str
+    length: int
+    """bytes of the output"""
 
-    def until(self, deadline: float, overrun: str, grace: float) -> str:
-        """Read until the program has ended; gives back why it has to be stopped."""
-        while not has_ended(self._pid):
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return overrun
-            if self._open:
-                self._read(min(left, _CHECK))
-            else:
-                time.sleep(min(left, _CHECK / 10))
-            if len(self.output) > self._limit:
-                return f"killed, it printed more than {self._limit} bytes"
-        # A child of its own may hold the pipes open for ever: only what is there counts.
-        signal_group(self._pid, signal.SIGKILL)
-        last = time.monotonic() + grace
-        while self._open and self._read(0) and time.monotonic() < last:
-            if len(self.output) > self._limit:
-                return f"printed more than {self._limit} bytes"
-        return ""
 
-    def _read(self, seconds: float) -> bool:
-        """Take what the pipes hold; whether there was anything."""
-        ready = self._poll.poll(seconds * 1000)
-        for descriptor, _ in ready:
-            chunk = os.read(descriptor, 2**16)
-            if not chunk:
-                self._poll.unregister(descriptor)
-                self._open.remove(descriptor)
-            elif descriptor == self._stdout:
-                self.output += chunk
-            else:
-                self.errors += chunk[: _ERRORS_KEPT - len(self.errors)]
-        return bool(ready)
+def packed_ended(ended: Ended) -> bytes:
+    """How a program has ended, for another process."""
+    head = _Head(ended.status, ended.fault, len(ended.output))
+    return packed(head, ended.output + ended.errors)
+
+
+def unpacked_ended(raw: bytes) -> Ended:
+    """The same in the other process."""
+    head: _Head
+    head, body = unpacked(_Head, raw)
+    return Ended(head.status, body[: head.length], body[head.length :], head.fault)

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 from programs import TIME_LIMIT, ended_at_last, is_running, notes, program, wait_until
 
-from ganeti_steward.core.process import Ended
-from ganeti_steward.core.supervision.by_program import supervisor_program
-from ganeti_steward.core.supervision.descendants import children
-from ganeti_steward.core.supervision.run import run_supervised
-from ganeti_steward.core.supervision.supervising import forked_supervisor
+from ganeti_steward.core.process.descendants import children
+from ganeti_steward.core.process.following import Ended
+from ganeti_steward.core.process.program import run_supervised
+from ganeti_steward.core.process.supervisor import forked_supervisor, supervisor_program
 
 #: Seconds; far more than any of these programs takes that ends by itself.
 LIMIT = 300.0
@@ -80,9 +79,9 @@ def test_it_is_followed_as_any_program(tmp_path: Path, run: Run) -> None:
 
 CALLER = """
 import sys
-from ganeti_steward.core.supervision.run import run_supervised
-from ganeti_steward.core.supervision.by_program import supervisor_program
-run_supervised(sys.argv[1:], 3600, start=supervisor_program if {program} else None)
+from ganeti_steward.core.process.program import run_supervised
+from ganeti_steward.core.process.supervisor import forked_supervisor, supervisor_program
+run_supervised(sys.argv[1:], 3600, start=supervisor_program if {program} else forked_supervisor)
 """
 
 

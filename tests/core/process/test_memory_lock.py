@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import pytest
 
-from ganeti_steward.core.service.memory_lock import _has_capability
+from ganeti_steward.core.process.memory_lock import _has_capability
 
 START: Final = """
 import ctypes, json, os, resource, sys, threading
-from ganeti_steward.core.service.memory_lock import keep_small, lock_memory
+from ganeti_steward.core.process.memory_lock import keep_small, lock_memory
 
 def of_status(name):
     with open("/proc/self/status") as status:
@@ -81,7 +81,7 @@ def test_a_forked_child_locks_what_it_touches() -> None:
     """Only if its parent has; and nothing of what both share is copied for that (kB)."""
     for locked in (True, False):
         shared, child, more = run(f"""
-from ganeti_steward.core.service.memory_lock import lock_memory_again
+from ganeti_steward.core.process.memory_lock import lock_memory_again
 kept = bytearray(64 * 2**20)
 if {locked}:
     lock_memory()

@@ -52,10 +52,10 @@ class BadResult(Exception):
     """Something a source may not report."""
 
 
-def to_line(names: Collection[str] | None, result: object) -> bytes:
+def to_line(names: Collection[str], result: object) -> bytes:
     """A result of a source as a line; raises BadResult.
 
-    ``names``: what the names of its sources may begin with; None where that was checked before.
+    ``names``: what the names of its sources may begin with.
     """
     about = result.name if isinstance(result, OwnName) else check(names, result)
     try:
@@ -73,7 +73,7 @@ def is_own_name(name: object, taken: Collection[str]) -> bool:
     return isinstance(name, str) and not source_fault(name) and name not in taken
 
 
-def line_or_fault(name: str, names: Collection[str] | None, result: object) -> bytes:
+def line_or_fault(name: str, names: Collection[str], result: object) -> bytes:
     """The same, with an Unknown of the source ``name`` in the place of what may not be reported."""
     try:
         return to_line(names, result)
@@ -81,7 +81,7 @@ def line_or_fault(name: str, names: Collection[str] | None, result: object) -> b
         return to_line(names, Unknown(name, str(err)[:LONGEST_REASON]))
 
 
-def from_line(name: str, names: Collection[str] | None, line: bytes) -> CheckResult | OwnName:
+def from_line(name: str, names: Collection[str], line: bytes) -> CheckResult | OwnName:
     """The result in a line of a worker, Unknown where the line is no result of this source."""
     try:
         kind, fields = parse(line, _AROUND)
@@ -94,11 +94,11 @@ def from_line(name: str, names: Collection[str] | None, line: bytes) -> CheckRes
     return result
 
 
-def check(names: Collection[str] | None, result: object) -> str:
+def check(names: Collection[str], result: object) -> str:
     """What a result is about, for a sentence; raises BadResult for what may not be reported."""
     if not isinstance(result, Finding | Unknown | NotApplicable):
         raise BadResult(f"returned {shown(result)}, which is no result of a source")
-    begins = "" if names is None else tuple(f"{name}:" for name in names)
+    begins = tuple(f"{name}:" for name in names)
     if not (isinstance(result.source, str) and f"{result.source}:".startswith(begins)):
         raise BadResult(f"reports for {shown(result.source)}, not for itself")
     about = quoted(result.source)
@@ -116,7 +116,6 @@ def _check_finding(about: str, finding: Finding) -> None:
         known = ", ".join(STATUSES)
         raise BadResult(f"gives {about} the status {shown(finding.status)} (known: {known})")
     command = finding.command
-    if not isinstance(command, str) or (command and not is_name(command)):
-        raise BadResult(f"requests {shown(command)} for {about}, which is no name of a command")
-    if len(command) > _LONGEST_COMMAND:
+    named = isinstance(command, str) and len(command) <= _LONGEST_COMMAND
+    if not named or (command and not is_name(command)):
         raise BadResult(f"requests {shown(command)} for {about}, which is no name of a command")

@@ -9,31 +9,57 @@ import resource
 import signal
 import sys
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final, NoReturn
+
+from ganeti_steward.core.process.memory_lock import lock_memory_again
+
+#: Signals that request the end of a process.
+ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 #: Signals for which the parent may have handlers that must not run in the child.
-_ORDINARY: Final = (
-    signal.SIGTERM,
-    signal.SIGINT,
-    signal.SIGHUP,
-    signal.SIGALRM,
-    signal.SIGCHLD,
-)
+_ORDINARY: Final = (*ENDING, signal.SIGALRM, signal.SIGCHLD)
 
 #: prctl's number for "send me this signal when my parent ends".
 _SET_PARENT_DEATH_SIGNAL: Final = 1
 
 
-def fork() -> int:
-    """Fork, only where no other thread of Python's is running.
+class Stopped(BaseException):
+    """Raised where a request to end comes; no ``except Exception`` stops it."""
+
+
+def fork(child: Callable[[], Any]) -> int:
+    """Fork, only where no other thread of Python's is running; the child's process id.
+
+    The child calls ``child`` and exits.  No handler of the parent for a request to end runs in it
+    before it has its own.
 
     Python 3.12 and newer warn also of threads of C libraries, which care for themselves.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return os.fork()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if not pid:
+            _exit_after(child)
+        return pid
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _exit_after(child: Callable[[], Any]) -> NoReturn:
+    """Exit, without the parent's handlers and whatever threads there are."""
+    status = 1
+    try:
+        lock_memory_again()
+        child()
+        status = 0
+    finally:
+        with suppress(Exception):
+            sys.stderr.flush()
+        os._exit(status)
 
 
 def detach(keep: Collection[int], errors: int) -> None:
@@ -63,18 +89,31 @@ def detach(keep: Collection[int], errors: int) -> None:
 def _log_files() -> set[int]:
     """The descriptors the program's log is written to."""
     handlers = logging.getLogger("ganeti_steward").handlers
-    streams = [one.stream for one in handlers if isinstance(one, logging.FileHandler)]
+    streams = [each.stream for each in handlers if isinstance(each, logging.FileHandler)]
     return {stream.fileno() for stream in streams if stream}
 
 
-def reset_signals(keep: Collection[signal.Signals] = ()) -> None:
-    """Give every signal but those of ``keep`` its default action, and let none be blocked."""
+def reset_signals(*stopping: signal.Signals) -> None:
+    """Give every signal its default action, and let none be blocked.
+
+    ``stopping``: those that raise `Stopped`, the first of them; the others are ignored from then.
+    """
+
+    def stop(*_: object) -> NoReturn:
+        ignore_signals(*stopping)
+        raise Stopped
+
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.set_wakeup_fd(-1)
     for number in _ORDINARY:
-        if number not in keep:
-            signal.signal(number, signal.SIG_DFL)
+        signal.signal(number, stop if number in stopping else signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def ignore_signals(*numbers: signal.Signals) -> None:
+    """Let these signals have no effect."""
+    for number in numbers:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def end_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> None:

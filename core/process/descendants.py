@@ -23,6 +23,9 @@ _GET_CHILD_SUBREAPER: Final = 37
 _GRACE: Final = 1.0
 _WAITING_GRACE: Final = 0.2
 
+#: Seconds in which what was requested to end may do so by itself.
+_REQUESTED: Final = 0.5
+
 #: Seconds after which it is no longer tried.
 _LONGEST_GRACE: Final = 10.0
 
@@ -231,3 +234,27 @@ def _has_kill_pending(place: str) -> bool:
         pending = (lines.get(name, b"0") for name in (b"SigPnd", b"ShdPnd"))
         return any(int(one, 16) & _KILLED for one in pending)
     return False
+
+
+def end_children() -> None:
+    """End everything below this process, also what is in sessions of its own; within 2 s."""
+    # What loses its parent from now on comes here, and is seen.
+    become_subreaper()
+    last, signalled = time.monotonic() + _REQUESTED, set[int]()
+    while time.monotonic() < last:
+        running = {pid for pid in descendants() if state(pid) not in "ZX"}
+        if not running:
+            break
+        for pid in running - signalled:
+            _request_end(pid)
+        signalled |= running
+        time.sleep(_PAUSE)
+    end_descendants()
+
+
+def _request_end(pid: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        if os.getpgid(pid) == pid:
+            os.killpg(pid, signal.SIGTERM)
+        else:
+            os.kill(pid, signal.SIGTERM)

@@ -7,16 +7,20 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
+from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.model.machine import Reading, Space
-from ganeti_steward.core.process import ENVIRONMENT, Ended, run_program
-from ganeti_steward.core.process_group import Ladder
-from ganeti_steward.core.trusted_program import Forbidden, opened_program
+from ganeti_steward.core.process.following import Ended, Ladder
+from ganeti_steward.core.process.program import ENVIRONMENT, run_program
+from ganeti_steward.core.process.trusted_program import Forbidden, opened_program
+from ganeti_steward.core.safe_files import read_own
+from ganeti_steward.diagnose.run.files import prepare_directory, write_file
 
-#: Bytes of one file that are read.
+#: Bytes of one file that are read, and of one that was kept.
 _FILE_LIMIT: Final = 4 * 2**20
+_KEPT_LIMIT: Final = 2**20
 
 #: Bytes of one record of the kernel's log; the kernel gives no longer ones.
 _RECORD: Final = 8192
@@ -26,17 +30,13 @@ _LADDER: Final[Ladder] = ((signal.SIGTERM, 0.05), (signal.SIGKILL, 0.05))
 
 
 class LocalMachine:
-    """Answers until a moment of `time.monotonic`; implements `core.machine.Machine`."""
+    """Answers until a moment of `time.monotonic`; implements `core.machine.Machine`.
 
-    def __init__(
-        self,
-        until: float,
-        clock: Callable[[], float] = time.monotonic,
-        recalled: Callable[[str], bytes] = lambda name: b"",
-        remember: Callable[[str, bytes], None] = lambda name, content: None,
-    ) -> None:
-        self._until, self._clock = until, clock
-        self._recalled, self._remember = recalled, remember
+    What is kept for later runs are files ``kept-NAME`` in a directory; without one nothing is.
+    """
+
+    def __init__(self, until: float, directory: str = "") -> None:
+        self._until, self._directory = until, directory
 
     def read(self, path: str) -> bytes:
         """A file's content, 4 MiB of it at most; raises OSError."""
@@ -62,7 +62,7 @@ class LocalMachine:
             raise FileNotFoundError(errno.ENOENT, "no such program", command[0])
         try:
             with opened_program(path) as program:
-                limit = max(self._until - self._clock(), 0.1)
+                limit = max(self._until - time.monotonic(), 0.1)
                 return run_program([path, *command[1:]], limit, executable=program, ladder=_LADDER)
         except Forbidden as err:
             raise PermissionError(errno.EACCES, f"not run: {err}", path) from None
@@ -72,7 +72,7 @@ class LocalMachine:
         records = []
         descriptor = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
         try:
-            while self._clock() < self._until:
+            while time.monotonic() < self._until:
                 try:
                     records.append(os.read(descriptor, _RECORD).decode(errors="replace"))
                 except BrokenPipeError:
@@ -95,12 +95,29 @@ class LocalMachine:
         )
 
     def recalled(self, name: str) -> bytes:
-        """What an earlier run kept; raises OSError."""
-        return self._recalled(name)
+        """What an earlier run kept; empty when nothing was; raises OSError."""
+        if not self._directory:
+            return b""
+        try:
+            return read_own(self._kept(name), _KEPT_LIMIT)
+        except FileNotFoundError:
+            return b""
+        except StewardError as err:
+            raise OSError(errno.EACCES, str(err)) from err
 
     def remember(self, name: str, content: bytes) -> None:
         """Keep something for later runs; raises OSError."""
-        self._remember(name, content)
+        if not self._directory:
+            return
+        try:
+            write_file(self._kept(name), content)
+        except StewardError as err:
+            raise OSError(errno.EACCES, str(err)) from err
+
+    def _kept(self, name: str) -> str:
+        """The file, in a directory that can be used; raises StewardError."""
+        prepare_directory(self._directory)
+        return os.path.join(self._directory, f"kept-{name}")
 
     def temperatures(self) -> Sequence[Reading]:
         """All temperatures the kernel knows."""
