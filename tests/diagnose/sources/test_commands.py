@@ -15,7 +15,7 @@ from unkillable import frozen_filesystem, needs_freezing, state
 from whitelists import needs_root, safe_directory
 
 from ganeti_steward.core.model.finding import CheckResult, Finding, NotApplicable, Unknown
-from ganeti_steward.core.process import following
+from ganeti_steward.core.process import following, supervisor
 from ganeti_steward.diagnose.sources import commands as commands_module
 from ganeti_steward.diagnose.sources.commands import find_commands
 
@@ -237,6 +237,7 @@ def test_looking_at_it_hangs(commands: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_signals_that_do_nothing(commands: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for what cannot be killed, where no filesystem can be frozen."""
     monkeypatch.setattr(following, "signal_group", lambda pid, number: True)
+    monkeypatch.setattr(supervisor, "end_descendants", frozenset)
     monkeypatch.setattr(commands_module, "_results", results_without_signals)
     path = program(commands, "raid", "echo $$ > NOTES; exec sleep 3600")
     with ended_at_last(path):

@@ -17,6 +17,7 @@ from unkillable import frozen_filesystem, needs_freezing, state
 from whitelists import safe_directory
 
 from ganeti_steward.core.model.finding import Unknown
+from ganeti_steward.core.process.descendants import adopting_orphans
 from ganeti_steward.diagnose.sources import isolated
 from ganeti_steward.diagnose.sources.isolated import Source, run
 
@@ -93,7 +94,7 @@ def test_a_thread_that_stays() -> None:
 def test_cannot_be_killed(tmp_path: Path) -> None:
     """A real process in uninterruptible sleep is abandoned."""
 
-    with safe_directory() as around:
+    with safe_directory() as around, adopting_orphans():
         with frozen_filesystem(around):
             noted, path = str(tmp_path / "pid"), str(around / "frozen" / "x")
             found = results(sources.writes_a_file, noted, path, limit=SHORT)
@@ -101,7 +102,7 @@ def test_cannot_be_killed(tmp_path: Path) -> None:
             assert state(pid) == "D"
         wait_until(lambda: not is_running(pid), "its end")
     assert found == [KILLED]
-    # The next one reaps it.
+    # Who adopts orphans, as a run does, has reaped it.
     assert results(sources.returns, [FINE]) == [FINE]
     assert not Path(f"/proc/{pid}").exists()
 
