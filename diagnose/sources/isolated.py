@@ -24,7 +24,7 @@ from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import CheckResult, Unknown
 from ganeti_steward.core.process.following import Ended, Ladder, ending
 from ganeti_steward.core.process.forked import Stopped
-from ganeti_steward.core.process.supervisor import AROUND, Limits, Outcome, Supervisor
+from ganeti_steward.core.process.supervisor import AROUND, STOPPED, Limits, Outcome, Supervisor
 from ganeti_steward.diagnose.sources.results import (
     DONE,
     LONGEST_REASON,
@@ -80,6 +80,8 @@ class Source(NamedTuple):
         ended = outcome.ended
         if outcome.number:
             return [Unknown(self.name, f"cannot be run: {ended.fault}")]
+        if ended.fault == STOPPED:
+            return [Unknown(self.name, STOPPED)]
         log_errors(self.name, ended)
         *lines, _ = ended.output.split(b"\n")
         results = self._read(line for line in dict.fromkeys(lines) if line != DONE)
