@@ -89,7 +89,7 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
 KERNEL: Final = ("model", "config", "hooks", "iallocator")
 
 #: What the kernel stands on: the modules directly in the core, and child processes.
-BELOW_KERNEL: Final = ("", "supervision")
+BELOW_KERNEL: Final = ("", "process")
 
 #: Lines of code of the kernel, without blank lines, comments and docstrings.
 LARGEST_KERNEL: Final = 3600
