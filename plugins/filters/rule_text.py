@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError, join_faults
-from ganeti_steward.core.ganeti.reasons import Reason, read_reasons
+from ganeti_steward.core.ganeti.reasons import USER, Reason, read_reasons
 from ganeti_steward.core.json_nesting import TooDeep, load_json
 from ganeti_steward.core.json_reader import describe, quoted
 from ganeti_steward.plugins.filters.filter_rules import (
@@ -77,6 +77,11 @@ def parsed_predicates(text: str) -> tuple[Any, ...]:
         raise StewardError(join_faults(faults))
     checked_ascii("predicates", json.dumps(predicates, ensure_ascii=False))
     return tuple(predicates)
+
+
+def user_reasons(text: str | None, now: int) -> tuple[Reason, ...]:
+    """The entry of a reason trail for what a user gave; raises StewardError."""
+    return (Reason(USER, checked_ascii("reason", text), now),) if text else ()
 
 
 def checked_ascii(what: str, text: str) -> str:

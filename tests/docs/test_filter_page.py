@@ -18,7 +18,7 @@ from worlds import incident
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.plugins.filters.cli.filter import SUBCOMMANDS
-from ganeti_steward.plugins.filters.cli.list import FIELDS
+from ganeti_steward.plugins.filters.cli.show import FIELDS
 from ganeti_steward.plugins.filters.recipes import PRIORITIES
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from ganeti_steward.core.ganeti.snapshot import read_live
 from ganeti_steward.core.maintenance.filter_action import Hold
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.plugins.filters.actions.releasing import concerned, decide
-from ganeti_steward.plugins.filters.cli.info import _lines
-from ganeti_steward.plugins.filters.cli.list import _cells, _row
+from ganeti_steward.plugins.filters.cli.show import cells_of, data_of, lines_of
 from ganeti_steward.plugins.filters.filter_rules import Rules, read_rules
 from ganeti_steward.plugins.filters.jobs import read_jobs
 from ganeti_steward.plugins.filters.lint.lint import lint
@@ -135,7 +134,7 @@ def luxid_rules(rng: Random) -> object:
 
 def listed(rules: Rules) -> object:
     """All views of rules."""
-    rows = [[_row(rule), _cells(rule), *_lines(rule)] for rule in rules.rules]
+    rows = [[data_of(rule), cells_of(rule), *lines_of(rule)] for rule in rules.rules]
     with redirect_stdout(io.TextIOWrapper(io.BytesIO())):
         print_json(rows)
     return concerned(rules), lint(rules.rules, rules.unreadable)

@@ -1,1 +1,1 @@
-"""The command `gnt-steward filter`: each of its subcommands is a module."""
+"""The command `gnt-steward filter`."""

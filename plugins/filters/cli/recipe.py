@@ -20,7 +20,6 @@ from ganeti_steward.core.ganeti.reasons import USER, Reason
 from ganeti_steward.core.json_reader import printable, quoted
 from ganeti_steward.plugins.filters import recipes
 from ganeti_steward.plugins.filters.cli.cluster import live_client
-from ganeti_steward.plugins.filters.cli.rule_options import user_reasons
 from ganeti_steward.plugins.filters.filter_rules import RATE_LIMIT, FilterRule, FilterRules
 from ganeti_steward.plugins.filters.rule_notes import RECIPE, mark, purpose_of
 from ganeti_steward.plugins.filters.rule_text import (
@@ -28,6 +27,7 @@ from ganeti_steward.plugins.filters.rule_text import (
     checked_ascii,
     parsed_action,
     parsed_priority,
+    user_reasons,
 )
 
 _HELP: Final = {
@@ -75,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"of this recipe only: {', '.join(_HELP)}",
     )
     add_source_options(one, positional=False, files=False)
+    parser.set_defaults(act=_run)
 
 
 def _add_allow(parser: argparse.ArgumentParser, otherwise: str = "none") -> None:
@@ -136,7 +137,7 @@ def _add_writing(parser: argparse.ArgumentParser) -> None:
     add_source_options(parser, positional=False, files=False)
 
 
-def run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> int:
     """Print or create the rules of a recipe, or remove them."""
     name = _checked_name(options.name)
     if options.recipe == _REMOVE:

@@ -58,9 +58,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_most_running_option(parser)
     add_field_options(parser, FIELDS)
     add_source_options(parser, positional=False, files=False)
+    parser.set_defaults(act=_run)
 
 
-def run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> int:
     """Print the jobs with a difference; nothing when there is none."""
     old, new = (usable_rules(options, one) for one in (options.old, options.new))
     jobs = sorted(jobs_of(options), key=lambda job: job.number)

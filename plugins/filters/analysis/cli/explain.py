@@ -45,9 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_most_running_option(parser)
     add_json_option(parser, "the same as data")
     add_source_options(parser, positional=False, files=False)
+    parser.set_defaults(act=_run)
 
 
-def run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> int:
     """Print each rule in order, and what happens to the job."""
     rules, jobs = usable_rules(options, options.rules), jobs_of(options, options.job)
     most = most_running(options)

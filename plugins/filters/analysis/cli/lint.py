@@ -38,9 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_field_options(parser, FIELDS)
     add_source_options(parser, positional=False, files=False)
+    parser.set_defaults(act=_run)
 
 
-def run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> int:
     """Print the findings; the exit status is 1 when there is an error or a warning."""
     rules = rules_of(options, options.rules)
     found = lint(rules.rules, rules.unreadable)

@@ -63,9 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_most_running_option(parser)
     add_field_options(parser, FIELDS)
     add_source_options(parser, positional=False, files=False)
+    parser.set_defaults(act=_run)
 
 
-def run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> int:
     """Print what becomes of each job."""
     if options.duration is not None and not 0 <= options.duration < 1e9:
         raise StewardError(f"--duration {options.duration}: seconds from 0 are expected")

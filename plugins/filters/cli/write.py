@@ -1,0 +1,218 @@
+"""``gnt-steward filter add``, ``replace`` and ``delete``: rules with gnt-filter's options.
+
+In addition to Ganeti's actions ``--action`` takes those that the maintenance daemon carries out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Final
+
+from ganeti_steward.core.commands.cluster_options import add_source_options
+from ganeti_steward.core.commands.manual import describe
+from ganeti_steward.core.config.load import config_path, load_config
+from ganeti_steward.core.errors import EXIT_OK, StewardError
+from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.plugins.filters.actions.calling import plugins_with_actions
+from ganeti_steward.plugins.filters.actions.holding import ACTIONS, fault_of
+from ganeti_steward.plugins.filters.cli.cluster import (
+    check_known,
+    check_unowned,
+    live_client,
+    print_note,
+)
+from ganeti_steward.plugins.filters.filter_rules import (
+    PAUSE,
+    PLAIN_ACTIONS,
+    RATE_LIMIT,
+    FilterRule,
+    FilterRules,
+)
+from ganeti_steward.plugins.filters.rule_notes import (
+    ACTION_SOURCE,
+    NotedAction,
+    note_of,
+    noted_action,
+    read_action,
+)
+from ganeti_steward.plugins.filters.rule_text import (
+    EXAMPLE_UUID,
+    checked_ascii,
+    checked_uuid,
+    parsed_action,
+    parsed_predicates,
+    parsed_priority,
+    user_reasons,
+)
+
+#: Option of a rule -> what its value is called, what it is, and what holds without it in a new one.
+_RULE: Final = {
+    "priority": (
+        "NUMBER",
+        "rules with a lower number come first",
+        "0, or 50 with an action of the maintenance daemon",
+    ),
+    "predicates": (
+        "JSON",
+        "what must be true for a job, as a list [[NAME, EXPRESSION], ...]",
+        "[], which every job matches",
+    ),
+    "action": (
+        "ACTION",
+        "ACCEPT, PAUSE, REJECT, CONTINUE or 'RATE_LIMIT n'; or one that the maintenance daemon "
+        "carries out: 'WINDOW Mon-Fri 22:00-06:00', 'AFTER_INCIDENT NODE', APPROVE",
+        "CONTINUE, which has no effect",
+    ),
+    "reason": ("TEXT", "why the rule is there, for its reason trail", "none"),
+}
+#: Priority of a rule with an action that is not Ganeti's, where none is given.
+_PRIORITY: Final = 50
+#: The source of the entry that luxid adds whenever a rule is written.
+_LUXID: Final = "luxid"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of gnt-filter's add."""
+    describe(
+        parser,
+        {
+            "gnt-steward filter add --action PAUSE --reason upgrade": "hold every job",
+            "gnt-steward filter add --action 'WINDOW Mon-Fri 22:00-06:00'": "run jobs at night",
+            "gnt-steward filter add --action REJECT --predicates "
+            """'[["jobid",[">","id",9]]]'""": "cancel newer jobs",
+        },
+    )
+    for name, (metavar, text, default) in _RULE.items():
+        parser.add_argument(f"--{name}", metavar=metavar, help=f"{text}; default: {default}")
+    add_source_options(parser, positional=False, files=False)
+    parser.set_defaults(act=_add)
+
+
+def _add(options: argparse.Namespace) -> int:
+    """Create the rule and print its uuid."""
+    rule = described(options, FilterRule(uuid=""), time.time_ns())
+    print(FilterRules(live_client(options)).write(rule))
+    print_note([rule], options)
+    return EXIT_OK
+
+
+def replace_options(parser: argparse.ArgumentParser) -> None:
+    """The options of gnt-filter's replace, and ``--force``."""
+    describe(
+        parser,
+        {
+            f"gnt-steward filter replace {EXAMPLE_UUID} --priority 5": "another priority",
+            f"gnt-steward filter replace {EXAMPLE_UUID}": "the same rule, a new watermark",
+        },
+    )
+    parser.add_argument("uuid", metavar="UUID", help="the rule; it is created when there is none")
+    for name, (metavar, text, _) in _RULE.items():
+        help_text = f"{text}; default: as it is; in a new rule as with add"
+        parser.add_argument(f"--{name}", metavar=metavar, help=help_text)
+    parser.add_argument(
+        "--force", action="store_true", help="replace also what a program needs as it is"
+    )
+    add_source_options(parser, positional=False, files=False)
+    parser.set_defaults(act=_replace)
+
+
+def _replace(options: argparse.Namespace) -> int:
+    """Write the rule, which also gives it a new watermark, and print its uuid."""
+    new, now = FilterRule(checked_uuid(options.uuid)), time.time_ns()
+    # What is wrong with the options comes before anything that concerns the cluster.
+    described(options, new, now)
+    rules = FilterRules(live_client(options))
+    present = rules.read()
+    if not options.force:
+        check_unowned(present, [options.uuid])
+    before = next((rule for rule in present.rules if rule.uuid == new.uuid), new)
+    reasons = tuple(reason for reason in before.reasons if reason.source != _LUXID)
+    print(rules.write(described(options, before._replace(reasons=reasons), now)))
+    return EXIT_OK
+
+
+def delete_options(parser: argparse.ArgumentParser) -> None:
+    """The rules to delete."""
+    describe(parser, {f"gnt-steward filter delete {EXAMPLE_UUID}": "delete one rule"})
+    parser.add_argument("uuid", nargs="+", metavar="UUID", help="the rules")
+    parser.add_argument("--force", action="store_true", help="delete also what a program needs")
+    add_source_options(parser, positional=False, files=False)
+    parser.set_defaults(act=_delete)
+
+
+def _delete(options: argparse.Namespace) -> int:
+    """Delete the rules; none when one of them is unknown or must be left alone."""
+    rules = FilterRules(live_client(options))
+    present = rules.read()
+    check_known(present, options.uuid)
+    if not options.force:
+        check_unowned(present, options.uuid)
+    for uuid in options.uuid:
+        rules.delete(uuid)
+    return EXIT_OK
+
+
+def described(options: argparse.Namespace, before: FilterRule, now: int) -> FilterRule:
+    """The rule that the options describe; raises StewardError.
+
+    ``before``: what holds where an option is not given; ``now``: ns since 1970.
+    """
+    rule, priority = before, None
+    if options.priority is not None:
+        priority = parsed_priority(options.priority)
+    if options.predicates is not None:
+        rule = rule._replace(predicates=parsed_predicates(options.predicates))
+    if options.reason is not None:
+        noted = tuple(reason for reason in rule.reasons if reason.source == ACTION_SOURCE)
+        rule = rule._replace(reasons=(*user_reasons(options.reason, now), *noted))
+    if options.action is not None:
+        rule = _with_action(rule, options.action, now)
+    return _with_priority(rule, priority)
+
+
+def _with_action(rule: FilterRule, text: str, now: int) -> FilterRule:
+    """The rule with the action of a text; raises StewardError."""
+    others = tuple(reason for reason in rule.reasons if reason.source != ACTION_SOURCE)
+    noted = _noted(text)
+    if noted is None:
+        action, limit = parsed_action(text)
+        return rule._replace(action=action, limit=limit, reasons=others)
+    return rule._replace(action=PAUSE, limit=0, reasons=(*others, note_of(noted, now)))
+
+
+def _with_priority(rule: FilterRule, given: int | None) -> FilterRule:
+    """The rule with a priority that leaves room before it where that is needed.
+
+    ``given``: None where the user chose none.  Raises StewardError.
+    """
+    rule = rule if given is None else rule._replace(priority=given)
+    noted = noted_action(rule)
+    if noted is None or rule.priority > 0:
+        return rule
+    if given is None:
+        return rule._replace(priority=_PRIORITY)
+    raise StewardError(
+        f"priority 0: the action {noted.name} requires 1 or more, because a rule that releases "
+        "a job comes before it"
+    )
+
+
+def _noted(text: str) -> NotedAction | None:
+    """An action that is not Ganeti's, with arguments it takes; None for Ganeti's, and for none.
+
+    Raises StewardError where no plugin can know it: a misspelt one would hold jobs forever.
+    """
+    action = read_action(checked_ascii("action", text))
+    if action is None or action.name in (*PLAIN_ACTIONS, RATE_LIMIT):
+        return None
+    if action.name in ACTIONS:
+        if fault := fault_of(*action):
+            raise StewardError(f"action {quoted(text)}: {fault}")
+    elif not plugins_with_actions(load_config(config_path(), ("plugins", "plugin"))):
+        raise StewardError(
+            f"action {quoted(action.name)} is none of {', '.join(sorted(PLAIN_ACTIONS))}, "
+            f"{RATE_LIMIT}, {', '.join(ACTIONS)}, and [plugins] load names no plugin with other "
+            "actions here"
+        )
+    return action
