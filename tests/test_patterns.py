@@ -18,7 +18,7 @@ from thorough import often
 
 import ganeti_steward
 from ganeti_steward.diagnose.collectors.shared.results import matches
-from ganeti_steward.plugins.aggregates.language.automatic import Ask
+from ganeti_steward.plugins.aggregates.language.requests import Ask
 
 ROOMS: Final = ("core", "allocators", "plugins", "diagnose")
 #: Characters of a text.

@@ -404,6 +404,14 @@ class Cluster:
         """An instance by its name; raises KeyError."""
         return self.instances[self.instance_index[name]]
 
+    def node(self, name: str) -> Node:
+        """The node of this name, which must exist."""
+        return self.nodes[self.node_index[name]]
+
+    def group(self, uuid: str) -> Group:
+        """The node group of this uuid, which must exist."""
+        return self.groups[self.group_index[uuid]]
+
     def groups_named(self, name: str) -> list[int]:
         """Indices of the groups with this name or uuid."""
         return [i for i, group in enumerate(self.groups) if name in (group.name, group.uuid)]

@@ -5,12 +5,11 @@ each using those before it:
 
 * `language`: what tags and configuration can say, as values;
 * `config`: the section [aggregates]; `membership`: who is in what, and the settings;
-  `declarations`: `read_rules(cluster, section)` reads both, with all faults (`configured`: those of
-  the section, `collected`: what was read so far); `members`: the aggregates with their members;
+  `declarations`: `read_rules(cluster, section)` reads both, with all faults;
 * `requirements`: `read_requirements(rules, instance)` reads what an instance requires, with all
   faults;
-* `verdict`: allowed, or why not; `known`, `verdicts`, `evaluator`: `Evaluator(rules,
-  cluster).node(...)` gives that for a node; `soft_costs`: nodes it should rather not be on;
-* `reservations`: free pool and reservations; `choosing`: which nodes of a pool are
-  taken; `notes`: on an answer; `constraint`: the plugin.
+* `verdict`: allowed, or why not; `verdicts`: `Evaluator(rules, cluster).node(...)` gives that for
+  a node;
+* `reservations`: free pool and reservations, and which nodes of a pool are taken; `notes`: on an
+  answer; `constraint`: the plugin.
 """

@@ -8,27 +8,26 @@ instance itself either: it may fail over to its secondary, which was not chosen 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.errors import join_faults
 from ganeti_steward.core.model.requests import Balance, NodeEvacuate, Relocate
-from ganeti_steward.core.model.site_rules import Ban, Cost, NoPlace
+from ganeti_steward.core.model.site_rules import ROLES, Ban, Cost, NoPlace
 from ganeti_steward.plugins.aggregates.config import Aggregates
 from ganeti_steward.plugins.aggregates.declarations import config_faults, read_rules
-from ganeti_steward.plugins.aggregates.evaluator import FAULTY, Evaluator
-from ganeti_steward.plugins.aggregates.language.automatic import unknown_everywhere
-from ganeti_steward.plugins.aggregates.language.soft import Soft
+from ganeti_steward.plugins.aggregates.language.limits import Clock
+from ganeti_steward.plugins.aggregates.language.requests import Soft, unknown_everywhere
 from ganeti_steward.plugins.aggregates.language.tags import Fault, printable
-from ganeti_steward.plugins.aggregates.language.until import Clock
-from ganeti_steward.plugins.aggregates.membership import Rules
+from ganeti_steward.plugins.aggregates.membership import Membership, Names, Rules
 from ganeti_steward.plugins.aggregates.notes import notes
 from ganeti_steward.plugins.aggregates.requirements import (
     Requested,
     Requirements,
     read_requirements,
 )
-from ganeti_steward.plugins.aggregates.soft_costs import soft_costs
+from ganeti_steward.plugins.aggregates.verdicts import FAULTY, Evaluator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster, Instance
     from ganeti_steward.core.model.requests import Request
+
 
 #: What a node that does not comply costs where an evacuation only prefers those that do:
 #: more than any other difference of scores, and small enough to leave those exact.
@@ -175,3 +175,18 @@ def _no_place(faults: Sequence[Fault], *, everything: bool = False) -> NoPlace |
     if not faults:
         return None
     return NoPlace(join_faults([fault.sentence for fault in faults]), everything)
+
+
+_NONE: Final[Names] = frozenset()
+
+
+def soft_costs(membership: Membership, cluster: Cluster, soft: Sequence[Soft]) -> Iterator[Cost]:
+    """The cost of each node in each role, where there is any."""
+    for role in ROLES:
+        own = [one for one in soft if one.term.role in ("", role)]
+        for node in cluster.nodes if own else ():
+            mine = membership.nodes.get(node.name, _NONE)
+            around = membership.groups.get(node.group, _NONE)
+            cost = sum(one.cost(mine, around) for one in own)
+            if cost:
+                yield Cost(node.name, role, cost)

@@ -5,97 +5,274 @@ Nothing is raised here: all faults are kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
-from ganeti_steward.plugins.aggregates.collected import Collected
-from ganeti_steward.plugins.aggregates.configured import ConfigReader
-from ganeti_steward.plugins.aggregates.language.automatic import Ask
-from ganeti_steward.plugins.aggregates.language.entitlement import Entitled
-from ganeti_steward.plugins.aggregates.language.expression import ExpressionError
+from ganeti_steward.plugins.aggregates.language.expression import (
+    ExpressionError,
+    Term,
+    checked_name,
+    checked_prefix,
+)
+from ganeti_steward.plugins.aggregates.language.limits import Entitled, checked_date, entitled_by
+from ganeti_steward.plugins.aggregates.language.requests import Ask, Soft, parse_requested
 from ganeti_steward.plugins.aggregates.language.tags import (
     AGGREGATE,
     AGGREGATES_VERSION,
     CLUSTER,
     ENTITLED_INSTANCE,
     ENTITLED_TAG,
+    FORBIDDEN_PREFIX,
     GROUP,
     NODE,
     POOL,
+    REQUIRED_PREFIX,
+    UNCLAIMABLE,
     UNIT,
     UNTIL,
+    VERSION,
     Declared,
     Fault,
+    checked_part,
+    printable,
     read_tag,
 )
-from ganeti_steward.plugins.aggregates.membership import Rules
+from ganeti_steward.plugins.aggregates.membership import (
+    CONFIGURATION,
+    Membership,
+    Names,
+    Rules,
+    Settings,
+)
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.plugins.aggregates.config import Aggregates
 
-_VERSION_TAG = f"{TAG_PREFIX}{AGGREGATES_VERSION}:"
+
+_VERSION_TAG: Final = f"{TAG_PREFIX}{AGGREGATES_VERSION}:"
+#: Keys of the section that came with version 2 of the tags.
+_NEW: Final = ("ask", "entitled_tags", "entitled_instances", "until")
+
+_T = TypeVar("_T")
 
 
 def read_rules(cluster: Cluster, config: Aggregates) -> Rules:
     """Read all that is declared, by tags and in the configuration's section."""
-    into = Collected()
-    ConfigReader(into, cluster).read(config)
+    reader = _Reader(config, cluster)
+    reader.read_section()
     # The version first: it decides how the other tags are read.
-    for tag in sorted(_ours(cluster.tags), key=lambda tag: not tag.startswith(_VERSION_TAG)):
-        _declare(into, CLUSTER, "", tag, "")
+    for tag in sorted(cluster.tags, key=lambda tag: not tag.startswith(_VERSION_TAG)):
+        reader.read_tag(CLUSTER, "", tag, "")
     for group in cluster.groups:
-        for tag in _ours(group.tags):
-            _declare(into, GROUP, group.name, tag, group.uuid)
+        for tag in group.tags:
+            reader.read_tag(GROUP, group.name, tag, group.uuid)
     for node in cluster.nodes:
-        for tag in _ours(node.tags):
-            _declare(into, NODE, node.name, tag, node.name)
-    return into.rules(config)
+        for tag in node.tags:
+            reader.read_tag(NODE, node.name, tag, node.name)
+    return reader.rules()
 
 
 def config_faults(config: Aggregates) -> list[Fault]:
     """What is wrong with the configuration's section, whatever the cluster."""
-    into = Collected()
-    ConfigReader(into, None).read(config)
-    return into.faults
+    reader = _Reader(config, None)
+    reader.read_section()
+    return reader.faults
 
 
-def _ours(tags: Sequence[str]) -> list[str]:
-    return [tag for tag in tags if tag.startswith(TAG_PREFIX)]
+class _Reader:
+    """Everything that was declared so far."""
+
+    def __init__(self, config: Aggregates, cluster: Cluster | None) -> None:
+        """Without a cluster there are no notes on things that do not exist."""
+        self._config, self._cluster = config, cluster
+        self.faults: list[Fault] = []
+        self._notes: list[str] = []
+        self._groups = defaultdict[str, set[str]](set)
+        """uuid -> aggregates"""
+        self._nodes = defaultdict[str, set[str]](set)
+        self._units = defaultdict[str, dict[str, set[str]]](dict)
+        """node -> unit -> aggregates"""
+        self._pools: dict[str, set[str]] = {}
+        self._settings = defaultdict[str, set[str]](set)
+        """key of the tag -> prefixes, or names of aggregates"""
+        self._configured: dict[str, tuple[Term | Soft, ...]] = {}
+        self._automatic: list[Ask] = []
+        self._entitled: set[Entitled] = set()
+        self._until: dict[str, str] = {}
+        self._version = min(VERSION, config.version)
+
+    def rules(self) -> Rules:
+        """All that was read."""
+        settings = Settings(
+            forbidden=tuple(sorted(self._settings[FORBIDDEN_PREFIX])),
+            required=tuple(sorted(self._settings[REQUIRED_PREFIX])),
+            unclaimable=frozenset(self._settings[UNCLAIMABLE]),
+            combine=self._config.combine,
+            on_evacuation=self._config.on_evacuation,
+            version=self._version,
+        )
+        bare = self._version >= VERSION
+        membership = Membership(
+            _frozen(self._groups),
+            _frozen(self._nodes),
+            {node: _frozen(units, bare=bare) for node, units in self._units.items()},
+            _frozen(self._pools, bare=bare),
+        )
+        return Rules(
+            membership,
+            settings,
+            tuple(self.faults),
+            tuple(self._notes),
+            self._configured,
+            tuple(self._automatic),
+            tuple(sorted(self._entitled)),
+            self._until,
+        )
+
+    def _ends(self, name: str, date: str) -> None:
+        """An aggregate has a last day; of several the first one counts."""
+        self._until[name] = min(date, self._until.get(name, date))
+
+    # -- tags
+
+    def read_tag(self, kind: str, name: str, tag: str, key: str) -> None:
+        """One tag; ``key``: what the object is known by."""
+        if not tag.startswith(TAG_PREFIX):
+            return
+        try:
+            declared = read_tag(kind, tag, self._version)
+        except ExpressionError as err:
+            self.faults.append(Fault(kind, name, tag, str(err)))
+            return
+        if isinstance(declared, Ask):
+            self._automatic.append(declared)
+            return
+        assert isinstance(declared, Declared)
+        word, aggregate, owner = declared
+        if word == AGGREGATE:
+            (self._groups if kind == GROUP else self._nodes)[key].add(aggregate)
+        elif word in (UNIT, POOL):
+            # It is there, and in an aggregate unless the name is empty.
+            members = self._units[key] if word == UNIT else self._pools
+            members.setdefault(owner, set()).update({aggregate} - {""})
+        elif word == AGGREGATES_VERSION:
+            self._version = min(self._version, int(aggregate))
+        elif word == ENTITLED_TAG:
+            self._entitled.add(Entitled(aggregate, tag=owner))
+        elif word == ENTITLED_INSTANCE:
+            self._entitled.add(Entitled(aggregate, instance=owner))
+        elif word == UNTIL:
+            self._ends(aggregate, owner)
+        else:
+            self._settings[word].add(aggregate)
+
+    # -- the section
+
+    def read_section(self) -> None:
+        """All keys of the section."""
+        config = self._config
+        for key, prefixes in (
+            (FORBIDDEN_PREFIX, config.default_forbidden_prefixes),
+            (REQUIRED_PREFIX, config.required_prefixes),
+        ):
+            self._settings[key].update(self._each(f"{key}es", prefixes, checked_prefix))
+        self._settings[UNCLAIMABLE].update(self._names("unclaimable", config.unclaimable))
+        self._read_members()
+        for instance, values in config.instances.items():
+            requests = self._each(f"instances.{instance}", values, self._requested)
+            self._configured[instance] = tuple(requests)
+        if config.version < VERSION:
+            for field in _NEW:
+                if getattr(config, field):
+                    text = f"is of version {VERSION} of the tags; version = {config.version} is set"
+                    self._fault(field.replace("_", "-"), "", text)
+            return
+        for kind, rules in config.ask.items():
+            for pattern, given in rules.items():
+                values = [given] if isinstance(given, str) else given
+                requests = self._each(f"ask.{kind}.{pattern}", values, parse_requested)
+                self._automatic.append(Ask(kind, pattern, tuple(requests)))
+        for key, word, entries in (
+            ("entitled-tags", "tag", config.entitled_tags),
+            ("entitled-instances", "instance", config.entitled_instances),
+        ):
+            for name, values in entries.items():
+                self._entitled.update(
+                    self._each(
+                        f"{key}.{name}",
+                        values,
+                        lambda value, name=name, word=word: entitled_by(name, **{word: value}),
+                    )
+                )
+        for name, date in config.until.items():
+            for day in self._each(f"until.{name}", [str(date)], checked_date):
+                self._ends(name, day)
+            self._names("until", [name])
+
+    def _requested(self, value: str) -> Term | Soft:
+        request = parse_requested(value)
+        if isinstance(request, Soft) and self._config.version < VERSION:
+            raise ExpressionError(f"is of version {VERSION} of the tags")
+        return request
+
+    def _read_members(self) -> None:
+        config, cluster = self._config, self._cluster
+        for name, given in config.groups.items():
+            names = self._names(f"groups.{name}", given)
+            if cluster is None:
+                continue
+            groups = cluster.groups_named(name)
+            if not groups:
+                self._is_missing("groups", name)
+            for index in groups:
+                self._groups[cluster.groups[index].uuid].update(names)
+        for node, given in config.nodes.items():
+            names = self._names(f"nodes.{node}", given)
+            if cluster is None or node in cluster.node_index:
+                self._nodes[node] = set(names)
+            else:
+                self._is_missing("nodes", node)
+        for node, units in config.units.items():
+            owned = self._owned(f"units.{node}", units, UNIT)
+            if cluster is None or node in cluster.node_index:
+                self._units[node] = owned
+            else:
+                self._is_missing("units", node)
+        self._pools = self._owned("pools", config.pools, POOL)
+
+    def _is_missing(self, key: str, name: str) -> None:
+        shown = printable(name)
+        self._notes.append(f"configuration aggregates.{key}.{shown}: the cluster has no {shown}")
+
+    def _owned(
+        self, path: str, given: Mapping[str, Sequence[str]], kind: str
+    ) -> dict[str, set[str]]:
+        owned: dict[str, set[str]] = {}
+        for name, names in given.items():
+            self._each(path, [name], lambda part: checked_part(part, kind))
+            owned[name] = set(self._names(f"{path}.{name}", names))
+        return owned
+
+    def _names(self, path: str, given: Iterable[str]) -> list[str]:
+        return self._each(path, given, checked_name)
+
+    def _each(self, path: str, given: Iterable[str], check: Callable[..., _T]) -> list[_T]:
+        """The checked values; the faults of the others are kept."""
+        checked = []
+        for value in given:
+            try:
+                checked.append(check(value))
+            except ExpressionError as err:
+                self._fault(path, value, str(err))
+        return checked
+
+    def _fault(self, path: str, value: str, text: str) -> None:
+        self.faults.append(Fault(CONFIGURATION, f"aggregates.{path}", value, text))
 
 
-def _declare(into: Collected, kind: str, name: str, tag: str, key: str) -> None:
-    """One tag; ``key``: what the object is known by."""
-    try:
-        declared = read_tag(kind, tag, into.version)
-    except ExpressionError as err:
-        into.faults.append(Fault(kind, name, tag, str(err)))
-        return
-    if isinstance(declared, Ask):
-        into.automatic.append(declared)
-        return
-    assert isinstance(declared, Declared)
-    if declared.key == AGGREGATE:
-        members = into.groups if kind == GROUP else into.nodes
-        members.setdefault(key, set()).add(declared.name)
-    elif declared.key == UNIT:
-        into.put(into.units.setdefault(key, {}), declared.owner, declared.name)
-    elif declared.key == POOL:
-        into.put(into.pools, declared.owner, declared.name)
-    else:
-        _set(into, declared)
-
-
-def _set(into: Collected, declared: Declared) -> None:
-    """A tag of the cluster that is no membership."""
-    if declared.key == AGGREGATES_VERSION:
-        into.version = min(into.version, int(declared.name))
-    elif declared.key == ENTITLED_TAG:
-        into.entitled.add(Entitled(declared.name, tag=declared.owner))
-    elif declared.key == ENTITLED_INSTANCE:
-        into.entitled.add(Entitled(declared.name, instance=declared.owner))
-    elif declared.key == UNTIL:
-        into.ends(declared.name, declared.owner)
-    else:
-        into.settings[declared.key].add(declared.name)
+def _frozen(members: Mapping[str, set[str]], *, bare: bool = False) -> dict[str, Names]:
+    """``bare``: with those in nothing."""
+    return {name: frozenset(names) for name, names in members.items() if names or bare}

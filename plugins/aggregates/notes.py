@@ -9,12 +9,12 @@ from ganeti_steward.core.errors import join_faults
 from ganeti_steward.core.iallocator.request_types import type_of
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
-from ganeti_steward.plugins.aggregates.evaluator import Evaluator
-from ganeti_steward.plugins.aggregates.language.roles import STORAGE
+from ganeti_steward.plugins.aggregates.language.expression import STORAGE
+from ganeti_steward.plugins.aggregates.language.limits import Clock, ended
 from ganeti_steward.plugins.aggregates.language.tags import GROUP, NODE
-from ganeti_steward.plugins.aggregates.language.until import Clock, ended
 from ganeti_steward.plugins.aggregates.membership import Rules
 from ganeti_steward.plugins.aggregates.requirements import read_requirements
+from ganeti_steward.plugins.aggregates.verdicts import Evaluator
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.answer import Outcome
@@ -64,7 +64,7 @@ def _notes_on(
         ):
             yield f"{instance.name} has no {role}; what its tags require of one is ignored"
     for name, role in zip(names, _ROLES, strict=False):
-        node = cluster.nodes[cluster.node_index[name]]
+        node = cluster.node(name)
         reason = evaluator.node(requirements, instance.template, node, role)
         if reason is not None:
             yield _against(instance, node, role, reason.text)

@@ -12,18 +12,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
-from ganeti_steward.plugins.aggregates.language.automatic import Ask, matching, unknown
-from ganeti_steward.plugins.aggregates.language.entitlement import lacking
 from ganeti_steward.plugins.aggregates.language.expression import (
+    ROLES,
     TAG,
     Expression,
     ExpressionError,
     Term,
     checked_name,
+    checked_role,
     combined,
 )
-from ganeti_steward.plugins.aggregates.language.roles import ROLES, checked_role
-from ganeti_steward.plugins.aggregates.language.soft import Soft, requested_text
+from ganeti_steward.plugins.aggregates.language.limits import lacking
+from ganeti_steward.plugins.aggregates.language.requests import (
+    Ask,
+    Soft,
+    matching,
+    requested_text,
+    unknown,
+)
 from ganeti_steward.plugins.aggregates.language.tags import (
     INSTANCE,
     Declared,

@@ -1,15 +1,15 @@
-"""The verdicts for one set of requirements, each kind of node evaluated once."""
+"""Which nodes may serve an instance: each kind of node is evaluated once for equal requirements."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.model.cluster import LOCAL_STORAGE
-from ganeti_steward.plugins.aggregates.known import KnownAggregates
-from ganeti_steward.plugins.aggregates.language.expression import Expression
-from ganeti_steward.plugins.aggregates.language.roles import ROLES, STORAGE, UNIT
-from ganeti_steward.plugins.aggregates.membership import Names, Rules
+from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
+from ganeti_steward.plugins.aggregates.language.expression import ROLES, STORAGE, UNIT, Expression
+from ganeti_steward.plugins.aggregates.language.tags import GROUP, NODE
+from ganeti_steward.plugins.aggregates.membership import Membership, Names, Rules
 from ganeti_steward.plugins.aggregates.requirements import Requirements
 from ganeti_steward.plugins.aggregates.verdict import (
     Reason,
@@ -22,7 +22,8 @@ from ganeti_steward.plugins.aggregates.verdict import (
 )
 
 if TYPE_CHECKING:
-    from ganeti_steward.core.model.cluster import Node
+    from ganeti_steward.core.model.cluster import Cluster, Node
+
 
 _NONE: Final[Names] = frozenset()
 #: Templates whose disks are files on the nodes themselves, or blocks there.
@@ -164,3 +165,94 @@ def _rules(reasons: Iterable[Reason | None]) -> str:
     """The rules that refuse the parts of one thing, each once, without the role."""
     rules = (reason.rule.rpartition(": ")[2] for reason in reasons if reason)
     return ", ".join(dict.fromkeys(rules))
+
+
+class KnownAggregates:
+    """The aggregates with members, and those of each node group."""
+
+    def __init__(self, membership: Membership, cluster: Cluster) -> None:
+        self._membership, self._cluster = membership, cluster
+        self._known = membership.names()
+        self._trees: dict[str, Names] = {}
+
+    def under(self, prefixes: Iterable[str]) -> dict[str, str]:
+        """Every aggregate under default-forbidden prefixes -> the prefix."""
+        return {
+            name: prefix for prefix in prefixes for name in self._known if name.startswith(prefix)
+        }
+
+    def unknown(self, reason: Reason, expression: Expression) -> Reason:
+        """The same reason, or another one where a required aggregate has no member at all."""
+        for need in expression.need:
+            if not need & self._known:
+                names = ", ".join(sorted(need))
+                return Reason(
+                    f"not in aggregate {names} (no members)", f"aggregate {names} has no members"
+                )
+        return reason
+
+    def tree(self, group: str) -> Names:
+        """The aggregates of a group, its nodes and their units together."""
+        if not self._trees:
+            membership = self._membership
+            trees = {g.uuid: set(membership.groups.get(g.uuid, ())) for g in self._cluster.groups}
+            for node in self._cluster.nodes:
+                trees[node.group].update(membership.nodes.get(node.name, ()))
+                trees[node.group].update(*membership.units.get(node.name, {}).values())
+            self._trees = {uuid: frozenset(names) for uuid, names in trees.items()}
+        return self._trees[group]
+
+
+#: What things with a tag that cannot be understood are counted under.
+FAULTY: Final = "faulty tag"
+
+
+class Evaluator:
+    """Evaluates the nodes of one cluster, each kind of node once for equal requirements."""
+
+    def __init__(self, rules: Rules, cluster: Cluster) -> None:
+        self._rules, self._cluster = rules, cluster
+        self._known = KnownAggregates(rules.membership, cluster)
+        closed = rules.closed()
+        self._closed_groups = {
+            group.uuid: Reason(FAULTY, fault.sentence)
+            for group in cluster.groups
+            if (fault := closed.get((GROUP, group.name)))
+        }
+        self._closed_nodes = {
+            name: Reason(FAULTY, fault.sentence)
+            for (kind, name), fault in closed.items()
+            if kind == NODE
+        }
+        self._cache: dict[tuple[Requirements, str], Verdicts] = {}
+
+    def node(
+        self, requirements: Requirements, template: str, node: Node, role: str
+    ) -> Reason | None:
+        """Why a node may not serve an instance in a role; None when it may.
+
+        ``template``: the instance's disk template, which decides where its disks are.
+        """
+        return self._closed(node) or self._verdicts(requirements, template).node(node, role)
+
+    def all(self, requirements: Requirements, template: str) -> Iterator[tuple[Node, str, Reason]]:
+        """Every node that may not serve, with the role and the reason."""
+        verdicts = self._verdicts(requirements, template)
+        for role in (PRIMARY, SECONDARY):
+            for node in self._cluster.nodes:
+                reason = self._closed(node) or verdicts.node(node, role)
+                if reason is not None:
+                    yield node, role, reason
+
+    def _closed(self, node: Node) -> Reason | None:
+        """Why the node takes no instance at all."""
+        if not self._closed_nodes and not self._closed_groups:
+            return None
+        return self._closed_nodes.get(node.name) or self._closed_groups.get(node.group)
+
+    def _verdicts(self, requirements: Requirements, template: str) -> Verdicts:
+        verdicts = self._cache.get((requirements, template))
+        if verdicts is None:
+            verdicts = Verdicts(self._rules, self._known, requirements, template)
+            self._cache[requirements, template] = verdicts
+        return verdicts

@@ -17,8 +17,7 @@ from ganeti_steward.core.ganeti.sources import Source
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.options import Options
 from ganeti_steward.core.model.requests import Balance
-from ganeti_steward.plugins.aggregates.cli.reading import TaggedCluster
-from ganeti_steward.plugins.aggregates.cli.standing import misplaced
+from ganeti_steward.plugins.aggregates.cli.reading import TaggedCluster, misplaced
 from ganeti_steward.plugins.aggregates.config import Aggregates
 from ganeti_steward.plugins.aggregates.declarations import read_rules
 
@@ -98,7 +97,7 @@ def _instances_by_group(cluster: Cluster) -> Counter[str]:
 
 
 def _group_of(cluster: Cluster, node: str) -> str:
-    return cluster.nodes[cluster.node_index[node]].group
+    return cluster.node(node).group
 
 
 def _misplaced(source: Source, config: Config) -> Counter[str]:

@@ -23,8 +23,6 @@ from ganeti_steward.plugins.filters.regex import Effort, Undecided
 WATERMARK: Final = "watermark"
 #: Something that is evaluated by itself: an opcode of a job, a reason, or the job.
 Subject = Any
-#: Whether a predicate is true of a job.
-Matches = Callable[[Job], bool]
 
 
 class Predicate:

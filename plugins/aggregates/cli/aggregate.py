@@ -8,8 +8,8 @@ import time
 from typing import Final
 
 from ganeti_steward.allocators.jobs.run_jobs import Interrupts, interrupt_printer
-from ganeti_steward.core.commands.cluster_options import add_reason_option, add_source_options
-from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
+from ganeti_steward.core.commands.cluster_options import add_reason_option
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import (
     Value,
     add_field_options,
@@ -17,25 +17,25 @@ from ganeti_steward.core.commands.tables import (
     print_notes,
 )
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
-from ganeti_steward.plugins.aggregates.cli.fix import add_fix_options, run_fix
-from ganeti_steward.plugins.aggregates.cli.hosts import add_hosts_options, list_hosts
-from ganeti_steward.plugins.aggregates.cli.members import plan
+from ganeti_steward.plugins.aggregates.cli.fix import describe_fix, run_fix
+from ganeti_steward.plugins.aggregates.cli.hosts import describe_hosts, list_hosts
 from ganeti_steward.plugins.aggregates.cli.reading import (
     TaggedCluster,
+    add_actions,
+    add_version_option,
+    end_notes,
+    faults,
+    misplaced,
+    never_seen,
+    print_rows,
+    print_versioned,
     requesting_instances,
     run_action,
 )
-from ganeti_steward.plugins.aggregates.cli.reservation_list import end_notes
-from ganeti_steward.plugins.aggregates.cli.standing import faults, misplaced, never_seen
-from ganeti_steward.plugins.aggregates.cli.tagging import write
-from ganeti_steward.plugins.aggregates.cli.versions import (
-    add_version_option,
-    print_rows,
-    print_versioned,
-)
+from ganeti_steward.plugins.aggregates.cli.tagging import plan, print_changes, write
 from ganeti_steward.plugins.aggregates.cli.views import views
-from ganeti_steward.plugins.aggregates.language.entitlement import entitled_text
-from ganeti_steward.plugins.aggregates.members import Members, aggregates
+from ganeti_steward.plugins.aggregates.language.limits import entitled_text
+from ganeti_steward.plugins.aggregates.membership import Members, aggregates
 
 #: Columns of the list -> headings.
 FIELDS: Final = {
@@ -61,107 +61,86 @@ _MEMBERS: Final = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """One sub-command each."""
-    what = add_subcommands(parser, "WHAT")
-    one = add_subcommand(what, "list", "every aggregate with its members")
+    faults = "instances that would not be placed where they are, tags that mean nothing"
+    actions = {
+        "list": ("every aggregate with its members", _list, _describe_list),
+        "show": ("one aggregate, node, node group or instance", _show, _describe_show),
+        "check": (f"{faults}; status 1 if there is any", _check, _describe_check),
+        "hosts": (
+            "the nodes that an expression allows; status 1 if none is",
+            list_hosts,
+            describe_hosts,
+        ),
+        "fix": (
+            "move instances that would not be placed where they are; status 1 if any stays",
+            run_fix,
+            describe_fix,
+        ),
+        "add": ("put members in an aggregate, all of them or none", _change, _describe_change),
+        "remove": (
+            "take members out of an aggregate, all of them or none",
+            _change,
+            _describe_change,
+        ),
+    }
+    add_actions(parser, actions)
+
+
+#: Runs the sub-command; returns the exit status.
+run: Final = run_action
+
+
+def _describe_list(parser: argparse.ArgumentParser) -> None:
     describe(
-        one,
+        parser,
         {
             "gnt-steward aggregate list": "name, groups, nodes, units and pools of each",
             "gnt-steward aggregate list -o +instances,until": "with two more columns",
         },
     )
-    add_field_options(one, FIELDS)
-    add_version_option(one)
-    one.set_defaults(act=_list)
-    _source(one)
-    one = add_subcommand(what, "show", "one aggregate, node, node group or instance")
+    add_field_options(parser, FIELDS)
+    add_version_option(parser)
+
+
+def _describe_show(parser: argparse.ArgumentParser) -> None:
     describe(
-        one,
+        parser,
         {
             "gnt-steward aggregate show licensed": "members, and the instances that request it",
             "gnt-steward aggregate show web1.example.com": "where this instance may go",
         },
     )
-    one.add_argument(
+    parser.add_argument(
         "name", help="its members or aggregates, and which instances may go where and why not"
     )
-    one.add_argument("-v", "--verbose", action="store_true", help="all names, not the first few")
-    one.set_defaults(act=_show)
-    _source(one)
-    one = add_subcommand(
-        what,
-        "check",
-        "instances that would not be placed where they are, tags that mean nothing; status 1 if "
-        "there is any",
-    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="all names, not the first few")
+
+
+def _describe_check(parser: argparse.ArgumentParser) -> None:
     describe(
-        one,
+        parser,
         {
             "gnt-steward aggregate check": "every misplaced instance with the reason",
             "gnt-steward aggregate check --json": "the same for a script",
         },
         statuses={EXIT_FAILURE: "an instance is misplaced, or a tag means nothing"},
     )
-    add_json_option(one, "the same as data")
-    add_version_option(one)
-    one.set_defaults(act=_check)
-    _source(one)
-    one = add_subcommand(what, "hosts", "the nodes that an expression allows; status 1 if none is")
+    add_json_option(parser, "the same as data")
+    add_version_option(parser)
+
+
+def _describe_change(parser: argparse.ArgumentParser) -> None:
     describe(
-        one,
+        parser,
         {
-            "gnt-steward aggregate hosts in:licensed": "the nodes of an aggregate",
-            "gnt-steward aggregate hosts '!reserved' -v": "all nodes, with the reason against each",
+            f"{parser.prog} licensed node3 node4": "two nodes",
+            f"{parser.prog} licensed rack2 --dry-run": "print the tags only",
         },
-        statuses={EXIT_FAILURE: "no node is allowed"},
     )
-    add_hosts_options(one)
-    one.set_defaults(act=list_hosts)
-    _source(one)
-    one = add_subcommand(
-        what,
-        "fix",
-        "move instances that would not be placed where they are; status 1 if any stays",
-    )
-    describe(
-        one,
-        {
-            "gnt-steward aggregate fix": "the moves, as a plan",
-            "gnt-steward aggregate fix web1 -X --yes": "move one instance, without confirmation",
-        },
-        statuses={EXIT_FAILURE: "an instance stays misplaced, or a job failed"},
-        units="Copied data is in GiB.",
-    )
-    add_fix_options(one)
-    one.set_defaults(act=run_fix)
-    _source(one)
-    for word, text, removed in (
-        ("add", "put members in an aggregate", False),
-        ("remove", "take members out of an aggregate", True),
-    ):
-        one = add_subcommand(what, word, f"{text}, all of them or none")
-        describe(
-            one,
-            {
-                f"gnt-steward aggregate {word} licensed node3 node4": "two nodes",
-                f"gnt-steward aggregate {word} licensed rack2 --dry-run": "print the tags only",
-            },
-        )
-        one.add_argument("name", help="the aggregate")
-        one.add_argument("member", nargs="+", help=_MEMBERS)
-        one.add_argument("--dry-run", action="store_true", help="only print what would be done")
-        one.set_defaults(act=_change, removed=removed)
-        add_reason_option(one)
-        _source(one)
-
-
-def _source(parser: argparse.ArgumentParser) -> None:
-    add_source_options(parser, positional=False)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Run the sub-command; returns the exit status."""
-    return run_action(options)
+    parser.add_argument("name", help="the aggregate")
+    parser.add_argument("member", nargs="+", help=_MEMBERS)
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
+    add_reason_option(parser)
 
 
 def _list(options: argparse.Namespace, tagged: TaggedCluster) -> int:
@@ -221,18 +200,13 @@ def _check(options: argparse.Namespace, tagged: TaggedCluster) -> int:
 
 
 def _change(options: argparse.Namespace, tagged: TaggedCluster) -> int:
-    removed: bool = options.removed
+    removed = options.what == "remove"
     changes = plan(tagged.cluster, options.name, options.member, removed=removed)
     jobs = tagged.jobs
     if not changes:
         print("Nothing to do: all of them are in it already.")
     elif not options.dry_run:
         with Interrupts(interrupt_printer("the submitted job")) as interrupts:
-            write(jobs, changes, _reason(options), interrupts)
-    for change in changes:
-        print(f"{'would be done' if options.dry_run else 'done'}: {change.sentence}")
+            write(jobs, changes, f"aggregate {options.what} {options.name}", interrupts)
+    print_changes(options, changes)
     return EXIT_OK
-
-
-def _reason(options: argparse.Namespace) -> str:
-    return f"aggregate {options.what} {options.name}"

@@ -1,10 +1,13 @@
-"""``gnt-steward aggregate fix``: the plan for misplaced instances, shown or run."""
+"""``gnt-steward aggregate fix``: moves misplaced instances where they would be placed today."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
+from ganeti_steward.allocators.balancing.planning.plan_balance import plan_balance
 from ganeti_steward.allocators.cli.allocator_options import add_passed_options
 from ganeti_steward.allocators.cli.run_options import (
     PRINTED,
@@ -15,22 +18,46 @@ from ganeti_steward.allocators.cli.run_options import (
     write_script,
 )
 from ganeti_steward.allocators.cli.texts import gib
-from ganeti_steward.allocators.jobs.job_sets import failing_over, job_sets, script
+from ganeti_steward.allocators.jobs.job_sets import Step, failing_over, job_sets, script, steps
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import add_json_option, print_json, print_notes, table
-from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError, join_faults
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
+from ganeti_steward.core.model.cluster import NOT_MIRRORED
 from ganeti_steward.core.model.names import Names
-from ganeti_steward.core.model.options import parse_options
+from ganeti_steward.core.model.options import Options, parse_options
+from ganeti_steward.core.model.requests import Balance
+from ganeti_steward.core.model.site_rules import ROLES
 from ganeti_steward.core.units import counted
-from ganeti_steward.plugins.aggregates.cli.fixing import FixPlan, data_of, fix
-from ganeti_steward.plugins.aggregates.cli.reading import TaggedCluster
-from ganeti_steward.plugins.aggregates.cli.standing import never_seen
+from ganeti_steward.plugins.aggregates.cli.reading import (
+    Misplaced,
+    TaggedCluster,
+    listed,
+    misplaced,
+    never_seen,
+)
 from ganeti_steward.plugins.aggregates.language.tags import VERSION
+from ganeti_steward.plugins.aggregates.requirements import read_requirements
+from ganeti_steward.plugins.aggregates.verdicts import Evaluator
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.model.cluster import Cluster, Instance
+    from ganeti_steward.core.model.opcodes import Job
+
 
 _HEADINGS = ("#", "Instance", "From", "To", "GiB", "How")
 
 
-def add_fix_options(parser: argparse.ArgumentParser) -> None:
+def describe_fix(parser: argparse.ArgumentParser) -> None:
     """Which instances, and the options of every command with moves."""
+    describe(
+        parser,
+        {
+            "gnt-steward aggregate fix": "the moves, as a plan",
+            "gnt-steward aggregate fix web1 -X --yes": "move one instance, without confirmation",
+        },
+        statuses={EXIT_FAILURE: "an instance stays misplaced, or a job failed"},
+        units="Copied data is in GiB.",
+    )
     parser.add_argument("instance", nargs="*", help="only these instances; default: all misplaced")
     add_running_options(parser, to_file=True)
     add_json_option(parser, "the plan as data, with its jobs")
@@ -42,9 +69,7 @@ def run_fix(options: argparse.Namespace, tagged: TaggedCluster) -> int:
     if options.json and (options.exec or options.print_commands == PRINTED):
         raise StewardError("--json excludes -X, and -C without a file")
     check_can_run(options, tagged.source)
-    closing = tagged.rules.closing()
-    if closing:
-        raise StewardError(join_faults([fault.sentence for fault in closing]))
+    tagged.rules.check_usable()
     print_notes(never_seen(tagged))
     plan = fix(tagged, parse_options(options.option), _names(options, tagged))
     sets, over = job_sets(tagged.cluster, plan.jobs), failing_over(tagged.cluster)
@@ -52,7 +77,8 @@ def run_fix(options: argparse.Namespace, tagged: TaggedCluster) -> int:
         sys.stdout.write(script(sets, over))
         print_notes(f"{one.instance}: {one.text}" for one in plan.left)
     elif options.json:
-        print_json({"version": VERSION, **dict(data_of(plan)), "job_sets": sets})
+        moves, left = ([one._asdict() for one in some] for some in (plan.moves, plan.left))
+        print_json({"version": VERSION, "moves": moves, "left": left, "job_sets": sets})
     else:
         sys.stdout.write(as_text(plan, len(sets)))
     if options.print_commands not in (None, PRINTED):
@@ -98,3 +124,124 @@ def as_text(plan: FixPlan, sets: int) -> str:
         lines.append(f"{moves}, {copied} GiB to be copied, {counted(sets, 'job set')}\n")
     lines += [f"Left: {one.instance}: {one.text}\n" for one in plan.left]
     return "".join(lines)
+
+
+class Left(NamedTuple):
+    """An instance that stays misplaced."""
+
+    instance: str
+    text: str
+    """why, and what can be done"""
+
+
+class FixPlan(NamedTuple):
+    """What is done about misplaced instances."""
+
+    jobs: tuple[Job, ...]
+    """in the order in which they must be run"""
+    moves: tuple[Step, ...]
+    left: tuple[Left, ...]
+    info: str
+    """of the allocator"""
+
+
+def fix(tagged: TaggedCluster, options: Options, names: Collection[str] | None = None) -> FixPlan:
+    """The plan, for these instances or all; raises StewardError when there is no answer.
+
+    Only misplaced instances are moved, and only within their node groups, by the allocators
+    configured for balancing.
+    """
+    cluster = tagged.cluster
+    wrong = _by_instance(tagged, names)
+    stuck = {name: text for name in wrong if (text := _immovable(tagged, cluster.instance(name)))}
+    movable = frozenset(wrong) - frozenset(stuck)
+    jobs: list[Job] = []
+    info = ""
+    if movable:
+        groups = {cluster.node(one.node).group for n in movable for one in wrong[n]}
+        request = Balance(groups=tuple(sorted(groups)), select=movable, fix=True)
+        plan = plan_balance(request, cluster, tagged.config, options)
+        jobs, info = plan.jobs, plan.info
+    moves = steps(cluster, jobs)
+    after = tagged.with_cluster(_moved(cluster, moves))
+    still = _by_instance(after, movable)
+    left = [Left(name, text) for name, text in stuck.items()]
+    left += [Left(name, _why(after, cluster.instance(name), still[name])) for name in still]
+    return FixPlan(tuple(jobs), tuple(moves), tuple(sorted(left)), info)
+
+
+def _by_instance(
+    tagged: TaggedCluster, names: Collection[str] | None
+) -> dict[str, list[Misplaced]]:
+    found: dict[str, list[Misplaced]] = {}
+    for one in misplaced(tagged):
+        if names is None or one.instance in names:
+            found.setdefault(one.instance, []).append(one)
+    return found
+
+
+def _moved(cluster: Cluster, moves: Sequence[Step]) -> Cluster:
+    nodes = {move.instance: move.after for move in moves}
+    return cluster.replace(
+        instances=(one._replace(nodes=nodes.get(one.name, one.nodes)) for one in cluster.instances)
+    )
+
+
+def _immovable(tagged: TaggedCluster, instance: Instance) -> str:
+    """Why balancing never moves an instance; empty when it may."""
+    faults = read_requirements(tagged.rules, instance).faults
+    if faults:
+        return faults[0].sentence
+    if instance.template in NOT_MIRRORED:
+        node = _nearest(tagged.cluster, instance, _allowed(tagged, instance, ROLES[0]))
+        return (
+            f"its disks exist only on {instance.nodes[0]}; move it by hand: gnt-instance move -n "
+            f"{node} {instance.name}"
+        )
+    if not instance.auto_balance:
+        return (
+            "its parameter auto_balance is off; to let it move: gnt-instance modify -B "
+            f"auto_balance=yes {instance.name}"
+        )
+    return ""
+
+
+def _nearest(cluster: Cluster, instance: Instance, allowed: Sequence[str]) -> str:
+    """One of the nodes, of the group the instance is in if there is one."""
+    nodes = {name: cluster.node(name) for name in allowed}
+    home = cluster.node(instance.nodes[0]).group
+    same = [name for name, node in nodes.items() if node.group == home]
+    return next(iter((*same, *allowed)), "NODE")
+
+
+def _why(tagged: TaggedCluster, instance: Instance, wrong: Sequence[Misplaced]) -> str:
+    """Why no move was found, and what else there is."""
+    cluster, one = tagged.cluster, wrong[0]
+    home = cluster.node(one.node).group
+    allowed = _allowed(tagged, instance, one.role)
+    groups = {cluster.node(name).group for name in allowed}
+    name = cluster.group(home).name
+    if home in groups:
+        here = [n for n in allowed if cluster.node(n).group == home]
+        return (
+            f"no move within group {name} reaches a node that complies as {one.role}: "
+            f"{listed(here, every=False)}"
+        )
+    others = sorted(cluster.group(uuid).name for uuid in groups)
+    if not others:
+        return f"no usable node of the cluster complies as {one.role}"
+    return (
+        f"no usable node of group {name} complies as {one.role}; another group: gnt-instance "
+        f"change-group --to {others[0]} {instance.name}"
+    )
+
+
+def _allowed(tagged: TaggedCluster, instance: Instance, role: str) -> list[str]:
+    """The usable nodes an instance would be placed on in a role."""
+    evaluator = Evaluator(tagged.rules, tagged.cluster)
+    requirements = read_requirements(tagged.rules, instance).requirements
+    return [
+        node.name
+        for node in tagged.cluster.nodes
+        if node.usable and evaluator.node(requirements, instance.template, node, role) is None
+    ]

@@ -6,19 +6,22 @@ import argparse
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.commands.tables import Value, add_field_options, print_notes
-from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError, join_faults
-from ganeti_steward.core.model.cluster import DISK_TEMPLATES
+from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.model.site_rules import ROLES, TAG_PREFIX
-from ganeti_steward.plugins.aggregates.cli.reading import TaggedCluster
-from ganeti_steward.plugins.aggregates.cli.versions import print_versioned_rows
-from ganeti_steward.plugins.aggregates.evaluator import Evaluator
-from ganeti_steward.plugins.aggregates.language.entitlement import entitled_text
+from ganeti_steward.plugins.aggregates.cli.reading import (
+    TaggedCluster,
+    check_template,
+    print_versioned_rows,
+)
 from ganeti_steward.plugins.aggregates.language.expression import ExpressionError, Term
-from ganeti_steward.plugins.aggregates.language.soft import parse_requested
+from ganeti_steward.plugins.aggregates.language.limits import entitled_text
+from ganeti_steward.plugins.aggregates.language.requests import parse_requested
 from ganeti_steward.plugins.aggregates.language.tags import INSTANCE, read_tag
 from ganeti_steward.plugins.aggregates.requirements import requirements_of
 from ganeti_steward.plugins.aggregates.verdict import Reason
+from ganeti_steward.plugins.aggregates.verdicts import Evaluator
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Node
@@ -35,8 +38,16 @@ FIELDS: Final = {
 _USUAL: Final = ("name", "group", "roles", "state")
 
 
-def add_hosts_options(parser: argparse.ArgumentParser) -> None:
+def describe_hosts(parser: argparse.ArgumentParser) -> None:
     """The expressions, and the columns."""
+    describe(
+        parser,
+        {
+            "gnt-steward aggregate hosts in:licensed": "the nodes of an aggregate",
+            "gnt-steward aggregate hosts '!reserved' -v": "all nodes, with the reason against each",
+        },
+        statuses={EXIT_FAILURE: "no node is allowed"},
+    )
     parser.add_argument(
         "expression",
         nargs="+",
@@ -58,12 +69,8 @@ def add_hosts_options(parser: argparse.ArgumentParser) -> None:
 
 def list_hosts(options: argparse.Namespace, tagged: TaggedCluster) -> int:
     """Print the nodes; status 1 when none is allowed."""
-    closing = tagged.rules.closing()
-    if closing:
-        raise StewardError(join_faults([fault.sentence for fault in closing]))
-    if options.disk_template not in DISK_TEMPLATES:
-        known = ", ".join(sorted(DISK_TEMPLATES))
-        raise StewardError(f"unknown disk template {options.disk_template!a} (known: {known})")
+    tagged.rules.check_usable()
+    check_template(options.disk_template)
     terms = [_term(text, tagged) for text in options.expression]
     print_notes(_claims(terms, tagged))
     requirements = requirements_of(tagged.rules, terms)
@@ -91,7 +98,7 @@ def _row(tagged: TaggedCluster, node: Node, found: dict[str, Reason | None]) -> 
     reasons = {reason.text for reason in found.values() if reason}
     return {
         "name": node.name,
-        "group": cluster.groups[cluster.group_index[node.group]].name,
+        "group": cluster.group(node.group).name,
         "roles": [role for role, reason in found.items() if reason is None],
         "state": node.condition or "usable",
         "aggregates": sorted(

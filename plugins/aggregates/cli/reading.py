@@ -1,27 +1,45 @@
-"""What the commands about aggregates share: a cluster with its rules, names, columns."""
+"""What the commands about aggregates share: the cluster with its rules, faults, names, output.
+
+Data of version 2 is an object with its version.  Version 1 is what the version before printed: a
+list without the fields that came later."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.core.builtins import ALLOCATION
-from ganeti_steward.core.commands.cluster_options import read_source
+from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
-from ganeti_steward.core.commands.tables import print_notes
+from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands
+from ganeti_steward.core.commands.tables import (
+    Value,
+    chosen_fields,
+    print_fields,
+    print_json,
+    print_notes,
+)
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.sources import Source
+from ganeti_steward.core.model.cluster import DISK_TEMPLATES
 from ganeti_steward.core.model.names import named
+from ganeti_steward.core.model.site_rules import ROLES
 from ganeti_steward.plugins.aggregates.config import Aggregates
 from ganeti_steward.plugins.aggregates.declarations import read_rules
+from ganeti_steward.plugins.aggregates.language.limits import Clock, warning
+from ganeti_steward.plugins.aggregates.language.tags import VERSION, VERSIONS, Fault, printable
 from ganeti_steward.plugins.aggregates.membership import Rules
 from ganeti_steward.plugins.aggregates.requirements import read_requirements
+from ganeti_steward.plugins.aggregates.reservations import reservations
+from ganeti_steward.plugins.aggregates.verdicts import Evaluator
 
 if TYPE_CHECKING:
     from ganeti_steward.core.ganeti.jobs import Jobs
     from ganeti_steward.core.model.cluster import Cluster, Instance, Node
+
 
 #: Names shown of each kind unless all are requested.
 SHOWN: Final = 10
@@ -51,9 +69,30 @@ class TaggedCluster(NamedTuple):
         return self.source.jobs
 
 
+#: What a sub-command does with the cluster that its options name; returns the exit status.
+Act = Callable[[argparse.Namespace, "TaggedCluster"], int]
+#: Declares the help and the options of a sub-command.
+Declare = Callable[[argparse.ArgumentParser], None]
+
+
+def add_actions(
+    parser: argparse.ArgumentParser, actions: Mapping[str, tuple[str, Act, Declare]]
+) -> None:
+    """A sub-command for each name: one line about it, what it does, and what declares it."""
+    what = add_subcommands(parser, "WHAT")
+    for name, (text, act, declare) in actions.items():
+        add_subcommand(what, name, text, partial(_fill, act, declare))
+
+
+def _fill(act: Act, declare: Declare, parser: argparse.ArgumentParser) -> None:
+    declare(parser)
+    add_source_options(parser, positional=False)
+    parser.set_defaults(act=act)
+
+
 def run_action(options: argparse.Namespace) -> int:
     """Run the sub-command's function ``act`` on the cluster; raises StewardError."""
-    act: Callable[[argparse.Namespace, TaggedCluster], int] = options.act
+    act: Act = options.act
     return act(options, read_tagged(options))
 
 
@@ -66,6 +105,13 @@ def read_tagged(options: argparse.Namespace) -> TaggedCluster:
     return TaggedCluster(source, rules, config)
 
 
+def check_template(template: str) -> None:
+    """Raise StewardError unless Ganeti has this disk template."""
+    if template not in DISK_TEMPLATES:
+        known = ", ".join(sorted(DISK_TEMPLATES))
+        raise StewardError(f"unknown disk template {template!a} (known: {known})")
+
+
 def requesting_instances(tagged: TaggedCluster) -> dict[str, list[str]]:
     """Aggregate -> the instances that mention it positively, where there are any."""
     found: dict[str, list[str]] = {}
@@ -73,6 +119,16 @@ def requesting_instances(tagged: TaggedCluster) -> dict[str, list[str]]:
         for name in read_requirements(tagged.rules, instance).requirements.wanted:
             found.setdefault(name, []).append(instance.name)
     return found
+
+
+def end_notes(rules: Rules, clock: Clock) -> Iterator[str]:
+    """What is to be known about the ends of reservations with nodes."""
+    for under in reservations(rules):
+        for members in under.taken:
+            text = warning(rules.until, members.name, clock)
+            if text:
+                name = members.name
+                yield f"{text}; 'gnt-steward reserve release {name}' frees its nodes"
 
 
 def full_name(name: str, known: Sequence[Node | Instance]) -> str | None:
@@ -86,3 +142,98 @@ def listed(names: Sequence[str], *, every: bool = True) -> str:
     shown = names if every else names[:SHOWN]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+class Misplaced(NamedTuple):
+    """An instance that is on a node it would not be given today."""
+
+    instance: str
+    node: str
+    role: str
+    text: str
+    """why not"""
+
+    @property
+    def sentence(self) -> str:
+        """All of it."""
+        return (
+            f"instance {self.instance} would not be placed on {self.node} as {self.role} today: "
+            f"{self.text}"
+        )
+
+
+def faults(tagged: TaggedCluster) -> Iterator[Fault]:
+    """Tags and entries of the configuration that mean nothing, those of instances last."""
+    yield from tagged.rules.faults
+    for instance in tagged.cluster.instances:
+        yield from read_requirements(tagged.rules, instance).faults
+
+
+def misplaced(tagged: TaggedCluster) -> Iterator[Misplaced]:
+    """Every instance that is where it would not be placed, by what of its tags is understood."""
+    cluster, evaluator = tagged.cluster, Evaluator(tagged.rules, tagged.cluster)
+    for instance in cluster.instances:
+        requirements = read_requirements(tagged.rules, instance).requirements
+        for name, role in zip(instance.nodes, ROLES, strict=False):
+            node = cluster.node(name)
+            reason = evaluator.node(requirements, instance.template, node, role)
+            if reason is not None:
+                yield Misplaced(instance.name, name, role, reason.text)
+
+
+def never_seen(tagged: TaggedCluster) -> Iterator[str]:
+    """Instances of the configuration that are not there: perhaps not made yet, or a slip."""
+    for name in tagged.rules.configured:
+        if name not in tagged.cluster.instance_index:
+            shown = printable(name)
+            yield f"configuration aggregates.instances.{shown}: the cluster has no {shown} now"
+
+
+def add_version_option(parser: argparse.ArgumentParser) -> None:
+    """``--json-version``."""
+    parser.add_argument(
+        "--json-version",
+        type=int,
+        choices=VERSIONS,
+        default=VERSION,
+        help="the version of the data of --json; default: %(default)s",
+    )
+
+
+def print_versioned(options: argparse.Namespace, key: str, data: Mapping[str, object]) -> None:
+    """One object; in version 1 only what is under ``key``, or all of it without its version."""
+    if options.json_version < VERSION:
+        print_json(data[key] if key else data)
+    else:
+        print_json({"version": VERSION, **data})
+
+
+def print_versioned_rows(
+    options: argparse.Namespace,
+    key: str,
+    fields: Mapping[str, str],
+    usual: Sequence[str],
+    rows: Sequence[Mapping[str, Value]],
+) -> None:
+    """A list that version 1 does not have."""
+    options.json_version = VERSION
+    print_rows(options, key, fields, usual, rows)
+
+
+def print_rows(
+    options: argparse.Namespace,
+    key: str,
+    fields: Mapping[str, str],
+    usual: Sequence[str],
+    rows: Sequence[Mapping[str, Value]],
+    new: Collection[str] = (),
+) -> None:
+    """A list under ``key``; ``new``: fields that version 1 has only where ``-o`` names them."""
+    if not options.json:
+        print_fields(options, fields, usual, rows)
+        return
+    given = options.output
+    chosen = fields if given is None else chosen_fields(given, fields, usual)
+    if given is None and options.json_version < VERSION:
+        chosen = [name for name in fields if name not in new]
+    print_versioned(options, key, {key: [{name: row[name] for name in chosen} for row in rows]})

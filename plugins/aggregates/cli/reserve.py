@@ -9,21 +9,21 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from ganeti_steward.allocators.jobs.run_jobs import Interrupts, interrupt_printer
-from ganeti_steward.core.commands.cluster_options import add_reason_option, add_source_options
-from ganeti_steward.core.commands.manual import add_subcommand, add_subcommands, describe
-from ganeti_steward.core.commands.tables import print_notes
+from ganeti_steward.core.commands.cluster_options import add_reason_option
+from ganeti_steward.core.commands.manual import describe
+from ganeti_steward.core.commands.tables import Value, add_field_options, print_notes
 from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
-from ganeti_steward.core.model.cluster import DISK_TEMPLATES, INTERNALLY_MIRRORED
-from ganeti_steward.plugins.aggregates.choosing import lonely
-from ganeti_steward.plugins.aggregates.cli.ends import checked_end, end_changes, write_end
+from ganeti_steward.core.model.cluster import INTERNALLY_MIRRORED
 from ganeti_steward.plugins.aggregates.cli.reading import (
     TaggedCluster,
+    add_actions,
+    add_version_option,
+    check_template,
+    end_notes,
     listed,
+    print_rows,
+    requesting_instances,
     run_action,
-)
-from ganeti_steward.plugins.aggregates.cli.reservation_list import (
-    add_list_options,
-    list_reservations,
 )
 from ganeti_steward.plugins.aggregates.cli.reserving import (
     Wanted,
@@ -33,13 +33,24 @@ from ganeti_steward.plugins.aggregates.cli.reserving import (
     release,
     resolve,
 )
-from ganeti_steward.plugins.aggregates.cli.tagging import Change
+from ganeti_steward.plugins.aggregates.cli.tagging import print_changes
 from ganeti_steward.plugins.aggregates.cli.transfers import (
     LiveCluster,
     Transfer,
+    checked_end,
+    end_changes,
     foreign_members,
     node_tags,
     run_transfer,
+    write_end,
+)
+from ganeti_steward.plugins.aggregates.language.limits import entitled_text
+from ganeti_steward.plugins.aggregates.membership import Members
+from ganeti_steward.plugins.aggregates.reservations import (
+    TRANSIT,
+    Reservations,
+    lonely,
+    reservations,
 )
 
 _DATES: Final = "Dates are YYYY-MM-DD, the last day of a reservation."
@@ -47,53 +58,48 @@ _DATES: Final = "Dates are YYYY-MM-DD, the last day of a reservation."
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """One sub-command each."""
-    what = add_subcommands(parser, "WHAT")
-    one = add_subcommand(what, "list", "the free pools and the reservations")
+    actions = {
+        "list": ("the free pools and the reservations", _list, _describe_list),
+        "create": (
+            "take nodes out of the free pool: all of them or none",
+            _take,
+            _describe_taking,
+        ),
+        "extend": (
+            "the same for a reservation there is: more nodes, all of them or none",
+            _take,
+            _describe_taking,
+        ),
+        "release": ("put the nodes of a reservation back", _release, _describe_release),
+    }
+    add_actions(parser, actions)
+
+
+def _describe_release(parser: argparse.ArgumentParser) -> None:
     describe(
-        one,
-        {
-            "gnt-steward reserve list": "each with its nodes and its last day",
-            "gnt-steward reserve list -o name,nodes --no-headers": "two columns, for a script",
-        },
-        units=_DATES,
-    )
-    add_list_options(one)
-    add_source_options(one, positional=False)
-    one.set_defaults(act=list_reservations)
-    for word, text, more in (
-        ("create", "take nodes out of the free pool: all of them or none", False),
-        ("extend", "the same for a reservation there is: more nodes, all of them or none", True),
-    ):
-        one = add_subcommand(what, word, text)
-        describe(
-            one,
-            {
-                f"gnt-steward reserve {word} trial --count 2 --from rack1": "two nodes of rack1",
-                f"gnt-steward reserve {word} trial node7 --until 2027-03-31": "one node, this long",
-            },
-            units=_DATES,
-        )
-        _taking_options(one)
-        _change_options(one)
-        one.set_defaults(act=_take, more=more)
-    one = add_subcommand(what, "release", "put the nodes of a reservation back")
-    describe(
-        one,
+        parser,
         {
             "gnt-steward reserve release trial --dry-run": "what would be changed",
             "gnt-steward reserve release trial": "put its nodes back in the free pool",
         },
         statuses={EXIT_FAILURE: "instances request it or are on its nodes, or a job failed"},
     )
-    one.add_argument("name", help="the reservation, with or without the prefix")
-    one.add_argument(
+    parser.add_argument("name", help="the reservation, with or without the prefix")
+    parser.add_argument(
         "--force", action="store_true", help="even if instances request it or are on its nodes"
     )
-    _change_options(one)
-    one.set_defaults(act=_release)
+    _change_options(parser)
 
 
-def _taking_options(parser: argparse.ArgumentParser) -> None:
+def _describe_taking(parser: argparse.ArgumentParser) -> None:
+    describe(
+        parser,
+        {
+            f"{parser.prog} trial --count 2 --from rack1": "two nodes of rack1",
+            f"{parser.prog} trial node7 --until 2027-03-31": "one node, this long",
+        },
+        units=_DATES,
+    )
     parser.add_argument("name", help="the name that instances request, with or without the prefix")
     parser.add_argument("node", nargs="*", help="these nodes; default: as many as --count says")
     parser.add_argument("--count", type=int, help="how many nodes; default: 1")
@@ -114,65 +120,59 @@ def _taking_options(parser: argparse.ArgumentParser) -> None:
         metavar="DATE",
         help="the last day of the reservation, YYYY-MM-DD; with extend also alone",
     )
+    _change_options(parser)
 
 
 def _change_options(parser: argparse.ArgumentParser) -> None:
     add_reason_option(parser)
     parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
-    add_source_options(parser, positional=False)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Run the sub-command; returns the exit status."""
-    return run_action(options)
+#: Runs the sub-command; returns the exit status.
+run: Final = run_action
 
 
 def _take(options: argparse.Namespace, tagged: TaggedCluster) -> int:
     wanted = _wanted(options)
     _, full = resolve(tagged, wanted.name)
     end = checked_end(full, options.until, time.time)
-    only_end = wanted.more and bool(end) and not options.node and options.count is None
-    transfer = None if only_end else creation(tagged, wanted, secrets.token_hex(4))
-    if transfer is None:
+    transfer = None
+    if wanted.more and end and not options.node and options.count is None:
         check_reserved(tagged, wanted.name)
     else:
+        transfer = creation(tagged, wanted, secrets.token_hex(4))
         print_notes(_notes(tagged, transfer))
     live, reason = _live(tagged), f"reserve {options.what} {options.name}"
     changes = end_changes(tagged, full, end) if end or not wanted.more else []
     if not options.dry_run:
-        with Interrupts(interrupt_printer("the submitted job")) as interrupts:
-            if transfer is not None:
-                run_transfer(live, transfer, reason, interrupts)
         if transfer is not None:
+            with Interrupts(interrupt_printer("the submitted job")) as interrupts:
+                run_transfer(live, transfer, reason, interrupts)
             _check_after(live, transfer, reason)
         write_end(tagged, changes, reason)
     if transfer is not None:
         _print_transfer(options, transfer)
-    _print_changes(options, changes)
+    print_changes(options, changes)
     return EXIT_OK
 
 
 def _wanted(options: argparse.Namespace) -> Wanted:
     """What the options request; raises StewardError."""
     count: int | None = options.count
-    if count is not None and (options.node or count < 1):
-        fault = (
-            "--count and names of nodes exclude each other"
-            if options.node
-            else "--count is at least 1"
-        )
-        raise StewardError(fault)
+    if count is not None and options.node:
+        raise StewardError("--count and names of nodes exclude each other")
+    if count is not None and count < 1:
+        raise StewardError("--count is at least 1")
     if options.node and options.groups is not None:
         raise StewardError("--from and names of nodes exclude each other")
-    template: str = options.disk_template or ""
-    if template and template not in DISK_TEMPLATES:
-        known = ", ".join(sorted(DISK_TEMPLATES))
-        raise StewardError(f"unknown disk template {template!a} (known: {known})")
+    template, more = options.disk_template or "", options.what == "extend"
+    if template:
+        check_template(template)
     if count is None:
-        count = 2 if template in INTERNALLY_MIRRORED and not options.more else 1
+        count = 2 if template in INTERNALLY_MIRRORED and not more else 1
     groups = () if options.groups is None else tuple(options.groups.split(","))
     nodes = tuple(options.node)
-    return Wanted(options.name, nodes, count, groups, options.more, template)
+    return Wanted(options.name, nodes, count, groups, more, template)
 
 
 def _notes(tagged: TaggedCluster, transfer: Transfer) -> list[str]:
@@ -225,13 +225,8 @@ def _release(options: argparse.Namespace, tagged: TaggedCluster) -> int:
     changes = end_changes(tagged, full, "")
     if not options.dry_run:
         write_end(tagged, changes, f"reserve release {options.name}")
-    _print_changes(options, changes)
+    print_changes(options, changes)
     return EXIT_OK
-
-
-def _print_changes(options: argparse.Namespace, changes: Sequence[Change]) -> None:
-    for change in changes:
-        print(f"{'would be done' if options.dry_run else 'done'}: {change.sentence}")
 
 
 def _live(tagged: TaggedCluster) -> LiveCluster:
@@ -243,3 +238,66 @@ def _print_transfer(options: argparse.Namespace, transfer: Transfer) -> None:
     verb = "would be moved" if options.dry_run else "moved"
     target = f" to {transfer.target}" if transfer.target else ""
     print(f"{verb} from {transfer.source}{target}: {', '.join(transfer.nodes)}")
+
+
+#: Columns of the list -> headings.
+FIELDS: Final = {
+    "name": "Reservation",
+    "state": "State",
+    "count": "Count",
+    "nodes": "Nodes",
+    "groups": "Groups",
+    "requested_by": "Requested by",
+    "instances": "Instances there",
+    "until": "Until",
+    "entitled": "Entitled",
+}
+_USUAL: Final = ("name", "state", "count", "until", "nodes", "requested_by")
+_NEW: Final = ("until", "entitled")
+
+
+def _describe_list(parser: argparse.ArgumentParser) -> None:
+    describe(
+        parser,
+        {
+            "gnt-steward reserve list": "each with its nodes and its last day",
+            "gnt-steward reserve list -o name,nodes --no-headers": "two columns, for a script",
+        },
+        units=_DATES,
+    )
+    add_field_options(parser, FIELDS)
+    add_version_option(parser)
+
+
+def _list(options: argparse.Namespace, tagged: TaggedCluster) -> int:
+    """Print them, and notes on those that have ended or end soon."""
+    requesting = requesting_instances(tagged)
+    found = reservations(tagged.rules)
+    rows = [
+        _row(tagged, under, members, requesting.get(members.name, []))
+        for under in found
+        for members in (under.free, *under.taken)
+    ]
+    print_rows(options, "reservations", FIELDS, _USUAL, rows, _NEW)
+    print_notes(end_notes(tagged.rules, time.time))
+    return EXIT_OK
+
+
+def _row(
+    tagged: TaggedCluster, under: Reservations, members: Members, requested_by: Sequence[str]
+) -> dict[str, Value]:
+    state = "free" if members.name == under.free.name else "reserved"
+    if members.name.startswith(f"{under.prefix}{TRANSIT}"):
+        state = "moving"
+    groups = {group.uuid: group.name for group in tagged.cluster.groups}
+    return {
+        "name": members.name,
+        "state": state,
+        "count": len(members.nodes),
+        "nodes": members.nodes,
+        "groups": [groups[uuid] for uuid in members.groups],
+        "requested_by": requested_by,
+        "instances": instances_on(tagged, members.nodes),
+        "until": tagged.rules.until.get(members.name) or "-",
+        "entitled": entitled_text(tagged.rules.entitled, members.name) or "-",
+    }

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.units import counted
-from ganeti_steward.plugins.aggregates.choosing import check_named, choose
 from ganeti_steward.plugins.aggregates.cli.reading import (
     TaggedCluster,
     full_name,
@@ -17,10 +16,12 @@ from ganeti_steward.plugins.aggregates.cli.reading import (
 from ganeti_steward.plugins.aggregates.cli.transfers import Transfer
 from ganeti_steward.plugins.aggregates.language.expression import TAG, ExpressionError, checked_name
 from ganeti_steward.plugins.aggregates.language.tags import aggregate_tag
-from ganeti_steward.plugins.aggregates.members import Members
+from ganeti_steward.plugins.aggregates.membership import Members
 from ganeti_steward.plugins.aggregates.reservations import (
     TRANSIT,
     Reservations,
+    check_named,
+    choose,
     free_pool,
     reservations,
 )
@@ -46,9 +47,7 @@ class Wanted(NamedTuple):
 
 def resolve(tagged: TaggedCluster, name: str) -> tuple[Reservations, str]:
     """The prefix a reservation is under, and its full name; raises StewardError."""
-    faults = [fault.sentence for fault in tagged.rules.closing()]
-    if faults:
-        raise StewardError(join_faults(faults))
+    tagged.rules.check_usable()
     found = reservations(tagged.rules)
     _check_reserving(tagged, found, name)
     under = [one for one in found if name.startswith(one.prefix)]
@@ -136,7 +135,7 @@ def _no_reservation(under: Reservations, full: str) -> StewardError:
 def _is_free(tagged: TaggedCluster, under: Reservations, node: str) -> bool:
     """In the free pool by its own tag, and in nothing else under the prefix."""
     own = tagged.rules.membership.nodes[node]
-    tags = tagged.cluster.nodes[tagged.cluster.node_index[node]].tags
+    tags = tagged.cluster.node(node).tags
     alone = [name for name in own if name.startswith(under.prefix)] == [under.free.name]
     return alone and aggregate_tag(under.free.name) in tags
 
@@ -167,7 +166,7 @@ def _chosen(
 ) -> list[str]:
     """Usable ones, in one node group unless the template allows for several."""
     groups = [_group(cluster, name) for name in wanted.groups]
-    nodes = [cluster.nodes[cluster.node_index[name]] for name in free]
+    nodes = [cluster.node(name) for name in free]
     fit = [node for node in nodes if node.usable and (not groups or node.group in groups)]
     if len(fit) < wanted.number:
         raise _too_few(wanted, fit, under, free)

@@ -1,15 +1,30 @@
-"""Tags written to a live cluster: all of them, or none."""
+"""Tags on a live cluster that put members in an aggregate: all are written, or none."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.allocators.jobs.run_jobs import UNKNOWN, Result, Run, run_job_sets
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.ganeti.jobs import Jobs
 from ganeti_steward.core.model.job_state import LOST, SUCCESS
 from ganeti_steward.core.model.opcodes import Job, remove_tags, set_tags
+from ganeti_steward.core.model.site_rules import TAG_PREFIX
+from ganeti_steward.plugins.aggregates.cli.reading import full_name
+from ganeti_steward.plugins.aggregates.language.expression import TAG, checked_name
+from ganeti_steward.plugins.aggregates.language.tags import (
+    AGGREGATE,
+    POOL,
+    UNIT,
+    aggregate_tag,
+    checked_part,
+)
+
+if TYPE_CHECKING:
+    from ganeti_steward.core.model.cluster import Cluster
+
 
 CLUSTER: Final = "cluster"
 GROUP: Final = "nodegroup"
@@ -44,7 +59,12 @@ class Change(NamedTuple):
         """What is done, for people."""
         tags = ", ".join(map(repr, self.tags))
         verb = "off" if self.removed else "on"
-        return f"{tags} {verb} {WORDS[self.kind]} {self.name}".rstrip()
+        return f"{tags} {verb} {self.place}"
+
+    @property
+    def place(self) -> str:
+        """The object, for people."""
+        return f"{WORDS[self.kind]} {self.name}".rstrip()
 
 
 def grouped(changes: Iterable[Change]) -> list[Change]:
@@ -54,6 +74,12 @@ def grouped(changes: Iterable[Change]) -> list[Change]:
         key = change.kind, change.name, change.removed
         found[key] = (*found.get(key, ()), *change.tags)
     return [Change(kind, name, tags, removed) for (kind, name, removed), tags in found.items()]
+
+
+def print_changes(options: argparse.Namespace, changes: Iterable[Change]) -> None:
+    """Print what is done, or with ``--dry-run`` would be."""
+    for change in changes:
+        print(f"{'would be done' if options.dry_run else 'done'}: {change.sentence}")
 
 
 def run_stages(
@@ -113,3 +139,83 @@ def _failing(jobs: Jobs, changes: Sequence[Change], reason: str) -> list[str]:
     result = run_stages(jobs, [changes], reason)
     done = succeeded(result, changes)
     return [f"could not be taken back: {c.inverse.sentence}" for c in changes if c not in done]
+
+
+#: What Ganeti takes.
+_TAG_LENGTH: Final = 128
+
+
+def plan(cluster: Cluster, name: str, words: Sequence[str], *, removed: bool) -> list[Change]:
+    """The changes that put members in an aggregate, or take them out; all faults at once.
+
+    What is in already needs no change; what is not in cannot be taken out.  Raises StewardError.
+    """
+    checked_name(name, TAG)
+    members, faults = [], []
+    for word in dict.fromkeys(words):
+        try:
+            members.append(_member(cluster, name, word)._replace(removed=removed))
+        except StewardError as err:
+            faults.append(str(err))
+    changes = []
+    for member in dict.fromkeys(members):
+        (tag,) = member.tags
+        there = tag in _tags_of(cluster, member.kind, member.name)
+        if removed and not there:
+            faults.append(f"{member.place} has no tag {tag!a}")
+        elif removed == there:
+            changes.append(member)
+    if faults:
+        raise StewardError(join_faults(faults))
+    return grouped(changes)
+
+
+def _tags_of(cluster: Cluster, kind: str, name: str) -> tuple[str, ...]:
+    """The tags of the cluster, a group or a node."""
+    if kind == CLUSTER:
+        return cluster.tags
+    if kind == GROUP:
+        return next(group.tags for group in cluster.groups if group.name == name)
+    return cluster.node(name).tags
+
+
+def _member(cluster: Cluster, name: str, word: str) -> Change:
+    """The tag that puts what a word names in an aggregate; raises StewardError."""
+    kind, colon, rest = word.partition(":")
+    if not colon or kind not in ("node", "group", "unit", "pool"):
+        kind, rest = _kind_of(cluster, word), word
+    if kind == "pool":
+        return Change(CLUSTER, "", (_owned_tag(POOL, rest, name),))
+    if kind == "group":
+        groups = cluster.groups_named(rest)
+        if len(groups) != 1:
+            raise StewardError(f"the cluster has no node group {rest!a}")
+        return Change(GROUP, cluster.groups[groups[0]].name, (aggregate_tag(name),))
+    owner, _, unit = rest.partition(":") if kind == "unit" else (rest, "", "")
+    node = full_name(owner, cluster.nodes)
+    if node is None:
+        raise StewardError(f"the cluster has no node {owner!a}")
+    tag = _owned_tag(UNIT, unit, name) if kind == "unit" else aggregate_tag(name)
+    return Change(NODE, node, (tag,))
+
+
+def _kind_of(cluster: Cluster, word: str) -> str:
+    """Whether a name without a kind is one of a node or of a node group; raises StewardError."""
+    node, groups = full_name(word, cluster.nodes), cluster.groups_named(word)
+    if node and groups:
+        raise StewardError(
+            f"{word!a} is a node and a node group; write node:{word} or group:{word}"
+        )
+    if not node and not groups:
+        raise StewardError(
+            f"{word!a} is no node and no node group of the cluster (others are unit:NODE:UNIT "
+            "and pool:POOL)"
+        )
+    return "node" if node else "group"
+
+
+def _owned_tag(key: str, owner: str, name: str) -> str:
+    tag = f"{TAG_PREFIX}{key}:{checked_part(owner, key)}:{AGGREGATE}:{name}"
+    if len(tag) > _TAG_LENGTH:
+        raise StewardError(f"the tag {tag!a} is longer than {_TAG_LENGTH} characters")
+    return tag

@@ -12,16 +12,16 @@ from ganeti_steward.plugins.aggregates.cli.reading import (
     listed,
     requesting_instances,
 )
-from ganeti_steward.plugins.aggregates.evaluator import Evaluator
-from ganeti_steward.plugins.aggregates.language.entitlement import entitled_text
-from ganeti_steward.plugins.aggregates.language.soft import requested_text
+from ganeti_steward.plugins.aggregates.language.limits import entitled_text
+from ganeti_steward.plugins.aggregates.language.requests import requested_text
 from ganeti_steward.plugins.aggregates.language.tags import GROUP, MEMBER_OF, NODE
-from ganeti_steward.plugins.aggregates.members import Members, aggregates
+from ganeti_steward.plugins.aggregates.membership import Members, aggregates
 from ganeti_steward.plugins.aggregates.requirements import (
     Requested,
     closing_faults,
     read_requirements,
 )
+from ganeti_steward.plugins.aggregates.verdicts import Evaluator
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Group, Instance, Node
@@ -39,10 +39,10 @@ def views(tagged: TaggedCluster, name: str, *, every: bool) -> list[str]:
     found += [viewer.group(cluster.groups[at]) for at in cluster.groups_named(name)]
     node = full_name(name, cluster.nodes)
     if node is not None:
-        found.append(viewer.node(cluster.nodes[cluster.node_index[node]]))
+        found.append(viewer.node(cluster.node(node)))
     instance = full_name(name, cluster.instances)
     if instance is not None:
-        found.append(viewer.instance(cluster.instances[cluster.instance_index[instance]]))
+        found.append(viewer.instance(cluster.instance(instance)))
     return ["".join(f"{line}\n" for line in lines) for lines in found]
 
 

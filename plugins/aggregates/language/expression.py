@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
+from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
 #: Key of a value in the configuration's spelling; a role follows after an underscore.
 KEY: Final = "member_of"
@@ -173,3 +174,16 @@ def term_text(term: Term) -> str:
     """A value in the configuration's spelling, with its key where it is for one role."""
     key = f"{KEY}_{term.role}=" if term.role else ""
     return key + value_text(term)
+
+
+STORAGE: Final = "storage"
+UNIT: Final = "unit"
+#: All there are.
+ROLES: Final = (PRIMARY, SECONDARY, STORAGE, UNIT)
+
+
+def checked_role(term: Term) -> Term:
+    """The term, when its role is none or one there is; raises ExpressionError."""
+    if term.role and term.role not in ROLES:
+        raise ExpressionError(f"unknown role {term.role!a} (known: {', '.join(ROLES)})")
+    return term

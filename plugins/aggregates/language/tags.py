@@ -32,8 +32,6 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
-from ganeti_steward.plugins.aggregates.language.automatic import PROPERTIES, Ask, ask_tag
-from ganeti_steward.plugins.aggregates.language.entitlement import entitled_by
 from ganeti_steward.plugins.aggregates.language.expression import (
     TAG,
     ExpressionError,
@@ -43,8 +41,16 @@ from ganeti_steward.plugins.aggregates.language.expression import (
     checked_suffix,
     parse_value,
 )
-from ganeti_steward.plugins.aggregates.language.soft import AVOID, PREFER, Soft, soft_tag
-from ganeti_steward.plugins.aggregates.language.until import checked_date
+from ganeti_steward.plugins.aggregates.language.limits import checked_date, entitled_by
+from ganeti_steward.plugins.aggregates.language.requests import (
+    AVOID,
+    PREFER,
+    PROPERTIES,
+    Ask,
+    Soft,
+    ask_tag,
+    soft_tag,
+)
 
 #: The version of the tags, and of the data that commands print about aggregates.
 VERSION: Final = 2

@@ -21,9 +21,8 @@ from ganeti_steward.core.model.options import parse_options
 from ganeti_steward.core.service.console_log import ConsoleLog
 from ganeti_steward.core.service.http_server import Server, bind, silence_waitress
 from ganeti_steward.core.service.sd_notify import notify
-from ganeti_steward.plugins.exporter import metrics
 from ganeti_steward.plugins.exporter.figures import Figures, figures
-from ganeti_steward.plugins.exporter.serving import LIMITS, Application, Readings
+from ganeti_steward.plugins.exporter.metrics import LIMITS, Application, Readings, rendered
 
 #: The TCP port, next to those of the daemon and of the agent.
 PORT: Final = 1818
@@ -110,5 +109,5 @@ def _print(readings: Readings) -> int:
     reading = readings.once()
     if reading.fault:
         raise StewardError(reading.fault)
-    sys.stdout.buffer.write(metrics.rendered(reading))
+    sys.stdout.buffer.write(rendered(reading))
     return EXIT_OK

@@ -15,7 +15,6 @@ from thorough import often
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.plugins.aggregates.config import Aggregates
 from ganeti_steward.plugins.aggregates.declarations import read_rules
-from ganeti_steward.plugins.aggregates.evaluator import Evaluator
 from ganeti_steward.plugins.aggregates.language.expression import (
     TEXT,
     ExpressionError,
@@ -30,8 +29,9 @@ from ganeti_steward.plugins.aggregates.language.tags import (
     aggregate_tag,
     read_tag,
 )
-from ganeti_steward.plugins.aggregates.members import aggregates
+from ganeti_steward.plugins.aggregates.membership import aggregates
 from ganeti_steward.plugins.aggregates.requirements import ROLES, read_requirements
+from ganeti_steward.plugins.aggregates.verdicts import Evaluator
 
 NAMES: Final = ("a", "b", "c", "d", "lic:1", "lic:2")
 RANDOM_CASES: Final = often(600, 10_000)

@@ -12,7 +12,6 @@ from placement_service import Service, filled, read_query, recorded, spelled
 
 from ganeti_steward.plugins.aggregates.config import Aggregates
 from ganeti_steward.plugins.aggregates.declarations import read_rules
-from ganeti_steward.plugins.aggregates.evaluator import Evaluator
 from ganeti_steward.plugins.aggregates.language.expression import (
     ExpressionError,
     combined,
@@ -22,6 +21,7 @@ from ganeti_steward.plugins.aggregates.language.expression import (
 )
 from ganeti_steward.plugins.aggregates.language.tags import INSTANCE, aggregate_tag, read_tag
 from ganeti_steward.plugins.aggregates.requirements import Term, read_requirements
+from ganeti_steward.plugins.aggregates.verdicts import Evaluator
 
 PLACEMENT: Final[Any] = json.loads((DATA / "membership" / "placement.json").read_text())
 

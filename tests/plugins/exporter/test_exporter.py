@@ -23,8 +23,7 @@ from ganeti_steward.allocators.cli.check import Counts
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.plugins.exporter.cli.exporter import add_arguments
 from ganeti_steward.plugins.exporter.figures import CountedSize, Figures, GroupFigures
-from ganeti_steward.plugins.exporter.metrics import Reading, rendered
-from ganeti_steward.plugins.exporter.serving import Application, Readings
+from ganeti_steward.plugins.exporter.metrics import Application, Reading, Readings, rendered
 
 DATA: Final = ROOT / "tests" / "data"
 PROGRAM: Final = str(Path(sys.executable).with_name("gnt-steward"))

@@ -14,7 +14,7 @@ from message_tags import RESERVING, ask_for, put
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.plugins.aggregates.constraint import Constraint
-from ganeti_steward.plugins.aggregates.language.until import Clock, day, ended, warning
+from ganeti_steward.plugins.aggregates.language.limits import Clock, day, ended, warning
 
 if TYPE_CHECKING:
     from sites import Capture, Site
