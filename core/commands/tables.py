@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
-
-import orjson
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.json_reader import printable
@@ -105,6 +102,8 @@ def for_terminal(text: str) -> str:
     """A sentence wrapped where it is printed on a terminal, otherwise in one line, for grep."""
     if not sys.stdout.isatty():
         return f"{text}\n"
+    import shutil  # with the archives it reads
+
     return wrapped(text, shutil.get_terminal_size().columns)
 
 
@@ -136,6 +135,8 @@ def add_json_option(parser: argparse.ArgumentParser, text: str) -> None:
 
 def print_json(data: object) -> None:
     """The data of ``--json``."""
+    import orjson  # few commands print it
+
     try:
         raw = orjson.dumps(data, option=orjson.OPT_INDENT_2)
     except orjson.JSONEncodeError:

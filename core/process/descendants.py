@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
+from ganeti_steward.core.process.forked import LIBC
+
 #: Of prctl(2).
 _SET_CHILD_SUBREAPER: Final = 36
 _GET_CHILD_SUBREAPER: Final = 37
@@ -56,7 +58,7 @@ class Process(NamedTuple):
 def become_subreaper(*, become: bool = True) -> None:
     """Be the parent of whatever loses its own below this process, or be it no longer."""
     with suppress(AttributeError):
-        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, int(become), 0, 0, 0)
+        LIBC.prctl(_SET_CHILD_SUBREAPER, int(become), 0, 0, 0)
 
 
 @contextmanager
@@ -68,7 +70,7 @@ def adopting_orphans() -> Iterator[frozenset[int]]:
     before = frozenset(children())
     already = ctypes.c_int(0)
     with suppress(AttributeError):
-        ctypes.CDLL(None).prctl(_GET_CHILD_SUBREAPER, ctypes.byref(already), 0, 0, 0)
+        LIBC.prctl(_GET_CHILD_SUBREAPER, ctypes.byref(already), 0, 0, 0)
     become_subreaper()
     try:
         yield before

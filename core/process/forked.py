@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import logging
 import os
 import resource
@@ -20,6 +21,9 @@ ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 #: Signals for which the parent may have handlers that must not run in the child.
 _ORDINARY: Final = (*ENDING, signal.SIGALRM, signal.SIGCHLD)
+
+#: Loaded here once, not in each child.
+LIBC: Final = ctypes.CDLL(None)
 
 #: prctl's number for "send me this signal when my parent ends".
 _SET_PARENT_DEATH_SIGNAL: Final = 1
@@ -53,6 +57,9 @@ def _exit_after(child: Callable[[], Any]) -> NoReturn:
     """Exit, without the parent's handlers and whatever threads there are."""
     status = 1
     try:
+        # What the parent has made is not searched for garbage: that would copy it.
+        gc.freeze()
+        gc.enable()
         lock_memory_again()
         child()
         status = 0
@@ -80,6 +87,10 @@ def detach(keep: Collection[int], errors: int) -> None:
             # The descriptor of the listing itself is closed by now.
             with suppress(OSError):
                 os.dup2(nothing, descriptor, inheritable=False)
+
+
+def renew_streams() -> None:
+    """Drop what the parent has read and not yet written of the standard streams."""
     sys.stdin = os.fdopen(0, closefd=False)
     for number, name in ((1, "stdout"), (2, "stderr")):
         stream = os.fdopen(number, "w", buffering=1, errors="backslashreplace", closefd=False)
@@ -118,7 +129,7 @@ def ignore_signals(*numbers: signal.Signals) -> None:
 
 def end_with_parent(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
     """Get a signal when the parent, a process id, ends in whatever way."""
-    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, number)
+    LIBC.prctl(_SET_PARENT_DEATH_SIGNAL, number)
     if os.getppid() != parent:
         os._exit(1)
 

@@ -111,6 +111,8 @@ def forked_supervisor(
     worker: Worker, limits: Limits, writing: int, descriptors: Sequence[int]
 ) -> int:
     """Fork a supervisor; only for a process that has no other threads.  Raises OSError."""
+    # How to write a report is found out here once, not in each child.
+    packed(_Report(0, "", 0, 0, ()))
     return forked.fork(partial(_supervise, worker, limits, writing, descriptors, os.getpid()))
 
 
@@ -196,6 +198,7 @@ def _followed(worker: Worker, limits: Limits, descriptors: Sequence[int]) -> End
 
     def work() -> None:
         forked.detach((output_end, *descriptors), errors_end)
+        forked.renew_streams()
         forked.end_with_parent(own)
         forked.reset_signals(signal.SIGTERM)
         worker(output_end)

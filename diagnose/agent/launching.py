@@ -62,7 +62,17 @@ _LATE: Final = (
         "textwrap",
         "stringprep",
     ),
-    *("orjson", "psutil", "pluggy", "shutil", "shlex", "subprocess", "tempfile", "multiprocessing"),
+    *(
+        "orjson",
+        "psutil",
+        "pluggy",
+        "random",
+        "shutil",
+        "shlex",
+        "subprocess",
+        "tempfile",
+        "multiprocessing",
+    ),
     *("ganeti_steward.core.config.parse", "ganeti_steward.core.hooks.manager"),
 )
 

@@ -7,6 +7,7 @@ a program that runs this as a command of a whitelist may read both as one text.
 from __future__ import annotations
 
 import argparse
+import gc
 import signal
 import sys
 import time
@@ -32,6 +33,9 @@ from ganeti_steward.diagnose.model.hysteresis import Waiting
 from ganeti_steward.diagnose.run.files import Busy, write_file
 from ganeti_steward.diagnose.run.loading import sources, this_machine
 from ganeti_steward.diagnose.run.running import Run, diagnose_node
+
+# One run makes hardly any garbage, and looking for it would copy what workers share.
+gc.disable()
 
 #: Exit status where another run is under way: "try again later" of sysexits.
 EXIT_BUSY: Final = 75

@@ -8,7 +8,6 @@ hang.  A command's source is
 from __future__ import annotations
 
 import os
-import random
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -116,6 +115,8 @@ def _result(
         with ExitStack() as held:
             user = None
             if pool:
+                import random
+
                 user = held.enter_context(borrowed_uid(pool, random.SystemRandom(), kept.append))
                 gain_no_rights()
             ended = command(user=user)

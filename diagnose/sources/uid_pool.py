@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import random
 import signal
 import time
 from bisect import bisect_right
@@ -27,6 +26,8 @@ from ganeti_steward.core.process.program import NO_GROUP
 from ganeti_steward.core.safe_files import UnsafeFile, read_regular
 
 if TYPE_CHECKING:
+    import random
+
     import psutil
 
 #: Lowest and highest id, both included.
