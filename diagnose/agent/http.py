@@ -8,14 +8,17 @@ command that was accepted.
 
 from __future__ import annotations
 
+import io
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qs
 
 from ganeti_steward.core.ganeti.hmac_key import KeyFile, NoKey
 from ganeti_steward.core.ganeti.signing import is_salt, sign
 from ganeti_steward.core.json_nesting import load_json
+from ganeti_steward.core.model.finding import OK, STATUSES
 from ganeti_steward.core.node_agent.protocol import (
     NONCE_PATH,
     PROTOCOL,
@@ -25,15 +28,32 @@ from ganeti_steward.core.node_agent.protocol import (
 )
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.core.service.wsgi import TEXT, Answer, json_answer, respond
-from ganeti_steward.diagnose.agent import metrics
 from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Refused, Repairs, Unreadable
 from ganeti_steward.diagnose.agent.reports import COLLECTOR, Reports
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 ALL: Final = "/1/report/all"
 METRICS: Final = "/metrics"
+
+#: The type of the metrics.
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+_SECOND: Final = 10**9
+
+#: A documentation address (RFC 5737): what it is given or refused affects no caller.
+_UNUSED: Final = "192.0.2.0"
+
+_REQUESTS: Final = (
+    ("GET", "/", ""),
+    ("HEAD", REPORT_PATH, ""),
+    ("GET", REPORT_PATH, "salt=preloading"),
+    ("GET", ALL, "salt="),
+    ("POST", NONCE_PATH, ""),
+    ("GET", METRICS, ""),
+    ("GET", "/nowhere", ""),
+)
 
 _log = logging.getLogger(__name__)
 
@@ -92,7 +112,7 @@ class Application:
 
     def _metrics(self) -> Answer:
         report = load_json(self._reports.text().encode())
-        return Answer(metrics.rendered(report), kind=metrics.CONTENT_TYPE)
+        return Answer(rendered_metrics(report), kind=METRICS_TYPE)
 
     def _repair(self, path: str, environ: WSGIEnvironment) -> Answer:
         if self._repairs is None:
@@ -123,3 +143,91 @@ def _wrong_method(allow: str) -> Answer:
 
 def _no_key() -> Answer:
     return Answer(b"this node has no key to sign with\n", 503, TEXT)
+
+
+# -- Metrics: what the last report says, in the text format of Prometheus.
+#
+# Written here and not by prometheus-client, which loads an HTTP server, TLS and e-mail with it: 4
+# to 5 MiB that the agent would keep locked in the memory of every node.
+
+
+class _Gauge(NamedTuple):
+    """A metric; no name, text or word in it needs escaping."""
+
+    name: str
+    text: str
+    samples: Mapping[str, float]
+    """value of the label -> value; for a metric without label, of the empty word"""
+    label: str = ""
+
+
+def rendered_metrics(report: Mapping[str, Any]) -> bytes:
+    """All metrics of a report, as `Reports.text` serves it."""
+    lines = [line for gauge in _gauges(report) for line in _lines(gauge)]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _lines(gauge: _Gauge) -> Iterator[str]:
+    yield f"# HELP {gauge.name} {gauge.text}"
+    yield f"# TYPE {gauge.name} gauge"
+    for word, value in gauge.samples.items():
+        labels = f'{{{gauge.label}="{word}"}}' if gauge.label else ""
+        yield f"{gauge.name}{labels} {value}"
+
+
+def _gauges(report: Mapping[str, Any]) -> Iterator[_Gauge]:
+    """When it was made, the status of the node, and what stands behind it."""
+    data = report.get("data")
+    yield _Gauge(
+        "steward_agent_report_timestamp_seconds",
+        "When the last report was made; 0 before the first one.",
+        {"": report["timestamp"] / _SECOND},
+    )
+    yield _Gauge(
+        "steward_agent_report_valid",
+        "1 while the report says how the node is, 0 without one or when it is too old.",
+        {"": int(isinstance(data, dict))},
+    )
+    found = data if isinstance(data, dict) else {}
+    yield _Gauge(
+        "steward_agent_status",
+        "1 for the status of the node, 0 for the others; all 0 without a valid report.",
+        {status: int(found.get("status") == status) for status in STATUSES},
+        "status",
+    )
+    yield _Gauge("steward_agent_findings", "Findings of the report.", _findings(found), "status")
+    yield _Gauge(
+        "steward_agent_sources_without_result",
+        "Sources that found neither that all is fine nor a fault.",
+        {word: len(report.get(word) or ()) for word in ("unknown", "not_applicable")},
+        "reason",
+    )
+
+
+def _findings(found: Mapping[str, Any]) -> dict[str, int]:
+    """Status -> findings in the details; those of other programs need not have any."""
+    details = found.get("details")
+    entries = details if isinstance(details, list) else []
+    words = Counter(one["status"] for one in entries if isinstance(one, dict) and "status" in one)
+    return {status: words[status] for status in STATUSES if status != OK}
+
+
+# -- Using everything once, so that nothing has to be read from a disk that may be dead by then
+
+
+def preload(application: WSGIApplication) -> None:
+    """Answer requests that need no caller; a repair would only be refused, and logged."""
+    for method, path, query in _REQUESTS:
+        environ: dict[str, Any] = {
+            "REQUEST_METHOD": method,
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "REMOTE_ADDR": _UNUSED,
+            "wsgi.input": io.BytesIO(),
+        }
+        for _ in application(environ, _ignored):
+            pass
+
+
+def _ignored(*_: Any) -> Callable[[bytes], object]:
+    return len

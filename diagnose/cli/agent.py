@@ -38,12 +38,11 @@ from ganeti_steward.core.service.console_log import ConsoleLog
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
 from ganeti_steward.core.service.http_server import Limits, Server, bind, silence_waitress
 from ganeti_steward.core.service.sd_notify import notify
-from ganeti_steward.diagnose.agent.http import Application
+from ganeti_steward.diagnose.agent.http import Application, preload
 from ganeti_steward.diagnose.agent.launcher import Diagnosing, Launcher, Request, executor
 from ganeti_steward.diagnose.agent.memory import Memory
 from ganeti_steward.diagnose.agent.nonces import Nonces
 from ganeti_steward.diagnose.agent.penalties import Penalties
-from ganeti_steward.diagnose.agent.preload import preload
 from ganeti_steward.diagnose.agent.repairs import REQUEST_LIMIT, Repairs
 from ganeti_steward.diagnose.agent.reports import Reports
 from ganeti_steward.diagnose.config.sections import Agent, Diagnose

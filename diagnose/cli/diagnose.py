@@ -151,7 +151,7 @@ def _check_options(options: argparse.Namespace) -> None:
 
 
 def _forget(directory: str, source: str) -> int:
-    from ganeti_steward.diagnose.run.forgetting import forget
+    from ganeti_steward.diagnose.run.state_file import forget
 
     for name in forget(directory, source):
         print(f"{printable(name)}: forgotten")

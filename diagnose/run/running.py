@@ -20,8 +20,13 @@ from ganeti_steward.diagnose.model.hysteresis import RunCounts, State, Update, u
 from ganeti_steward.diagnose.run.files import Busy, locked, prepare_directory, remove_leftovers
 from ganeti_steward.diagnose.run.gathering import SourceRun, gather
 from ganeti_steward.diagnose.run.report import report, write_report
-from ganeti_steward.diagnose.run.state_file import Kept, read_state, write_state
-from ganeti_steward.diagnose.run.stuck import read_stuck, write_stuck
+from ganeti_steward.diagnose.run.state_file import (
+    Kept,
+    read_state,
+    read_stuck,
+    write_state,
+    write_stuck,
+)
 from ganeti_steward.diagnose.sources.commands import SOURCE as COMMANDS
 from ganeti_steward.diagnose.sources.isolated import Source
 from ganeti_steward.diagnose.sources.nagios import SOURCE as NAGIOS

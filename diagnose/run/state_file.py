@@ -1,20 +1,28 @@
-"""What one run leaves to the next, as a file (`ganeti_steward.diagnose.model.hysteresis`)."""
+"""What one run leaves to the next, as files.
+
+The state is what findings were seen (`ganeti_steward.diagnose.model.hysteresis`).  Beside it is
+which sources have left which processes that cannot be killed, since they wait for a dead disk.
+Such a source is not run again while they are there.  Otherwise each run on such a node would leave
+one more, until nothing can be started there any more.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.core.json_reader import quoted
+from ganeti_steward.core.json_reader import Range, quoted
 from ganeti_steward.core.model.finding import STATUSES, Finding
+from ganeti_steward.core.process.descendants import Process, is_there
 from ganeti_steward.core.safe_files import UnsafeFile, read_own
-from ganeti_steward.diagnose.model.hysteresis import Result, SourceState, State
-from ganeti_steward.diagnose.run.files import STATE, write_file
+from ganeti_steward.core.typed_json import from_json, to_json
+from ganeti_steward.diagnose.model.hysteresis import Result, SourceState, State, covers
+from ganeti_steward.diagnose.run.files import STATE, locked, prepare_directory, write_file
 
 #: Of the file's form; another one is not understood.
 FORM: Final = 1
@@ -22,8 +30,15 @@ FORM: Final = 1
 #: Bytes of the file; a state is far smaller.
 _LONGEST: Final = 2**26
 
+#: Status, command and details of a finding in the file.
+_Finding = tuple[str, str, Any]
+
 #: What is put behind the name of a file that is not understood.
 SET_ASIDE: Final = ".unusable"
+
+#: The other file, and its bytes.
+STUCK: Final = "stuck.json"
+_LONGEST_STUCK: Final = 2**22
 
 
 class Kept(NamedTuple):
@@ -67,23 +82,41 @@ def write_state(directory: str, kept: Kept, state: State) -> None:
         write_file(os.path.join(directory, STATE), raw)
 
 
+class _Source(NamedTuple):
+    """A `SourceState` in the file."""
+
+    confirmed: tuple[_Finding, ...] | None
+    pending: tuple[_Finding, ...]
+    runs: Annotated[int, Range(0, 2**63)]
+
+
+class _File(NamedTuple):
+    """The content of the file."""
+
+    form: int
+    host: str
+    """this machine, by the name it has even where no file can be read"""
+    held: dict[str, _Source]
+    unheard: tuple[str, ...]
+    lost: bool
+
+
 def state_bytes(state: State) -> bytes:
     """A state as a file."""
     held = {
-        source: {
-            "confirmed": None if one.confirmed is None else _to_json(one.confirmed),
-            "pending": _to_json(one.pending),
-            "runs": one.runs,
-        }
-        for source, one in state.held.items()
+        source: _Source(
+            None if each.confirmed is None else _written(each.confirmed),
+            _written(each.pending),
+            each.runs,
+        )
+        for source, each in state.held.items()
     }
-    content = {"form": FORM, "host": _host(), "held": held, "unheard": state.unreported}
-    return canonical(content | {"lost": state.lost}) + b"\n"
+    content = _File(FORM, os.uname().nodename, held, state.unreported, state.lost)
+    return canonical(to_json(_File, content, whole=True)) + b"\n"
 
 
-def _host() -> str:
-    """This machine, by the name it has even where no file can be read."""
-    return os.uname().nodename
+def _written(result: Result) -> tuple[_Finding, ...]:
+    return tuple((finding.status, finding.command, finding.details) for finding in result)
 
 
 def parse_state(raw: bytes) -> State:
@@ -92,55 +125,96 @@ def parse_state(raw: bytes) -> State:
     What was found on another machine, whose disk or backup this is, is of no use here.
     """
     try:
-        given = load_json(raw)
+        data = load_json(raw)
     except ValueError:
         raise StewardError("it is not JSON") from None
-    if not isinstance(given, dict) or given.get("form") != FORM:
+    if not isinstance(data, dict) or data.get("form") != FORM:
         raise StewardError(f"its form is not {FORM}")
     try:
-        held = {source: _held(source, one) for source, one in given["held"].items()}
-        unreported, lost = tuple(map(_text, given["unheard"])), _flag(given["lost"])
-        host = _text(given["host"])
-    except (KeyError, TypeError, ValueError, AttributeError):
+        content = from_json(_File, data)
+        held = {
+            source: SourceState(
+                None if each.confirmed is None else _read(source, each.confirmed),
+                _read(source, each.pending),
+                each.runs,
+            )
+            for source, each in content.held.items()
+        }
+    except ValueError:
         raise StewardError("something in it is of another kind than expected") from None
-    if host != _host():
-        raise StewardError(f"it is of the machine {quoted(host)}")
-    return State(held, unreported, lost)
+    if content.host != os.uname().nodename:
+        raise StewardError(f"it is of the machine {quoted(content.host)}")
+    return State(held, content.unheard, content.lost)
 
 
-def _to_json(result: Result) -> list[list[Any]]:
-    return [list(finding[1:]) for finding in result]
-
-
-def _held(source: str, given: Any) -> SourceState:
-    confirmed = given["confirmed"]
-    runs: object = given["runs"]
-    if type(runs) is not int or runs < 0:
+def _read(source: str, result: Iterable[_Finding]) -> Result:
+    """The findings of a source; raises ValueError."""
+    findings = tuple(Finding(source, *parts) for parts in result)
+    if any(finding.status not in STATUSES[1:] for finding in findings):
         raise ValueError
-    return SourceState(
-        None if confirmed is None else _result(source, confirmed),
-        _result(source, given["pending"]),
-        runs,
-    )
+    return findings
 
 
-def _result(source: str, given: Iterable[Any]) -> Result:
-    return tuple(_finding(source, *fields) for fields in given)
+def forget(directory: str, source: str) -> list[str]:
+    """Drop what is kept of a source and its objects, and return their names.
+
+    Raises Busy while a run is in progress, StewardError where nothing of it is kept.  A source
+    that still finds something reports it again.
+    """
+    prepare_directory(directory)
+    with locked(directory):
+        kept = read_state(directory)
+        if kept.note:
+            raise StewardError(kept.note)
+        state = kept.state
+        known = sorted({*state.held, *state.unreported})
+        dropped = [one for one in known if covers(source, one)]
+        if not dropped:
+            names = ", ".join(state.held) or "none"
+            raise StewardError(f"nothing is kept of the source {quoted(source)} (kept: {names})")
+        held = {name: one for name, one in state.held.items() if name not in dropped}
+        unreported = tuple(one for one in state.unreported if one not in dropped)
+        lost = state.lost and bool(unreported)
+        write_state(directory, kept, State(held, unreported, lost))
+    return dropped
 
 
-def _finding(source: str, status: Any, command: Any, details: Any) -> Finding:
-    if status not in STATUSES[1:]:
-        raise ValueError
-    return Finding(source, status, _text(command), details)
+# -- Processes that cannot be killed
 
 
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
+def read_stuck(directory: str) -> dict[str, frozenset[Process]]:
+    """Which sources have left which processes that are still there."""
+    try:
+        given: Any = load_json(read_own(os.path.join(directory, STUCK), _LONGEST_STUCK))
+        left = {
+            str(source): frozenset(process for process in map(_process, each) if is_there(process))
+            for source, each in given.items()
+        }
+    except (OSError, UnsafeFile, ValueError, TypeError, AttributeError, OverflowError):
+        # Nothing depends on it but how many of them there are.
+        return {}
+    return {source: each for source, each in left.items() if each}
+
+
+def _process(given: Any) -> Process:
+    """A process of the file; raises TypeError, ValueError."""
+    pid, started = given
+    if type(pid) is not int or not isinstance(started, int | float):
         raise TypeError
-    return value
+    return Process(pid, started)
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
+def write_stuck(directory: str, left: Mapping[str, frozenset[Process]]) -> None:
+    """Keep that for the next run; raises StewardError."""
+    path = os.path.join(directory, STUCK)
+    content = canonical({source: sorted(each) for source, each in left.items() if each}) + b"\n"
+    try:
+        if read_own(path, _LONGEST_STUCK) == content:
+            return
+    except FileNotFoundError:
+        if content == b"{}\n":
+            return
+    except (OSError, UnsafeFile):
+        # `write_file` replaces a file that cannot be used, and refuses what is none.
+        pass
+    write_file(path, content)

@@ -26,8 +26,7 @@ from ganeti_steward.core.safe_files import (
 )
 from ganeti_steward.core.service.lock_file import lock_file
 from ganeti_steward.diagnose.run.files import STATE, locked, prepare_directory
-from ganeti_steward.diagnose.run.state_file import read_state
-from ganeti_steward.diagnose.run.stuck import STUCK, read_stuck, write_stuck
+from ganeti_steward.diagnose.run.state_file import STUCK, read_state, read_stuck, write_stuck
 from ganeti_steward.plugins.maintenance.edges.audit import Audit
 
 KINDS = ["link", "dangling link", "fifo", "hard link", "another's", "directory"]

@@ -73,7 +73,7 @@ from ganeti_steward.diagnose.agent import memory_file
 from ganeti_steward.diagnose.agent.reports import read_report
 from ganeti_steward.diagnose.config.sections import Nagios
 from ganeti_steward.diagnose.model.object import object_faults, read_finding
-from ganeti_steward.diagnose.run import state_file, stuck
+from ganeti_steward.diagnose.run import state_file
 from ganeti_steward.diagnose.sources.nagios import interpret
 from ganeti_steward.diagnose.sources.results import from_line
 from ganeti_steward.plugins.aggregates.language.tags import read_tag
@@ -220,7 +220,7 @@ class Readers:
             return read_call(History(directory=str(self._directory)), "call")
         if kind == 1:
             path = self._write("stuck.json", damaged_json(rng, {"smart": [[5, 1.5]]}))
-            return stuck.read_stuck(os.path.dirname(path))
+            return state_file.read_stuck(os.path.dirname(path))
         if kind == 2:
             return CallNotes(
                 self._write("calls", damaged_json(rng, {"calls": ["a"], "complete": True})),

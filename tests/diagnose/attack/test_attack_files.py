@@ -27,8 +27,7 @@ from ganeti_steward.core.iallocator import history
 from ganeti_steward.core.model.finding import Finding
 from ganeti_steward.core.service.lock_file import is_locked
 from ganeti_steward.diagnose.model.object import MOST_DEEP, object_faults
-from ganeti_steward.diagnose.run.state_file import SET_ASIDE, read_state
-from ganeti_steward.diagnose.run.stuck import read_stuck
+from ganeti_steward.diagnose.run.state_file import SET_ASIDE, read_state, read_stuck
 from ganeti_steward.diagnose.sources.uid_pool import Pool, UidPoolError, read_pool
 
 #: What may lie where a file of JSON is expected.

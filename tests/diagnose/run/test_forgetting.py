@@ -10,7 +10,7 @@ from programs import program
 from whitelists import needs_root
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.diagnose.run.forgetting import forget
+from ganeti_steward.diagnose.run.state_file import forget
 
 if TYPE_CHECKING:
     from diagnosing import Site

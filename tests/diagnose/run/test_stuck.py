@@ -16,7 +16,7 @@ from unkillable import frozen_filesystem, needs_freezing, state
 
 from ganeti_steward.core.model.finding import Finding, Unknown
 from ganeti_steward.core.process.descendants import Process, is_there
-from ganeti_steward.diagnose.run.stuck import read_stuck, write_stuck
+from ganeti_steward.diagnose.run.state_file import read_stuck, write_stuck
 
 if TYPE_CHECKING:
     from diagnosing import Site

@@ -8,7 +8,7 @@ from statuses import STATUS
 
 from ganeti_steward.allocators.capacity.sizes import Usage
 from ganeti_steward.allocators.cli.check import Counts
-from ganeti_steward.diagnose.agent import metrics as agent_metrics
+from ganeti_steward.diagnose.agent.http import rendered_metrics
 from ganeti_steward.plugins.exporter import metrics as exporter_metrics
 from ganeti_steward.plugins.exporter.figures import CountedSize, Figures, GroupFigures
 from ganeti_steward.plugins.maintenance.edges import metrics as daemon_metrics
@@ -23,5 +23,5 @@ _REPORT: Final = {
 }
 
 DAEMON: Final = daemon_metrics.rendered(STATUS)
-AGENT: Final = agent_metrics.rendered(_REPORT)
+AGENT: Final = rendered_metrics(_REPORT)
 EXPORTER: Final = exporter_metrics.rendered(exporter_metrics.Reading(_FIGURES))
