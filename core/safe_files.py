@@ -16,6 +16,7 @@ from typing import Final
 
 from ganeti_steward.core.errors import StewardError
 
+_READING: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _FLAGS: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 #: The mode of directories above those that are made.
@@ -113,7 +114,7 @@ def read_trusted(path: str, longest: int) -> bytes:
 
     ``longest``: bytes it may have.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    descriptor = os.open(path, _READING)
     try:
         found = os.fstat(descriptor)
         if not (stat.S_ISREG(found.st_mode) or stat.S_ISCHR(found.st_mode)):
@@ -130,7 +131,7 @@ def read_regular(path: str, longest: int) -> bytes:
 
     ``longest``: bytes it may have.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    descriptor = os.open(path, _READING)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise UnsafeFile(path, "it is no regular file")
@@ -142,7 +143,7 @@ def read_in_time(path: str, longest: int, seconds: float) -> bytes:
 
     What is written into a FIFO is waited for, but not for ever.  ``longest``: bytes it may have.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    descriptor = os.open(path, _READING)
     until = time.monotonic() + seconds
 
     def wait() -> None:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.process.forked import Stopped
+from ganeti_steward.core.process.frames import packed, unpacked
 
 #: Signals to a child whose time is over, each with the seconds it then has to end.
 Ladder = Sequence[tuple[signal.Signals, float]]
@@ -42,6 +43,28 @@ class Ended(NamedTuple):
     """the beginning of its standard error"""
     fault: str = ""
     """why it was stopped; empty when it ended by itself"""
+
+
+class _Head(NamedTuple):
+    """What is sent ahead of a program's output and standard error."""
+
+    status: int
+    fault: str
+    length: int
+    """bytes of the output"""
+
+
+def packed_ended(ended: Ended) -> bytes:
+    """How a program has ended, for another process."""
+    head = _Head(ended.status, ended.fault, len(ended.output))
+    return packed(head, ended.output + ended.errors)
+
+
+def unpacked_ended(raw: bytes) -> Ended:
+    """The same in the other process."""
+    head: _Head
+    head, body = unpacked(_Head, raw)
+    return Ended(head.status, body[: head.length], body[head.length :], head.fault)
 
 
 def has_ended(pid: int) -> bool:

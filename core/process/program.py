@@ -16,8 +16,14 @@ from functools import partial
 from signal import SIGKILL
 from typing import Any, Final, NamedTuple
 
-from ganeti_steward.core.process.following import LADDER, Ended, Ladder, follow
-from ganeti_steward.core.process.frames import packed, unpacked
+from ganeti_steward.core.process.following import (
+    LADDER,
+    Ended,
+    Ladder,
+    follow,
+    packed_ended,
+    unpacked_ended,
+)
 from ganeti_steward.core.process.supervisor import (
     AROUND,
     Limits,
@@ -179,25 +185,3 @@ def run_supervised(
         return unpacked_ended(result_of(outcome))
     except WorkFailed as err:
         return Ended(-SIGKILL, b"", b"", str(err))
-
-
-class _Head(NamedTuple):
-    """What is sent ahead of a program's output and standard error."""
-
-    status: int
-    fault: str
-    length: int
-    """bytes of the output"""
-
-
-def packed_ended(ended: Ended) -> bytes:
-    """How a program has ended, for another process."""
-    head = _Head(ended.status, ended.fault, len(ended.output))
-    return packed(head, ended.output + ended.errors)
-
-
-def unpacked_ended(raw: bytes) -> Ended:
-    """The same in the other process."""
-    head: _Head
-    head, body = unpacked(_Head, raw)
-    return Ended(head.status, body[: head.length], body[head.length :], head.fault)

@@ -40,6 +40,8 @@ from ganeti_steward.core.process.following import (
     ending,
     ends_within,
     follow,
+    packed_ended,
+    unpacked_ended,
 )
 from ganeti_steward.core.process.frames import packed, unpacked
 from ganeti_steward.core.process.trusted_program import Forbidden
@@ -76,12 +78,8 @@ class Limits(NamedTuple):
 
 
 class _Report(NamedTuple):
-    """What a supervisor sends; the worker's output and its standard error follow."""
+    """What a supervisor sends; how the worker has ended follows."""
 
-    status: int
-    fault: str
-    length: int
-    """bytes of the output"""
     number: int
     """of the OSError where there was no worker"""
     stuck: tuple[Process, ...]
@@ -112,7 +110,7 @@ def forked_supervisor(
 ) -> int:
     """Fork a supervisor; only for a process that has no other threads.  Raises OSError."""
     # How to write a report is found out here once, not in each child.
-    packed(_Report(0, "", 0, 0, ()))
+    packed(_Report(0, ()), packed_ended(Ended(0, b"", b"")))
     return forked.fork(partial(_supervise, worker, limits, writing, descriptors, os.getpid()))
 
 
@@ -185,9 +183,8 @@ def _supervise(
         ended = Ended(-signal.SIGTERM, b"", b"", STOPPED)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     stuck = end_descendants()
-    report = _Report(ended.status, ended.fault, len(ended.output), number, tuple(sorted(stuck)))
     with suppress(BrokenPipeError), open(writing, "wb") as to:
-        to.write(packed(report, ended.output + ended.errors))
+        to.write(packed(_Report(number, tuple(sorted(stuck))), packed_ended(ended)))
 
 
 def _followed(worker: Worker, limits: Limits, descriptors: Sequence[int]) -> Ended:
@@ -256,11 +253,10 @@ class Message:
         report: _Report
         try:
             report, body = unpacked(_Report, bytes(self._received))
+            ended = unpacked_ended(body)
         except ValueError:
             fault = f"the process that supervises it {end}"
             return Outcome(Ended(-signal.SIGKILL, b"", b"", fault), reported=False)
-        output, errors = body[: report.length], body[report.length :]
-        ended = Ended(report.status, output, errors, report.fault)
         return Outcome(ended, report.number, frozenset(report.stuck))
 
 

@@ -21,9 +21,8 @@ from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.ganeti.this_node import DATA
 from ganeti_steward.core.hooks.timed_call import sentence
 from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest
-from ganeti_steward.core.process.following import LADDER, Ended
+from ganeti_steward.core.process.following import LADDER, Ended, unpacked_ended
 from ganeti_steward.core.process.frames import packed
-from ganeti_steward.core.process.program import unpacked_ended
 from ganeti_steward.core.process.supervisor import (
     AROUND,
     STOPPING,

@@ -34,11 +34,10 @@ from ganeti_steward.core.process.descendants import (
     end_children,
     end_descendants,
 )
-from ganeti_steward.core.process.following import LADDER
+from ganeti_steward.core.process.following import LADDER, packed_ended
 from ganeti_steward.core.process.forked import ENDING
 from ganeti_steward.core.process.frames import unpacked
 from ganeti_steward.core.process.memory_lock import keep_small, lock_memory
-from ganeti_steward.core.process.program import packed_ended
 from ganeti_steward.core.process.supervisor import Limits, forked_supervisor, write_result
 from ganeti_steward.diagnose.agent.launcher import OUTPUT_LIMIT, READY, Repair, Request
 from ganeti_steward.diagnose.config.sections import Diagnose
@@ -53,26 +52,9 @@ _ROOMS: Final = ("collectors", "config", "model", "run", "sources")
 #: What Python and the libraries import only when it is used first.
 _LATE: Final = (
     *("encodings.ascii", "encodings.idna", "encodings.latin_1", "encodings.utf_8_sig"),
-    *(
-        "difflib",
-        "importlib.metadata",
-        "linecache",
-        "tokenize",
-        "traceback",
-        "textwrap",
-        "stringprep",
-    ),
-    *(
-        "orjson",
-        "psutil",
-        "pluggy",
-        "random",
-        "shutil",
-        "shlex",
-        "subprocess",
-        "tempfile",
-        "multiprocessing",
-    ),
+    *("difflib", "importlib.metadata", "linecache", "tokenize", "traceback", "textwrap"),
+    *("stringprep", "orjson", "psutil", "pluggy", "random", "shutil", "shlex", "subprocess"),
+    *("tempfile", "multiprocessing"),
     *("ganeti_steward.core.config.parse", "ganeti_steward.core.hooks.manager"),
 )
 

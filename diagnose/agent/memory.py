@@ -13,10 +13,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
+from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError, reason_of
-from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest
+from ganeti_steward.core.json_nesting import load_json
+from ganeti_steward.core.maintenance.kept_object import is_object_id
+from ganeti_steward.core.model.finding import is_name
+from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest, is_id, is_seconds
 from ganeti_steward.core.node_agent.remembered import (
     ENDED,
     LOST,
@@ -27,8 +31,11 @@ from ganeti_steward.core.node_agent.remembered import (
 )
 from ganeti_steward.core.safe_files import read_own
 from ganeti_steward.core.service.disk_timeout import CallDisk, without_timeout
-from ganeti_steward.diagnose.agent.memory_file import Command, Known, parse, written
+from ganeti_steward.core.typed_json import from_json, to_json
 from ganeti_steward.diagnose.run.files import prepare_directory, write_file
+
+#: Of the file's form; another one is not understood.
+FORM: Final = 1
 
 #: The file's name, and what is put behind it when it is not understood.
 FILE: Final = "commands.json"
@@ -51,6 +58,98 @@ _APART: Final = 150
 _LONGEST: Final = 2**24
 
 _log = logging.getLogger(__name__)
+
+
+class Command(NamedTuple):
+    """A command that was started."""
+
+    command: str
+    """its name"""
+    started: int
+    """s since the epoch"""
+    ended: int = 0
+    """s since the epoch; 0 before"""
+    outcome: Outcome | None = None
+    """None until it has ended"""
+    object: str = ""
+    """the hash of the diagnose object it was run for; empty where the version before noted it"""
+
+    @property
+    def at(self) -> int:
+        """When something was known of it last, s since the epoch."""
+        return max(self.started, self.ended)
+
+
+class Known(NamedTuple):
+    """All that is remembered, as it is in the file."""
+
+    began: int
+    """since when each command that was started is known by its id, s since the epoch"""
+    lost: int
+    """when something was lost, s since the epoch; 0: never.  A command that was submitted before
+    and is not known may have been run"""
+    commands: dict[str, Command]
+    """id -> command, the oldest first"""
+
+
+class _Command(NamedTuple):
+    """A command in the file."""
+
+    id: str
+    command: str
+    started: int
+    ended: int
+    outcome: Outcome | None
+    object: str = ""
+
+    def is_good(self) -> bool:
+        """Whether its texts and times are what they have to be."""
+        named = is_id(self.id) and is_name(self.command)
+        timed = is_seconds(self.started) and is_seconds(self.ended)
+        return named and timed and (not self.object or is_object_id(self.object))
+
+
+class _File(NamedTuple):
+    """The content of the file."""
+
+    form: int
+    host: str
+    """this machine, by the name it has even where no file can be read"""
+    began: int
+    lost: int
+    commands: tuple[_Command, ...]
+
+
+def written(known: Known) -> bytes:
+    """What is remembered, as a file."""
+    commands = tuple(_Command(id_, *command) for id_, command in known.commands.items())
+    content = _File(FORM, os.uname().nodename, known.began, known.lost, commands)
+    return canonical(to_json(_File, content, whole=True)) + b"\n"
+
+
+def parse(raw: bytes) -> Known:
+    """What a file has; raises StewardError.
+
+    What was run on another machine, whose disk or backup this is, is of no use here.
+    """
+    try:
+        data = load_json(raw)
+    except ValueError:
+        raise StewardError("it is not JSON") from None
+    if not isinstance(data, dict) or data.get("form") != FORM:
+        raise StewardError(f"its form is not {FORM}")
+    if data.get("host") != os.uname().nodename:
+        raise StewardError("it is of another machine")
+    try:
+        content = from_json(_File, data)
+        if not all(map(_Command.is_good, content.commands)):
+            raise ValueError
+        if not (is_seconds(content.began) and is_seconds(content.lost)):
+            raise ValueError
+    except ValueError:
+        raise StewardError("something in it is of another kind than expected") from None
+    commands = {each.id: Command(*each[1:]) for each in content.commands}
+    return Known(content.began, content.lost, commands)
 
 
 class Memory:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -28,7 +28,6 @@ class Nonces:
         """``secret``: gives a text that cannot be guessed; ``clock`` and ``life``: seconds."""
         self._secret, self._clock, self._life = secret, clock, life
         self._given: OrderedDict[str, _Given] = OrderedDict()
-        self._count: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -41,13 +40,13 @@ class Nonces:
         with self._lock:
             now = self._clock()
             self._drop_old(now)
-            if self._count.get(caller, 0) >= MOST_OF_ONE:
+            numbers = Counter(given.caller for given in self._given.values())
+            if numbers[caller] >= MOST_OF_ONE:
                 self._drop_oldest_of(caller)
             elif len(self._given) >= MOST:
                 # Who has most loses one, so that no caller can displace another's.
-                self._drop_oldest_of(max(self._count, key=lambda one: self._count[one]))
+                self._drop_oldest_of(max(numbers, key=numbers.__getitem__))
             self._given[nonce] = _Given(caller, now + self._life)
-            self._count[caller] = self._count.get(caller, 0) + 1
         return nonce
 
     def is_good(self, nonce: str, caller: str) -> bool:
@@ -67,22 +66,15 @@ class Nonces:
             given = self._given.get(nonce)
             if given is None or given.caller != caller:
                 return False
-            self._drop(nonce)
+            del self._given[nonce]
             return True
 
     def _drop_old(self, now: float) -> None:
         """All have the same life, so the first ones end first."""
-        while self._given:
-            nonce, given = next(iter(self._given.items()))
-            if given.until > now:
-                return
-            self._drop(nonce)
+        while self._given and next(iter(self._given.values())).until <= now:
+            self._given.popitem(last=False)
 
     def _drop_oldest_of(self, caller: str) -> None:
-        self._drop(next(nonce for nonce, given in self._given.items() if given.caller == caller))
-
-    def _drop(self, nonce: str) -> None:
-        given = self._given.pop(nonce)
-        self._count[given.caller] -= 1
-        if not self._count[given.caller]:
-            del self._count[given.caller]
+        del self._given[
+            next(nonce for nonce, given in self._given.items() if given.caller == caller)
+        ]

@@ -69,7 +69,7 @@ from ganeti_steward.core.node_agent.remembered import (
     state_text,
 )
 from ganeti_steward.core.process.following import Ended
-from ganeti_steward.diagnose.agent import memory_file
+from ganeti_steward.diagnose.agent import memory
 from ganeti_steward.diagnose.agent.reports import read_report
 from ganeti_steward.diagnose.config.sections import Nagios
 from ganeti_steward.diagnose.model.object import object_faults, read_finding
@@ -303,9 +303,9 @@ def _damaged_value(rng: Random, data: Any) -> Any:
 
 
 def _agent(rng: Random) -> object:
-    known = memory_file.Known(5, 0, {"a": memory_file.Command("fix", 5, 6, Outcome(0, "o", ""))})
+    known = memory.Known(5, 0, {"a": memory.Command("fix", 5, 6, Outcome(0, "o", ""))})
     if rng.random() < 0.5:
-        return memory_file.parse(damaged_json(rng, json.loads(memory_file.written(known))))
+        return memory.parse(damaged_json(rng, json.loads(memory.written(known))))
     held = {"smart:sda": {"confirmed": None, "pending": [["evacuate", "", None]], "runs": 2}}
     host = os.uname().nodename
     content = {"form": 1, "host": host, "held": held, "unheard": ["a"], "lost": False}
