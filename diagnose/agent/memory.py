@@ -31,7 +31,7 @@ from ganeti_steward.core.node_agent.remembered import (
 )
 from ganeti_steward.core.safe_files import read_own
 from ganeti_steward.core.service.disk_timeout import CallDisk, without_timeout
-from ganeti_steward.core.typed_json import from_json, to_json
+from ganeti_steward.core.typed_json import from_json
 from ganeti_steward.diagnose.run.files import prepare_directory, write_file
 
 #: Of the file's form; another one is not understood.
@@ -122,9 +122,12 @@ class _File(NamedTuple):
 
 def written(known: Known) -> bytes:
     """What is remembered, as a file."""
-    commands = tuple(_Command(id_, *command) for id_, command in known.commands.items())
-    content = _File(FORM, os.uname().nodename, known.began, known.lost, commands)
-    return canonical(to_json(_File, content, whole=True)) + b"\n"
+    commands = [
+        {**each._asdict(), "id": id_, "outcome": each.outcome and each.outcome._asdict()}
+        for id_, each in known.commands.items()
+    ]
+    content = {"form": FORM, "host": os.uname().nodename, "commands": commands}
+    return canonical(content | {"began": known.began, "lost": known.lost}) + b"\n"
 
 
 def parse(raw: bytes) -> Known:
