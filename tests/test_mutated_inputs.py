@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Final
 
 import pytest
+from asserting import some
 from hostile_readers import Readers
 from thorough import often
 
@@ -83,7 +84,7 @@ def test_no_traceback_and_no_hang(readers: Readers, part: int) -> None:
 
 def test_the_good_inputs_are_read(readers: Readers) -> None:
     """Each reader returns a value for some inputs, so that the damage is what others refuse."""
-    for name, (_, read) in readers.all.items():
+    for name, (_, read) in some(readers.all.items()):
         for seed in range(100):
             try:
                 read(Random(seed))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import man_pages
 import pytest
+from asserting import some
 from installed import need
 
 from ganeti_steward.core.commands.main import parser
@@ -44,7 +45,7 @@ def test_which_pages_there_are() -> None:
 
 
 def test_every_option_and_argument_is_in_the_page_of_its_command() -> None:
-    for name, one in man_pages.sub_parsers(parser()).items():
+    for name, one in some(man_pages.sub_parsers(parser()).items()):
         text = plain(pages()[f"gnt-steward-{name}.8"])
         for sub in all_parsers(one):
             for action in sub._actions:
@@ -57,7 +58,7 @@ def test_every_option_and_argument_is_in_the_page_of_its_command() -> None:
 
 def test_every_key_is_in_the_page_of_the_file() -> None:
     text = plain(pages()["steward.toml.5"])
-    for section in sections():
+    for section in some(sections()):
         _, found, after = text.partition(f'.SH "{section.title.upper()}"')
         assert found
         for alike in section.rows:
@@ -67,7 +68,7 @@ def test_every_key_is_in_the_page_of_the_file() -> None:
 
 def test_every_option_of_the_allocator_is_in_its_page() -> None:
     text = plain(pages()["steward-iallocator.7"])
-    for option in re.findall(r"^  (-\S+)", USAGE, re.MULTILINE):
+    for option in some(re.findall(r"^  (-\S+)", USAGE, re.MULTILINE)):
         assert option in text
 
 

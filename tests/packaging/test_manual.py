@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 
 import pytest
+from asserting import some
 
 from ganeti_steward.core.commands.main import parser
 from ganeti_steward.core.commands.manual import Manual, manual_of
@@ -54,14 +55,14 @@ def test_every_command_has_examples_and_exit_statuses() -> None:
 
 def test_every_example_is_a_command_line_of_its_command() -> None:
     front = parser()
-    for command in runnable():
-        for example in manual(command).examples:
-            words = command_line(example)
-            try:
-                front.parse_args(words)
-            except SystemExit:
-                pytest.fail(f"{command}: {example}")
-            assert " ".join(["gnt-steward", *words]).startswith(command)
+    examples = [(command, one) for command in runnable() for one in manual(command).examples]
+    for command, example in some(examples):
+        words = command_line(example)
+        try:
+            front.parse_args(words)
+        except SystemExit:
+            pytest.fail(f"{command}: {example}")
+        assert " ".join(["gnt-steward", *words]).startswith(command)
 
 
 def test_what_does_not_parse_is_found() -> None:
@@ -70,14 +71,14 @@ def test_what_does_not_parse_is_found() -> None:
 
 
 def test_units_where_an_option_has_one() -> None:
-    for command, one in runnable().items():
+    for command, one in some(runnable().items()):
         options = {name for action in one._actions for name in action.option_strings}
         if options & {*SIZE_OPTIONS}:
             assert manual(command).units, command
 
 
 def test_help_prints_all_of_it() -> None:
-    for command, one in runnable().items():
+    for command, one in some(runnable().items()):
         text, found = one.format_help(), manual(command)
         assert all(f"\n  {example}\n" in text for example in found.examples)
         after = " ".join(text.rpartition("exit status:")[2].split())

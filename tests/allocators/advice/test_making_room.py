@@ -13,7 +13,7 @@ from advised import (
 )
 
 from ganeti_steward.allocators.advice import case as kinds
-from ganeti_steward.core.model.options import Options
+from ganeti_steward.allocators.advice import make_room
 
 
 def test_one_move() -> None:
@@ -50,13 +50,17 @@ def test_two_moves() -> None:
     assert kinds.MOVES not in advised(allocate(wanted(memory=16000)), data)
 
 
-def test_moves_that_make_others_stuck_are_the_last_resort() -> None:
-    data = message("a", "b", "c", c={"free_memory": 3000})
-    put(data, "first", ["a"], memory=6000)
-    put(data, "second", ["b"], memory=2000)
-    found = advised(allocate(wanted(memory=11000)), data, Options())
-    for one in found.get(kinds.MOVES, []):
-        assert "could no longer leave" in one.text
+def test_moves_that_make_others_stuck_are_the_last_resort(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are suggested, with what they do, where no others help."""
+    stuck = "other could no longer leave b"
+    monkeypatch.setattr(make_room._Search, "_stuck", lambda self, steps: stuck)
+    (harmful,) = advised(allocate(wanted(memory=8000)), crowded())[kinds.MOVES]
+    assert harmful.text == f"with small moved from a to c (copies nothing); but then {stuck}"
+    seen = iter([stuck])
+    monkeypatch.setattr(make_room._Search, "_stuck", lambda self, steps: next(seen, ""))
+    (harmless,) = advised(allocate(wanted(memory=8000)), crowded())[kinds.MOVES]
+    assert harmless.moves != harmful.moves
+    assert "but then" not in harmless.text
 
 
 @pytest.mark.parametrize("template", ["plain", "file"])

@@ -135,6 +135,7 @@ def test_exchanges_gain_what_they_say(seed: int) -> None:
         return
     swaps, before = Swaps(case.moves), case.model.score
     everyone = np.arange(len(case.residents))
+    tried = 0
     for kind in swaps.kinds():
         for instance in case.rng.sample(everyone.tolist(), min(4, len(everyone))):
             gains = swaps.gains(kind, np.full(len(everyone), instance), everyone)
@@ -145,8 +146,10 @@ def test_exchanges_gain_what_they_say(seed: int) -> None:
                 for one, place in zip(pair, swaps.places(kind, instance, other), strict=True):
                     case.model.move(one, *place)
                 assert case.model.score == pytest.approx(before - gains[other], abs=1e-8)
+                tried += 1
                 for one, place in zip(pair, home, strict=True):
                     case.model.move(one, *place)
+    assert tried
 
 
 def test_estimates_find_good_exchanges() -> None:

@@ -7,6 +7,7 @@ from itertools import islice
 import numpy as np
 import orjson
 import pytest
+from asserting import some
 from clusters import cluster, generate
 from thorough import often
 
@@ -131,7 +132,7 @@ def test_scores_of_single_places_equal_those_counted_from_scratch(seed: int) -> 
     everywhere = np.ones(frame.size, np.bool_)
     scorer = Scorer(state, everywhere)
     verdicts = primary_verdicts(state, demand, terms)
-    for place in SinglePlaces(scorer, demand, verdicts, everywhere, terms).best_first():
+    for place in some(SinglePlaces(scorer, demand, verdicts, everywhere, terms).best_first()):
         after = Scorer(state.placed(demand, place.primary), everywhere)
         assert place.score == pytest.approx(after.score, abs=1e-9)
         assert sum(after.components().values()) == pytest.approx(after.score, abs=1e-9)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from asserting import some
 from paths import CAPTURES
 from workspace import PROGRAMS
 
@@ -185,7 +186,7 @@ def test_help_of_a_command(front: Front, command: str) -> None:
 )
 def test_options_are_documented(front: Front, command: str, options: list[str]) -> None:
     text = front(command, "--help").out
-    for option in options:
+    for option in some(options):
         assert option in text
 
 

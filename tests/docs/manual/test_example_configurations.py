@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from asserting import some
 from paths import DOCS
 
 from ganeti_steward.core.config.parse import parse_config
@@ -44,5 +45,5 @@ def test_there_are_some() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_configurations_of_a_page(page: str) -> None:
-    for text in PAGES[page]:
+    for text in some(PAGES[page]):
         parse_config("steward.toml", text.encode())

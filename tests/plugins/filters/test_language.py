@@ -7,6 +7,7 @@ import random
 from typing import Any, Final
 
 import pytest
+from asserting import some
 from thorough import often
 
 from ganeti_steward.plugins.filters.language import faults_of
@@ -93,8 +94,7 @@ def damaged(rng: random.Random) -> Any:
 def test_damaged_predicates(seed: int) -> None:
     """Each damage is named at a place, or is a text that luxid takes too."""
     rng = random.Random(seed)
-    for _ in range(100):
-        for sentence in faults_of(damaged(rng)):
-            place, text = sentence.split(": ", 1)
-            assert place.startswith("predicates")
-            assert text.endswith(("'", ")", "]")) or text[-1].isalnum() or text[-1] in '}"'
+    for sentence in some(one for _ in range(100) for one in faults_of(damaged(rng))):
+        place, text = sentence.split(": ", 1)
+        assert place.startswith("predicates")
+        assert text.endswith(("'", ")", "]")) or text[-1].isalnum() or text[-1] in '}"'

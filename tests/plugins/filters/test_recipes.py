@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 import pytest
+from asserting import some
 
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.plugins.filters.chain import Chain
@@ -60,7 +61,7 @@ def outcome(jobs: Iterable[Job], *recipes: list[FilterRule]) -> Pass:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_luxid_takes_them(name: str) -> None:
-    for rule in EVERY[name]:
+    for rule in some(EVERY[name]):
         assert faults_of(rule.predicates) == []
 
 

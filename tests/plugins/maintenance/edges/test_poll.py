@@ -12,6 +12,7 @@ from typing import Any, Final
 import agents
 import psutil
 import pytest
+from asserting import some
 from fake_agents import Behaviour, diagnose_report, fake_agents, reports, sends
 from programs import wait_until
 from repair_requests import KEY
@@ -165,7 +166,7 @@ def test_the_loop_is_woken_by_news_only() -> None:
         ({"uuid_1": RejectedAnswer("old", "old")}, True),
         ({"uuid_1": RejectedAnswer("node", "another")}, False),
     ]
-    for changed, news in steps:
+    for changed, news in some(steps):
         before = fake.woken
         fake.poll(**changed)
         assert (fake.woken > before) == news, changed
