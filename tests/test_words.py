@@ -43,6 +43,7 @@ WORDS: Final = {
 #: Line -> why it may hold such a word.
 EXCEPTIONS: Final = {
     r"Xen guest|xen-cpu-avg-load": "hail's option and Ganeti's collector for Xen domains",
+    r"TypeGuard": "a name of Python's typing",
 }
 
 #: The folders with everything that is written by hand, and recorded data among it.
