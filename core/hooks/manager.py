@@ -28,6 +28,14 @@ if TYPE_CHECKING:
 HOOK_NAMES: Final = tuple(name for name in vars(hookspecs) if name.startswith("steward_"))
 
 
+class _Manager(pluggy.PluginManager):
+    """Does not look for hooks among what every object of Python has, which takes long."""
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
+        """The options of a hook's implementation; None for what is none."""
+        return None if name.startswith("__") else super().parse_hookimpl_opts(plugin, name)
+
+
 class Plugins:
     """The plugins of one run."""
 
@@ -38,7 +46,7 @@ class Plugins:
         """plugins whose site rules count once they are needed -> when that is"""
         self._known: Cluster | None = None
         """the cluster by whose tags those needed were chosen"""
-        self._manager = pluggy.PluginManager(PROJECT)
+        self._manager = _Manager(PROJECT)
         self._manager.add_hookspecs(hookspecs)
         self._named = tuple(config.plugins.load if load is None else load)
         for name in self._named:

@@ -36,21 +36,26 @@ class Stopped(BaseException):
 def fork(child: Callable[[], Any]) -> int:
     """Fork, only where no other thread of Python's is running; the child's process id.
 
-    The child calls ``child`` and exits.  No handler of the parent for a request to end runs in it
+    The child calls ``child`` and exits.  No handler of the parent for an ordinary signal runs in it
     before it has its own.
-
-    Python 3.12 and newer warn also of threads of C libraries, which care for themselves.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ORDINARY)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            pid = os.fork()
+        pid = _fork()
         if not pid:
             _exit_after(child)
         return pid
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _fork() -> int:
+    """Fork; Python 3.12 warns also of threads of C libraries, which care for themselves."""
+    if sys.version_info < (3, 12):
+        return os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
 
 
 def _exit_after(child: Callable[[], Any]) -> NoReturn:
