@@ -42,11 +42,11 @@ def open_own(path: str, flags: int, mode: int = 0o600) -> int:
     """
     descriptor = _open(path, flags | _FLAGS, mode)
     try:
-        found = os.fstat(descriptor)
+        status = os.fstat(descriptor)
         # Only root can make a device, so it is what the configuration means.
-        if stat.S_ISREG(found.st_mode):
-            _check_owner(path, found)
-        elif not stat.S_ISCHR(found.st_mode):
+        if stat.S_ISREG(status.st_mode):
+            _check_owner(path, status)
+        elif not stat.S_ISCHR(status.st_mode):
             raise UnsafeFile(path, "it is no regular file")
     except BaseException:
         os.close(descriptor)
@@ -65,11 +65,11 @@ def _open(path: str, flags: int, mode: int) -> int:
         raise
 
 
-def _check_owner(path: str, found: os.stat_result) -> None:
-    if found.st_uid != os.geteuid():
-        raise UnsafeFile(path, f"it belongs to the user {found.st_uid}, not to {os.geteuid()}")
-    if found.st_nlink > 1:
-        raise UnsafeFile(path, f"the file has {found.st_nlink} names (hard links)")
+def _check_owner(path: str, status: os.stat_result) -> None:
+    if status.st_uid != os.geteuid():
+        raise UnsafeFile(path, f"it belongs to the user {status.st_uid}, not to {os.geteuid()}")
+    if status.st_nlink > 1:
+        raise UnsafeFile(path, f"the file has {status.st_nlink} names (hard links)")
 
 
 def make_directory(path: str, mode: int = 0o700) -> None:
@@ -94,18 +94,18 @@ def read_own(path: str, longest: int) -> bytes:
     return read_limited(open_own(path, os.O_RDONLY), path, longest)
 
 
-def check_trusted(path: str, found: os.stat_result) -> None:
+def check_trusted(path: str, status: os.stat_result) -> None:
     """Check that no user but root can have written what root uses; raises UnsafeFile.
 
     A program that does not run as root uses what its user names.
     """
     if os.geteuid() != 0:
         return
-    if found.st_uid != 0:
-        raise UnsafeFile(path, f"it belongs to the user {found.st_uid}, not to root")
-    others = stat.S_IWOTH | (stat.S_IWGRP if found.st_gid else 0)
-    if found.st_mode & others and stat.S_ISREG(found.st_mode):
-        mode = stat.S_IMODE(found.st_mode)
+    if status.st_uid != 0:
+        raise UnsafeFile(path, f"it belongs to the user {status.st_uid}, not to root")
+    others = stat.S_IWOTH | (stat.S_IWGRP if status.st_gid else 0)
+    if status.st_mode & others and stat.S_ISREG(status.st_mode):
+        mode = stat.S_IMODE(status.st_mode)
         raise UnsafeFile(path, f"others than root can write to it (mode {mode:04o})")
 
 
@@ -116,10 +116,10 @@ def read_trusted(path: str, longest: int) -> bytes:
     """
     descriptor = os.open(path, _READING)
     try:
-        found = os.fstat(descriptor)
-        if not (stat.S_ISREG(found.st_mode) or stat.S_ISCHR(found.st_mode)):
+        status = os.fstat(descriptor)
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISCHR(status.st_mode)):
             raise UnsafeFile(path, "it is no regular file")
-        check_trusted(path, found)
+        check_trusted(path, status)
     except BaseException:
         os.close(descriptor)
         raise

@@ -97,11 +97,11 @@ def children(pid: int | None = None) -> set[int]:
 
 
 def _listed(place: str) -> set[int]:
-    found = set[int]()
+    pids = set[int]()
     for task in os.listdir(place):
         with open(f"{place}/{task}/children", "rb") as file:
-            found.update(map(int, file.read().split()))
-    return found
+            pids.update(map(int, file.read().split()))
+    return pids
 
 
 def _children_of_all(pid: int | None) -> set[int]:
@@ -118,12 +118,12 @@ def _children_of_all(pid: int | None) -> set[int]:
 
 def descendants(spare: frozenset[int] = frozenset()) -> set[int]:
     """Everything below this process, but not below its children in ``spare``."""
-    found, todo = set[int](), children() - spare
+    pids, todo = set[int](), children() - spare
     while todo:
         pid = todo.pop()
-        found.add(pid)
-        todo |= children(pid) - found
-    return found
+        pids.add(pid)
+        todo |= children(pid) - pids
+    return pids
 
 
 def end_descendants(
@@ -136,23 +136,23 @@ def end_descendants(
     """
     begun, before, quiet = time.monotonic(), set[int](), 0
     while True:
-        left = {pid for pid in descendants(spare) if not _reaped(pid)}
-        quiet = 0 if left else quiet + 1
+        running = {pid for pid in descendants(spare) if not _reaped(pid)}
+        quiet = 0 if running else quiet + 1
         # A list of children may lack one that has just come; only without others is there more.
         if (spare and quiet > 1) or (quiet and not spare and _is_childless()):
             return frozenset()
-        for pid in left:
+        for pid in running:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         passed = time.monotonic() - begun
         # In that time everything that is not about to end has been killed at least twice.
-        if left and passed > _WAITING_GRACE and all(map(_waits, left)):
-            return frozenset(filter(None, map(process, left)))
-        if passed > _LONGEST_GRACE or (passed > grace and all(map(stuck, left))):
-            return frozenset(filter(None, map(process, left)))
-        if left & before or not left:
+        if running and passed > _WAITING_GRACE and all(map(_waits, running)):
+            return frozenset(filter(None, map(process, running)))
+        if passed > _LONGEST_GRACE or (passed > grace and all(map(stuck, running))):
+            return frozenset(filter(None, map(process, running)))
+        if running & before or not running:
             time.sleep(_PAUSE)
-        before = left
+        before = running
 
 
 def _reaped(pid: int) -> bool:
@@ -208,7 +208,7 @@ def state(pid: int) -> str:
     Its first thread may have ended before the others; then it is that of another one.
     """
     states = [fields[0] for fields in map(_fields, _tasks(pid)) if fields]
-    return next((one for one in states if one not in "ZX"), states[0] if states else "X")
+    return next((letter for letter in states if letter not in "ZX"), states[0] if states else "X")
 
 
 def _tasks(pid: int) -> list[str]:
@@ -234,7 +234,7 @@ def _has_kill_pending(place: str) -> bool:
     with suppress(OSError), open(f"{place}/status", "rb") as file:
         lines = dict(line.split(b":", 1) for line in file if b":" in line)
         pending = (lines.get(name, b"0") for name in (b"SigPnd", b"ShdPnd"))
-        return any(int(one, 16) & _KILLED for one in pending)
+        return any(int(mask, 16) & _KILLED for mask in pending)
     return False
 
 

@@ -34,7 +34,7 @@ _abandoned: list[int] = []
 
 
 class Ended(NamedTuple):
-    """What came of running a program."""
+    """How a program has ended."""
 
     status: int
     """exit status; negative is the signal that ended it"""
@@ -184,13 +184,13 @@ class _Reading:
     def until(self, deadline: float, overrun: str, grace: float) -> str:
         """Read until the program has ended; gives back why it has to be stopped."""
         while not has_ended(self._pid):
-            left = deadline - time.monotonic()
-            if left <= 0:
+            seconds = deadline - time.monotonic()
+            if seconds <= 0:
                 return overrun
             if self._open:
-                self._read(min(left, _CHECK_OPEN))
+                self._read(min(seconds, _CHECK_OPEN))
             else:
-                time.sleep(min(left, _CHECK))
+                time.sleep(min(seconds, _CHECK))
             if len(self.output) > self._limit:
                 return f"killed, it printed more than {self._limit} bytes"
         signal_group(self._pid, signal.SIGKILL)

@@ -70,11 +70,11 @@ def opened_program(path: str) -> Iterator[Executable]:
     write: there it finds what lies beside it.
     """
     with ExitStack() as held:
-        found = _checked(held, path)
-        if _interpreter(found.descriptor):
-            yield Executable(found.directory, found.name)
+        program = _checked(held, path)
+        if _interpreter(program.descriptor):
+            yield Executable(program.directory, program.name)
         else:
-            yield Executable(found.descriptor)
+            yield Executable(program.descriptor)
 
 
 def program_fault(path: str) -> str:
@@ -89,14 +89,14 @@ def program_fault(path: str) -> str:
 def _checked(held: ExitStack, path: str, depth: int = 0) -> Found:
     if not path.startswith("/") or "\0" in path:
         raise Forbidden(f"{quoted(path)} is no absolute path")
-    found = lead(held, open_entry(held, "/"), path)
-    place = found.descriptor
+    program = lead(held, open_entry(held, "/"), path)
+    place = program.descriptor
     if not stat.S_ISREG(os.fstat(place).st_mode):
         raise Forbidden(f"{path_of(place)} is no regular file")
     _check_rights(place)
     check_executable(place)
     check_interpreter(held, place, depth)
-    return found
+    return program
 
 
 def check_executable(program: int) -> None:
@@ -168,12 +168,12 @@ def _steps(path: str) -> list[str]:
 def open_entry(held: ExitStack, name: str, place: int | None = None) -> int:
     """A descriptor of one entry of a directory, of a link itself; raises Forbidden."""
     try:
-        found = os.open(name, _LOOK, dir_fd=place)
+        descriptor = os.open(name, _LOOK, dir_fd=place)
     except OSError as err:
         where = name if place is None else os.path.join(path_of(place), name)
         raise Forbidden(f"{where} cannot be opened: {err.strerror}") from None
-    held.callback(os.close, found)
-    return found
+    held.callback(os.close, descriptor)
+    return descriptor
 
 
 def path_of(descriptor: int) -> str:
@@ -189,9 +189,9 @@ def _check_way(place: int) -> None:
 
 
 def _check_rights(place: int) -> None:
-    found, user = os.fstat(place), os.geteuid()
-    if found.st_uid not in (0, user):
-        raise Forbidden(f"{path_of(place)} belongs to the user {found.st_uid}, not to root")
-    sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
-    if found.st_mode & 0o022 and not (user and sticky):
+    status, user = os.fstat(place), os.geteuid()
+    if status.st_uid not in (0, user):
+        raise Forbidden(f"{path_of(place)} belongs to the user {status.st_uid}, not to root")
+    sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
+    if status.st_mode & 0o022 and not (user and sticky):
         raise Forbidden(f"{path_of(place)} can be written to by others than root")

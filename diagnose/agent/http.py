@@ -208,7 +208,9 @@ def _findings(found: Mapping[str, Any]) -> dict[str, int]:
     """Status -> findings in the details; those of other programs need not have any."""
     details = found.get("details")
     entries = details if isinstance(details, list) else []
-    words = Counter(one["status"] for one in entries if isinstance(one, dict) and "status" in one)
+    words = Counter(
+        entry["status"] for entry in entries if isinstance(entry, dict) and "status" in entry
+    )
     return {status: words[status] for status in STATUSES if status != OK}
 
 

@@ -106,8 +106,8 @@ def _preload(config: Config) -> None:
         importlib.import_module(name)
     for room in _ROOMS:
         package = importlib.import_module(f"{diagnose.__name__}.{room}")
-        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            importlib.import_module(found.name)
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
     list(sources(config))
     # What a worker does first.
     importlib.invalidate_caches()

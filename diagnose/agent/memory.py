@@ -193,14 +193,14 @@ class Memory:
         ``submitted``: when the id was given, s since the epoch by the caller's clock.
         """
         with self._lock:
-            found = self._state(id_)
-            if found is None:
+            state = self._state(id_)
+            if state is None:
                 reaches = submitted >= max(self._known.began, self._known.lost) + _APART
-                found = RepairState(NEVER if reaches else UNKNOWN)
-                self._queried[id_] = found.state
+                state = RepairState(NEVER if reaches else UNKNOWN)
+                self._queried[id_] = state.state
                 if len(self._queried) > _QUERIED:
                     self._queried.popitem(last=False)
-            return found
+            return state
 
     def begin(self, request: RepairRequest) -> RepairState | None:
         """Note that a command is about to be started: None; or why it must not be.
@@ -209,11 +209,11 @@ class Memory:
         ask for its command later by one that the agent never got.
         """
         with self._lock:
-            found = self._found(request) if request.id else None
-            if found is None and (fault := self._too_early(request)):
-                found = RepairState(ENDED, request.command, 0, Outcome(None, fault=fault))
-            if found is not None:
-                return found
+            state = self._found(request) if request.id else None
+            if state is None and (fault := self._too_early(request)):
+                state = RepairState(ENDED, request.command, 0, Outcome(None, fault=fault))
+            if state is not None:
+                return state
             id_, now = _id_of(request), self._now()
             if not request.id:
                 self._known = self._known._replace(began=now)
@@ -226,19 +226,19 @@ class Memory:
 
     def _found(self, request: RepairRequest) -> RepairState | None:
         """Why a command with its id must not be started."""
-        found = self._state(request.id)
-        if found is None and self._known.lost and request.submitted < self._known.lost + _APART:
+        state = self._state(request.id)
+        if state is None and self._known.lost and request.submitted < self._known.lost + _APART:
             return RepairState(UNKNOWN)
-        return found
+        return state
 
     def _too_early(self, request: RepairRequest) -> str:
         """Why the command must not be run yet, one sentence; empty when it may be."""
         limit, same = self._again_after, (request.command, request.object_id)
         # The clock may have been set: a caller never waits longer than the limit for that.
         recent = [
-            (abs(self._now() - one.at), (one.command, one.object))
-            for one in self._known.commands.values()
-            if abs(self._now() - one.at) < limit
+            (abs(self._now() - command.at), (command.command, command.object))
+            for command in self._known.commands.values()
+            if abs(self._now() - command.at) < limit
         ]
         if ages := [age for age, what in recent if what == same]:
             return (
@@ -254,7 +254,7 @@ class Memory:
         )
 
     def end(self, request: RepairRequest, outcome: Outcome | None) -> None:
-        """Note what came of a command; None where that is not known."""
+        """Note the outcome of a command; None where it is not known."""
         id_ = _id_of(request)
         with self._lock:
             self._running.discard(id_)

@@ -43,21 +43,21 @@ class Penalties:
     def is_shut_out(self, caller: str) -> bool:
         """Whether the caller's time is not over yet."""
         with self._lock:
-            found = self._penalties.get(caller)
-            return found is not None and self._clock() < found.since + found.length
+            penalty = self._penalties.get(caller)
+            return penalty is not None and self._clock() < penalty.since + penalty.length
 
     def punish(self, caller: str) -> float:
         """Note a refusal; the seconds in which the caller is not listened to."""
         with self._lock:
             now = self._clock()
-            found = self._penalties.pop(caller, None)
-            if found is None or now >= found.since + FORGOTTEN:
+            penalty = self._penalties.pop(caller, None)
+            if penalty is None or now >= penalty.since + FORGOTTEN:
                 length = FIRST
-            elif now < found.since + found.length:
+            elif now < penalty.since + penalty.length:
                 # It was under way before the other refusal: the same attempt.
-                length = found.length
+                length = penalty.length
             else:
-                length = min(2 * found.length, LONGEST)
+                length = min(2 * penalty.length, LONGEST)
             while len(self._penalties) >= MOST:
                 self._penalties.popitem(last=False)
             self._penalties[caller] = _Penalty(now, length)

@@ -152,13 +152,13 @@ class Repairs:
 
     def _once(self, address: str, request: RepairRequest) -> str:
         """Run a command if its id is new; the text of the answer.  Raises _Fault."""
-        found = self._memory.state(request.id)
-        if found is None:
+        state = self._memory.state(request.id)
+        if state is None:
             with self._alone():
-                found = self._begun(address, request)
+                state = self._begun(address, request)
         else:
-            self._not_again(address, request, found)
-        return state_text(request.node, request.id, found)
+            self._not_again(address, request, state)
+        return state_text(request.node, request.id, state)
 
     def _nameless(self, address: str, request: RepairRequest) -> str:
         """Run a command for a caller that gives no ids; the text of the answer."""
@@ -166,11 +166,11 @@ class Repairs:
             return answer_text(request, self._begun(address, request).outcome)
 
     def _begun(self, address: str, request: RepairRequest) -> RepairState:
-        """Run a command unless it must not be, and note what came of it; raises _Fault."""
-        found = self._memory.begin(request)
-        if found is not None:
-            self._not_again(address, request, found)
-            return found
+        """Run a command unless it must not be, and note the outcome; raises _Fault."""
+        state = self._memory.begin(request)
+        if state is not None:
+            self._not_again(address, request, state)
+            return state
         outcome = None
         try:
             outcome = self._run(address, request)
@@ -179,12 +179,12 @@ class Repairs:
             raise
         finally:
             self._memory.end(request, outcome)
-        found = self._memory.state(request.id) or RepairState(ENDED, request.command)
+        state = self._memory.state(request.id) or RepairState(ENDED, request.command)
         # All of its output, which is not remembered.
-        return found._replace(outcome=outcome)
+        return state._replace(outcome=outcome)
 
-    def _not_again(self, address: str, request: RepairRequest, found: RepairState) -> None:
-        why = found.outcome.fault or found.state
+    def _not_again(self, address: str, request: RepairRequest, state: RepairState) -> None:
+        why = state.outcome.fault or state.state
         _log.info("repair not run again caller=%s id=%s: %s", address, request.id, why)
 
     @contextmanager

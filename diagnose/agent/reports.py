@@ -159,8 +159,8 @@ class Reports:
     def _look(self) -> None:
         """Read the file if it is another one; the last report stays if it is not this node's."""
         try:
-            found = self._call_disk(lambda: os.stat(self._path))
-            seen = (found.st_ino, found.st_size, found.st_mtime_ns)
+            status = self._call_disk(lambda: os.stat(self._path))
+            seen = (status.st_ino, status.st_size, status.st_mtime_ns)
             if seen == self._seen:
                 return
             self._seen = seen
@@ -192,12 +192,12 @@ def _content(path: str) -> bytes:
     """
     # Opening a fifo would block.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise _NotOurs("it is no regular file")
-        if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        if status.st_uid != os.geteuid() or status.st_mode & 0o022:
             raise _NotOurs(
                 "it must belong to the user who runs this and be closed to the writing of others"
             )
         # Not read(LIMIT), which takes that much memory at once.
-        return file.read(min(found.st_size, _LONGEST) + 1)
+        return file.read(min(status.st_size, _LONGEST) + 1)

@@ -35,10 +35,10 @@ def prepare_directory(path: str) -> None:
     """
     try:
         make_directory(path)
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError as err:
         raise StewardError(f"directory {path}: {reason_of(err)}") from None
-    if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
+    if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o022:
         raise StewardError(
             f"directory {path}: must belong to the user who runs this and be closed to the "
             "writing of others"
@@ -83,8 +83,8 @@ def remove_leftovers(directory: str, name: str = "") -> None:
     """
     with suppress(OSError):
         for entry in os.listdir(directory):
-            found = _NEW.fullmatch(entry)
-            if found and (not name or (name == found[1] and not _is_writing(int(found[2])))):
+            match = _NEW.fullmatch(entry)
+            if match and (not name or (name == match[1] and not _is_writing(int(match[2])))):
                 with suppress(OSError):
                     os.unlink(os.path.join(directory, entry))
 

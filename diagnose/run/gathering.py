@@ -73,7 +73,7 @@ class _Running(NamedTuple):
 
 
 class _Gathering:
-    """The sources under way, by the descriptors of their supervisors, and what came of others."""
+    """The sources under way, by the descriptors of their supervisors, and the results of others."""
 
     def __init__(self, left: Left, limit: float, clock: Callable[[], float]) -> None:
         self._left, self._limit, self._clock = left, limit, clock

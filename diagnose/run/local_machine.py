@@ -94,12 +94,12 @@ class LocalMachine:
 
     def space(self, mount_point: str) -> Space:
         """A mounted filesystem's room; raises OSError."""
-        found = os.statvfs(mount_point)
+        sizes = os.statvfs(mount_point)
         return Space(
-            found.f_blocks * found.f_frsize,
-            found.f_bavail * found.f_frsize,
-            found.f_files,
-            found.f_favail,
+            sizes.f_blocks * sizes.f_frsize,
+            sizes.f_bavail * sizes.f_frsize,
+            sizes.f_files,
+            sizes.f_favail,
         )
 
     def recalled(self, name: str) -> bytes:

@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class Run(NamedTuple):
-    """What came of a run."""
+    """The result of a run."""
 
     diagnosis: Diagnosis
     report: dict[str, Any]
@@ -143,13 +143,13 @@ def _keep(write: Callable[[], None]) -> None:
         _log.warning("diagnose: not kept: %s", err)
 
 
-def _log_run(found: Diagnosis, source_runs: Iterable[SourceRun]) -> None:
-    for one in found.unknown:
+def _log_run(result: Diagnosis, source_runs: Iterable[SourceRun]) -> None:
+    for one in result.unknown:
         _log.warning("diagnose: unknown: %s", printable(f"{one.source}: {one.reason}"))
     _log.info(
         "diagnose status=%s unknown=%d waiting=%d ms=%d",
-        found.object["status"] if found.object else "-",
-        len(found.unknown),
-        len(found.waiting),
+        result.object["status"] if result.object else "-",
+        len(result.unknown),
+        len(result.waiting),
         1000 * sum(one.seconds for one in source_runs),
     )

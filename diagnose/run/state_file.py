@@ -186,14 +186,14 @@ def read_stuck(directory: str) -> dict[str, frozenset[Process]]:
     """Which sources have left which processes that are still there."""
     try:
         given: Any = load_json(read_own(os.path.join(directory, STUCK), _LONGEST_STUCK))
-        left = {
+        stuck = {
             str(source): frozenset(process for process in map(_process, each) if is_there(process))
             for source, each in given.items()
         }
     except (OSError, UnsafeFile, ValueError, TypeError, AttributeError, OverflowError):
         # Nothing depends on it but how many of them there are.
         return {}
-    return {source: each for source, each in left.items() if each}
+    return {source: each for source, each in stuck.items() if each}
 
 
 def _process(given: Any) -> Process:
@@ -204,10 +204,10 @@ def _process(given: Any) -> Process:
     return Process(pid, started)
 
 
-def write_stuck(directory: str, left: Mapping[str, frozenset[Process]]) -> None:
+def write_stuck(directory: str, stuck: Mapping[str, frozenset[Process]]) -> None:
     """Keep that for the next run; raises StewardError."""
     path = os.path.join(directory, STUCK)
-    content = canonical({source: sorted(each) for source, each in left.items() if each}) + b"\n"
+    content = canonical({source: sorted(each) for source, each in stuck.items() if each}) + b"\n"
     try:
         if read_own(path, _LONGEST_STUCK) == content:
             return

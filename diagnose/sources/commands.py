@@ -56,7 +56,7 @@ def find_commands(
         return list(dict.fromkeys(wanted)), []
     found, results = _listed(directory)
     others = [name for name in found if name not in wanted]
-    names = [name for one in wanted for name in (others if one == EVERY else [one])]
+    names = [name for word in wanted for name in (others if word == EVERY else [word])]
     return list(dict.fromkeys(names)), results
 
 

@@ -197,12 +197,12 @@ def _is_ours(taken: TakenUid, used: Callable[[int], bool]) -> bool:
 def _candidates(ranges: Sequence[Range], order: random.Random) -> list[int]:
     """Ids in random order, without putting a large pool into a list."""
     ends = list(accumulate(high - low + 1 for low, high in ranges))
-    found = []
+    uids = []
     for position in order.sample(range(ends[-1]), min(ends[-1], _MOST_TRIED)):
         number = bisect_right(ends, position)
-        found.append(ranges[number][1] + 1 - (ends[number] - position))
+        uids.append(ranges[number][1] + 1 - (ends[number] - position))
     # Ranges may overlap.
-    return [uid for uid in dict.fromkeys(found) if uid not in _NEVER]
+    return [uid for uid in dict.fromkeys(uids) if uid not in _NEVER]
 
 
 def _locked(uid: int, path: str) -> TakenUid | None:
@@ -260,7 +260,7 @@ def _is_running(uid: int) -> bool:
     """Whether a process of an id does anything; what is only not yet reaped does not."""
     import psutil
 
-    return any(one.info["status"] != psutil.STATUS_ZOMBIE for one in _processes(uid))
+    return any(process.info["status"] != psutil.STATUS_ZOMBIE for process in _processes(uid))
 
 
 def _kill_all(uid: int) -> bool:

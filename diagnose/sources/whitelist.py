@@ -98,11 +98,11 @@ def _directory(held: ExitStack, path: str) -> int:
 
 def _check_owner_and_mode(place: int) -> None:
     """What Ganeti wants of the whitelist and of each command in it."""
-    found = os.fstat(place)
-    if (found.st_uid, found.st_gid) != (0, 0):
-        owner = f"{found.st_uid}:{found.st_gid}"
+    status = os.fstat(place)
+    if (status.st_uid, status.st_gid) != (0, 0):
+        owner = f"{status.st_uid}:{status.st_gid}"
         raise Forbidden(f"{path_of(place)} belongs to {owner} (user:group), not to 0:0")
-    mode = stat.S_IMODE(found.st_mode)
+    mode = stat.S_IMODE(status.st_mode)
     if mode & ~_MOST_MODE:
         raise Forbidden(f"{path_of(place)} has the mode {mode:04o}, which is more than 0755")
 
