@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from typing import Any
 
-from worlds import InstanceMade, NodeMade, instance, node, world
+from counted import counted
+from worlds import instance, node, world
 
 from ganeti_steward.allocators.moves.leave_node import Leaving, NodeMoves, leave_node
+from ganeti_steward.core.model.cluster import Instance, Node
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import migrate, replace_secondary
 
 
-def nodes(number: int, **of_first: Any) -> list[NodeMade]:
+def nodes(number: int, **of_first: Any) -> list[Node]:
     """``n1`` is drained unless something else is given."""
     first = node("n1", **({"drained": True} | of_first))
     return [first, *(node(f"n{i}") for i in range(2, number + 1))]
 
 
 def leave(
-    made: list[NodeMade],
-    on_them: list[InstanceMade],
+    made: list[Node],
+    on_them: list[Instance],
     *,
     avoided: dict[str, str] | None = None,
     reserved: set[str] | None = None,
@@ -267,7 +269,7 @@ def test_a_copy_beside_an_ill_node_leaves_before_others() -> None:
     assert list(moved(leave(nodes(6), on_them, avoided=ill, most=1))) == ["z"]
 
 
-def test_many_instances_of_many_nodes_are_planned_quickly() -> None:
+def test_many_instances_of_many_nodes_are_planned_with_little_work() -> None:
     """Where room is short, too, so that the plan is searched further."""
     number = 200
     names = [f"n{i}" for i in range(2, number + 1)]
@@ -283,6 +285,5 @@ def test_many_instances_of_many_nodes_are_planned_quickly() -> None:
         made = [node("n1", drained=True), *(node(n, memory=memory, disk=2**20) for n in names)]
         now = world(made, on_them)
         request = Leaving("n1", [f"x{k}" for k in range(40)], {}, frozenset(), 4)
-        started = time.process_time()
-        leave_node(request, now.cluster, Context())
-        assert time.process_time() - started < 2
+        _, calls = counted(partial(leave_node, request, now.cluster, Context()))
+        assert calls < 600_000

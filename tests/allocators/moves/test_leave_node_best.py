@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 from thorough import often
-from worlds import InstanceMade, NodeMade, after, instance, node, world
+from worlds import after, instance, node, world
 
 from ganeti_steward.allocators.moves.best_move import BestMoveSearch, MoveTask, resident_of
 from ganeti_steward.allocators.moves.evacuation import evacuation
@@ -17,6 +17,7 @@ from ganeti_steward.allocators.score.final_score import FinalScore
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.allocators.state.state import State
 from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.cluster import Instance, Node
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.requests import EVAC_ALL, SECONDARY_ONLY
 
@@ -33,7 +34,7 @@ def tight_world(seed: int, leaving: int) -> World:
     number = rng.randint(3, 5)
     gone = rng.choice([{"drained": True}, {"drained": True}, {"offline": True}])
     made = [node("n1", **gone), *(_small_node(rng, f"n{i}") for i in range(2, number + 1))]
-    names = [one.facts.name for one in made]
+    names = [one.name for one in made]
     on_them = [_leaving(rng, f"a{k}", names) for k in range(leaving)]
     for k in range(rng.randint(0, 8)):
         places = rng.sample(names[1:], 2)
@@ -42,12 +43,12 @@ def tight_world(seed: int, leaving: int) -> World:
     return world(made, on_them)
 
 
-def _small_node(rng: random.Random, name: str) -> NodeMade:
+def _small_node(rng: random.Random, name: str) -> Node:
     memory, disk = rng.choice([2500, 4000, 6000]), rng.choice([20000, 40000, 80000])
     return node(name, memory=memory, disk=disk, offline=rng.random() < 0.1)
 
 
-def _leaving(rng: random.Random, name: str, names: list[str]) -> InstanceMade:
+def _leaving(rng: random.Random, name: str, names: list[str]) -> Instance:
     other = rng.choice(names[1:])
     places = ["n1", other] if rng.random() < 0.7 else [other, "n1"]
     if rng.random() < 0.15:

@@ -7,17 +7,18 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import often
-from worlds import InstanceMade, NodeMade, after, instance, node, world
+from worlds import after, instance, node, world
 
 from ganeti_steward.allocators.moves.leave_node import Leaving, NodeMoves, leave_node
 from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.cluster import Instance, Node
 from ganeti_steward.core.model.context import Context
 
 _ROLES = st.sampled_from(({}, {}, {}, {}, {"drained": True}, {"offline": True}))
 
 
 @st.composite
-def nodes(draw: st.DrawFn) -> list[NodeMade]:
+def nodes(draw: st.DrawFn) -> list[Node]:
     gone = draw(st.sampled_from(({"drained": True}, {"offline": True})))
     others = [
         node(f"n{i}", memory=draw(st.integers(2, 8)) * 1024, disk=2**16, **draw(_ROLES))
@@ -27,8 +28,8 @@ def nodes(draw: st.DrawFn) -> list[NodeMade]:
 
 
 @st.composite
-def instances(draw: st.DrawFn, names: list[str]) -> list[InstanceMade]:
-    def one(number: int) -> InstanceMade:
+def instances(draw: st.DrawFn, names: list[str]) -> list[Instance]:
+    def one(number: int) -> Instance:
         first, second, *_ = draw(st.permutations(names))
         sizes: Any = {
             "memory": draw(st.integers(1, 6)) * 512,
@@ -44,7 +45,7 @@ def instances(draw: st.DrawFn, names: list[str]) -> list[InstanceMade]:
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[World, Leaving]:
     made = draw(nodes())
-    names = [one.facts.name for one in made]
+    names = [one.name for one in made]
     some = st.frozensets(st.sampled_from(names[1:]), max_size=2)
     now = world(made, draw(instances(names)))
     ill = dict.fromkeys(draw(some), "reports evacuate")

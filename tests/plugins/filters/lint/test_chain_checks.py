@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 from itertools import permutations
 from typing import Any, Final
 
 import pytest
+from counted import counted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import often
@@ -279,13 +279,13 @@ def test_job_ids_cover(numbers: list[int], job: int) -> None:
         assert link(one).matches(Job(job))
 
 
-def test_a_hundred_rules_are_checked_in_seconds() -> None:
+def test_a_hundred_rules_are_checked_with_little_work() -> None:
     names = sorted(opcode_table())
     rules = [
         rule(f"{at:03}", "PAUSE" if at % 2 else "REJECT", json.dumps(predicate), BUNNY, at=5)
         for at in range(100)
         for predicate in [["opcode", ["=~", "OP_ID", f"^{names[at % len(names)][: 6 + at % 7]}"]]]
     ]
-    start = time.perf_counter()
-    assert lint(rules, {})
-    assert time.perf_counter() - start < 20
+    found, calls = counted(lambda: lint(rules, {}))
+    assert found
+    assert calls < 2_000_000

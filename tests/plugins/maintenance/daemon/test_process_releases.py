@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,7 +73,6 @@ def test_a_killed_daemon_leaves_jobs_held(held: Held) -> None:
         process.kill()
         process.wait(300)
     held.approve(2)
-    time.sleep(2)
     assert held.statuses() == ["queued", "queued"]
     assert f"filter rule {A}: release job 2: the cluster has the tag" in held.cluster.plan()
     assert held.statuses() == ["queued", "queued"]
