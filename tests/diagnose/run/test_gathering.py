@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from whitelists import needs_root, whitelist
 
 from ganeti_steward.core.model.finding import CheckResult, Finding, NotApplicable, Unknown
 from ganeti_steward.diagnose.run.gathering import gather
+from ganeti_steward.diagnose.run.loading import this_machine
 from ganeti_steward.diagnose.sources.isolated import Source
 from ganeti_steward.diagnose.sources.uid_pool import Pool
 
@@ -222,7 +224,6 @@ def test_many_plugins_in_any_order(site: Site) -> None:
 def test_a_real_machine(site: Site) -> None:
     """This one, by everything that is built in; each says something, whatever it is."""
     from ganeti_steward.core.builtins import COLLECTORS
-    from ganeti_steward.diagnose.run.loading import this_machine
 
     site.machine = this_machine
     site.configure(collectors=COLLECTORS)
@@ -287,6 +288,22 @@ def test_no_more_than_that_at_a_time(site: Site) -> None:
     site.configure(*(f"plugin{number}" for number in range(6)))
     found = [one.results[0] for one in gather(site.sources(), parallel=2)]
     assert all(isinstance(one, Finding) and one.details <= 2 for one in found), found
+
+
+def test_a_source_takes_two_processes(site: Site) -> None:
+    """A supervisor and its worker; nothing is between them and the run."""
+    site.plugin(
+        "family",
+        """
+        @hookimpl
+        def steward_diagnose(machine):
+            stat = machine.run("cat", f"/proc/{os.getppid()}/stat").output.decode()
+            yield Finding("family", "Ok", "", int(stat.rpartition(")")[2].split()[1]))
+        """,
+    )
+    site.configure("family")
+    site.machine = this_machine
+    assert site.results() == [Finding("family", "Ok", "", os.getpid())]
 
 
 def test_the_whole_run_has_a_limit(site: Site) -> None:
