@@ -36,6 +36,9 @@ WARNING: Final = "warning"
 NOTE: Final = "note"
 LEVELS: Final = (ERROR, WARNING, NOTE)
 
+#: The number of a cluster's first job.
+_FIRST_JOB: Final = 1
+
 #: Name of a check -> what it finds.
 CHECKS: Final = {
     "invalid": "luxid would refuse the rule, or it cannot be read",
@@ -71,10 +74,12 @@ def lint(rules: Sequence[FilterRule], unreadable: Mapping[str, str]) -> list[Fin
     job, are left out.  Rules that a program has made get no notes: their effect is intended.
     """
     purposes = {rule.uuid: purpose_of(rule).kind for rule in rules}
-    checked = sorted(
-        (one for one in rules if one.action != CONTINUE or purposes[one.uuid] != INCIDENT),
-        key=lambda rule: rule.order,
-    )
+    checked = [
+        # One that is not written yet gets the number of a job when it is.
+        rule._replace(watermark=rule.watermark or _FIRST_JOB)
+        for rule in sorted(rules, key=lambda rule: rule.order)
+        if rule.action != CONTINUE or purposes[rule.uuid] != INCIDENT
+    ]
     faults = {rule.uuid: faults_of(rule.predicates) for rule in checked}
     valid = [rule for rule in checked if not faults[rule.uuid]]
     found = [

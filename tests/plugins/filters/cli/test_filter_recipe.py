@@ -223,3 +223,16 @@ def test_an_interrupted_recipe_leaves_nothing(
     done = call("recipe", "only", "bunny", "--submit")
     assert (done.status, cluster.rules) == (1, [])
     assert done.err == "gnt-steward filter: interrupted; no rule was created\n"
+
+
+@pytest.mark.parametrize("more", [[], ["--allow", "pony"], ["--allow-maintd"]])
+@pytest.mark.parametrize("recipe", ["drain", "soft-drain", "only"])
+def test_a_printed_recipe_has_no_findings_before_it_is_created(
+    front: Front, tmp_path: Path, recipe: str, more: list[str]
+) -> None:
+    front.configure()
+    file = tmp_path / "rules.json"
+    options = [*more, *(["--new"] if recipe == "only" else [])]
+    file.write_text(front("filter", "recipe", recipe, "bunny", *options, "--json").out)
+    done = front("filter", "lint", str(file))
+    assert (done.status, done.out, done.err) == (0, "", "")

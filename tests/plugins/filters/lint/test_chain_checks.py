@@ -289,3 +289,10 @@ def test_a_hundred_rules_are_checked_with_little_work() -> None:
     found, calls = counted(lambda: lint(rules, {}))
     assert found
     assert calls < 2_000_000
+
+
+def test_a_rule_that_is_not_written_yet_gets_its_watermark_then() -> None:
+    old = rule("a", "ACCEPT", '["jobid", ["<=", "id", "watermark"]]')
+    rest = rule("b", "PAUSE", at=1)
+    assert [one.check for one in lint([old, rest], {})] == ["always"]
+    assert [one.check for one in lint([rule("a", "REJECT", NEW)], {})] == ["daemon"]
