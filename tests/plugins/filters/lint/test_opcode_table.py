@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ from ganeti_steward.plugins.filters.jobs import COMMON
 from ganeti_steward.plugins.filters.lint.lint import OPCODES
 from ganeti_steward.plugins.filters.lint.opcode_table import TYPES, opcode_table
 
+ROOT: Final = Path(__file__).parents[4]
 #: The installed versions, of which Debian has one.
 GANETI: Final = sorted(Path("/usr/share/ganeti").glob("3.[0-9]"))
 _VERIFY_DISKS: Final = ("OP_CLUSTER_VERIFY_DISKS", "OP_GROUP_VERIFY_DISKS")
@@ -51,6 +53,20 @@ _TYPES: Final = {
 def test_types() -> None:
     assert {one.kind for row in opcode_table().values() for one in row.values()} <= TYPES.keys()
     assert set(OPCODES) <= opcode_table().keys()
+
+
+def submitted() -> set[str]:
+    """The opcodes that the daemon's code makes; those of its simulation and demo aside."""
+    files = [ROOT / "core/model/opcodes.py"]
+    for folder in ("daemon", "engine", "harep", "queue", "rebalance", "repairs", "routine"):
+        files += (ROOT / "plugins/maintenance" / folder).rglob("*.py")
+    literals = re.compile(r'"OP_ID": "(OP_\w+)"|^[A-Z_]+(?:: Final)? = "(OP_\w+)"', re.MULTILINE)
+    return {one or other for file in files for one, other in literals.findall(file.read_text())}
+
+
+def test_the_daemons_opcodes_are_those_that_its_code_makes() -> None:
+    # harep waits with one of them, which repairs nothing.
+    assert set(OPCODES) == submitted() - {"OP_TEST_DELAY"}
 
 
 @pytest.mark.skipif(not GANETI, reason="Ganeti 3 is not installed")
