@@ -11,8 +11,9 @@ from typing import Final
 
 from ganeti_steward.core.commands.cluster_options import add_source_options
 from ganeti_steward.core.commands.manual import describe
+from ganeti_steward.core.commands.tables import print_notes
 from ganeti_steward.core.config.load import config_path, load_config
-from ganeti_steward.core.errors import EXIT_OK, StewardError
+from ganeti_steward.core.errors import EXIT_OK, StewardError, join_faults
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.plugins.filters.actions.calling import plugins_with_actions
 from ganeti_steward.plugins.filters.actions.holding import ACTIONS, fault_of
@@ -29,6 +30,7 @@ from ganeti_steward.plugins.filters.filter_rules import (
     FilterRule,
     FilterRules,
 )
+from ganeti_steward.plugins.filters.lint.lint import ERROR, NOTE, WARNING, lint
 from ganeti_steward.plugins.filters.rule_notes import (
     ACTION_SOURCE,
     NotedAction,
@@ -85,6 +87,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     for name, (metavar, text, default) in _RULE.items():
         parser.add_argument(f"--{name}", metavar=metavar, help=f"{text}; default: {default}")
+    parser.add_argument(
+        "--force", action="store_true", help="add it even if lint finds an error in it"
+    )
     add_source_options(parser, positional=False, files=False)
     parser.set_defaults(act=_add)
 
@@ -92,9 +97,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def _add(options: argparse.Namespace) -> int:
     """Create the rule and print its uuid."""
     rule = described(options, FilterRule(uuid=""), time.time_ns())
+    if not options.force:
+        _check(rule)
     print(FilterRules(live_client(options)).write(rule))
     print_note([rule], options)
     return EXIT_OK
+
+
+def _check(rule: FilterRule) -> None:
+    """Raise StewardError where lint finds an error in a new rule; print what it warns of."""
+    texts: dict[str, list[str]] = {ERROR: [], WARNING: [], NOTE: []}
+    for finding in lint([rule], {}):
+        texts[finding.level].append(": ".join(filter(None, (finding.place, finding.text))))
+    if texts[ERROR]:
+        raise StewardError(f"{join_faults(texts[ERROR])}; --force adds it nevertheless")
+    print_notes(texts[WARNING])
 
 
 def replace_options(parser: argparse.ArgumentParser) -> None:

@@ -45,6 +45,27 @@ def test_add(call: Call, cluster: Ruled) -> None:
     assert before <= at <= time.time_ns()
 
 
+MISSPELT: list[Any] = [["opcode", ["=", "OP_ID", "OP_INSTANCE_CREAT"]]]
+
+
+def test_add_refuses_a_rule_that_lint_finds_an_error_in(call: Call, cluster: Ruled) -> None:
+    words = ("add", "--action=REJECT", f"--predicates={json.dumps(MISSPELT)}")
+    done = call(*words)
+    assert (done.status, done.out, cluster.rules) == (1, "", [])
+    assert "predicates[0][1]: no opcode of Ganeti 3 has the name 'OP_INSTANCE_CREAT'" in done.err
+    assert done.err.endswith("; --force adds it nevertheless\n")
+    done = call(*words, "--force")
+    assert (done.status, done.err) == (0, "")
+    assert [rule["predicates"] for rule in cluster.rules] == [MISSPELT]
+
+
+def test_add_notes_what_lint_warns_of(call: Call, cluster: Ruled) -> None:
+    done = call("add", "--action=PAUSE", '--predicates=[["reason",["!=","reason","x"]]]')
+    (rule,) = cluster.rules
+    assert (done.status, done.out) == (0, f"{rule['uuid']}\n")
+    assert done.err.startswith("Note: predicates[0][1]: every job satisfies the expression: luxid")
+
+
 def test_add_has_the_defaults_of_ganeti(call: Call, cluster: Ruled) -> None:
     call("add")
     (rule,) = cluster.rules
