@@ -202,7 +202,12 @@ def by_type(leaf: Part, kind: str) -> Outcomes:
         return ends if kind == wanted else MISMATCH
     if kind in ("a", "s" if isinstance(value[0], str) else "n"):
         return EITHER
-    return of_fields(leaf, lambda name: _LIKE[kind])
+    return of_value(leaf, _LIKE[kind])
+
+
+def of_value(leaf: Part, value: Any) -> Outcomes:
+    """Of a leaf whose field has this value."""
+    return of_fields(leaf, lambda name: value)
 
 
 def of_fields(leaf: Part, find: Find) -> Outcomes:

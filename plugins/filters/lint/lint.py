@@ -45,6 +45,7 @@ CHECKS: Final = {
     "never": "no job can match",
     "always": "every job matches",
     "part": "a part of a predicate is never true, or always",
+    "effect": "the rule has no effect on the jobs that match",
     "unset": "a parameter that is not set prevents the match",
     "shadowed": "an earlier rule applies to every job that would match",
     "overlap": "another rule of the same priority and with another action can match the same job",
@@ -109,6 +110,9 @@ def check_predicates(rule: FilterRule) -> Iterator[Finding]:
     if all(found.possible for found in reaches) and number_for([rule]) is None:
         text = "the predicates of job ids exclude each other"
         yield Finding(ERROR, rule.uuid, "never", "predicates", text)
+    if rule.action == CONTINUE and rule.predicates:
+        text = "the action is CONTINUE, which has no effect on the jobs that match"
+        yield Finding(NOTE, rule.uuid, "effect", "", text)
     if rule.action != CONTINUE and all(found.certain for found in reaches):
         text = f"every job matches, so that no later rule applies; the action is {rule.action}"
         yield Finding(NOTE, rule.uuid, "always", "predicates", text)

@@ -17,7 +17,7 @@ from ganeti_steward.plugins.filters.expressions import (
     Part,
     by_type,
     compiled,
-    of_fields,
+    of_value,
     outcomes,
     strings_first,
 )
@@ -73,7 +73,7 @@ def named_by(expression: Any) -> frozenset[str]:
 
 def _by_name(name: str, leaf: Part) -> Outcomes:
     """Of a leaf for an opcode of which the name alone is known."""
-    return of_fields(leaf, lambda field: name) if leaf.expression[1] == NAME else ANY
+    return of_value(leaf, name) if leaf.expression[1] == NAME else ANY
 
 
 def reason_leaf(leaf: Part) -> Outcomes:
@@ -127,7 +127,7 @@ def _opcode_outcomes(part: Part, fields: set[str], opcode: str) -> Outcomes:
     def of_opcode(leaf: Part) -> Outcomes:
         field = leaf.expression[1]
         if field == NAME:
-            return of_fields(leaf, lambda name: opcode)
+            return of_value(leaf, opcode)
         one = known[field]
         assert one
         return by_type(leaf, one.kind)

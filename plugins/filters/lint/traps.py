@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import partial
+from itertools import combinations
 from typing import Any, Final
 
 from ganeti_steward.core.json_reader import quoted
@@ -16,6 +17,7 @@ from ganeti_steward.plugins.filters.expressions import (
     Part,
     by_type,
     compiled,
+    of_value,
     strings_first,
 )
 from ganeti_steward.plugins.filters.language import (
@@ -45,6 +47,9 @@ from ganeti_steward.plugins.filters.regex import Regex, Undecided
 #: A place in a rule, and a sentence about it.
 Trap = tuple[str, str]
 
+_SECOND: Final = 10**9
+#: Times that are meant in s: as ns they are of the first minutes of 1970, as s of 1973 to 5138.
+_IN_SECONDS: Final = range(10**8, 10**11)
 #: How many opcodes a sentence names.
 _SHOWN: Final = 3
 
@@ -62,8 +67,33 @@ def traps(name: str, expression: Any, place: str) -> Iterator[Trap]:
             text = f"{quoted(part[0])} without any part is always {ends}"
         if text:
             yield where, text
+        if part[0] == AND and name != "jobid":
+            yield from _excluding(part, where)
     if name == "opcode":
         yield from _missing_fields(expression, place, scope)
+
+
+def _excluding(conjunction: Any, place: str) -> Iterator[Trap]:
+    """Pairs of comparisons of one field that are never true together."""
+    tests = [part for part in conjunction[1:] if part and part[0] in COMPARISONS]
+    for one, other in combinations(tests, 2):
+        if one[1] == other[1] != NAME and type(one[2]) is type(other[2]) and _exclude(one, other):
+            both = f"{json.dumps(one)} and {json.dumps(other)}"
+            yield place, f"no {one[1]} satisfies both {both}"
+
+
+def _exclude(one: Any, other: Any) -> bool:
+    """Whether no value satisfies two comparisons that some value satisfies each."""
+    values = [one[2], other[2]]
+    if isinstance(one[2], str):
+        values += ["", *(f"{value}\0" for value in values)]
+    else:
+        values += [value + more for value in values for more in (1, -1)]
+    first, second = (
+        {value for value in values if of_value(compiled(leaf), value) == {True}}
+        for leaf in (one, other)
+    )
+    return bool(first and second) and first.isdisjoint(second)
 
 
 def _of_reason(operator: str, field: str, *value: Any) -> str:
@@ -73,6 +103,12 @@ def _of_reason(operator: str, field: str, *value: Any) -> str:
         return (
             f"luxid never finds {quoted(operator)} true of a reason, also under '!': only "
             "comparisons such as '=' with the whole text work"
+        )
+    if field == "timestamp" and isinstance(value[0], int) and value[0] in _IN_SECONDS:
+        return (
+            f"luxid's times are in nanoseconds since 1970, {value[0]} is "
+            f"{value[0] / _SECOND:.1f} s after its beginning; use {value[0] * _SECOND} for the "
+            "time in seconds"
         )
     leaf = compiled([operator, field, *value], strings_first)
     return _constant(leaf, reason_leaf(leaf), REASON_FIELDS[field])

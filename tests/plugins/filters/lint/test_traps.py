@@ -105,6 +105,23 @@ def test_never(predicate: str) -> None:
 
 #: A predicate with a part that has no effect -> where, and what of the sentence.
 PART: Final = {
+    '["opcode", ["&", ["=", "pnode", "a"], ["=", "pnode", "b"]]]': (
+        "predicates[0][1]",
+        'no pnode satisfies both ["=", "pnode", "a"] and ["=", "pnode", "b"]',
+    ),
+    '["opcode", ["|", ["?", "no_locks"], ["&", ["<", "repeat", 3], [">", "repeat", 2]]]]': (
+        "predicates[0][1][2]",
+        'no repeat satisfies both ["<", "repeat", 3] and [">", "repeat", 2]',
+    ),
+    '["reason", ["&", ["=", "source", "a"], ["!=", "source", "a"]]]': (
+        "predicates[0][1]",
+        "no source satisfies both",
+    ),
+    '["reason", ["<", "timestamp", 1767225600]]': (
+        "predicates[0][1]",
+        "luxid's times are in nanoseconds since 1970, 1767225600 is 1.8 s after its beginning; "
+        "use 1767225600000000000 for the time in seconds",
+    ),
     '["opcode", ["|", ["=", "OP_ID", "OP_TEST_DELAY"], ["=", "OP_ID", "op_tags_set"]]]': (
         "predicates[0][1][2]",
         "use 'OP_TAGS_SET'",
@@ -224,3 +241,27 @@ def test_invalid_predicates() -> None:
     (found,) = findings(["opcode", ["=", "OP_ID"]])
     assert (found.check, found.place) == ("invalid", "predicates[0][1]")
     assert found.text == "operator '=' takes a field and a value, not 1 parts"
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        '["opcode", ["&", ["=", "pnode", "a"], ["=", "snode", "b"]]]',
+        '["opcode", ["&", [">", "repeat", 1], ["<", "repeat", 3]]]',
+        '["opcode", ["&", ["!=", "pnode", "a"], ["!=", "pnode", "b"]]]',
+        '["opcode", ["&", [">=", "pnode", "a"], ["<", "pnode", "b"]]]',
+        '["opcode", ["|", ["=", "pnode", "a"], ["=", "pnode", "b"]]]',
+        '["reason", ["<", "timestamp", 1767225600000000000]]',
+        '["reason", [">", "timestamp", 0]]',
+    ],
+)
+def test_conditions_that_can_be_true_together(predicate: str) -> None:
+    assert [one for one in findings(json.loads(predicate)) if one.check == "part"] == []
+
+
+def test_a_rule_with_predicates_and_without_effect_is_noted() -> None:
+    delays = json.loads('["opcode", ["=", "OP_ID", "OP_TEST_DELAY"]]')
+    (one,) = lint([FilterRule("u", 0, (delays,))], {})
+    assert (one.level, one.check, one.place) == ("note", "effect", "")
+    assert one.text == "the action is CONTINUE, which has no effect on the jobs that match"
+    assert lint([FilterRule("u", 0, ())], {}) == []
