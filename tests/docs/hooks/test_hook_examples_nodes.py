@@ -110,9 +110,10 @@ def test_steward_routine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     made += [worlds.instance("d", "n1", "n2")]
     now = worlds.world([worlds.node("n1"), worlds.node("n2")], made)
     status = dict(zip("abcd", ("ERROR_down", "running", "ERROR_down", "ERROR_down"), strict=True))
-    down = {name: one._replace(status=status[name]) for name, one in now.instances.items()}
+    for name, word in status.items():
+        now = worlds.with_instance(now, name, status=word)
     since = {"a": now.now - 300 * 10**9}
-    seen = now._replace(instances=down, since=since)
+    seen = now._replace(since=since)
     try:
         given = call(plugins.implementation("start_again", hook), 10, world=seen)
     finally:
