@@ -60,7 +60,7 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "diagnose": ("config", "model", "sources", "collectors", "run", "agent", "", "cli"),
     "diagnose/collectors": ("shared", ""),
-    "plugins": ("aggregates", "shadow", "filters", "exporter", "maintenance"),
+    "plugins": ("aggregates", "shadow", "filters", "exporter", "maintenance", "simulation"),
     "plugins/aggregates": ("language", "", "cli"),
     "plugins/exporter": ("", "cli"),
     "plugins/filters": ("", "actions", "lint", "cli", "analysis"),
@@ -78,10 +78,9 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
         "rebalance",
         "page",
         "daemon",
-        "simulation",
-        "demo",
         "cli",
     ),
+    "plugins/simulation": ("", "demo", "cli"),
     "plugins/maintenance/repairs": ("", "evacuation", "storage"),
 }
 

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ganeti_steward.core.ganeti.reasons import Reason
-from ganeti_steward.plugins.filters.analysis.load import TimedJob
-from ganeti_steward.plugins.filters.analysis.simulation import simulate
+from ganeti_steward.plugins.filters.analysis.simulation import TimedJob, simulate
 from ganeti_steward.plugins.filters.chain import Chain
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.jobs import Job

@@ -124,9 +124,17 @@ def _check(name: str, command: object) -> None:
 
 
 def load_command(one: Registered) -> CommandModule:
-    """The module of a command; raises CommandFailed for a plugin's that cannot be loaded."""
+    """The module of a command; raises StewardError, CommandFailed where it cannot be loaded."""
+    module, package = one.command.module, one.command.package
     with named(one):
-        return cast("CommandModule", importlib.import_module(one.command.module))
+        try:
+            return cast("CommandModule", importlib.import_module(module))
+        except ModuleNotFoundError as err:
+            if not (package and err.name and f"{module}.".startswith(f"{err.name}.")):
+                raise
+            raise StewardError(
+                f"this command is in the package {package}, which is not installed"
+            ) from None
 
 
 @contextmanager

@@ -15,6 +15,8 @@ class Command(NamedTuple):
     """one line for the list of commands, without a full stop"""
     module: str
     """dotted name of a module with ``add_arguments(parser)`` and ``run(options) -> exit status``"""
+    package: str = ""
+    """the package to be installed that has the module; empty: none but the plugin itself"""
 
 
 def commands_of(package: str, descriptions: Mapping[str, str]) -> list[Command]:

@@ -10,7 +10,7 @@ import pytest
 from paths import DOCS
 from thorough import often
 
-from ganeti_steward.plugins.maintenance.simulation.assumptions import Assumptions
+from ganeti_steward.plugins.simulation.assumptions import Assumptions
 
 if TYPE_CHECKING:
     from front import Front

@@ -118,7 +118,7 @@ class luxid(Luxi):  # noqa: N801
         elif method in ("ReplaceFilter", "DeleteFilter", "CancelJob"):
             answer = {"success": True, "result": [True, "canceled"]}
         else:
-            answer = stand_in().answer(method, arguments)
+            answer = stand_in().call(method, arguments)
         if self._rng.random() < 0.5:
             return json.dumps(answer).encode()
         return damaged_json(self._rng, deepcopy(answer))

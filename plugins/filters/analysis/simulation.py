@@ -7,29 +7,39 @@ queued job: what that lets through waits for the next pass, at the latest for th
 
 from __future__ import annotations
 
-import heapq
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
 
-from ganeti_steward.plugins.filters.analysis.candidates import Candidates, Group, group_of
-from ganeti_steward.plugins.filters.analysis.load import TimedJob
-from ganeti_steward.plugins.filters.chain import Applying, Chain, known
-from ganeti_steward.plugins.filters.filter_rules import REJECT, FilterRule
-from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.core.json_reader import describe
+from ganeti_steward.plugins.filters.filter_rules import FilterRule
+from ganeti_steward.plugins.filters.jobs import QUEUED, Job, read_job
 from ganeti_steward.plugins.filters.language import Dialect
-from ganeti_steward.plugins.filters.scheduling import Waiting, buckets_of, schedule
+from ganeti_steward.plugins.filters.queue import JobQueue, Schedule
+from ganeti_steward.plugins.filters.scheduling import Waiting
 
-#: Seconds between the passes that happen in any case.
-PERIOD: Final = 307
+_SECOND: Final = 10**9
+#: ns between the passes that happen in any case.
+_PERIOD: Final = 307 * _SECOND
 
 ENDED: Final = "ended"
 REJECTED: Final = "rejected"
 CANCELED: Final = "canceled"
 WAITING: Final = "waiting"
 
-# Kinds of events, in the order in which they happen at the same time.
-_END, _CANCEL, _SUBMIT, _TIMER = range(4)
+# Ranks of the events.
+_END, _CANCEL, _SUBMIT, _PASS = range(4)
+
+
+class TimedJob(NamedTuple):
+    """A job that is submitted during a simulation; times in s, from any beginning."""
+
+    job: Job
+    submitted: float
+    duration: float
+    """s from its start to its end"""
+    canceled: float | None = None
+    """when a user cancels it if it is still queued; None: never"""
 
 
 class Course(NamedTuple):
@@ -47,136 +57,139 @@ class Course(NamedTuple):
     """of `WAITING`: why"""
 
 
-class _Known(Chain):
-    """A chain that evaluates each job once: neither jobs nor rules change."""
-
-    def __init__(self, rules: Iterable[FilterRule], dialect: Dialect) -> None:
-        super().__init__(rules, dialect)
-        self._known: dict[int, Applying] = {}
-
-    def applying(self, job: Job) -> Applying:
-        """The rule that applies."""
-        if job.number not in self._known:
-            self._known[job.number] = super().applying(job)
-        return self._known[job.number]
-
-
 def simulate(
     timed: Sequence[TimedJob], rules: Iterable[FilterRule], dialect: Dialect, most_running: int
 ) -> list[Course]:
     """What becomes of the jobs, by number; ``most_running``: max_running_jobs."""
-    queue = _Queue(timed, _Known(rules, dialect), most_running)
-    queue.run()
-    return queue.courses()
+    simulation = _Simulation(timed, rules, dialect, most_running)
+    while simulation.schedule.next is not None:
+        simulation.schedule.run()
+    return simulation.courses()
 
 
-class _Queue:
-    """The state at one time."""
-
-    def __init__(self, timed: Sequence[TimedJob], chain: _Known, most_running: int) -> None:
-        self._chain, self._most = chain, most_running
-        self._timed = {one.job.number: one for one in timed}
-        self._groups: dict[int, Group] = {}
-        self._queued: dict[int, Job] = {}
-        self._running: dict[int, Job] = {}
-        self._by_rule: Counter[str] = Counter()
-        self._candidates = Candidates()
-        self._behind: dict[int, set[int]] = {}
-        """number -> the unfinished jobs that it depends on"""
-        self._before: dict[int, set[int]] = {}
-        """number -> the jobs that depend on it"""
-        self._started: dict[int, float] = {}
-        self._ended: dict[int, tuple[str, float]] = {}
-        self._events = [(one.submitted, _SUBMIT, one.job.number) for one in timed]
-        heapq.heapify(self._events)
-
-    def run(self) -> None:
-        """Until nothing happens any more."""
-        while self._events:
-            now, needed = self._events[0][0], False
-            while self._events and self._events[0][0] == now:
-                _, kind, number = heapq.heappop(self._events)
-                needed = self._happens(kind, number, now) or needed
-            if needed:
-                self._pass(now)
+class _Simulation:
+    def __init__(
+        self,
+        timed: Sequence[TimedJob],
+        rules: Iterable[FilterRule],
+        dialect: Dialect,
+        most_running: int,
+    ) -> None:
+        self.schedule = Schedule(0)
+        self._timed = {one.job.number: one for one in sorted(timed, key=lambda one: one.job.number)}
+        self._queue = JobQueue(rules, self._start, self._reject, most_running, dialect)
+        self._started: dict[int, int] = {}
+        self._ended: dict[int, tuple[str, int]] = {}
+        self._pass_is_due = False
+        for one in self._timed.values():
+            self.schedule.after(_ns(one.submitted), partial(self._submit, one), _SUBMIT)
 
     def courses(self) -> list[Course]:
         """What became of the jobs, by number."""
-        waiting = schedule(self._queued.values(), self._chain, self._most).waiting
-        return [
-            self._course(one, waiting.get(number)) for number, one in sorted(self._timed.items())
-        ]
+        waiting = self._queue.waiting()
+        return [self._course(one, waiting.get(number)) for number, one in self._timed.items()]
 
     def _course(self, timed: TimedJob, waiting: Waiting | None) -> Course:
         number = timed.job.number
         outcome, ended = self._ended.get(number, (WAITING, None))
-        rule = known(self._chain.applying(timed.job))
-        return Course(timed, rule, outcome, self._started.get(number), ended, waiting)
+        started = _seconds(self._started.get(number))
+        rule = self._queue.rule(timed.job)
+        return Course(timed, rule, outcome, started, _seconds(ended), waiting)
 
-    def _happens(self, kind: int, number: int, now: float) -> bool:
-        """One event; whether a pass follows."""
-        if kind == _SUBMIT:
-            self._submit(number, now)
-        elif kind == _END:
-            del self._running[number]
-            if (rule := known(self._chain.applying(self._timed[number].job))) is not None:
-                self._by_rule[rule.uuid] -= 1
-            self._finish(number, ENDED, now)
-        elif kind == _CANCEL:
-            self._cancel(number, now)
-        return kind != _CANCEL
-
-    def _submit(self, number: int, now: float) -> None:
-        timed = self._timed[number]
-        rule = self._chain.applying(timed.job)
-        if isinstance(rule, FilterRule) and rule.action == REJECT:
-            # Before anything else in the pass that the submission causes.
-            self._finish(number, REJECTED, now)
-            return
+    def _submit(self, timed: TimedJob) -> None:
+        self._queue.submit(timed.job)
         if timed.canceled is not None:
-            heapq.heappush(self._events, (max(now, timed.canceled), _CANCEL, number))
-        self._queued[number] = timed.job
-        self._groups[number] = group_of(rule, buckets_of(timed.job, self._chain.dialect))
-        known = {one for one in timed.job.depends if one in self._queued or one in self._running}
-        self._behind[number] = known - {number}
-        for one in self._behind[number]:
-            self._before.setdefault(one, set()).add(number)
-        if not self._behind[number]:
-            self._candidates.add(timed.job, self._groups[number])
+            delay = _ns(timed.canceled) - self.schedule.now
+            self.schedule.after(delay, partial(self._cancel, timed.job), _CANCEL)
+        self._have_pass()
 
-    def _cancel(self, number: int, now: float) -> None:
-        if number not in self._queued:
-            return
-        self._leave(number)
-        self._finish(number, CANCELED, now)
-        after = (now // PERIOD + 1) * PERIOD
-        heapq.heappush(self._events, (after, _TIMER, number))
+    def _reject(self, job: Job) -> None:
+        self._ended[job.number] = REJECTED, self.schedule.now
 
-    def _leave(self, number: int) -> Job:
-        job = self._queued.pop(number)
-        if not self._behind[number]:
-            self._candidates.remove(job, self._groups[number])
-        return job
+    def _cancel(self, job: Job) -> None:
+        if self._queue.is_queued(job.number):
+            self._queue.end(job.number)
+            self._ended[job.number] = CANCELED, self.schedule.now
+            self.schedule.after(_PERIOD - self.schedule.now % _PERIOD, self._queue.advance, _PASS)
 
-    def _finish(self, number: int, outcome: str, now: float) -> None:
-        self._ended[number] = outcome, now
-        for one in self._before.pop(number, ()):
-            if one not in self._queued:
-                continue
-            self._behind[one].discard(number)
-            if not self._behind[one]:
-                self._candidates.add(self._queued[one], self._groups[one])
+    def _start(self, job: Job) -> None:
+        self._started[job.number] = self.schedule.now
+        self.schedule.after(_ns(self._timed[job.number].duration), partial(self._end, job), _END)
 
-    def _pass(self, now: float) -> None:
-        free = self._most - len(self._running)
-        if free <= 0:
-            return
-        numbers = self._candidates.first(free, self._by_rule)
-        jobs = [*self._running.values(), *(self._queued[one] for one in numbers)]
-        for number in schedule(jobs, self._chain, self._most).started:
-            job = self._leave(number)
-            self._running[number] = job._replace(status="running")
-            if (rule := known(self._chain.applying(job))) is not None:
-                self._by_rule[rule.uuid] += 1
-            self._started[number] = now
-            heapq.heappush(self._events, (now + self._timed[number].duration, _END, number))
+    def _end(self, job: Job) -> None:
+        self._queue.end(job.number)
+        self._ended[job.number] = ENDED, self.schedule.now
+        self._have_pass()
+
+    def _have_pass(self) -> None:
+        """Have one when everything has happened that happens now."""
+        if not self._pass_is_due:
+            self._pass_is_due = True
+            self.schedule.after(0, self._pass, _PASS)
+
+    def _pass(self) -> None:
+        self._pass_is_due = False
+        self._queue.advance()
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * _SECOND)
+
+
+def _seconds(time: int | None) -> float | None:
+    return None if time is None else time / _SECOND
+
+
+# Jobs of files
+
+
+def timed_jobs(rows: Sequence[Mapping[str, Any]], duration: float | None) -> list[TimedJob]:
+    """The jobs of a file's rows, all to be submitted; the first submission is at 0.
+
+    ``duration`` (s) is for jobs for which the file has none.  Raises ValueError with one sentence.
+    """
+    found = [_timed(row, duration) for row in rows]
+    begin = min((one.submitted for one in found), default=0.0)
+    return [
+        one._replace(
+            submitted=one.submitted - begin,
+            canceled=None if one.canceled is None else one.canceled - begin,
+        )
+        for one in found
+    ]
+
+
+def _timed(row: Mapping[str, Any], usual: float | None) -> TimedJob:
+    job = read_job(row)._replace(status=QUEUED)
+
+    def time(key: str) -> float | None:
+        return _time(row.get(key), key)
+
+    try:
+        submitted, start, end = time("submitted"), time("start_ts"), time("end_ts")
+        if submitted is None:
+            submitted = time("received_ts") or 0.0
+        duration = time("duration")
+        if duration is None and start is not None and end is not None:
+            duration = max(0.0, end - start)
+        duration = usual if duration is None else duration
+        if duration is None:
+            raise ValueError(
+                "nothing gives its duration: neither 'duration' nor start_ts and end_ts"
+            )
+        return TimedJob(job, submitted, duration, time("canceled"))
+    except ValueError as err:
+        raise ValueError(f"job {job.number}: {err}") from None
+
+
+def _time(value: Any, key: str) -> float | None:
+    """A number, or seconds and microseconds as Ganeti has times."""
+    if value is None:
+        return None
+    parts = value if isinstance(value, list) and len(value) == 2 else [value, 0]
+    if any(isinstance(one, bool) or not isinstance(one, int | float) for one in parts):
+        raise ValueError(f"key {key!r}: seconds are expected, found {describe(value)}")
+    seconds = parts[0] + parts[1] / 1e6
+    if not 0 <= seconds < 1e12:
+        raise ValueError(f"key {key!r}: {describe(value)} is out of range")
+    return float(seconds)

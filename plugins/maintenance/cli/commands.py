@@ -10,10 +10,13 @@ from ganeti_steward.core.model.command import Command, commands_of
 #: Name -> description; each is a module of this package.
 _COMMANDS: Final = {
     "confd": "query the confd of the master candidates",
-    "demo": "play a cluster with failing hardware on this machine, with its status page",
     "incident": "list incidents of nodes, show, acknowledge and cancel them",
     "leftovers": "list what of a cluster names Steward, before it is uninstalled",
     "maintd": "turn reports of nodes into jobs: the maintenance daemon, and what steers it",
+}
+#: The same, of a package that need not be installed.
+_SIMULATION: Final = {
+    "demo": "play a cluster with failing hardware on this machine, with its status page",
     "simulate": "show what a configuration of the daemon would do in weeks of failing hardware",
 }
 
@@ -21,4 +24,8 @@ _COMMANDS: Final = {
 @hookimpl
 def steward_commands() -> list[Command]:
     """The commands of this room."""
-    return commands_of(__package__, _COMMANDS)
+    optional = commands_of("ganeti_steward.plugins.simulation.cli", _SIMULATION)
+    return [
+        *commands_of(__package__, _COMMANDS),
+        *(one._replace(package="ganeti-steward-simulation") for one in optional),
+    ]

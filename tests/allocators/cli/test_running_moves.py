@@ -217,10 +217,10 @@ def test_the_cluster_cannot_be_read_afterwards(front: Front, tmp_path: Path) -> 
     """The moves are done all the same."""
 
     class Leaving(StandIn):
-        def answer(self, method: str, arguments: Sequence[Any]) -> Message:
+        def call(self, method: str, arguments: Sequence[Any]) -> Message:
             if self.submissions and method == "Query":
                 return {"success": False, "result": "luxid is stopping"}
-            return super().answer(method, arguments)
+            return super().call(method, arguments)
 
     with serving(tmp_path, stand_in := Leaving(cluster())) as client:
         source = ("--luxi-socket", socket_of(client))

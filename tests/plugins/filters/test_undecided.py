@@ -12,8 +12,7 @@ import pytest
 from hanging import in_a_child
 
 from ganeti_steward.plugins.filters.analysis.explain import explain
-from ganeti_steward.plugins.filters.analysis.load import TimedJob
-from ganeti_steward.plugins.filters.analysis.simulation import simulate
+from ganeti_steward.plugins.filters.analysis.simulation import TimedJob, simulate
 from ganeti_steward.plugins.filters.chain import Chain, Unknown, link
 from ganeti_steward.plugins.filters.filter_rules import (
     ACCEPT,

@@ -10,8 +10,7 @@ import json
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,36 +18,16 @@ from typing import Any
 from standin import StandIn
 
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.plugins.maintenance.demo.luxid_socket import served
+from ganeti_steward.plugins.simulation.luxid import served
 
 Row = dict[str, Any]
-
-
-def _answers(stand_in: StandIn) -> Callable[[bytes], bytes]:
-    lock = threading.Lock()
-
-    def storing(seconds: float) -> None:
-        lock.release()
-        try:
-            time.sleep(seconds)
-        finally:
-            lock.acquire()
-
-    stand_in.storing = storing
-
-    def answer(raw: bytes) -> bytes:
-        request = json.loads(raw)
-        with lock:
-            return json.dumps(stand_in.answer(request["method"], request["args"])).encode()
-
-    return answer
 
 
 @contextmanager
 def serving(path: Path, stand_in: StandIn) -> Iterator[Luxi]:
     """Serve it in this process; yields a client."""
     socket = str(path / "luxi.sock")
-    with served(socket, _answers(stand_in)):
+    with served(socket, stand_in.answer):
         yield Luxi(socket, time_limit=300)
 
 
@@ -78,7 +57,7 @@ def process(path: Path, message: Row) -> Iterator[Luxi]:
 
 
 def main() -> None:
-    with served(sys.argv[1], _answers(StandIn(json.load(sys.stdin)))):
+    with served(sys.argv[1], StandIn(json.load(sys.stdin)).answer):
         print("ready", flush=True)
         threading.Event().wait()
 

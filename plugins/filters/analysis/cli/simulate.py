@@ -20,8 +20,7 @@ from ganeti_steward.plugins.filters.analysis.cli.inputs import (
     most_running,
     usable_rules,
 )
-from ganeti_steward.plugins.filters.analysis.load import timed_jobs
-from ganeti_steward.plugins.filters.analysis.simulation import Course, simulate
+from ganeti_steward.plugins.filters.analysis.simulation import Course, simulate, timed_jobs
 
 #: Columns -> headings.
 FIELDS: Final = {

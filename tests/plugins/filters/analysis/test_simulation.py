@@ -12,8 +12,12 @@ from hypothesis import strategies as st
 from thorough import often
 
 from ganeti_steward.core.ganeti.reasons import Reason
-from ganeti_steward.plugins.filters.analysis.load import TimedJob, timed_jobs
-from ganeti_steward.plugins.filters.analysis.simulation import Course, simulate
+from ganeti_steward.plugins.filters.analysis.simulation import (
+    Course,
+    TimedJob,
+    simulate,
+    timed_jobs,
+)
 from ganeti_steward.plugins.filters.chain import Chain
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.jobs import Job

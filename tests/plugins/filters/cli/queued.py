@@ -28,14 +28,14 @@ class Queued(Ruled):
         ops = [{"OP_ID": opcode, "reason": [own], **more}]
         received = [number, 0]
         row = {"id": number, "status": status, "ops": ops, "opstatus": [status]}
-        self.standin.queue.jobs[number] = {**_USUAL, **row, "received_ts": received}
+        self.standin.queue.rows[number] = {**_USUAL, **row, "received_ts": received}
 
     def rapi(self, request: Received) -> tuple[int, Any]:
         """RAPI's list of jobs has no priority."""
         what = urlsplit(request.path).path.split("/")[2]
         if what == "info":
-            return 200, self.standin.info()
+            return 200, self.standin.ganeti.info
         if what == "jobs":
-            rows = self.standin.queue.jobs.values()
+            rows = self.standin.queue.rows.values()
             return 200, [{k: v for k, v in row.items() if k != "priority"} for row in rows]
         return super().rapi(request)

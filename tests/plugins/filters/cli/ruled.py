@@ -49,7 +49,7 @@ class Ruled:
         error = self.refused.get(method) or ("no more changes" if left < 1 else "")
         if error:
             return {"success": False, "result": ["GenericError", [error]]}
-        return self.standin.answer(method, arguments)
+        return self.standin.call(method, arguments)
 
     def luxi(self, method: str, arguments: list[Any]) -> Any:
         return json.dumps(self.answered(method, arguments)).encode() + b"\x03"

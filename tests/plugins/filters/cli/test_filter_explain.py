@@ -83,7 +83,7 @@ def test_what_cannot_be_read_is_left_out(call: Call, cluster: Queued) -> None:
     cluster.put(B, predicates=[["opcode", ["=~", "OP_ID", 7]]])
     cluster.job(3, "OP_TEST_DELAY")
     cluster.job(4, "OP_TEST_DELAY")
-    cluster.standin.queue.jobs[4]["ops"] = None
+    cluster.standin.queue.rows[4]["ops"] = None
     done = call("explain", "3")
     assert (done.status, "no rule applies" in done.out) == (0, True)
     assert f"Note: rule {A} is left out: 'EXPLODE' is no action" in done.err

@@ -13,7 +13,6 @@ import pytest
 import worlds
 from fake_parts import LOST, UNDECIDED, Fakes
 from standin import StandIn
-from standin_filters import obey_rules
 from standin_server import serving
 
 from ganeti_steward.core.config.values import Config
@@ -56,8 +55,8 @@ class Queue:
         return int(number)
 
     def status(self, number: int) -> str:
-        self.stand_in.queue.advance()
-        return str(self.stand_in.queue.jobs[number]["status"])
+        self.stand_in.advance()
+        return str(self.stand_in.queue.rows[number]["status"])
 
     def round(self, **facts: Any) -> Releases:
         """One decision that is carried out."""
@@ -75,7 +74,6 @@ class Queue:
 @pytest.fixture
 def queue(tmp_path: Path, message: clusters.Message) -> Iterator[Queue]:
     stand_in = StandIn(message)
-    obey_rules(stand_in)
     with serving(tmp_path, stand_in) as luxi:
         yield Queue(stand_in, luxi)
 
@@ -141,16 +139,16 @@ def test_only_jobs_that_may_be_pending_are_read_again(queue: Queue) -> None:
     assert queue.status(last) == "success"
 
 
-def test_a_job_that_can_start_only_later_is_held_again(queue: Queue) -> None:
+def test_a_job_that_can_start_only_later_is_held_again(queue: Queue, monkeypatch: Any) -> None:
     """The window closes while something else keeps the job in the queue."""
     queue.hold("WINDOW Mon 00:00-01:00")
-    queue.stand_in.queue.filtered = lambda job: True
+    monkeypatch.setattr(queue.stand_in.queue, "advance", lambda: None)
     number = queue.submit()
     monday = int(MONDAY.timestamp()) * 10**9
     queue.round(now=monday)
     assert queue.accepting
     queue.round(now=monday + 2 * 3600 * 10**9)
-    obey_rules(queue.stand_in)
+    monkeypatch.undo()
     assert queue.accepting == []
     assert queue.status(number) == "queued"
 

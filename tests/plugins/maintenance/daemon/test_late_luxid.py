@@ -82,7 +82,8 @@ def test_an_answer_that_takes_longer_than_a_round_waits(
     reading: float, fakes: Fakes, tmp_path: Path
 ) -> None:
     stand_in = StandIn(CLUSTER)
-    stand_in.queue.pace, stand_in.late = 3600, LATE
+    stand_in.pace(3600)
+    stand_in.late = LATE
     with serving(tmp_path, stand_in) as luxi:
         rounds = daemon(fakes, luxi, reading=reading)
         first = rounds.round()
@@ -126,14 +127,14 @@ def test_what_an_earlier_daemon_did_not_submit_is_submitted_at_once(
     none of the daemon.
     """
     stand_in = StandIn(CLUSTER)
-    stand_in.queue.pace = 3600
+    stand_in.pace(3600)
     kept = str(tmp_path / "notes") if notes else ""
     with serving(tmp_path, stand_in) as luxi, socket.socket(socket.AF_UNIX) as other:
         daemon(fakes, luxi, notes=kept).round()
         if notes:
             other.connect(luxi.path)
         before = known(luxi)
-        stand_in.queue.jobs.clear()
+        stand_in.queue.rows.clear()
         stand_in.submissions.clear()
         (submission,) = before.open
         lost = before._replace(jobs=(), open=(submission._replace(jobs=()),))
@@ -146,20 +147,21 @@ def test_what_an_earlier_daemon_did_not_submit_is_submitted_at_once(
 def test_a_deleted_record_while_luxid_takes_its_job(fakes: Fakes, tmp_path: Path) -> None:
     """The node gets a new incident; what the job uses is reserved before it is in the queue."""
     stand_in = StandIn(CLUSTER)
-    stand_in.queue.pace, stand_in.late = 3600, LATE
+    stand_in.pace(3600)
+    stand_in.late = LATE
     with serving(tmp_path, stand_in) as luxi:
         rounds = daemon(fakes, luxi)
         rounds.round()
         signing_store(luxi).remove(known(luxi).uuid)
         until = time.monotonic() + LATE + 20
-        while not stand_in.queue.jobs and time.monotonic() < until:
+        while not stand_in.queue.rows and time.monotonic() < until:
             assert {"orphan", "reserved"} <= {one.brake for one in rounds.round().held}
             time.sleep(0.2)
         held = {one.brake: one.sentence for one in rounds.round().held}
         assert held["orphan"].startswith("job 1 of incident ")
         assert "n2" in held["reserved"]
         assert len(stand_in.submissions) == 1
-        stand_in.queue.pace = 0
+        stand_in.pace(0)
         rounds.round()
         rounds.round()
         assert len(stand_in.submissions) == 2

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from running import Site, site, wait_for
-from standin_filters import obey_rules
 
 from ganeti_steward.core.ganeti.luxi import Luxi
 
@@ -29,10 +28,9 @@ def steward_filter_action(action):
 
 
 class Held:
-    """A cluster whose luxid obeys rules."""
+    """A cluster and its luxid."""
 
     def __init__(self, cluster: Site) -> None:
-        obey_rules(cluster.stand_in)
         self.cluster = cluster
         self.luxi = Luxi(str(cluster.path / "luxi.sock"))
 

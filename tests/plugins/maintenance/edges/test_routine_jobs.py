@@ -41,7 +41,7 @@ def test_one_call_and_back(stand_in: StandIn, luxi: Luxi) -> None:
     done = submit([], {}, signing_store(luxi), luxi, [WORK])
     assert len(stand_in.submissions) == before + 1
     assert done.routine["r1"].numbers == (2, 3)
-    now = stand_in.queue.clock()
+    now = stand_in.clock()
     seen = RoutineJobs(luxi, lambda: True).look(now)
     assert seen.known
     found = [one._replace(status="", error="") for one in without_times(seen.jobs)]
@@ -59,9 +59,9 @@ def test_repairs_and_routine_work_are_one_call(stand_in: StandIn, luxi: Luxi) ->
 
 
 def test_ended_jobs_are_known_for_an_hour(stand_in: StandIn, luxi: Luxi) -> None:
-    stand_in.queue.faults.append(("OP_TEST_DELAY", "", "no disk"))
+    stand_in.fail("OP_TEST_DELAY", "", "no disk")
     submit([], {}, signing_store(luxi), luxi, [WORK])
-    jobs, now = RoutineJobs(luxi, lambda: True), stand_in.queue.clock()
+    jobs, now = RoutineJobs(luxi, lambda: True), stand_in.clock()
     first = jobs.look(now).jobs
     assert [(one.status, one.error, one.open, one.failed) for one in first] == [
         ("error", "no disk", False, True)
@@ -74,10 +74,10 @@ def test_ended_jobs_are_known_for_an_hour(stand_in: StandIn, luxi: Luxi) -> None
 
 def test_each_job_is_read_once(stand_in: StandIn, luxi: Luxi) -> None:
     """Once no lower number can appear any more."""
-    stand_in.queue.pace = 3600
+    stand_in.pace(3600)
     submit([], {}, signing_store(luxi), luxi, [WORK])
     over = iter((False, True, True))
-    jobs, now = RoutineJobs(luxi, lambda: next(over)), stand_in.queue.clock()
+    jobs, now = RoutineJobs(luxi, lambda: next(over)), stand_in.clock()
     conditions: list[object] = []
     rows = luxi.rows
     luxi.rows = lambda what, fields, condition=None: (  # type: ignore[method-assign]
@@ -93,7 +93,7 @@ def test_each_job_is_read_once(stand_in: StandIn, luxi: Luxi) -> None:
 def test_jobs_of_an_earlier_daemon_are_waited_for(stand_in: StandIn, luxi: Luxi) -> None:
     """Luxid stores them while this one begins."""
     over = [False]
-    jobs, now = RoutineJobs(luxi, lambda: over[0]), stand_in.queue.clock()
+    jobs, now = RoutineJobs(luxi, lambda: over[0]), stand_in.clock()
     assert not jobs.look(now).known
     submit([], {}, signing_store(luxi), luxi, [WORK])
     assert not jobs.look(now + 3600 * SECOND).known
@@ -103,10 +103,10 @@ def test_jobs_of_an_earlier_daemon_are_waited_for(stand_in: StandIn, luxi: Luxi)
 
 def test_without_routine_work_the_queue_is_not_read(stand_in: StandIn, luxi: Luxi) -> None:
     """Except for jobs that were begun before it was switched off."""
-    stand_in.queue.pace = 3600
+    stand_in.pace(3600)
     queue = LuxiQueue(luxi, signing_store(luxi))
     queue.submit([], {}, [WORK])
-    now = stand_in.queue.clock()
+    now = stand_in.clock()
     assert queue.routine(now, wanted=False).jobs == ()
     assert len(queue.routine(now, wanted=True).jobs) == 2
     assert len(queue.routine(now, wanted=False).jobs) == 2

@@ -98,7 +98,7 @@ def test_relative_dependencies_stay_within_the_task(stand_in: StandIn, luxi: Lux
     chain = ([DELAY], [after(DELAY, [-1])], [after(DELAY, [-2, -1, 1])])
     done = run(luxi, started(1, [DELAY]), started(2, *chain))
     assert ends(done)["s2"] == ((2, 3, 4), "")
-    depends = [stand_in.queue.jobs[n]["ops"][0]["depends"] for n in (2, 3, 4)]
+    depends = [stand_in.queue.rows[n]["ops"][0]["depends"] for n in (2, 3, 4)]
     assert depends == [
         None,
         [[2, ["success"]]],
@@ -142,7 +142,7 @@ def test_an_operation_luxid_does_not_know(stand_in: StandIn, luxi: Luxi) -> None
     numbers, refused = found["s2"]
     assert numbers == ()
     assert refused.endswith("Failed to parse request: SubmitManyJobs: Unknown opcode OP_NO_SUCH")
-    assert len(stand_in.queue.jobs) == 2
+    assert len(stand_in.queue.rows) == 2
 
 
 def test_a_job_that_is_refused_alone(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_what_luxid_may_be_storing_is_waited_for(stand_in: StandIn, luxi: Luxi) 
 def test_a_job_of_a_job_is_none_of_the_submission(stand_in: StandIn, luxi: Luxi) -> None:
     """It has the trail of the one that has submitted it, and counts for nothing."""
     run(luxi, started(1, [DELAY]))
-    (parent,) = stand_in.queue.jobs.values()
+    (parent,) = stand_in.queue.rows.values()
     luxi.call("SubmitManyJobs", [[DELAY | {"reason": parent["ops"][0]["reason"]}]])
     wanted = opened(1).open[0]._replace(size=2)
     assert look_up([wanted], luxi, Calls(), going_on).found == {}

@@ -104,11 +104,11 @@ def test_only_the_highest_missing_numbers_are_looked_for() -> None:
 
 def test_of_the_stand_in(tmp_path: Path) -> None:
     stand_in = StandIn(clusters.generate("--nodes=3", "--groups=1", "--mix=drbd=1"))
-    stand_in.queue.pace = 3600
+    stand_in.pace(3600)
     delay = {"OP_ID": "OP_TEST_DELAY", "duration": 1, "reason": []}
     with serving(tmp_path, stand_in) as luxi:
         jobs = OpenJobs(luxi)
         assert (numbers(jobs), jobs.last) == ([], 0)
         luxi.call("SubmitManyJobs", [[delay]] * 3)
-        stand_in.queue.jobs[2]["status"] = "success"
+        stand_in.queue.rows[2]["status"] = "success"
         assert numbers(jobs) == [1, 3]

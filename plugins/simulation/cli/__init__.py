@@ -1,0 +1,1 @@
+"""``gnt-steward simulate`` and ``gnt-steward demo``."""

@@ -1,0 +1,336 @@
+"""The simulated cluster: roles, tags, places of instances, and which of them run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from ganeti_steward.core.maintenance.world import World
+from ganeti_steward.core.model.cluster import (
+    HYPERVISOR_FIGURES,
+    Cluster,
+    Group,
+    Instance,
+    Node,
+    Policy,
+    Spec,
+)
+
+Row = dict[str, Any]
+
+#: Why instances are down.
+DEAD: Final = "dead nodes"
+SERVICE: Final = "nodes in service"
+FAILOVER: Final = "failovers"
+
+
+class SimulatedCluster:
+    """Changed by jobs, failures and the operator; the daemon sees it as a `World`."""
+
+    def __init__(self, start: World, clock: Callable[[], int]) -> None:
+        """``clock``: ns since the epoch."""
+        self._start, self._clock = start, clock
+        self.nodes = {node.name: node for node in start.cluster.nodes}
+        """with their roles, and their figures while they run"""
+        self.instances = {one.name: one for one in start.cluster.instances}
+        self.cluster_tags = frozenset(start.cluster_tags)
+        self.candidate_pool_size = start.candidate_pool_size
+        self.dead = set[str]()
+        """names of nodes that do not run"""
+        self.out = {node.name for node in self.nodes.values() if node.offline}
+        """names of nodes an operator has switched off"""
+        self.downtime = Counter[str]()
+        """cause -> ns, of all instances that are meant to run"""
+        self._down: dict[str, tuple[int, str]] = {}
+        self._cluster: Cluster | None = None
+
+    # What the daemon sees
+
+    def world(self, now: int) -> World:
+        """The cluster without incidents and observations."""
+        return self._start._replace(now=now, cluster=self.cluster)
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster as it is seen now."""
+        if self._cluster is None:
+            start = self._start.cluster
+            self._cluster = Cluster(
+                start.groups,
+                map(self._shown, self.nodes.values()),
+                map(self._with_status, self.instances.values()),
+                sorted(self.cluster_tags),
+                start.hypervisors,
+            )
+        return self._cluster
+
+    def _with_status(self, one: Instance) -> Instance:
+        """An instance with Ganeti's word for how it is."""
+        if one.name not in self._down:
+            status = "running" if one.up else "ADMIN_down"
+        elif self.alive(one.primary):
+            status = "ERROR_down"
+        else:
+            offline = self.nodes[one.primary].offline
+            status = "ERROR_nodeoffline" if offline else "ERROR_nodedown"
+        return one._replace(sent=one.sent.having(status=status))
+
+    # What luxid reports of it
+
+    @property
+    def info(self) -> Row:
+        """What is known of the cluster as a whole."""
+        backend = {"maxmem": 128, "minmem": 128, "vcpus": 1, "spindle_use": 1}
+        return {
+            "name": "demo",
+            "master": next(node.name for node in self.nodes.values() if node.master),
+            "candidate_pool_size": self.candidate_pool_size,
+            "tags": sorted(self.cluster_tags),
+            "enabled_hypervisors": list(self.cluster.hypervisors),
+            "enabled_disk_templates": ["drbd", "plain"],
+            "volume_group_name": "xenvg",
+            "beparams": {"default": backend},
+        }
+
+    def rows(self, what: str) -> list[Row]:
+        """All objects of a kind: ``node``, ``instance``, ``group`` or ``network``."""
+        if what == "node":
+            return [_node(node) for node in self.cluster.nodes]
+        if what == "instance":
+            return [_instance(one) for one in self.cluster.instances]
+        return [_group(group) for group in self.cluster.groups] if what == "group" else []
+
+    # Nodes
+
+    def alive(self, node: str) -> bool:
+        """Whether a node runs."""
+        return node not in self.dead and node not in self.out
+
+    def usable(self, node: str) -> bool:
+        """Whether a node takes instances."""
+        facts = self.nodes[node]
+        return self.alive(node) and not (facts.offline or facts.drained)
+
+    def set_roles(
+        self,
+        node: str,
+        *,
+        offline: bool | None = None,
+        drained: bool | None = None,
+        **others: bool,
+    ) -> None:
+        """Give a node roles, or take them from it."""
+        before = self.nodes[node]
+        self.nodes[node] = before._replace(
+            offline=before.offline if offline is None else offline,
+            drained=before.drained if drained is None else drained,
+            sent=before.sent.having(**others),
+        )
+        self._cluster = None
+
+    def tag_node(self, node: str, tags: Iterable[str]) -> None:
+        """Give a node other tags."""
+        self.nodes[node] = self.nodes[node]._replace(tags=tuple(sorted(tags)))
+        self._cluster = None
+
+    def promote(self) -> None:
+        """Make more nodes master candidates where there are fewer than the pool is to have."""
+        usable = sorted(node.name for node in self.nodes.values() if self.usable(node.name))
+        others = [name for name in usable if not self.nodes[name].master_candidate]
+        wanted = min(self.candidate_pool_size, len(usable))
+        for name in others[: max(wanted - len(usable) + len(others), 0)]:
+            self.set_roles(name, master_candidate=True)
+
+    def power(self, node: str, *, dead: bool = False, out: bool = False) -> None:
+        """Have a node run, be dead, or be switched off."""
+        for names, is_in in ((self.dead, dead), (self.out, out)):
+            (names.add if is_in else names.discard)(node)
+        self._cluster = None
+        self._look_at(one.name for one in self.instances.values() if one.primary == node)
+
+    def _shown(self, node: Node) -> Node:
+        """A node as it is seen: without figures while it does not run."""
+        if self.alive(node.name) and not node.offline:
+            return node
+        missing = () if node.offline else HYPERVISOR_FIGURES
+        return _without_figures(node)._replace(missing=missing)
+
+    # Instances
+
+    def place(self, instance: str, nodes: tuple[str, ...]) -> None:
+        """Give an instance other nodes, the primary first."""
+        before = self.instances[instance]
+        for names, sign in ((before.nodes, 1), (nodes, -1)):
+            self._take(before, names, sign)
+        self.instances[instance] = before._replace(nodes=nodes)
+        self._cluster = None
+        self._look_at((instance,))
+
+    def _take(self, one: Instance, nodes: tuple[str, ...], sign: int) -> None:
+        """``sign``: 1: the nodes get free what it takes, -1: they do not have it any more."""
+        for at, name in enumerate(nodes):
+            memory = one.memory if at == 0 and one.uses_memory else 0
+            disk = one.disk_space if one.local else 0
+            node = self.nodes[name]
+            self.nodes[name] = node._replace(
+                free_memory=node.free_memory + sign * memory, free_disk=node.free_disk + sign * disk
+            )
+
+    def tag_instance(self, instance: str, tags: Iterable[str]) -> None:
+        """Give an instance other tags."""
+        self.instances[instance] = self.instances[instance]._replace(tags=tuple(sorted(tags)))
+        self._cluster = None
+
+    def tag_cluster(self, tags: Iterable[str]) -> None:
+        """Give the cluster other tags."""
+        self.cluster_tags = frozenset(tags)
+        self._cluster = None
+
+    def stop(self, instance: str) -> None:
+        """An instance is down until its nodes change or `resume`."""
+        if self.instances[instance].up:
+            self._down.setdefault(instance, (self._clock(), FAILOVER))
+            self._cluster = None
+
+    def resume(self, instance: str) -> None:
+        """An instance runs again, if its node does."""
+        self._look_at((instance,))
+
+    @property
+    def down(self) -> int:
+        """How many instances are down that are meant to run."""
+        return len(self._down)
+
+    def _look_at(self, names: Iterable[str]) -> None:
+        for name in names:
+            primary = self.instances[name].primary
+            cause = DEAD if primary in self.dead else SERVICE if primary in self.out else ""
+            if self._down.get(name, (0, ""))[1] == cause or not self.instances[name].up:
+                continue
+            self._count(name)
+            if cause:
+                self._down[name] = self._clock(), cause
+
+    def _count(self, name: str) -> None:
+        since, cause = self._down.pop(name, (0, ""))
+        self._cluster = None
+        if cause:
+            self.downtime[cause] += self._clock() - since
+
+    def finish(self) -> None:
+        """Count the downtime of the instances that are still down."""
+        for name in list(self._down):
+            self._count(name)
+
+
+def _without_figures(node: Node) -> Node:
+    return node._replace(
+        total_memory=0.0,
+        reserved_memory=0,
+        free_memory=0,
+        total_disk=0.0,
+        free_disk=0,
+        total_cpus=0.0,
+        reserved_cpus=0,
+        free_spindles=0,
+        spindles=0 if node.exclusive_storage else node.spindles,
+    )
+
+
+# Rows
+
+#: Field of a `Spec` -> Ganeti's name of it.
+_SPEC: Final = {
+    "memory": "memory-size",
+    "vcpus": "cpu-count",
+    "disk": "disk-size",
+    "disks": "disk-count",
+    "nics": "nic-count",
+    "spindles": "spindle-use",
+}
+
+
+def _node(node: Node) -> Row:
+    row = {
+        "name": node.name,
+        "uuid": node.uuid,
+        "group.uuid": node.group,
+        "pip": node.primary_ip,
+        "sip": node.primary_ip,
+        "master": node.master,
+        "master_candidate": node.master_candidate,
+        "master_capable": True,
+        "offline": node.offline,
+        "drained": node.drained,
+        "vm_capable": node.vm_capable,
+        "tags": list(node.tags),
+        "ndparams": {"spindle_count": node.spindles, "exclusive_storage": False, "cpu_speed": 1},
+    }
+    live = {
+        "mtotal": node.total_memory,
+        "mnode": node.reserved_memory,
+        "mfree": node.free_memory,
+        "dtotal": node.total_disk,
+        "dfree": node.free_disk,
+        "sptotal": 0,
+        "spfree": 0,
+        "ctotal": node.total_cpus,
+        "cnos": node.reserved_cpus,
+    }
+    return row | (live if node.live else dict.fromkeys(live))
+
+
+def _instance(one: Instance) -> Row:
+    return {
+        "name": one.name,
+        "uuid": f"uuid-of-{one.name}",
+        "pnode": one.primary,
+        "snodes": list(one.secondaries),
+        "admin_state": one.state,
+        "status": one.status,
+        "disk_template": one.template,
+        "disk.sizes": [disk.size for disk in one.disks],
+        "disk.spindles": [disk.spindles for disk in one.disks],
+        **{f"nic.{key}": [] for key in ("macs", "ips", "modes", "links", "networks")},
+        "beparams": _backend(one),
+        "tags": list(one.tags),
+        "oper_ram": one.memory if one.up else None,
+        "os": "debootstrap+default",
+        "hypervisor": "kvm",
+        "forthcoming": False,
+    }
+
+
+def _backend(one: Instance) -> Row:
+    return {
+        "maxmem": one.memory,
+        "minmem": one.memory,
+        "vcpus": one.vcpus,
+        "spindle_use": one.spindle_use,
+        "auto_balance": True,
+    }
+
+
+def _group(group: Group) -> Row:
+    return {
+        "uuid": group.uuid,
+        "name": group.name,
+        "alloc_policy": group.alloc_policy,
+        "ipolicy": _policy(group.policy),
+        "tags": list(group.tags),
+    }
+
+
+def _policy(policy: Policy) -> Row:
+    return {
+        "minmax": [{"min": _spec(one.min), "max": _spec(one.max)} for one in policy.minmax],
+        "std": _spec(policy.std),
+        "disk-templates": sorted(policy.templates),
+        "vcpu-ratio": policy.vcpu_ratio,
+        "spindle-ratio": policy.spindle_ratio,
+    }
+
+
+def _spec(spec: Spec) -> Mapping[str, int]:
+    return {name: getattr(spec, field) for field, name in _SPEC.items()}

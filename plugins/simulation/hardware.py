@@ -1,0 +1,236 @@
+"""The simulated hardware: what fails when, what agents report of it, and their repair commands.
+
+Failures are drawn for each node by itself, whatever the daemon does.  So two simulations with one
+seed and different configurations meet the same failures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from random import Random
+from typing import Final, NamedTuple
+
+from ganeti_steward.core.canonical_json import canonical
+from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.core.maintenance.world import Observation, Reported, Silent
+from ganeti_steward.core.model.cluster import Node
+from ganeti_steward.core.model.finding import (
+    EVACUATE,
+    EVACUATE_FAILOVER,
+    LIVE_REPAIR,
+    OK,
+    severity,
+)
+from ganeti_steward.plugins.filters.queue import Schedule
+from ganeti_steward.plugins.maintenance.engine.decision import CommandResult
+from ganeti_steward.plugins.simulation.assumptions import DAY, HOUR, SECOND, YEAR, Assumptions
+from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
+
+DEATH: Final = "death"
+AILMENT: Final = "ailment"
+REPAIRABLE: Final = "repairable"
+FLAP: Final = "flap"
+STORM: Final = "storm"
+
+#: Of the ailments, those that allow no migration.
+_NO_MIGRATION: Final = 0.3
+#: h that a flap and a storm last.
+_LASTS: Final = 3
+
+_COMMAND: Final = "repair"
+#: s that a repair command runs.
+_RUNS: Final = 60
+
+_HEALTHY: Final = canonical({"status": OK})
+
+
+class Failure(NamedTuple):
+    """Something that happens to a node."""
+
+    at: int
+    """ns after the start"""
+    node: str
+    """name"""
+    kind: str
+    number: int
+    """distinguishes the failures of a node"""
+    status: str = ""
+    """what the node reports; empty: nothing"""
+    lasts: int = 0
+    """ns until it dies of an ailment, or until a flap or storm is over"""
+    period: int = 0
+    """ns from one change of a flapping report to the next"""
+
+
+def drawn(nodes: Sequence[str], assumed: Assumptions) -> list[Failure]:
+    """All failures of a simulation by their times; ``nodes``: names."""
+    found = [one for node in nodes for one in _of_node(node, assumed)]
+    return sorted([*found, *_storms(nodes, assumed)])
+
+
+def _of_node(node: str, assumed: Assumptions) -> Iterator[Failure]:
+    rates = {
+        DEATH: assumed.deaths,
+        AILMENT: assumed.ailments,
+        REPAIRABLE: assumed.repairable,
+        FLAP: assumed.flaps,
+    }
+    for kind, rate in rates.items():
+        random = Random(f"{kind} {node} {assumed.seed}")
+        for number, at in enumerate(_times(rate, assumed.days, random)):
+            hard = random.random() < _NO_MIGRATION
+            ill = EVACUATE_FAILOVER if hard else EVACUATE
+            hours = assumed.ailing_hours if kind == AILMENT else _LASTS
+            status = {DEATH: "", REPAIRABLE: LIVE_REPAIR}.get(kind, ill)
+            lasts = int(random.expovariate(1) * hours * HOUR)
+            period = int(random.uniform(0.05, 0.5) * HOUR)
+            yield Failure(at, node, kind, number, status, lasts, period)
+
+
+def _storms(nodes: Sequence[str], assumed: Assumptions) -> Iterator[Failure]:
+    random = Random(f"{STORM} {assumed.seed}")
+    for number, at in enumerate(_times(assumed.storms, assumed.days, random)):
+        lasts = int(random.expovariate(1) * _LASTS * HOUR)
+        for node in random.sample(nodes, round(len(nodes) * assumed.storm_nodes)):
+            yield Failure(at, node, STORM, number, EVACUATE, lasts)
+
+
+def _times(rate: float, days: float, random: Random) -> Iterator[int]:
+    """Times (ns after the start) of something that happens so often per year."""
+    at, end = 0.0, days * DAY
+    while rate > 0:
+        at += random.expovariate(rate / YEAR)
+        if at >= end:
+            return
+        yield int(at)
+
+
+class Hardware:
+    """The part `Agents` of the daemon's loop, and what happens to the nodes."""
+
+    def __init__(
+        self,
+        cluster: SimulatedCluster,
+        schedule: Schedule,
+        assumed: Assumptions,
+        *,
+        news: Callable[[], None],
+        died: Callable[[str], None],
+    ) -> None:
+        """``news`` is called when a report changes, ``died`` when a node stops running."""
+        self._cluster, self._schedule, self._assumed = cluster, schedule, assumed
+        self.news, self._died = news, died
+        self._random = Random(f"commands {assumed.seed}")
+        self._wrong: dict[str, dict[Failure, bytes]] = {}
+        """node -> what it reports now -> as the diagnose object"""
+        self._silent: dict[str, int] = {}
+        self._results: dict[str, CommandResult] = {}
+
+    # What the loop calls
+
+    def watch(self, nodes: Mapping[str, Node]) -> None:
+        """All nodes are watched."""
+
+    def observations(self) -> Mapping[str, Observation]:
+        """Uuid of a node -> what its agent reported in the last poll."""
+        now, cluster = self._schedule.now, self._cluster
+        healthy = Reported(_HEALTHY, OK, "", now)
+        seen: dict[str, Observation] = {node.uuid: healthy for node in cluster.nodes.values()}
+        for name in self._wrong:
+            failure = max(self._wrong[name], key=lambda one: (severity(one.status), -one.at))
+            command = _COMMAND if failure.status == LIVE_REPAIR else ""
+            found = Reported(self._wrong[name][failure], failure.status, command, now)
+            seen[cluster.nodes[name].uuid] = found
+        for name in (*cluster.dead, *cluster.out):
+            since = self._silent.get(name, now)
+            seen[cluster.nodes[name].uuid] = Silent(since, "the agent does not answer")
+        return seen
+
+    def start(self, node: Node, submission: str, command: str, original: bytes) -> None:
+        """Have a repair command run."""
+        self._schedule.after(_RUNS * SECOND, lambda: self._ran(node.name, submission, original))
+
+    def results(self, incidents: Iterable[Incident]) -> Mapping[str, CommandResult]:
+        """Submission id -> result, of those that have ended."""
+        ids = [one.id for incident in incidents for one in incident.open]
+        return {key: self._results[key] for key in ids if key in self._results}
+
+    def _ran(self, node: str, submission: str, original: bytes) -> None:
+        good = self._cluster.alive(node) and self._random.random() < self._assumed.repaired
+        text = "exit status 0" if good else "exit status 1"
+        self._results[submission] = CommandResult(good, text)
+        for failure, reported in list(self._wrong.get(node, {}).items()):
+            if good and reported == original:
+                self._remove(failure)
+        self.news()
+
+    # What happens
+
+    def fail(self, failure: Failure) -> None:
+        """A failure begins; a node that does not run has no other one."""
+        if not self._cluster.alive(failure.node):
+            return
+        if failure.kind == DEATH:
+            self._die(failure.node)
+        elif failure.kind == FLAP:
+            self._flap(failure, self._schedule.now + failure.lasts)
+        else:
+            self._add(failure)
+            if failure.kind == AILMENT:
+                self._schedule.after(failure.lasts, lambda: self._worsen(failure))
+            elif failure.kind == STORM:
+                self._schedule.after(failure.lasts, lambda: self._remove(failure))
+
+    def _flap(self, failure: Failure, until: int) -> None:
+        """Report a fault, or stop to report it."""
+        if failure in self._wrong.get(failure.node, {}):
+            self._remove(failure)
+        elif self._schedule.now < until and self._cluster.alive(failure.node):
+            self._add(failure)
+        else:
+            return
+        self._schedule.after(failure.period, lambda: self._flap(failure, until))
+
+    def _worsen(self, failure: Failure) -> None:
+        if failure in self._wrong.get(failure.node, {}):
+            self._die(failure.node)
+
+    def _die(self, node: str) -> None:
+        self._silent[node] = self._schedule.now
+        self._cluster.power(node, dead=True)
+        self._died(node)
+        self.news()
+
+    def _add(self, failure: Failure) -> None:
+        data = {"status": failure.status, "details": f"{failure.kind} {failure.number}"}
+        command = {"command": _COMMAND} if failure.status == LIVE_REPAIR else {}
+        self._wrong.setdefault(failure.node, {})[failure] = canonical({**data, **command})
+        self.news()
+
+    def _remove(self, failure: Failure) -> None:
+        wrong = self._wrong.get(failure.node, {})
+        if wrong.pop(failure, None) is not None:
+            if not wrong:
+                del self._wrong[failure.node]
+            self.news()
+
+    # What the operator does
+
+    def switch_off(self, node: str) -> None:
+        """Take a node out of service; what is wrong with it does not go on."""
+        self._wrong.pop(node, None)
+        self._silent.setdefault(node, self._schedule.now)
+        self._cluster.power(node, out=True)
+        self.news()
+
+    def repair(self, node: str) -> None:
+        """A node runs again, and nothing is wrong with it."""
+        self._wrong.pop(node, None)
+        self._silent.pop(node, None)
+        self._cluster.power(node)
+        self.news()
+
+    @property
+    def ill(self) -> int:
+        """How many running nodes report a fault."""
+        return sum(self._cluster.alive(node) for node in self._wrong)
