@@ -61,7 +61,7 @@ def test_what_is_shown_is_printed(
     there, here = dict[str, str](), dict[str, str]()
 
     def answer(method: str, arguments: list[object]) -> bytes:
-        return json.dumps(cluster.answer(method, arguments)).encode() + b"\x03"
+        return json.dumps(cluster.call(method, arguments)).encode() + b"\x03"
 
     monkeypatch.chdir(tmp_path)
     with luxid(tmp_path, answer) as daemon:
