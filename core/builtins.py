@@ -77,7 +77,7 @@ BUILT_INS: Final = (
     # Before live-repair, for it handles reports of that status without a command.
     _of_maintd(
         "repair-storage",
-        "ganeti_steward.plugins.maintenance.repairs.storage.repair:RepairStorage",
+        "ganeti_steward.plugins.maintenance.repairs.repair_storage:RepairStorage",
         "steward_plan",
     ),
     _of_maintd(
@@ -85,7 +85,7 @@ BUILT_INS: Final = (
     ),
     _of_maintd(
         "evacuate",
-        "ganeti_steward.plugins.maintenance.repairs.evacuation.evacuate:Evacuate",
+        "ganeti_steward.plugins.maintenance.repairs.evacuate:Evacuate",
         "steward_plan",
     ),
     BuiltIn(
@@ -165,8 +165,8 @@ SECTIONS: Final[dict[str, str]] = {
     "diagnose": f"{_DIAGNOSE_SECTIONS}:Diagnose",
     "agent": f"{_DIAGNOSE_SECTIONS}:Agent",
     "maintd": "ganeti_steward.plugins.maintenance.config:Maintd",
-    "harep": "ganeti_steward.plugins.maintenance.harep.config:Harep",
-    "rebalance": "ganeti_steward.plugins.maintenance.rebalance.config:Rebalance",
+    "harep": "ganeti_steward.plugins.maintenance.config:Harep",
+    "rebalance": "ganeti_steward.plugins.maintenance.config:Rebalance",
     "http": f"{_CORE_SECTIONS}:Http",
     "history": f"{_CORE_SECTIONS}:History",
     "log": f"{_CORE_SECTIONS}:Log",

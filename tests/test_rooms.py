@@ -72,7 +72,6 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
         "edges",
         "queue",
         "repairs",
-        "routine",
         "notify",
         "harep",
         "rebalance",
@@ -81,7 +80,6 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
         "cli",
     ),
     "plugins/simulation": ("", "demo", "cli"),
-    "plugins/maintenance/repairs": ("", "evacuation", "storage"),
 }
 
 #: The folders of the core that load hooks, dispatch a request and write the answer.

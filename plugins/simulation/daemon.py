@@ -22,9 +22,9 @@ from ganeti_steward.plugins.maintenance.edges.store import Records
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
 from ganeti_steward.plugins.maintenance.queue.calls import Outcome
 from ganeti_steward.plugins.maintenance.queue.orphans import Unrecorded
+from ganeti_steward.plugins.maintenance.queue.routine_jobs import RECENT, Seen, tagged_numbers
+from ganeti_steward.plugins.maintenance.queue.short_jobs import CHECK_DISKS, read_check
 from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp, noted
-from ganeti_steward.plugins.maintenance.repairs.disk_check import CHECK_DISKS, read_check
-from ganeti_steward.plugins.maintenance.routine.jobs import RECENT, Seen, tagged_numbers
 from ganeti_steward.plugins.simulation.assumptions import SECOND
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
 from ganeti_steward.plugins.simulation.jobs import Jobs

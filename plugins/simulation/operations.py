@@ -22,7 +22,7 @@ from ganeti_steward.core.model.opcodes import (
     nodes_after,
 )
 from ganeti_steward.core.model.requests import Relocate
-from ganeti_steward.plugins.maintenance.repairs.disk_check import QUERY_DATA
+from ganeti_steward.plugins.maintenance.queue.short_jobs import QUERY_DATA
 from ganeti_steward.plugins.simulation.assumptions import SECOND, Assumptions
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
 from ganeti_steward.plugins.simulation.jobs import Failed, Operation

@@ -19,8 +19,7 @@ from ganeti_steward.plugins.maintenance.daemon.parts import Observer, Round
 from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
 from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Wakeup
 from ganeti_steward.plugins.maintenance.engine.step import step
-from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
-from ganeti_steward.plugins.maintenance.routine.planner import PluginRoutine
+from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner, PluginRoutine
 from ganeti_steward.plugins.simulation.assumptions import DAY, SECOND, Assumptions
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
 from ganeti_steward.plugins.simulation.daemon import MemoryStore, SimulatedQueue, next_deadline

@@ -42,7 +42,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import Inputs
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.queue.job_search import jobs_with_reason
 from ganeti_steward.plugins.maintenance.queue.orphans import OpenJobs, orphans_of
-from ganeti_steward.plugins.maintenance.routine.jobs import RoutineJobs, tagged_jobs
+from ganeti_steward.plugins.maintenance.queue.routine_jobs import RoutineJobs, tagged_jobs
 
 Read = Callable[[Random], object]
 

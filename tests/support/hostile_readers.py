@@ -80,20 +80,19 @@ from ganeti_steward.plugins.aggregates.language.tags import read_tag
 from ganeti_steward.plugins.filters.rule_text import parsed_predicates, read_rule_file
 from ganeti_steward.plugins.maintenance.cli.incident import incident_lines
 from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.daemon.luxi_queue import read_world
 from ganeti_steward.plugins.maintenance.daemon.replay import Recorder, read_moments
 from ganeti_steward.plugins.maintenance.edges import metrics
 from ganeti_steward.plugins.maintenance.edges.answers import check_report, open_answer
 from ganeti_steward.plugins.maintenance.edges.audit import Audit, read_audit
-from ganeti_steward.plugins.maintenance.edges.fetched_status import status_lines
-from ganeti_steward.plugins.maintenance.edges.observation import polled
-from ganeti_steward.plugins.maintenance.edges.record import read_record, write_record
-from ganeti_steward.plugins.maintenance.edges.signed_record import open_record
+from ganeti_steward.plugins.maintenance.edges.poll import polled
+from ganeti_steward.plugins.maintenance.edges.record import open_record, read_record, write_record
 from ganeti_steward.plugins.maintenance.edges.status import (
     change_json,
     daemon_json,
     incident_json,
+    status_lines,
 )
-from ganeti_steward.plugins.maintenance.edges.world import read_world
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs
 from ganeti_steward.plugins.maintenance.harep.tags import read_marks
 from ganeti_steward.plugins.maintenance.page.view import view

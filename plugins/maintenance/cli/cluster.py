@@ -16,8 +16,8 @@ from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.plugins.filters.filter_rules import read_rules
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
-from ganeti_steward.plugins.maintenance.edges.judged_records import judge, record_in
-from ganeti_steward.plugins.maintenance.edges.signed_record import claimed_incident
+from ganeti_steward.plugins.maintenance.edges.record import claimed_incident
+from ganeti_steward.plugins.maintenance.edges.store import judge, record_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -43,8 +43,7 @@ from ganeti_steward.plugins.maintenance.cli.history import (
     audit_path,
 )
 from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, read_kept
-from ganeti_steward.plugins.maintenance.edges.record import read_record
-from ganeti_steward.plugins.maintenance.edges.signed_record import adopted
+from ganeti_steward.plugins.maintenance.edges.record import adopted, read_record
 from ganeti_steward.plugins.maintenance.edges.status import incident_json
 from ganeti_steward.plugins.maintenance.edges.store import Store
 

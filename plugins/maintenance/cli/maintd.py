@@ -26,7 +26,7 @@ from ganeti_steward.plugins.maintenance.cli.cluster import (
     run_tag_job,
 )
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.edges.fetched_status import fetch_status, status_lines
+from ganeti_steward.plugins.maintenance.edges.status import fetch_status, status_lines
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
 from ganeti_steward.plugins.maintenance.pause import pause_tag, pause_tags
@@ -198,8 +198,7 @@ def _diagram() -> int:
 
 def _replay(file: str) -> int:
     from ganeti_steward.plugins.maintenance.daemon.replay import read_moments, replay
-    from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
-    from ganeti_steward.plugins.maintenance.routine.planner import PluginRoutine
+    from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner, PluginRoutine
 
     config = configuration(MAINTENANCE)
 

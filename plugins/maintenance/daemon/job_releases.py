@@ -32,7 +32,7 @@ from ganeti_steward.plugins.maintenance.queue.orphans import OpenJobs
 
 if TYPE_CHECKING:
     from ganeti_steward.core.maintenance.world import World
-    from ganeti_steward.plugins.maintenance.edges.judged_records import RecordFault
+    from ganeti_steward.plugins.maintenance.edges.store import RecordFault
 
 #: Changes of one round: each is a change of Ganeti's configuration, which can take a second.
 _MOST: Final = 50

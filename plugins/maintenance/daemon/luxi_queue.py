@@ -1,20 +1,23 @@
-"""luxid's job queue as the loop needs it."""
+"""luxid as the loop needs it: its job queue, and the cluster."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.ganeti.shapes import returned_by
+from ganeti_steward.core.ganeti.snapshot import Client, read_live
 from ganeti_steward.core.maintenance.incident import Incident, Submission
+from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
 from ganeti_steward.plugins.maintenance.queue import submit
-from ganeti_steward.plugins.maintenance.queue.calls import ROUND_WAIT, CallNotes, Calls
-from ganeti_steward.plugins.maintenance.queue.connections import Connections
+from ganeti_steward.plugins.maintenance.queue.calls import ROUND_WAIT, CallNotes, Calls, Connections
 from ganeti_steward.plugins.maintenance.queue.orphans import OpenJobs, Unrecorded, orphans_of
+from ganeti_steward.plugins.maintenance.queue.routine_jobs import RoutineJobs, Seen, tagged_jobs
 from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp
-from ganeti_steward.plugins.maintenance.routine.jobs import RoutineJobs, Seen, tagged_jobs
 
 
 class LuxiQueue:
@@ -105,3 +108,23 @@ class LuxiQueue:
     def cancel(self, numbers: Iterable[int]) -> Mapping[int, str]:
         """Cancel jobs that have not started."""
         return submit.cancel(numbers, self._luxi)
+
+
+def read_world(
+    client: Client,
+    now: int,
+    *,
+    storage: bool = True,
+    sleep: Callable[[float], None] = time.sleep,
+) -> World:
+    """The cluster at ``now`` (ns since the epoch), without incidents and observations.
+
+    A node that does not answer has no figures and counts as silent; nothing else is lost.  Where
+    Ganeti does not report the free space of the instances' storage in its usual answer, a job is
+    submitted that queries it; if it fails or waits too long, the nodes have no disk figures.
+    ``storage`` false: no job is submitted, and that space counts as none.  Raises StewardError
+    when luxid does not answer.
+    """
+    with returned_by(client.where):
+        found = read_live(client, storage=storage, required=False, sleep=sleep)
+        return World(now, found.cluster, found.info["candidate_pool_size"])

@@ -35,8 +35,8 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     Started,
 )
 from ganeti_steward.plugins.maintenance.queue.orphans import Unrecorded
+from ganeti_steward.plugins.maintenance.queue.routine_jobs import Seen
 from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp
-from ganeti_steward.plugins.maintenance.routine.jobs import Seen
 
 
 class Place(NamedTuple):

@@ -30,10 +30,10 @@ from ganeti_steward.core.service.disk_timeout import DiskTimeout
 from ganeti_steward.core.service.lock_file import is_locked, lock_file
 from ganeti_steward.core.service.sd_notify import notify
 from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
-from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.config import NO_LOAD, Maintd, Rebalance
 from ganeti_steward.plugins.maintenance.daemon.carry_out import NodeAgents
 from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases
-from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue
+from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue, read_world
 from ganeti_steward.plugins.maintenance.daemon.mastership import (
     NotMaster,
     Voting,
@@ -53,18 +53,14 @@ from ganeti_steward.plugins.maintenance.edges.audit import Audit
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.edges.store import Store
-from ganeti_steward.plugins.maintenance.edges.world import read_world
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs, Planned
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.notify.notify import Notifier
 from ganeti_steward.plugins.maintenance.page.http import Application, StatusServer
 from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
-from ganeti_steward.plugins.maintenance.rebalance.config import NO_LOAD, Rebalance
 from ganeti_steward.plugins.maintenance.rebalance.remaining import NAME
-from ganeti_steward.plugins.maintenance.repairs.evacuation.reading import read_disks
-from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
-from ganeti_steward.plugins.maintenance.repairs.storage.reading import read_storage
-from ganeti_steward.plugins.maintenance.routine.planner import PluginRoutine
+from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner, PluginRoutine
+from ganeti_steward.plugins.maintenance.repairs.reading import read_disks, read_storage
 
 #: Settings that are used at the start only.
 _FIXED: Final = ("address", "port", "audit_file", "counters_file", "lock_file")
@@ -100,7 +96,7 @@ class Configured:
         if NAME not in self.settings.routine or settings.load_data == NO_LOAD:
             return world
         # It imports the engine, which most configurations do not need.
-        from ganeti_steward.plugins.maintenance.rebalance.loads import with_load_reports
+        from ganeti_steward.plugins.maintenance.rebalance.moves import with_load_reports
 
         return with_load_reports(world, settings)
 

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
         ReadWorld,
         Store,
     )
-    from ganeti_steward.plugins.maintenance.edges.judged_records import RecordFault
-    from ganeti_steward.plugins.maintenance.edges.store import Records
+    from ganeti_steward.plugins.maintenance.edges.store import RecordFault, Records
     from ganeti_steward.plugins.maintenance.engine.decision import Decision
 
 

@@ -153,7 +153,7 @@ def _prepare(path: str, oldest: int) -> None:
             database.execute("VACUUM")
 
 
-def _insert(path: str, entries: Iterable[Entry], kept: Iterable[KeptRow]) -> None:
+def _insert(path: str, entries: Iterable[Entry], kept: Sequence[KeptRow]) -> None:
     # Opened for each round: the file may have been removed or replaced since.
     with closing(_connect(path)) as database, database:
         _make_tables(database)
@@ -161,9 +161,10 @@ def _insert(path: str, entries: Iterable[Entry], kept: Iterable[KeptRow]) -> Non
         for row in kept:
             values = _written(row[1:])
             database.execute(f"INSERT OR REPLACE INTO {row.table} VALUES (?, ?, ?)", values)
+        for table in {row.table for row in kept}:
             database.execute(
-                f"DELETE FROM {row.table} WHERE rowid NOT IN "
-                f"(SELECT rowid FROM {row.table} ORDER BY at DESC LIMIT {_MOST_KEPT})"
+                f"DELETE FROM {table} WHERE rowid NOT IN "
+                f"(SELECT rowid FROM {table} ORDER BY at DESC LIMIT {_MOST_KEPT})"
             )
 
 

@@ -14,23 +14,141 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple
+from uuid import NAMESPACE_URL, uuid5
 
 from ganeti_steward.core.errors import Refused, StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.reasons import Reason
+from ganeti_steward.core.json_nesting import text_member
 from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.plugins.filters.filter_rules import CONTINUE, FilterRule, FilterRules
+from ganeti_steward.core.model.finding import EVACUATE, EVACUATE_FAILOVER
+from ganeti_steward.plugins.filters.filter_rules import CONTINUE, PAUSE, FilterRule, FilterRules
 from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
-from ganeti_steward.plugins.maintenance.edges.judged_records import (
-    RecordFault,
-    Rewrite,
-    judge,
-    record_in,
-    with_adopted,
+from ganeti_steward.plugins.maintenance.edges.record import (
+    NotSigned,
+    Signed,
+    adopted,
+    is_signed,
+    open_record,
+    read_record,
+    sign_record,
 )
-from ganeti_steward.plugins.maintenance.edges.signed_record import Signed, sign_record
-from ganeti_steward.plugins.maintenance.engine.held_creations import owner_of, rules_of
+
+
+class RecordFault(NamedTuple):
+    """Something about a record that people have to know."""
+
+    uuid: str
+    """of the rule, which is the incident's"""
+    node: str
+    """uuid of the node; empty when not even that can be read"""
+    text: str
+    """one sentence"""
+
+
+class Rewrite(NamedTuple):
+    """A record that is to be written again."""
+
+    incident: Incident
+    text: str
+    """why, one sentence"""
+
+
+class Judged(NamedTuple):
+    """What is to be made of the records of a cluster."""
+
+    signed: Mapping[str, Signed]
+    """uuid -> what is accepted"""
+    rewrites: Mapping[str, Rewrite]
+    """uuid -> what is to be written again"""
+    faults: tuple[RecordFault, ...]
+    """signed, but not understood: nothing may be done to their nodes"""
+    ignored: tuple[RecordFault, ...]
+    """what is ignored"""
+
+
+def record_in(rule: FilterRule) -> str | None:
+    """The text of the record that a rule claims to be; None for any other rule."""
+    return next((reason.text for reason in rule.reasons if reason.source == RECORD_SOURCE), None)
+
+
+def judge(
+    texts: Mapping[str, str], key: bytes, known: Mapping[str, Signed], counters: Counters
+) -> Judged:
+    """Judge records, given by the uuid of their rule.
+
+    ``key``: the cluster's; ``known``: what was accepted before, by uuid.
+    """
+    signed: dict[str, Signed] = {}
+    rewrites: dict[str, Rewrite] = {}
+    faults, ignored = [], []
+    for uuid, text in sorted(texts.items()):
+        before = known.get(uuid)
+        try:
+            if before and before.text == text:
+                signed[uuid] = before
+                if not is_signed(uuid, text, key):
+                    why = "is signed again: the cluster's key was renewed"
+                    rewrites[uuid] = _rewrite(before, why)
+            else:
+                signed[uuid] = _opened(uuid, text, key, counters)
+        except NotSigned as err:
+            if before:
+                why = f"is written back as it was, for others have changed it: {err}"
+                signed[uuid], rewrites[uuid] = before, _rewrite(before, why)
+            else:
+                why = f"is ignored, though it looks like an incident: {err}"
+                ignored.append(_fault(uuid, text, why))
+        except ValueError as err:
+            why = f"is the record of an incident, but not understood: {err}"
+            faults.append(_fault(uuid, text, why))
+    return Judged(signed, rewrites, tuple(faults), tuple(ignored))
+
+
+def with_adopted(judged: Judged, texts: Mapping[str, str], now: int) -> Judged:
+    """Records of the version before, which did not sign, are to be signed, not ignored.
+
+    ``now``: ns since the epoch.
+    """
+    rewrites, ignored = dict(judged.rewrites), []
+    for one in judged.ignored:
+        try:
+            incident = _unsigned_incident(one.uuid, texts[one.uuid], now)
+        except ValueError:
+            ignored.append(one)
+            continue
+        sentence = (
+            f"the record of incident {one.uuid}, written by the version before, is signed now and "
+            "counts as reported since now"
+        )
+        rewrites[one.uuid] = Rewrite(incident, sentence)
+    return judged._replace(rewrites=rewrites, ignored=tuple(ignored))
+
+
+def _unsigned_incident(uuid: str, text: str, now: int) -> Incident:
+    """What is taken from a record of the version before, see `adopted`; raises ValueError."""
+    incident = read_record(text)
+    if incident.uuid != uuid:
+        raise ValueError(f"it is the record of incident {incident.uuid}, copied to another rule")
+    return adopted(incident, now)
+
+
+def _opened(uuid: str, text: str, key: bytes, counters: Counters) -> Signed:
+    found = open_record(uuid, text, key)
+    if counters.is_old(uuid, found.counter):
+        raise NotSigned("it is an older one, that was replaced or removed before")
+    return found
+
+
+def _rewrite(before: Signed, why: str) -> Rewrite:
+    uuid = before.incident.uuid
+    return Rewrite(before.incident, f"the record of incident {uuid} {why}")
+
+
+def _fault(uuid: str, text: str, why: str) -> RecordFault:
+    return RecordFault(uuid, text_member(text, "node"), f"filter rule {uuid} {why}")
+
 
 #: True for no job: their numbers start with 1.
 _NEVER: Final = ["jobid", ["<", "id", 0]]
@@ -192,3 +310,39 @@ def rule_of(signed: Signed, now: int) -> FilterRule:
     """The rule that holds a record; ``now``: ns since the epoch."""
     reason = Reason(RECORD_SOURCE, signed.text, now)
     return FilterRule(signed.incident.uuid, _PRIORITY, (_NEVER,), CONTINUE, reasons=(reason,))
+
+
+#: The source in the reason trail of such a rule; the text is the incident's uuid.
+CREATION_SOURCE: Final = "maintd:held-creations"
+#: After the rules that recipes write by default, and before their limits.
+_CREATION_PRIORITY: Final = 90
+#: Parameters that name the node of a new instance.  One rule each: luxid does not match an opcode
+#: on which a parameter of the expression is not set.
+_CREATION_FIELDS: Final = ("pnode", "snode")
+
+
+def rules_of(incident: Incident, now: int) -> tuple[FilterRule, ...]:
+    """The rules that are to exist for an incident; ``now``: ns since the epoch."""
+    if not incident.state.under_repair or incident.action not in (EVACUATE, EVACUATE_FAILOVER):
+        return ()
+    reason = Reason(CREATION_SOURCE, incident.uuid, now)
+    return tuple(
+        FilterRule(
+            str(uuid5(NAMESPACE_URL, f"{incident.uuid} {field}")),
+            _CREATION_PRIORITY,
+            (["opcode", _creation_on(field, incident.node_name)],),
+            PAUSE,
+            reasons=(reason,),
+        )
+        for field in _CREATION_FIELDS
+    )
+
+
+def _creation_on(field: str, node: str) -> list[object]:
+    return ["&", ["=", "OP_ID", "OP_INSTANCE_CREATE"], ["=", field, node]]
+
+
+def owner_of(rule: FilterRule) -> str:
+    """The uuid of the incident a rule belongs to; empty for a rule of others."""
+    found = (reason.text for reason in rule.reasons if reason.source == CREATION_SOURCE)
+    return next(found, "")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.task import (
@@ -15,11 +16,42 @@ from ganeti_steward.core.maintenance.task import (
     TAG,
 )
 from ganeti_steward.core.model.finding import severity
-from ganeti_steward.core.model.job_state import CANCELED, NOT_STARTED, SUCCESS, JobState
-from ganeti_steward.plugins.maintenance.engine.causes import is_interrupted, power_fault
+from ganeti_steward.core.model.job_state import CANCELED, LOST, NOT_STARTED, SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.engine.decision import NEVER_CAME, NOT_KNOWN
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
+
+#: What errors of jobs contain that no node, disk or policy caused: a daemon of Ganeti was stopped,
+#: the master failed over, a call to a node did not come through, a lock was not free.
+_GANETIS_OWN: Final = re.compile(
+    r"wconfd|luxid|ganeti-query"
+    r"|[Jj]ob (?:process )?(?:has )?died|[Uu]nclean master daemon shutdown|detected death"
+    r"|[Cc]onnection (?:failed|refused|reset)|[Ff]ailed to connect|[Cc]ould not connect"
+    r"|[Tt]imed out|[Bb]roken pipe|[Ee]rror while executing backend function"
+    r"|\b[Ll]ocks?\b|temp_insufficient_resources"
+)
+
+
+def is_interrupted(state: JobState) -> bool:
+    """Whether Ganeti itself broke a job that did not succeed: it may be tried again as it is."""
+    return state.status == LOST or _GANETIS_OWN.search(state.error) is not None
+
+
+def power_fault(result: Any) -> str:
+    """Why a node is not known to be off, by the result of its power status; empty: it is off.
+
+    ``result``: for each node its name and the answer, each with a status, 0 where it is valid.
+    """
+    try:
+        ((_, (status, answer)),) = result
+        powered = answer["powered"] if status == 0 else None
+    except (IndexError, KeyError, TypeError, ValueError):
+        powered = None
+    if powered is False:
+        return ""
+    what = "that the node is on" if powered is True else "nothing about its power"
+    return f"its out-of-band program reports {what}"
+
 
 #: ns until a tag whose job failed, or an opening that failed, is tried again.
 TAG_RETRY = 300 * 10**9

@@ -8,7 +8,16 @@ from uuid import NAMESPACE_URL, uuid5
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.core.maintenance.task import TAG, UNTAG, Done, Failed, Plan, Task, Wait
+from ganeti_steward.core.maintenance.task import (
+    AFTERWARDS,
+    TAG,
+    UNTAG,
+    Done,
+    Failed,
+    Plan,
+    Task,
+    Wait,
+)
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.opcodes import remove_tags, set_tags
@@ -24,12 +33,46 @@ from ganeti_steward.plugins.maintenance.engine.brakes import (
     Case,
     holding,
 )
-from ganeti_steward.plugins.maintenance.engine.choice import chosen
 from ganeti_steward.plugins.maintenance.engine.decision import Planned, Started
 from ganeti_steward.plugins.maintenance.engine.effect_brakes import BY_EFFECTS, facts_of
 from ganeti_steward.plugins.maintenance.engine.ends import complete
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
+
+
+def chosen(ledger: Ledger) -> list[Incident]:
+    """One active incident for each node that has any, most urgent first.
+
+    An incident is left out, with its reason, while something of it or of another incident of the
+    node has not ended.
+    """
+    first: dict[str, Incident] = {}
+    for incident in ledger.all(lambda one: one.active):
+        other = first.setdefault(incident.node, incident)
+        if other.uuid != incident.uuid:
+            ledger.hold(
+                incident.uuid,
+                "superseded",
+                f"incident {other.uuid} of node {incident.node_name} ({other.action}) comes first",
+            )
+    return [incident for incident in first.values() if not _is_busy(ledger, incident)]
+
+
+def _is_busy(ledger: Ledger, incident: Incident) -> bool:
+    """Whether something of the node has not ended; reported."""
+    running = [
+        (one, submission)
+        for one in ledger.all(lambda other: other.node == incident.node)
+        for submission in one.open
+        if submission.step not in AFTERWARDS
+    ]
+    for one, submission in running:
+        jobs = ", ".join(map(str, submission.jobs))
+        what = f"job {jobs}" if jobs else f"step {submission.step}"
+        whose = "" if one.uuid == incident.uuid else f" of incident {one.uuid}"
+        ledger.hold(incident.uuid, "running", f"{what}{whose} has not ended")
+    return bool(running)
+
 
 #: How many times in a row the same task of an incident may be started again: what it did can be
 #: lost once, in a failover of the master.

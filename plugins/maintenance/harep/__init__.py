@@ -1,5 +1,5 @@
 """The work of Ganeti's ``harep``: repairs of instances as far as their autorepair tags allow.
 
-``tags``, ``policy`` and ``standing`` read what the tags say; ``health`` and ``disks`` what is wrong
-with an instance; ``decide`` what is done about it now.  Only ``plugin`` knows the daemon.
+``tags`` reads what the tags say; ``health`` what is wrong with an instance; ``decide`` what is done
+about it now.  Only ``plugin`` knows the daemon.
 """

@@ -9,9 +9,15 @@ from uuid import NAMESPACE_URL, uuid5
 from ganeti_steward.core.model.job_state import LOST, SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.harep import health, tags
 from ganeti_steward.plugins.maintenance.harep.health import Blocked, Need
-from ganeti_steward.plugins.maintenance.harep.policy import FOR_EVER, Policy
-from ganeti_steward.plugins.maintenance.harep.standing import FAILED, PENDING, Standing
-from ganeti_steward.plugins.maintenance.harep.tags import TYPES, Mark
+from ganeti_steward.plugins.maintenance.harep.tags import (
+    FAILED,
+    FOR_EVER,
+    PENDING,
+    TYPES,
+    Mark,
+    Policy,
+    Standing,
+)
 
 #: s for which the result of a repair of degraded disks counts for the next one.
 LADDER: Final = 86400

@@ -1,4 +1,4 @@
-"""What is wrong with an instance, and which repair helps."""
+"""What is wrong with an instance, which repair helps, and the operations of each repair."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ from typing import Final, NamedTuple
 
 from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.model.cluster import Instance, Node
+from ganeti_steward.core.model.opcodes import (
+    REPLACE_DISKS,
+    Job,
+    Operation,
+    after,
+    failover,
+    migrate,
+    remove_tags,
+    set_tags,
+)
 from ganeti_steward.plugins.maintenance.harep import tags
 
 #: What is done; the step of the task.
@@ -127,3 +137,70 @@ def _degraded(instance: Instance, disks: DiskHealth | None) -> Need | None:
     if not instance.up or disks is None or disks.syncing or not disks.faults:
         return None
     return Need(ACTIVATE, f"its disks are degraded: {', '.join(disks.faults)}")
+
+
+def repair_job(
+    step: str, name: str, iallocator: str, *, may_fail_over: bool, primary_good: bool = True
+) -> Job:
+    """The job of one repair of an instance.
+
+    ``iallocator`` finds new nodes; ``may_fail_over``: whether a migration may become a failover;
+    ``primary_good``: whether its disks on the primary are good.
+    """
+    if step == REINSTALL:
+        return [_recreate(name, iallocator), _reinstall(name)]
+    if step == FAILOVER:
+        return [failover(name)]
+    if step == MIGRATE:
+        return [{**migrate(name), "allow_failover": may_fail_over}]
+    if step == ACTIVATE:
+        return [{"OP_ID": "OP_INSTANCE_ACTIVATE_DISKS", "instance_name": name}]
+    if step == REPLACE and not primary_good:
+        return [_replace(name, "replace_auto")]
+    return [{**_replace(name, "replace_new_secondary"), "iallocator": iallocator}]
+
+
+def delay(seconds: float) -> Operation:
+    """An operation that only waits, on the master."""
+    return {
+        "OP_ID": "OP_TEST_DELAY",
+        "duration": seconds,
+        "on_master": True,
+        "on_nodes": [],
+        "repeat": 0,
+        "interruptible": False,
+        "no_locks": False,
+    }
+
+
+def tag_jobs(name: str, add: str, remove: tuple[str, ...]) -> list[Job]:
+    """The jobs that set a tag of an instance and then remove others."""
+    jobs: list[Job] = [[set_tags("instance", name, [add])]]
+    if remove:
+        jobs.append([after(remove_tags("instance", name, remove), [-1])])
+    return jobs
+
+
+def _recreate(name: str, iallocator: str) -> Operation:
+    return {
+        "OP_ID": "OP_INSTANCE_RECREATE_DISKS",
+        "instance_name": name,
+        "disks": [],
+        "nodes": [],
+        "iallocator": iallocator,
+    }
+
+
+def _reinstall(name: str) -> Operation:
+    return {"OP_ID": "OP_INSTANCE_REINSTALL", "instance_name": name, "force_variant": False}
+
+
+def _replace(name: str, mode: str) -> Operation:
+    return {
+        "OP_ID": REPLACE_DISKS,
+        "instance_name": name,
+        "mode": mode,
+        "disks": [],
+        "early_release": False,
+        "ignore_ipolicy": False,
+    }

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from ganeti_steward.core import hookimpl
+from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import TAG, RoutinePlan, Task, Wait
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Instance
+from ganeti_steward.plugins.maintenance.config import Harep
 from ganeti_steward.plugins.maintenance.harep import health, tags
-from ganeti_steward.plugins.maintenance.harep.checks import check_tasks
-from ganeti_steward.plugins.maintenance.harep.config import Harep
 from ganeti_steward.plugins.maintenance.harep.decide import (
     Action,
     Case,
@@ -23,10 +23,145 @@ from ganeti_steward.plugins.maintenance.harep.decide import (
     Tag,
     decide,
 )
-from ganeti_steward.plugins.maintenance.harep.health import need_of
-from ganeti_steward.plugins.maintenance.harep.jobs import delay, repair_job, tag_jobs
-from ganeti_steward.plugins.maintenance.harep.standing import Contradiction, standing_of
-from ganeti_steward.plugins.maintenance.harep.view import SECOND, View
+from ganeti_steward.plugins.maintenance.harep.health import delay, need_of, repair_job, tag_jobs
+from ganeti_steward.plugins.maintenance.harep.tags import (
+    HEALTHY,
+    Contradiction,
+    Policy,
+    policy_of,
+    standing_of,
+)
+from ganeti_steward.plugins.maintenance.queue.short_jobs import CHECK_DISKS, check_job
+
+
+def check_tasks(view: View, interval: float) -> Iterator[Task]:
+    """The checks that are due; ``interval``: s, 0 for no checks.
+
+    Where the check of a node's instances failed, each is checked by itself: one bad instance hides
+    no other.
+    """
+    last = _last(view.world.routine)
+    for node, those in sorted(_by_node(view).items()) if interval else ():
+        subject = f"disks of instances on {node}"
+        before = last.get(subject)
+        parts = {subject: those}
+        if before and before.failed:
+            parts = {f"disks of {one.name}": [one] for one in those}
+        for name, instances in parts.items():
+            again = any(view.are_outdated(one) for one in instances)
+            if _is_due(last.get(name), again, interval, view.world.now):
+                yield _task(name, [one.name for one in instances])
+
+
+def _by_node(view: View) -> dict[str, list[Instance]]:
+    """Name of a node -> the instances that are checked and have it as their primary."""
+    found: dict[str, list[Instance]] = {}
+    for _, instance in sorted(view.world.instances.items()):
+        if _is_checked(view, instance):
+            found.setdefault(instance.primary, []).append(instance)
+    return found
+
+
+def _is_checked(view: View, instance: Instance) -> bool:
+    """Whether its disks can be checked, and may be repaired if they are degraded.
+
+    With a node that does not answer, the whole check fails.
+    """
+    if instance.template != "drbd" or not instance.up or OPT_OUT_TAG in instance.tags:
+        return False
+    if not all(view.answers(name) for name in instance.nodes):
+        return False
+    policy = view.policy(instance)
+    if policy is None or policy.until or any(job.open for job in view.jobs(instance)):
+        return False
+    try:
+        return standing_of(instance.tags).status == HEALTHY
+    except Contradiction:
+        return False
+
+
+def _last(jobs: Collection[RoutineJob]) -> Mapping[str, RoutineJob]:
+    """The last check of each subject."""
+    checks = [one for one in jobs if one.step == CHECK_DISKS]
+    return {one.subject: one for one in sorted(checks, key=lambda one: one.number)}
+
+
+def _is_due(before: RoutineJob | None, again: bool, interval: float, now: int) -> bool:
+    if before is None:
+        return True
+    elapsed = (now - before.submitted) / SECOND
+    return not before.open and (elapsed >= interval or (again and not before.failed))
+
+
+def _task(subject: str, names: list[str]) -> Task:
+    return Task(
+        CHECK_DISKS,
+        frozenset(),
+        frozenset(),
+        f"check the {subject}",
+        [check_job(names)],
+        subject=subject,
+    )
+
+
+NAME: Final = "harep"
+
+#: ns in one s.
+SECOND: Final = 10**9
+
+
+class View:
+    """The world by instance."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.now = world.now // SECOND
+        """s since the epoch"""
+        self.nodes = {node.name: node for node in world.cluster.nodes}
+        """by name"""
+        self._jobs: dict[str, list[RoutineJob]] = {}
+        for job in world.routine:
+            if job.plugin == NAME:
+                self._jobs.setdefault(job.subject, []).append(job)
+
+    def jobs(self, instance: Instance) -> list[RoutineJob]:
+        """The jobs of the plugin about an instance, by number."""
+        return self._jobs.get(instance.name, [])
+
+    def policy(self, instance: Instance) -> Policy | None:
+        """Which repairs of an instance are allowed; None: none is enabled."""
+        group = self.world.groups.get(self.nodes[instance.primary].group)
+        objects = [
+            (f"instance {instance.name}", instance.tags),
+            *([(f"node group {group.name}", group.tags)] if group else []),
+            ("the cluster", self.world.cluster_tags),
+        ]
+        return policy_of(objects, self.now)
+
+    def disks(self, instance: Instance) -> DiskHealth | None:
+        """What is known of its disks; a check from before its last repair says nothing.
+
+        Raises Contradiction.
+        """
+        found = self.world.disks.get(instance.name)
+        if found is None:
+            return None
+        mark = standing_of(instance.tags).mark
+        repaired = mark.time * SECOND if mark and mark.jobs else 0
+        return found if found.at >= repaired else None
+
+    def are_outdated(self, instance: Instance) -> bool:
+        """Whether its disks were degraded, and not checked since its last repair.
+
+        Raises Contradiction.
+        """
+        before = self.world.disks.get(instance.name)
+        return before is not None and bool(before.faults) and self.disks(instance) is None
+
+    def answers(self, node: str) -> bool:
+        """Whether a node is known, in use and answers."""
+        return self.world.answers(node)
+
 
 #: ns until a tag whose job failed is tried again.
 _TAG_RETRY: Final = 300 * SECOND

@@ -1,9 +1,14 @@
-"""The tags of harep, byte for byte: which repairs are allowed, running and finished."""
+"""The tags of harep, byte for byte: which repairs are allowed, running and finished.
+
+Of allowed repairs the nearest object with a statement decides; the pending and result tags of an
+instance say together how its repairs stand.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
 from typing import Final, NamedTuple
 
 PREFIX: Final = "ganeti:watcher:autorepair:"
@@ -91,3 +96,102 @@ def _mark(parts: Sequence[str]) -> Mark | None:
 def is_integer(text: str) -> bool:
     """Whether harep reads a text as an integer."""
     return _INTEGER.fullmatch(text) is not None
+
+
+#: A suspension without an end.
+FOR_EVER: Final = -1
+
+
+class Policy(NamedTuple):
+    """What one object says."""
+
+    allowed: str = ""
+    """the most invasive type of repair that is allowed; empty: none, for it is suspended"""
+    until: int = 0
+    """s since the epoch; the end of the suspension, or `FOR_EVER`"""
+    where: str = ""
+    """whose tags say so, in words"""
+
+
+def own_policy(tags: Collection[str], now: int) -> Policy | None:
+    """What the tags of one object say; None: nothing.  ``now``: s since the epoch.
+
+    A suspension without an end wins over one with an end, that over allowed types, and of those
+    the least invasive counts.
+    """
+    ends = [tag.removeprefix(SUSPEND) for tag in tags if tag.startswith(SUSPEND)]
+    if "" in ends or SUSPEND.removesuffix(":") in tags:
+        return Policy(until=FOR_EVER)
+    later = [int(end) for end in ends if is_integer(end) and int(end) > now]
+    if later:
+        return Policy(until=max(later))
+    return next((Policy(kind) for kind in TYPES if f"{PREFIX}{kind}" in tags), None)
+
+
+def policy_of(objects: Collection[tuple[str, Collection[str]]], now: int) -> Policy | None:
+    """The policy of the first object that has one; None: no repair is enabled.
+
+    ``objects``: names in words, with the tags: the instance, its node group, the cluster.
+    """
+    for where, tags in objects:
+        found = own_policy(tags, now)
+        if found:
+            return found._replace(where=where)
+    return None
+
+
+HEALTHY: Final = "healthy"
+PENDING: Final = "pending"
+FAILED: Final = "failed"
+
+
+class Contradiction(Exception):
+    """Tags that cannot stand together; the text says which, in one sentence."""
+
+
+class Standing(NamedTuple):
+    """How the repairs of one instance stand."""
+
+    status: str = HEALTHY
+    """``healthy``: a new repair may start; ``pending``: one is running; ``failed``: one failed, and
+    nothing is done until a person removes its tag"""
+    mark: Mark | None = None
+    """the repair that counts; None when there was none"""
+    outdated: tuple[str, ...] = ()
+    """tags that are to be removed as soon as another one is set, that of ``mark`` first"""
+
+
+def standing_of(tags: Collection[str]) -> Standing:
+    """How the repairs of an instance with these tags stand; raises Contradiction."""
+    standing = Standing()
+    for found in _repairs(read_marks(tags)):
+        standing = _after(standing, found)
+    return standing
+
+
+def _repairs(marks: list[Found]) -> list[Found]:
+    """The mark that counts of each repair, in the order in which the repairs began."""
+    groups = [
+        list(group)
+        for _, group in groupby(
+            sorted(marks, key=lambda one: one.mark.id), key=lambda one: one.mark.id
+        )
+    ]
+    groups.sort(key=lambda group: min(one.mark.time for one in group))
+    return [max(group, key=_weight) for group in groups]
+
+
+def _weight(one: Found) -> tuple[int, int]:
+    return RESULTS.index(one.mark.result), one.mark.time
+
+
+def _after(before: Standing, found: Found) -> Standing:
+    """With one more repair, which began later."""
+    if before.status == FAILED:
+        return before
+    if before.status == PENDING:
+        raise Contradiction(
+            f"the tag {found.tag} is of a later repair than {before.outdated[0]}, which is pending"
+        )
+    status = FAILED if found.mark.result == FAILURE else HEALTHY if found.mark.result else PENDING
+    return Standing(status, found.mark, (found.tag, *before.outdated))

@@ -15,7 +15,7 @@ from ganeti_steward.core.maintenance.task import RoutinePlan, Wait
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Group
 from ganeti_steward.core.model.context import Context
-from ganeti_steward.plugins.maintenance.rebalance.config import Rebalance
+from ganeti_steward.plugins.maintenance.config import Rebalance
 from ganeti_steward.plugins.maintenance.rebalance.remaining import NAME, Remaining, remaining
 
 if TYPE_CHECKING:
@@ -41,8 +41,7 @@ class Rebalancing:
         """Moves for each group whose score is above the threshold, and why not more."""
         # It imports the engine, which a daemon without balancing does not need.
         from ganeti_steward.allocators.state.load_reports import NoLoads
-        from ganeti_steward.plugins.maintenance.rebalance.loads import loaded
-        from ganeti_steward.plugins.maintenance.rebalance.moves import Groups
+        from ganeti_steward.plugins.maintenance.rebalance.moves import Groups, loaded
 
         try:
             world = world._replace(cluster=loaded(world, self._settings))

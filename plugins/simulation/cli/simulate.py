@@ -21,9 +21,8 @@ from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.sources import SourceOptions, open_source
 from ganeti_steward.core.maintenance.world import World
-from ganeti_steward.plugins.maintenance.config import ACT, Maintd
+from ganeti_steward.plugins.maintenance.config import ACT, NO_LOAD, Maintd, Rebalance
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
-from ganeti_steward.plugins.maintenance.rebalance.config import NO_LOAD, Rebalance
 from ganeti_steward.plugins.simulation.assumptions import HOUR, Assumptions
 from ganeti_steward.plugins.simulation.results import Results
 

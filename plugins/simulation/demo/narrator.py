@@ -20,7 +20,7 @@ from ganeti_steward.core.model.opcodes import MOVES, Job, nodes_after
 from ganeti_steward.plugins.maintenance.edges.audit import read_audit
 from ganeti_steward.plugins.maintenance.edges.history import CHANGE, HELD, TASK, Entry
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
-from ganeti_steward.plugins.maintenance.repairs.disk_check import QUERY_DATA
+from ganeti_steward.plugins.maintenance.queue.short_jobs import QUERY_DATA
 from ganeti_steward.plugins.simulation.demo.luxid import DemoLuxid, Submitted
 
 #: Characters before the text of each line.

@@ -15,7 +15,7 @@ from ganeti_steward.core.maintenance.world import Reported
 from ganeti_steward.core.node_agent.protocol import LONGEST_OBJECT
 from ganeti_steward.diagnose.agent.reports import Reports
 from ganeti_steward.diagnose.run.state_file import read_state
-from ganeti_steward.plugins.maintenance.edges.observation import polled
+from ganeti_steward.plugins.maintenance.edges.poll import polled
 
 if TYPE_CHECKING:
     from diagnosing import Site

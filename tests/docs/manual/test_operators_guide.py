@@ -14,7 +14,7 @@ from ganeti_steward.core.model.finding import STATUSES as NODE_STATES
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
 from ganeti_steward.plugins.aggregates.language.tags import KEYS
 from ganeti_steward.plugins.filters.actions.changes import BRAKE
-from ganeti_steward.plugins.maintenance.edges import answers, metrics, observation
+from ganeti_steward.plugins.maintenance.edges import answers, metrics, poll
 from ganeti_steward.plugins.maintenance.engine.transitions import TABLE
 
 GUIDE: Final = (DOCS / "how-to" / "operate.md").read_text()
@@ -31,7 +31,7 @@ ROWS: Final = in_first_columns(GUIDE)
 SPANS: Final = re.findall(r"`([^`\n]+)`", LINES)
 REFUSED: Final = {
     value
-    for name, value in [*vars(answers).items(), ("STATUS", observation.STATUS)]
+    for name, value in [*vars(answers).items(), ("STATUS", poll.STATUS)]
     if name.isupper() and isinstance(value, str)
 }
 

@@ -20,7 +20,7 @@ from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.finding import EVACUATE
 from ganeti_steward.core.model.opcodes import Job, after, migrate, remove_tags, set_tags
-from ganeti_steward.plugins.maintenance.edges.world import read_world
+from ganeti_steward.plugins.maintenance.daemon.luxi_queue import read_world
 from ganeti_steward.plugins.maintenance.engine.decision import Started
 from ganeti_steward.plugins.maintenance.queue.calls import Calls
 from ganeti_steward.plugins.maintenance.queue.submit import (

@@ -33,7 +33,6 @@ from ganeti_steward.core.process.supervisor import Limits, Supervisor
 from ganeti_steward.plugins.filters.actions import calling
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.maintenance.repairs import planner
-from ganeti_steward.plugins.maintenance.routine import planner as routine_planner
 
 if TYPE_CHECKING:
     from sites import Capture, Site
@@ -195,7 +194,7 @@ QUESTIONS: Final[dict[str, Callable[[Isolated], object]]] = {
     "explanations": _of(tuple[Explained, ...]),
     "action": lambda child: child.ask(calling._Called.verdict, *_facts()),
     "plans": lambda child: child.ask(planner._Called.plans, worlds.incident("n1"), WORLD),
-    "routine": lambda child: child.ask(routine_planner._Called.plans, "rogue", WORLD),
+    "routine": lambda child: child.ask(planner._Called.routine, "rogue", WORLD),
     "commands": _of(list[Command]),
     "flag": _of(bool),
     "text": _of(str),

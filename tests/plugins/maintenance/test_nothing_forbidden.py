@@ -24,17 +24,16 @@ from ganeti_steward.core.maintenance.world import Observation, Reported, Silent,
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.core.model.opcodes import MOVES, SET_NODE_PARAMS, Job
-from ganeti_steward.plugins.maintenance.config import ACT, Maintd
+from ganeti_steward.plugins.maintenance.config import ACT, Maintd, Rebalance
 from ganeti_steward.plugins.maintenance.effects import effects_of
 from ganeti_steward.plugins.maintenance.engine import effect_brakes, routine, tasks
 from ganeti_steward.plugins.maintenance.engine.decision import CommandResult, Inputs, Planned
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.harep.plugin import Plugin as Harep
-from ganeti_steward.plugins.maintenance.rebalance.config import Rebalance
 from ganeti_steward.plugins.maintenance.rebalance.plugin import Rebalancing
 from ganeti_steward.plugins.maintenance.repairs import live_repair
-from ganeti_steward.plugins.maintenance.repairs.evacuation.evacuate import Evacuate
-from ganeti_steward.plugins.maintenance.repairs.storage.repair import RepairStorage
+from ganeti_steward.plugins.maintenance.repairs.evacuate import Evacuate
+from ganeti_steward.plugins.maintenance.repairs.repair_storage import RepairStorage
 
 OFF: Final = "maintd:off"
 AUTOREPAIR: Final = "ganeti:watcher:autorepair:reinstall"

@@ -14,8 +14,7 @@ from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
-from ganeti_steward.plugins.maintenance.edges.record import write_record
-from ganeti_steward.plugins.maintenance.edges.signed_record import Signed, sign_record
+from ganeti_steward.plugins.maintenance.edges.record import Signed, sign_record, write_record
 from ganeti_steward.plugins.maintenance.edges.store import Store, rule_of
 
 if TYPE_CHECKING:

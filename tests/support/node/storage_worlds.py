@@ -23,7 +23,7 @@ from ganeti_steward.core.maintenance.world import Observation, Reported, World
 from ganeti_steward.core.model.cluster import Instance, Node
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.repairs.storage.repair import RepairStorage
+from ganeti_steward.plugins.maintenance.repairs.repair_storage import RepairStorage
 
 A, B = "/dev/sda", "/dev/sdb"
 OK: Final = Reported(canonical({"status": "Ok"}), "Ok", "", NOW)

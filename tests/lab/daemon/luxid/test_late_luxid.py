@@ -179,7 +179,7 @@ def test_what_the_list_of_connections_shows(maintained: MaintainedLab) -> None:
 LOOK: Final = """
 import json, socket, subprocess, time
 from ganeti_steward.core.ganeti.luxi import SOCKET, Luxi
-from ganeti_steward.plugins.maintenance.queue.connections import Connections
+from ganeti_steward.plugins.maintenance.queue.calls import Connections
 
 UTIL = "/usr/lib/ganeti/daemon-util"
 # Of callers that are gone luxid keeps some connections for a while.

@@ -18,9 +18,8 @@ from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.maintenance.world import Reported, Silent
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.replay import Recorder
-from ganeti_steward.plugins.maintenance.edges.fetched_status import status_lines
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
-from ganeti_steward.plugins.maintenance.edges.status import Status
+from ganeti_steward.plugins.maintenance.edges.status import Status, status_lines
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs
 from ganeti_steward.plugins.maintenance.engine.diagram import svg
 from ganeti_steward.plugins.maintenance.page.http import Application, StatusServer

@@ -15,7 +15,7 @@ from records import unsigned
 from worlds import NOW, incident
 
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
-from ganeti_steward.plugins.maintenance.edges.signed_record import open_record
+from ganeti_steward.plugins.maintenance.edges.record import open_record
 
 if TYPE_CHECKING:
     from front import Front

@@ -22,8 +22,7 @@ from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
 from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Wakeup
-from ganeti_steward.plugins.maintenance.edges.judged_records import RecordFault
-from ganeti_steward.plugins.maintenance.edges.store import Records
+from ganeti_steward.plugins.maintenance.edges.store import RecordFault, Records
 from ganeti_steward.plugins.maintenance.engine.decision import (
     Change,
     CommandResult,
@@ -35,8 +34,8 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
 )
 from ganeti_steward.plugins.maintenance.queue.calls import Outcome
 from ganeti_steward.plugins.maintenance.queue.orphans import Unrecorded
+from ganeti_steward.plugins.maintenance.queue.routine_jobs import Seen
 from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp, noted
-from ganeti_steward.plugins.maintenance.routine.jobs import Seen
 
 MASTER = Vote(Mastership.MASTER, "2 of 3 master candidates name n1", "n1")
 UNDECIDED = Vote(Mastership.UNDECIDED, "none of 3 master candidates answered")

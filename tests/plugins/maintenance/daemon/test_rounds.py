@@ -30,7 +30,7 @@ from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.wakeup import Stopped
-from ganeti_steward.plugins.maintenance.edges.judged_records import RecordFault
+from ganeti_steward.plugins.maintenance.edges.store import RecordFault
 from ganeti_steward.plugins.maintenance.engine.decision import (
     CommandResult,
     Decision,

@@ -13,11 +13,11 @@ from ganeti_steward.core.maintenance.task import RoutinePlan, Task, Wait
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.edges.judged_records import RecordFault
+from ganeti_steward.plugins.maintenance.edges.store import RecordFault
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, RoutineStarted
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.queue.calls import Outcome
-from ganeti_steward.plugins.maintenance.routine.jobs import Seen
+from ganeti_steward.plugins.maintenance.queue.routine_jobs import Seen
 
 A = incident("n1")
 TASK = Task("move", frozenset({"n2"}), frozenset(), "balance n2", [[{"OP_ID": "OP_X"}]])

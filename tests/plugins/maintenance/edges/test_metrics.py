@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from statuses import NOW, STATUS
 
 from ganeti_steward.core.maintenance.task import Held
-from ganeti_steward.plugins.maintenance.edges import answers, metrics, observation
+from ganeti_steward.plugins.maintenance.edges import answers, metrics, poll
 from ganeti_steward.plugins.maintenance.edges.status import Status
 
 PAGE = (ROOT / "docs" / "reference" / "maintd-status.md").read_text()
@@ -94,7 +94,7 @@ def test_the_page_names_all_metrics() -> None:
 def test_the_page_names_all_reasons_of_refusals() -> None:
     words = {
         getattr(module, name)
-        for module in (answers, observation)
+        for module in (answers, poll)
         for name in (
             "SIGNATURE",
             "SALT",

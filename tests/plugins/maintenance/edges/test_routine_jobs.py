@@ -14,8 +14,8 @@ from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted
+from ganeti_steward.plugins.maintenance.queue.routine_jobs import RECENT, RoutineJobs
 from ganeti_steward.plugins.maintenance.queue.submit import submit
-from ganeti_steward.plugins.maintenance.routine.jobs import RECENT, RoutineJobs
 
 if TYPE_CHECKING:
     from standin import StandIn

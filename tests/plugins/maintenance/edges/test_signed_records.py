@@ -369,7 +369,7 @@ def test_the_counters_of_a_clock_that_was_set_back(luxi: Luxi) -> None:
 @pytest.mark.parametrize(
     ("name", "users"),
     [
-        ("read_record", {"edges/signed_record.py", "edges/judged_records.py", "cli/incident.py"}),
+        ("read_record", {"edges/store.py", "cli/incident.py"}),
         ("claimed_incident", {"cli/cluster.py"}),
     ],
 )

@@ -24,8 +24,7 @@ from ganeti_steward.core.model.finding import EVACUATE, LIVE_REPAIR
 from ganeti_steward.plugins.filters.chain import Chain
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
-from ganeti_steward.plugins.maintenance.edges.judged_records import RecordFault
-from ganeti_steward.plugins.maintenance.engine.held_creations import rules_of
+from ganeti_steward.plugins.maintenance.edges.store import RecordFault, rules_of
 
 if TYPE_CHECKING:
     from standin import StandIn

@@ -31,7 +31,7 @@ from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.queue.submit import look_up, noted, submit
 from ganeti_steward.plugins.maintenance.engine.decision import Started
 from ganeti_steward.plugins.maintenance.queue.calls import Calls
-from ganeti_steward.plugins.maintenance.queue.connections import Connections
+from ganeti_steward.plugins.maintenance.queue.calls import Connections
 
 luxi = Luxi(sys.argv[1])
 store = Store(luxi, lambda: b"secretkey0123456789\\n")

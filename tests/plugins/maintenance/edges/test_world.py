@@ -21,7 +21,7 @@ from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.snapshot import read_live
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.typed_json import from_json, to_json
-from ganeti_steward.plugins.maintenance.edges.world import read_world
+from ganeti_steward.plugins.maintenance.daemon.luxi_queue import read_world
 
 NOW = 5 * 10**18
 

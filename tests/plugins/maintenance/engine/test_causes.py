@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ganeti_steward.core.model.job_state import ERROR, LOST, JobState
-from ganeti_steward.plugins.maintenance.engine.causes import is_interrupted, power_fault
+from ganeti_steward.plugins.maintenance.engine.ends import is_interrupted, power_fault
 
 
 @pytest.mark.parametrize(

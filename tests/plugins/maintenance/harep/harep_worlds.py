@@ -12,7 +12,7 @@ from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import RoutinePlan, Task, Wait
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.job_state import JobState
-from ganeti_steward.plugins.maintenance.harep.config import Harep
+from ganeti_steward.plugins.maintenance.config import Harep
 from ganeti_steward.plugins.maintenance.harep.plugin import Plugin
 
 A: Final = "ganeti:watcher:autorepair:"

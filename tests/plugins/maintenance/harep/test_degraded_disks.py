@@ -20,8 +20,8 @@ from harep_worlds import (
 
 from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.maintenance.task import Task
-from ganeti_steward.plugins.maintenance.harep.config import Harep
-from ganeti_steward.plugins.maintenance.repairs.disk_check import read_check
+from ganeti_steward.plugins.maintenance.config import Harep
+from ganeti_steward.plugins.maintenance.queue.short_jobs import read_check
 
 _FAULT: Final = "disk/0 is faulty on n2"
 _CHECKS: Final = Harep(job_delay=0)

@@ -14,10 +14,9 @@ from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.maintenance.routine import RoutineJob
 from ganeti_steward.core.maintenance.task import TAG, Task
 from ganeti_steward.core.model.job_state import JobState
-from ganeti_steward.plugins.maintenance.harep.config import Harep
+from ganeti_steward.plugins.maintenance.config import Harep
 from ganeti_steward.plugins.maintenance.harep.health import TYPE_OF
-from ganeti_steward.plugins.maintenance.harep.standing import PENDING, standing_of
-from ganeti_steward.plugins.maintenance.harep.tags import PREFIX, read_marks
+from ganeti_steward.plugins.maintenance.harep.tags import PENDING, PREFIX, read_marks, standing_of
 
 _SETTINGS: Final = Harep(job_delay=0, replace_after=50)
 _ROLES: Final = ({}, {}, {"drained": True}, {"offline": True})

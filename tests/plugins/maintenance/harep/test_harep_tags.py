@@ -5,15 +5,18 @@ from __future__ import annotations
 import pytest
 from harep_worlds import A, tagged
 
-from ganeti_steward.plugins.maintenance.harep.policy import FOR_EVER, own_policy, policy_of
-from ganeti_steward.plugins.maintenance.harep.standing import (
+from ganeti_steward.plugins.maintenance.harep.tags import (
     FAILED,
+    FOR_EVER,
     HEALTHY,
     PENDING,
     Contradiction,
+    Mark,
+    own_policy,
+    policy_of,
+    read_mark,
     standing_of,
 )
-from ganeti_steward.plugins.maintenance.harep.tags import Mark, read_mark
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from ganeti_steward.plugins.maintenance.daemon.reporting import (
 from ganeti_steward.plugins.maintenance.edges.poll import NOTHING
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, RoutineStarted, Started
-from ganeti_steward.plugins.maintenance.harep.jobs import repair_job
+from ganeti_steward.plugins.maintenance.harep.health import repair_job
 
 if TYPE_CHECKING:
     import pytest

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ganeti_steward.plugins.maintenance.queue.connections import Connections
+from ganeti_steward.plugins.maintenance.queue.calls import Connections
 
 
 class Server:

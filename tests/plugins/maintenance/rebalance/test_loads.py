@@ -16,9 +16,9 @@ from ganeti_steward.core.maintenance.task import Wait
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.typed_json import from_json, to_json
-from ganeti_steward.plugins.maintenance.rebalance import loads
-from ganeti_steward.plugins.maintenance.rebalance.config import Rebalance
-from ganeti_steward.plugins.maintenance.rebalance.loads import loaded, with_load_reports
+from ganeti_steward.plugins.maintenance.config import Rebalance
+from ganeti_steward.plugins.maintenance.rebalance import moves
+from ganeti_steward.plugins.maintenance.rebalance.moves import loaded, with_load_reports
 from ganeti_steward.plugins.maintenance.rebalance.plugin import Rebalancing
 
 XEN = Rebalance(load_data="mond-xen", hold_time=0)
@@ -83,7 +83,7 @@ def test_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
             raise NoLoads.of("n2", "no answer")
         return {"n1": xen(a=1.0)}
 
-    monkeypatch.setattr(loads, "query", query)
+    monkeypatch.setattr(moves, "query", query)
     plain = seen({})
     assert with_load_reports(plain, Rebalance()) is plain
     found = with_load_reports(plain, XEN)

@@ -27,10 +27,9 @@ from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import REPLACE_DISKS
 from ganeti_steward.core.model.site_rules import ROLES, Ban
-from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.config import Maintd, Rebalance
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs
 from ganeti_steward.plugins.maintenance.engine.step import step
-from ganeti_steward.plugins.maintenance.rebalance.config import Rebalance
 from ganeti_steward.plugins.maintenance.rebalance.moves import Groups
 from ganeti_steward.plugins.maintenance.rebalance.plugin import Rebalancing
 

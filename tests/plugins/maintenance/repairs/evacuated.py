@@ -20,7 +20,7 @@ from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.config import ACT, Maintd
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs, Planned
 from ganeti_steward.plugins.maintenance.engine.step import step
-from ganeti_steward.plugins.maintenance.repairs.evacuation.evacuate import Evacuate
+from ganeti_steward.plugins.maintenance.repairs.evacuate import Evacuate
 
 SECOND = 10**9
 

@@ -18,7 +18,7 @@ from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.language import LUXID
 from ganeti_steward.plugins.filters.scheduling import buckets_of
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.repairs.evacuation.evacuate import Evacuate
+from ganeti_steward.plugins.maintenance.repairs.evacuate import Evacuate
 
 ILL = incident("n1")
 FAILOVER = incident("n1", "evacuate-failover")

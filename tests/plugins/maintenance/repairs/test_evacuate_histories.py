@@ -17,7 +17,7 @@ from ganeti_steward.core.model.cluster import Instance, Node
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import MOVES
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.repairs.evacuation.evacuate import Evacuate
+from ganeti_steward.plugins.maintenance.repairs.evacuate import Evacuate
 
 _ROLES = st.sampled_from(({}, {}, {}, {}, {"drained": True}, {"offline": True}))
 ACTIVATE = "OP_INSTANCE_ACTIVATE_DISKS"

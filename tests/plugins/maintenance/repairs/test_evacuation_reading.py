@@ -14,7 +14,7 @@ from ganeti_steward.core.maintenance.incident import JOB_SOURCE, PENDING, Incide
 from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
-from ganeti_steward.plugins.maintenance.repairs.evacuation.reading import read_disks
+from ganeti_steward.plugins.maintenance.repairs.reading import read_disks
 
 GOOD = ["/dev/drbd0", 147, 0, None, None, False, 1]
 CUT = ["/dev/drbd0", 147, 0, None, None, True, 1]

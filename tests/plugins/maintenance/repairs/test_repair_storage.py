@@ -50,7 +50,7 @@ from ganeti_steward.core.model.opcodes import (
     set_tags,
 )
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.repairs.storage.repair import RepairStorage
+from ganeti_steward.plugins.maintenance.repairs.repair_storage import RepairStorage
 
 
 @pytest.mark.parametrize(

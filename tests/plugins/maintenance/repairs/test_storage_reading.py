@@ -22,7 +22,7 @@ from ganeti_steward.core.maintenance.storage import LogicalVolume, NodeStorage, 
 from ganeti_steward.core.maintenance.world import Reported, World
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
-from ganeti_steward.plugins.maintenance.repairs.storage.reading import nodes_to_read, read_storage
+from ganeti_steward.plugins.maintenance.repairs.reading import nodes_to_read, read_storage
 
 ORIGINAL: Final = canonical(
     {"status": "live-repair", "details": {"physical_volumes": ["/dev/sda"]}}

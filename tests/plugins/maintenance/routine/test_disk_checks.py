@@ -10,9 +10,9 @@ from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted
+from ganeti_steward.plugins.maintenance.queue.routine_jobs import RoutineJobs
+from ganeti_steward.plugins.maintenance.queue.short_jobs import CHECK_DISKS, check_job
 from ganeti_steward.plugins.maintenance.queue.submit import trail
-from ganeti_steward.plugins.maintenance.repairs.disk_check import CHECK_DISKS, check_job
-from ganeti_steward.plugins.maintenance.routine.jobs import RoutineJobs
 
 _SECOND: Final = 10**9
 _GOOD: Final = ["/dev/drbd0", 147, 0, None, None, False, 1]

@@ -11,7 +11,7 @@ from worlds import instance, node, world
 
 from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.maintenance.task import Task, Wait
-from ganeti_steward.plugins.maintenance.routine.planner import PluginRoutine
+from ganeti_steward.plugins.maintenance.repairs.planner import PluginRoutine
 
 if TYPE_CHECKING:
     from sites import Site

@@ -1,13 +1,18 @@
-"""Reads the storage of nodes that report failing physical volumes: one job for each of them."""
+"""Reads by jobs what repairs depend on.
+
+These are the disks of instances that are going to leave a node, and the storage of each node that
+reports failing physical volumes.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
+from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.maintenance.incident import JOB_SOURCE, Incident
 from ganeti_steward.core.maintenance.storage import (
     DEGRADED,
@@ -20,9 +25,74 @@ from ganeti_steward.core.maintenance.storage import (
     failing_volumes,
 )
 from ganeti_steward.core.maintenance.world import Reported, World
+from ganeti_steward.core.model.finding import EVACUATIONS
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.core.model.opcodes import Job
-from ganeti_steward.plugins.maintenance.repairs.short_jobs import LIMIT, run_short
+from ganeti_steward.plugins.maintenance.queue.short_jobs import (
+    LIMIT,
+    check_job,
+    read_check,
+    run_short,
+)
+
+
+class _Query(NamedTuple):
+    """Instances with the same two nodes: one node that fails hides no others."""
+
+    incident: str
+    """uuid"""
+    names: tuple[str, ...]
+
+
+def read_disks(
+    luxi: Luxi,
+    world: World,
+    jobs: Mapping[int, JobState],
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Mapping[str, DiskHealth]:
+    """Name of an instance -> health of its disks; what could not be read is missing.
+
+    ``jobs``: number -> state of each job of an open submission: while one runs nothing is read.
+    """
+    queries = list(_queries(world, jobs))
+    if not queries:
+        return {}
+    trails = [[(JOB_SOURCE, one.incident)] for one in queries]
+    try:
+        states = run_short(luxi, [check_job(one.names) for one in queries], trails, sleep)
+    except StewardError:
+        return {}
+    found = (read_check(one.results, world.now) for one in states if one.status == SUCCESS)
+    return {name: health for each in found for name, health in each.items()}
+
+
+def _queries(world: World, jobs: Mapping[int, JobState]) -> Iterator[_Query]:
+    for _, incident in sorted(world.incidents.items()):
+        node = world.nodes.get(incident.node)
+        if not (node and _needs_reading(incident, jobs) and world.answers(node.name)):
+            continue
+        by_other: dict[str, list[str]] = {}
+        for one in world.instances_on(node.name):
+            if one.template == "drbd" and one.up and one.primary == node.name:
+                by_other.setdefault("".join(one.secondaries), []).append(one.name)
+        for other, names in sorted(by_other.items()):
+            if world.answers(other):
+                yield _Query(incident.uuid, tuple(names))
+
+
+def _needs_reading(incident: Incident, jobs: Mapping[int, JobState]) -> bool:
+    """While it waits to begin they are read once, so that it is known when they were in sync."""
+    if not incident.active or incident.action not in EVACUATIONS:
+        return False
+    if not all(one.jobs and _have_ended(one.jobs, jobs) for one in incident.open):
+        return False
+    return incident.state.begun or not incident.synced
+
+
+def _have_ended(numbers: Iterable[int], jobs: Mapping[int, JobState]) -> bool:
+    return all(number in jobs and jobs[number].ended for number in numbers)
+
 
 #: Ganeti's numbers for the state of a local disk.
 _LOCAL_STATES: Final = {1: GOOD, 2: DEGRADED, 4: FAULTY}

@@ -11,8 +11,10 @@ from ganeti_steward.core.model.cluster import NOT_MIRRORED, Instance
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
 from ganeti_steward.core.model.opcodes import Job, activate_disks, clean_up, restart
 from ganeti_steward.plugins.maintenance.repairs.attempts import retry
-from ganeti_steward.plugins.maintenance.repairs.evacuation.case import SECOND, Evacuation, runs_on
-from ganeti_steward.plugins.maintenance.repairs.evacuation.dead_node import (
+from ganeti_steward.plugins.maintenance.repairs.evacuation_case import (
+    SECOND,
+    Evacuation,
+    runs_on,
     unconfirmed,
     unsynced_fault,
 )

@@ -1,1 +1,0 @@
-"""The repair of failing physical volumes: its steps, what they require, and the reading of LVM."""
