@@ -173,7 +173,7 @@ def test_the_world(lab: Lab) -> None:
     assert not nodes[NOT_VM_CAPABLE].vm_capable
     assert "maintd:off" in nodes["node6.lab"].tags
     assert "maintd:pause:x-y" in world.cluster_tags
-    assert nodes["node2.lab"].address == "10.77.0.12"
+    assert nodes["node2.lab"].primary_ip == "10.77.0.12"
     assert world.groups[nodes["node5.lab"].group].name == "rack2"
     assert {node.name for node in nodes.values() if world.groups[node.group].name == "default"} >= {
         *DEFAULT_GROUP

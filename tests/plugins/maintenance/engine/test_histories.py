@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from maintained import CONFIG, Maintained, diagnose
 from thorough import often
+from worlds import changed
 
 from ganeti_steward.core.maintenance.incident import CANCELED, FAILED
 from ganeti_steward.core.maintenance.task import TAG, UNTAG
@@ -221,7 +222,7 @@ class Histories(RuleBasedStateMachine):
             mode="act", storm_share=1, hold_time=0, most_waiting=5
         )
         for uuid, node in list(cluster.nodes.items()):
-            cluster.nodes[uuid] = node._replace(master=False)
+            cluster.nodes[uuid] = changed(node, master=False)
             if isinstance(cluster.observations.get(uuid), Reported):
                 continue
             cluster.report(uuid.removeprefix("uuid-"), OK)
