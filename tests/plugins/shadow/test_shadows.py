@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -172,6 +173,12 @@ def test_a_shadow_that_dies(site: Site, capture: Capture) -> None:
     assert found[1]["same"] == "yes"
 
 
+def ancestors(pid: int) -> Iterator[int]:
+    """The parent of a process, the parent of that, and so on, without the first of all."""
+    while (pid := int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])) > 1:
+        yield pid
+
+
 def test_a_hanging_shadow(site: Site, capture: Capture) -> None:
     """No process waits for it, and later ones do not pile up behind it."""
     path = program(site.path, "hangs", HANGING)
@@ -183,11 +190,13 @@ def test_a_hanging_shadow(site: Site, capture: Capture) -> None:
         wait_until(lambda: len(notes(path).split()) == 2, "the start of the shadow")
         (pid, _) = (int(line) for line in notes(path).split())
         assert is_running(pid)
-        asking = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        assert os.getsid(asking) not in (os.getsid(0), os.getsid(pid))
-        assert os.getpriority(os.PRIO_PROCESS, asking) == 19
-        standard = {os.readlink(f"/proc/{asking}/fd/{number}") for number in range(3)}
-        assert standard == {"/dev/null"}
+        worker, supervisor, asking, *_ = ancestors(pid)
+        for process in (worker, supervisor, asking):
+            assert os.getsid(process) not in (os.getsid(0), os.getsid(pid))
+            assert os.getpriority(os.PRIO_PROCESS, process) == 19
+        for process in (supervisor, asking):
+            standard = {os.readlink(f"/proc/{process}/fd/{number}") for number in range(3)}
+            assert standard == {"/dev/null"}
         assert site.run(message)["success"] is True
         busy = "INFO shadows are not called, they are busy: name=new1.lab"
         wait_until(lambda: busy in Path(site.log).read_text(), "the word on the second")
