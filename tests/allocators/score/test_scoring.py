@@ -24,7 +24,7 @@ def score(message: Message, result: Any) -> float:
     snapshot, request = read_message(orjson.dumps(message))
     found = places(Answer(result, ""), request, snapshot)
     known = isinstance(request, Allocate | Relocate)
-    return score_after(snapshot, found, found[0].instance.template if known else None, 4096)
+    return score_after(snapshot, found, found[0][0].template if known else None, 4096)
 
 
 @pytest.mark.parametrize("kind", ["allocate-one", "allocate-pair"])
