@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from counted import counted
+from call_counts import counted
 from worlds import instance, node, world
 
 from ganeti_steward.allocators.moves.leave_node import Leaving, NodeMoves, leave_node

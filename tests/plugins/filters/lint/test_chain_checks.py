@@ -7,7 +7,7 @@ from itertools import permutations
 from typing import Any, Final
 
 import pytest
-from counted import counted
+from call_counts import counted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import often

@@ -9,7 +9,7 @@ from typing import Any
 
 import clusters
 import pytest
-from counted import counted
+from call_counts import counted
 from daemons import luxid
 from live import Ganeti
 from standin import StandIn

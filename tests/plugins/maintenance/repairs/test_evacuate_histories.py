@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from counted import counted
+from call_counts import counted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import often
