@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ganeti_steward.allocators.rules.move_kinds import (
-    FAILOVER,
-    REPLACE_AND_FAILOVER,
-    REPLACE_PRIMARY,
-    REPLACE_SECONDARY,
-    MoveKind,
-    kind_between,
-)
+from ganeti_steward.allocators.rules import move_kinds as kinds
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.balancing.group_model import GroupModel
@@ -55,7 +48,7 @@ class Legality:
         model, one = self._model, np.array([instance])
         if secondary < 0:
             return bool(self.single(one, np.array([primary]))[0])
-        kind = kind_between(model.place(instance), (primary, secondary))
+        kind = kinds.kind_between(model.place(instance), (primary, secondary))
         if kind is None:
             return False
         target = secondary if kind.secondary_is_new else primary
@@ -73,28 +66,28 @@ class Legality:
             legal &= ~model.usable[p]
         return legal
 
-    def drbd(self, kind: MoveKind, g: Ints, t: Ints) -> Mask:
+    def drbd(self, kind: kinds.MoveKind, g: Ints, t: Ints) -> Mask:
         """Whether every step of a kind of move keeps to the rules."""
         model, request = self._model, self._request
         p, s = model.primary[g], model.secondary[g]
         dead_p, dead_s = self._leaves(p), self._leaves(s)
         migrates = self._migrates(~model.usable[p])
-        if kind is FAILOVER:
+        if kind is kinds.FAILOVER:
             over: Mask = self._failover_fits(g) & migrates
             return over
         legal: Mask = model.usable[t] & (t != p) & (t != s) & request.disk_moves
-        if kind is REPLACE_SECONDARY:
+        if kind is kinds.REPLACE_SECONDARY:
             legal &= self._has_source(g, p) & self._secondary_fits(g, t, p, dead_s)
             return legal
         legal = legal & migrates
-        if kind is REPLACE_AND_FAILOVER:
+        if kind is kinds.REPLACE_AND_FAILOVER:
             legal &= self._has_source(g, p) & self._secondary_fits(g, t, p, dead_s)
             beside, first = (dead_s, self._forced) if self.as_hbal else (dead_p, dead_p)
             legal &= self._stays_beside(g, t, beside)
             legal &= self._primary_fits(g, t, first) & self._accepted(p, t)
             return legal
         legal &= self._failover_fits(g) & self._secondary_fits(g, t, s, dead_p)
-        if kind is REPLACE_PRIMARY:
+        if kind is kinds.REPLACE_PRIMARY:
             forced = dead_p if self.as_hbal else self._forced
             legal &= self._primary_fits(g, t, forced) & self._accepted(s, t)
             legal &= self._keeps_beside(g, t, forced) & (not request.restricted_migration)

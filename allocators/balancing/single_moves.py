@@ -19,15 +19,7 @@ import numpy as np
 from ganeti_steward.allocators.balancing.deltas import Delta, Deltas
 from ganeti_steward.allocators.balancing.legality import Legality
 from ganeti_steward.allocators.balancing.preferences import Preferences, SitePreferences
-from ganeti_steward.allocators.rules.move_kinds import (
-    DRBD_MOVES,
-    FAILOVER,
-    FAILOVER_AND_REPLACE,
-    REPLACE_AND_FAILOVER,
-    REPLACE_PRIMARY,
-    REPLACE_SECONDARY,
-    MoveKind,
-)
+from ganeti_steward.allocators.rules import move_kinds as kinds
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.balancing.group_model import GroupModel
@@ -97,13 +89,13 @@ class SingleMoves:
         p, s = model.primary[instances], model.secondary[instances]
         gains = self.drbd_gains(instances)
         ranks = gains.copy()
-        for row, kind in enumerate(DRBD_MOVES):
+        for row, kind in enumerate(kinds.DRBD_MOVES):
             if kind.copies:
                 ranks[row] /= self.request.disk_factor
         flat = ranks.transpose(1, 0, 2).reshape(len(instances), -1)
         chosen = flat.argmax(axis=1)
         best, target = np.divmod(chosen, model.size)
-        places = [kind.place(p, s, target) for kind in DRBD_MOVES]
+        places = [kind.place(p, s, target) for kind in kinds.DRBD_MOVES]
         primary = np.stack([first for first, _ in places])[best, rows]
         secondary = np.stack([second for _, second in places])[best, rows]
         return Best(gains[best, rows, target], flat[rows, chosen], primary, secondary)
@@ -112,19 +104,21 @@ class SingleMoves:
         """kind x instance x target; failing over is shown at the place of the secondary."""
         model, deltas, g, t = self.model, self.deltas, instances[:, None], self._nodes
         p, s = model.primary[g], model.secondary[g]
-        gains = np.full((len(DRBD_MOVES), len(instances), model.size), -np.inf)
+        gains = np.full((len(kinds.DRBD_MOVES), len(instances), model.size), -np.inf)
         parts = _Parts(deltas, g, t, p, s)
-        for row, kind in enumerate(DRBD_MOVES):
+        for row, kind in enumerate(kinds.DRBD_MOVES):
             gain = deltas.gain(parts.of(kind)) - self.preferences.costs(g, *kind.place(p, s, t))
-            where = t if kind is not FAILOVER else s
+            where = t if kind is not kinds.FAILOVER else s
             gains[row] = np.where(self.legality.drbd(kind, g, where), gain, -np.inf)
-        gains[DRBD_MOVES.index(FAILOVER)][model.secondary[instances][:, None] != t] = -np.inf
+        gains[kinds.DRBD_MOVES.index(kinds.FAILOVER)][
+            model.secondary[instances][:, None] != t
+        ] = -np.inf
         return gains
 
     @staticmethod
     def place_of(row: int, p: int, s: int, target: int) -> tuple[int, int]:
         """The place that a row and a target of `drbd_gains` stand for, from (``p``, ``s``)."""
-        place: tuple[int, int] = DRBD_MOVES[row].place(p, s, target)
+        place: tuple[int, int] = kinds.DRBD_MOVES[row].place(p, s, target)
         return place
 
     def single_gains(self, instances: Ints) -> Floats:
@@ -146,18 +140,18 @@ class SingleMoves:
             delta = deltas.primary_left(g).plus(deltas.primary_at(g, t))
             gain = deltas.gain(delta) - self.preferences.costs(g, t, secondary[single])
             gains[single] = np.where(self.legality.single(g, t), gain, -np.inf)
-        for kind in DRBD_MOVES:
+        for kind in kinds.DRBD_MOVES:
             target = secondary if kind.secondary_is_new else primary
             first, second = kind.place(p, s, target)
             fits = (s >= 0) & (first == primary) & (second == secondary)
-            if kind is not FAILOVER:
+            if kind is not kinds.FAILOVER:
                 fits &= (target != p) & (target != s)
             at = np.flatnonzero(fits)
             if len(at):
                 gains[at] = self._certain(kind, instances[at], target[at])
         return gains
 
-    def _certain(self, kind: MoveKind, g: Ints, t: Ints) -> Floats:
+    def _certain(self, kind: kinds.MoveKind, g: Ints, t: Ints) -> Floats:
         p, s = self.model.primary[g], self.model.secondary[g]
         change = _Parts(self.deltas, g, t, p, s).of(kind)
         gain = self.deltas.gain(change) - self.preferences.costs(g, *kind.place(p, s, t))
@@ -170,17 +164,17 @@ class _Parts:
     def __init__(self, deltas: Deltas, g: Ints, t: Ints, p: Ints, s: Ints) -> None:
         self._deltas, self._g, self._t, self._p, self._s = deltas, g, t, p, s
 
-    def of(self, kind: MoveKind) -> Delta:
+    def of(self, kind: kinds.MoveKind) -> Delta:
         """The change of one kind of move."""
         deltas, g, t = self._deltas, self._g, self._t
-        if kind is REPLACE_SECONDARY:
+        if kind is kinds.REPLACE_SECONDARY:
             return self._left_s.plus(deltas.secondary_at(g, t, self._p))
-        if kind is REPLACE_AND_FAILOVER:
+        if kind is kinds.REPLACE_AND_FAILOVER:
             return self._left_s.plus(self._t_primary).plus(deltas.demoted(g, t))
-        if kind is FAILOVER_AND_REPLACE:
+        if kind is kinds.FAILOVER_AND_REPLACE:
             promoted = self._left_p.plus(self._promoted)
             return promoted.plus(deltas.secondary_at(g, t, self._s))
-        if kind is REPLACE_PRIMARY:
+        if kind is kinds.REPLACE_PRIMARY:
             return self._left_p.plus(self._t_primary).plus(deltas.kept(g, t))
         return self._promoted.plus(deltas.demoted(g, self._s))
 

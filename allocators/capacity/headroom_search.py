@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from ganeti_steward.allocators.score.score import (
-    LOCATION_WEIGHT,
-    RESERVED_MEM,
-    RESERVED_TOTAL_WEIGHT,
-    SPREAD_WEIGHTS,
-    SPREADS,
-    Scorer,
-    counts,
-    merged_rows,
-    shares,
-)
+from ganeti_steward.allocators.score import score
 from ganeti_steward.allocators.state import quantity
 from ganeti_steward.core.model.site_rules import PRIMARY, SECONDARY
 
@@ -47,8 +37,8 @@ class HeadroomScore:
         self._n = max(float(self._online.sum()), 1.0)
         first = _steps(state, state.after_primary(demand))
         second = _steps(state, state.after_secondary(demand, 0)) if headroom.paired else state.now
-        now = shares(frame, state.now)
-        by_first, by_second = shares(frame, first) - now, shares(frame, second) - now
+        now = score.shares(frame, state.now)
+        by_first, by_second = score.shares(frame, first) - now, score.shares(frame, second) - now
         rows = _changing(now, by_first, by_second)
         self._weights = np.array([weight for _, weight in rows])[:, None]
         which = [row for row, _ in rows]
@@ -58,10 +48,10 @@ class HeadroomScore:
         self._first_square = by_first[which] ** 2 * self._online / self._n - self._first**2
         self._second_square = by_second[which] ** 2 * self._online / self._n - self._second**2
         self._step = (by_first[which], by_second[which])
-        base = counts(frame, state.now)
-        extra = Scorer(state, scope).location_pairs(demand)
-        self._first_cost: Floats = counts(frame, first) - base + terms.costs[PRIMARY] + extra
-        self._second_cost: Floats = counts(frame, second) - base + terms.costs[SECONDARY]
+        base = score.counts(frame, state.now)
+        extra = score.Scorer(state, scope).location_pairs(demand)
+        self._first_cost: Floats = score.counts(frame, first) - base + terms.costs[PRIMARY] + extra
+        self._second_cost: Floats = score.counts(frame, second) - base + terms.costs[SECONDARY]
         self._mean = (self._now * self._online).sum(axis=1) / self._n
         centred = self._now - self._mean[:, None]
         self._variance = (centred * centred * self._online).sum(axis=1) / self._n
@@ -79,7 +69,7 @@ class HeadroomScore:
         memory, headroom = self._frame.memory, self._headroom
         reserved = headroom.reserved / memory
         grown = headroom.reserved_with(primary) / memory - reserved
-        cost: Floats = grown * RESERVED_TOTAL_WEIGHT
+        cost: Floats = grown * score.RESERVED_TOTAL_WEIGHT
         if grown.any():
             share = reserved * self._online
             mean = share.sum() / self._n
@@ -87,9 +77,9 @@ class HeadroomScore:
             after = variance + (2 * (reserved - mean) + grown) * grown / self._n
             after -= (grown / self._n) ** 2
             now = np.sqrt(max(variance, 0.0))
-            cost += SPREADS[RESERVED_MEM][1] * (np.sqrt(np.maximum(after, 0.0)) - now)
+            cost += score.SPREADS[score.RESERVED_MEM][1] * (np.sqrt(np.maximum(after, 0.0)) - now)
         if self._frame.locations.shape[1]:
-            cost += LOCATION_WEIGHT * self._frame.shared_locations(primary)
+            cost += score.LOCATION_WEIGHT * self._frame.shared_locations(primary)
         return cost
 
     def change(self, pair: NodePair) -> None:
@@ -126,7 +116,7 @@ def _changing(now: Floats, first: Floats, second: Floats) -> list[tuple[int, flo
     def equal(one: int, other: int) -> bool:
         return all(np.array_equal(part[one], part[other]) for part in (now, first, second))
 
-    rows = merged_rows(SPREAD_WEIGHTS.tolist(), equal)
+    rows = score.merged_rows(score.SPREAD_WEIGHTS.tolist(), equal)
     return [(row, weight) for row, weight in rows if first[row].any() or second[row].any()]
 
 

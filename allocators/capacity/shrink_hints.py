@@ -6,18 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ganeti_steward.allocators.capacity import sizes
 from ganeti_steward.allocators.capacity.headroom import Headroom
-from ganeti_steward.allocators.capacity.sizes import (
-    DISK,
-    MEMORY,
-    SPINDLES,
-    STEPS,
-    VCPUS,
-    amount,
-    lowered,
-    smallest,
-    steps_to,
-)
 from ganeti_steward.allocators.placement.info import limits
 from ganeti_steward.allocators.rules.groups import takes_instances
 
@@ -28,12 +18,12 @@ if TYPE_CHECKING:
 
 #: What to make smaller when a rule refuses nodes; of other rules nothing is known.
 _REMEDIES: Final = {
-    "memory": MEMORY,
-    "N+1": MEMORY,
-    "capacity": MEMORY,
-    "disk": DISK,
-    "vcpus": VCPUS,
-    "spindles": SPINDLES,
+    "memory": sizes.MEMORY,
+    "N+1": sizes.MEMORY,
+    "capacity": sizes.MEMORY,
+    "disk": sizes.DISK,
+    "vcpus": sizes.VCPUS,
+    "spindles": sizes.SPINDLES,
 }
 
 
@@ -68,12 +58,12 @@ class _ShrinkHints:
     def _passes(self, hints: dict[str, int]) -> bool:
         instance = self._item.instance
         for resource, wanted in hints.items():
-            instance = lowered(instance, resource, steps_to(instance, resource, wanted))
+            instance = sizes.lowered(instance, resource, sizes.steps_to(instance, resource, wanted))
         return self._placed(self._item._replace(instance=instance))
 
     def _hints(self) -> dict[str, int]:
         order = [_REMEDIES[rule] for rule in limits(self._last) if rule in _REMEDIES]
-        order = list(dict.fromkeys([*order, *STEPS]))
+        order = list(dict.fromkeys([*order, *sizes.STEPS]))
         for resource in order:
             if self._fits(self._least(self._item.instance, resource)):
                 return self._raised([resource])
@@ -86,14 +76,14 @@ class _ShrinkHints:
         return {}
 
     def _least(self, instance: Instance, resource: str) -> Instance:
-        bound = max(smallest(self._bounds, resource), 1)
-        return lowered(instance, resource, steps_to(instance, resource, bound))
+        bound = max(sizes.smallest(self._bounds, resource), 1)
+        return sizes.lowered(instance, resource, sizes.steps_to(instance, resource, bound))
 
     def _raised(self, chosen: list[str]) -> dict[str, int]:
         """Each resource as high as it can be, those that matter less first."""
         steps = {
-            resource: steps_to(
-                self._item.instance, resource, max(smallest(self._bounds, resource), 1)
+            resource: sizes.steps_to(
+                self._item.instance, resource, max(sizes.smallest(self._bounds, resource), 1)
             )
             for resource in chosen
         }
@@ -107,12 +97,14 @@ class _ShrinkHints:
                     low = middle + 1
             steps[resource] = high
         instance = self._lowered(steps)
-        return {resource: amount(instance, resource) for resource in chosen if steps[resource]}
+        return {
+            resource: sizes.amount(instance, resource) for resource in chosen if steps[resource]
+        }
 
     def _lowered(self, steps: dict[str, int]) -> Instance:
         instance = self._item.instance
         for resource, number in steps.items():
-            instance = lowered(instance, resource, number)
+            instance = sizes.lowered(instance, resource, number)
         return instance
 
     def _fits(self, instance: Instance) -> bool:

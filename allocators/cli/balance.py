@@ -13,31 +13,7 @@ from ganeti_steward.allocators.balancing.planning.plan_balance import (
     plan_balance,
     resolve,
 )
-from ganeti_steward.allocators.cli.allocator_options import (
-    UNITS,
-    add_balance_options,
-    add_plot_option,
-    balance_options,
-    option,
-)
-from ganeti_steward.allocators.cli.run_options import (
-    PRINTED,
-    add_running_options,
-    check_can_run,
-    confirmed,
-    run_moves,
-    write_script,
-)
-from ganeti_steward.allocators.cli.texts import (
-    BALANCED,
-    HEADINGS,
-    SCORED,
-    gib,
-    group_as_data,
-    group_text,
-    move_rows,
-    totals,
-)
+from ganeti_steward.allocators.cli import allocator_options, run_options, texts
 from ganeti_steward.allocators.jobs.job_sets import failing_over, job_sets, script, steps
 from ganeti_steward.allocators.overview.picture import write_plot
 from ganeti_steward.core.builtins import ALLOCATION
@@ -69,12 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             EXIT_FAILURE: "there is no plan, it was not confirmed, or a job failed or was not "
             "started",
         },
-        units=UNITS,
+        units=allocator_options.UNITS,
     )
-    add_balance_options(parser)
-    add_running_options(parser, to_file=True)
-    option(parser, "--json", "the plan as data, with its jobs")
-    add_plot_option(parser, "after the plan")
+    allocator_options.add_balance_options(parser)
+    run_options.add_running_options(parser, to_file=True)
+    allocator_options.option(parser, "--json", "the plan as data, with its jobs")
+    allocator_options.add_plot_option(parser, "after the plan")
     add_table_options(parser)
     add_source_options(parser, positional=False)
 
@@ -82,31 +58,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Show the plan; status 1 when there is no answer, or a job of ``-X`` fails."""
     config = configuration(ALLOCATION)
-    if options.json and (options.exec or options.print_commands == PRINTED):
+    if options.json and (options.exec or options.print_commands == run_options.PRINTED):
         raise StewardError("--json excludes -X, and -C without a file")
     source = read_source(options)
-    check_can_run(options, source)
+    run_options.check_can_run(options, source)
     print_notes(source.notes)
     passed = parse_options(options.option)
-    request, cluster = resolve(balance_options(options), source.cluster)
+    request, cluster = resolve(allocator_options.balance_options(options), source.cluster)
     with progress("planning moves"):
         plan = plan_balance(request, cluster, config, passed)
     sets, over = job_sets(plan.cluster, plan.jobs), failing_over(plan.cluster)
     if options.plot is not None:
         _plot(plan, options.plot, passed)
-    if options.print_commands == PRINTED:
+    if options.print_commands == run_options.PRINTED:
         sys.stdout.write(script(sets, over))
     elif options.json:
         sys.stdout.buffer.write(as_json(plan, sets))
     else:
         sys.stdout.write(as_text(plan, sets, options))
-    if options.print_commands not in (None, PRINTED):
-        write_script(options.print_commands, sets, over)
+    if options.print_commands not in (None, run_options.PRINTED):
+        run_options.write_script(options.print_commands, sets, over)
     if options.exec and sets:
         sys.stdout.flush()
-        if not confirmed(options, plan.cluster, sets):
+        if not run_options.confirmed(options, plan.cluster, sets):
             return EXIT_FAILURE
-        result = run_moves(source, sets, "balance")
+        result = run_options.run_moves(source, sets, "balance")
         if not result.running:
             sys.stdout.write(_reached(plan, options, config))
         return EXIT_OK if result.complete else EXIT_FAILURE
@@ -133,7 +109,9 @@ def _plot(plan: BalancePlan, path: str, options: Options) -> None:
 def _reached(plan: BalancePlan, options: argparse.Namespace, config: Config) -> str:
     """The score of each group that was changed, of the cluster as it is now."""
     try:
-        request, cluster = resolve(balance_options(options), read_source(options).cluster)
+        request, cluster = resolve(
+            allocator_options.balance_options(options), read_source(options).cluster
+        )
         request = request._replace(max_moves=0)
         now = plan_balance(request, cluster, config, parse_options(options.option))
     except StewardError as err:
@@ -150,21 +128,23 @@ def _reached(plan: BalancePlan, options: argparse.Namespace, config: Config) -> 
 def as_text(plan: BalancePlan, sets: JobSets, options: argparse.Namespace) -> str:
     """The moves of each group with its scores, and their sums."""
     if options.separator is not None:
-        rows = [row for group in plan.groups for row in move_rows(group.moves, group.group)]
-        rows = rows if plan.groups else move_rows(steps(plan.cluster, plan.jobs), "")
-        headings = ("Group", *HEADINGS)
+        rows = [row for group in plan.groups for row in texts.move_rows(group.moves, group.group)]
+        rows = rows if plan.groups else texts.move_rows(steps(plan.cluster, plan.jobs), "")
+        headings = ("Group", *texts.HEADINGS)
         return table(headings, rows, separator=options.separator, no_headers=options.no_headers)
     if not plan.groups:
         return _unexplained(plan, sets, options)
-    moves, copied = totals(plan.groups)
+    moves, copied = texts.totals(plan.groups)
     limit = options.max_moves
-    nothing = BALANCED
+    nothing = texts.BALANCED
     if limit is not None and moves >= limit:
         users = ", ".join(group.group for group in plan.groups if group.moves)
         nothing = f"No moves left for this group: -l {limit} was used up by group {users}."
         if not users:
             nothing = f"No moves: -l {limit} allows none."
-    parts = [group_text(group, nothing, no_headers=options.no_headers) for group in plan.groups]
+    parts = [
+        texts.group_text(group, nothing, no_headers=options.no_headers) for group in plan.groups
+    ]
     if len(parts) > 1 or sets:
         parts.append(_total(moves, copied, sets))
     return "\n".join(parts)
@@ -175,14 +155,14 @@ def _unexplained(plan: BalancePlan, sets: JobSets, options: argparse.Namespace) 
     found = steps(plan.cluster, plan.jobs)
     if not found:
         return f"No moves: {plan.info}\n"
-    rows = [row[1:-SCORED] for row in move_rows(found, "")]
-    moves = table(HEADINGS[:-SCORED], rows, no_headers=options.no_headers)
+    rows = [row[1 : -texts.SCORED] for row in texts.move_rows(found, "")]
+    moves = table(texts.HEADINGS[: -texts.SCORED], rows, no_headers=options.no_headers)
     return f"{moves}\n{_total(len(found), sum(one.copied for one in found), sets)}"
 
 
 def _total(moves: int, copied: int, sets: JobSets) -> str:
     number = counted(len(sets), "job set")
-    return f"{counted(moves, 'move')}, {gib(copied)} GiB to be copied, {number}\n"
+    return f"{counted(moves, 'move')}, {texts.gib(copied)} GiB to be copied, {number}\n"
 
 
 def as_json(plan: BalancePlan, sets: JobSets) -> bytes:
@@ -192,7 +172,7 @@ def as_json(plan: BalancePlan, sets: JobSets) -> bytes:
         "info": plan.info,
         "moves": len(found),
         "copied": sum(step.copied for step in found),
-        "groups": [group_as_data(group) for group in plan.groups],
+        "groups": [texts.group_as_data(group) for group in plan.groups],
         "steps": [step._asdict() for step in found],
         "job_sets": sets,
     }

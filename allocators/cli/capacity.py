@@ -9,20 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from ganeti_steward.allocators.capacity.sizes import (
-    STANDARD,
-    TIERED,
-    PolicySizes,
-    Run,
-    SizeCount,
-    Sized,
-    Usage,
-    counted_groups,
-    fill,
-    policy_runs,
-    usage,
-    usual_template,
-)
+from ganeti_steward.allocators.capacity import sizes
 from ganeti_steward.allocators.cli.allocator_options import (
     add_passed_options,
     add_plot_option,
@@ -37,17 +24,10 @@ from ganeti_steward.allocators.cli.instance_options import (
 )
 from ganeti_steward.allocators.overview.picture import write_plot
 from ganeti_steward.core.builtins import ALLOCATION
+from ganeti_steward.core.commands import tables
 from ganeti_steward.core.commands.cluster_options import add_source_options, read_source
 from ganeti_steward.core.commands.configuration import configuration
 from ganeti_steward.core.commands.manual import SIZES, describe
-from ganeti_steward.core.commands.tables import (
-    add_table_options,
-    add_units_option,
-    print_notes,
-    table,
-    units_of,
-    wrapped,
-)
 from ganeti_steward.core.commands.terminal import progress
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK, StewardError
@@ -83,15 +63,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "the largest size of the tiered run, default: the policy's largest"
     option(parser, "--tiered-alloc DISK,MEMORY,VCPUS", text)
     text = "one of the two counts, not both"
-    parser.add_argument("--only", choices=(STANDARD, TIERED), help=text)
+    parser.add_argument("--only", choices=(sizes.STANDARD, sizes.TIERED), help=text)
     option(parser, "--print-nodes", "also the nodes before and after")
     option(parser, "--placements", "all places in their order, not the first few")
     option(parser, "--no-capacity-checks", "nodes need not stay evacuable")
     option(parser, "--json", "the same as data, with all places")
     add_passed_options(parser, example="--ignore-soft-errors")
     add_plot_option(parser, "filled by the first count")
-    add_table_options(parser)
-    add_units_option(parser)
+    tables.add_table_options(parser)
+    tables.add_units_option(parser)
     add_instance_options(parser)
     add_source_options(parser)
 
@@ -107,19 +87,19 @@ def run(options: argparse.Namespace) -> int:
     source = read_source(options, template)
     if template is not None:
         source.check_template(template)
-    print_notes(source.notes)
+    tables.print_notes(source.notes)
     cluster = source.cluster
-    groups = counted_groups(cluster, options.group)
-    template = template or usual_template(groups)
+    groups = sizes.counted_groups(cluster, options.group)
+    template = template or sizes.usual_template(groups)
     counter = _Counter(config, arguments)
     instance = instance_options(options)
     with progress(counter.words):
         if instance.sized:
             request = instance_request(instance, template, source)
-            runs = [Run("requested", fill(counter.count, cluster, request))]
+            runs = [sizes.Run("requested", sizes.fill(counter.count, cluster, request))]
         else:
             sized = _sized(instance, template, source)
-            runs = policy_runs(_sizes(options), cluster, groups, sized, counter.count)
+            runs = sizes.policy_runs(_sizes(options), cluster, groups, sized, counter.count)
     if options.plot is not None:
         _plot(cluster, runs, options.plot, arguments)
     if options.json:
@@ -129,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _plot(cluster: Cluster, runs: Sequence[Run], path: str, options: Options) -> None:
+def _plot(cluster: Cluster, runs: Sequence[sizes.Run], path: str, options: Options) -> None:
     """Draw the nodes now and filled by the first count; raises StewardError."""
     # They import the engine, which --help does not need.
     from ganeti_steward.allocators.overview.filled import overview
@@ -145,12 +125,12 @@ def _plot(cluster: Cluster, runs: Sequence[Run], path: str, options: Options) ->
     write_plot(path, overview(now, after), "Capacity", note)
 
 
-def count_policy_sizes(source: Source, config: Config, options: Options) -> list[Run]:
+def count_policy_sizes(source: Source, config: Config, options: Options) -> list[sizes.Run]:
     """The counts without any option: of the policies' sizes; raises StewardError."""
-    groups = counted_groups(source.cluster, None)
-    sized = _sized(InstanceOptions(), usual_template(groups), source)
+    groups = sizes.counted_groups(source.cluster, None)
+    sized = _sized(InstanceOptions(), sizes.usual_template(groups), source)
     count = _Counter(config, options).count
-    return policy_runs(PolicySizes(), source.cluster, groups, sized, count)
+    return sizes.policy_runs(sizes.PolicySizes(), source.cluster, groups, sized, count)
 
 
 class _Counter:
@@ -175,8 +155,10 @@ class _Counter:
         return dict(result)
 
 
-def _sizes(options: argparse.Namespace) -> PolicySizes:
-    return PolicySizes(options.only, _spec(options.standard_alloc), _spec(options.tiered_alloc))
+def _sizes(options: argparse.Namespace) -> sizes.PolicySizes:
+    return sizes.PolicySizes(
+        options.only, _spec(options.standard_alloc), _spec(options.tiered_alloc)
+    )
 
 
 def _spec(text: str | None) -> Spec | None:
@@ -190,48 +172,51 @@ def _spec(text: str | None) -> Spec | None:
     return Spec(memory, int(parts[2]), disk, disks=1, nics=0, spindles=1)
 
 
-def _sized(options: InstanceOptions, template: str, source: Source) -> Sized:
+def _sized(options: InstanceOptions, template: str, source: Source) -> sizes.Sized:
     """Each size replaces the 1 MiB and the 1 vcpu; the rest of the request is the same."""
     disks = () if template == "diskless" else ("0:size=1",)
     small = options._replace(memory="1", vcpus="1", disks=disks)
-    return Sized(instance_request(small, template, source))
+    return sizes.Sized(instance_request(small, template, source))
 
 
-def as_text(cluster: Cluster, runs: Sequence[Run], options: argparse.Namespace) -> str:
+def as_text(cluster: Cluster, runs: Sequence[sizes.Run], options: argparse.Namespace) -> str:
     """A line for each size, then what is in use before and after."""
-    used = [usage(cluster), *(usage(run.filling.cluster) for run in runs)]
+    used = [sizes.usage(cluster), *(sizes.usage(run.filling.cluster) for run in runs)]
     shares = [
         (name, *(f"{100 * share[at]:.2f}%" for share in used))
-        for at, name in enumerate(Usage._fields)
+        for at, name in enumerate(sizes.Usage._fields)
     ]
     modes = [f"after {run.mode} ({run.filling.total})" for run in runs]
     style = {"separator": options.separator, "no_headers": options.no_headers}
-    parts = [_sizes_text(cluster, runs, options), table(("In use", "now", *modes), shares, **style)]
+    parts = [
+        _sizes_text(cluster, runs, options),
+        tables.table(("In use", "now", *modes), shares, **style),
+    ]
     if options.print_nodes:
-        parts.append(table(*_nodes(cluster, runs, options), **style))
+        parts.append(tables.table(*_nodes(cluster, runs, options), **style))
     return "\n".join(parts)
 
 
-def _sizes_text(cluster: Cluster, runs: Sequence[Run], options: argparse.Namespace) -> str:
+def _sizes_text(cluster: Cluster, runs: Sequence[sizes.Run], options: argparse.Namespace) -> str:
     """A line for each size, then its places: in the same line for scripts, below it for people."""
     steps = [(run.mode, step) for run in runs for step in run.filling.steps]
-    rows = [_row(mode, step, units_of(options)) for mode, step in steps]
+    rows = [_row(mode, step, tables.units_of(options)) for mode, step in steps]
     headings = ("Mode", "Template", "Memory", "Disk", "VCPUs", "Fit", "Runs out first")
     if options.separator is not None:
         whole = _places([step for _, step in steps], {}, all_of_them=options.placements)
         rows = [(*row, places) for row, places in zip(rows, whole, strict=True)]
         style = {"separator": options.separator, "no_headers": options.no_headers}
-        return table((*headings, "Nodes"), rows, **style)
+        return tables.table((*headings, "Nodes"), rows, **style)
     short = short_names([node.name for node in cluster.nodes])
     below = _places([step for _, step in steps], short, all_of_them=options.placements)
-    lines = table(headings, rows, no_headers=options.no_headers).splitlines(keepends=True)
+    lines = tables.table(headings, rows, no_headers=options.no_headers).splitlines(keepends=True)
     text = "" if options.no_headers else lines.pop(0)
     for line, places in zip(lines, below, strict=True):
-        text += line + (wrapped(f"  {places}") if places else "")
+        text += line + (tables.wrapped(f"  {places}") if places else "")
     return text
 
 
-def _row(mode: str, step: SizeCount, units: str) -> tuple[str, ...]:
+def _row(mode: str, step: sizes.SizeCount, units: str) -> tuple[str, ...]:
     instance = step.instance
     return (
         mode,
@@ -245,7 +230,7 @@ def _row(mode: str, step: SizeCount, units: str) -> tuple[str, ...]:
 
 
 def _places(
-    steps: Sequence[SizeCount], short: Mapping[str, str], *, all_of_them: bool
+    steps: Sequence[sizes.SizeCount], short: Mapping[str, str], *, all_of_them: bool
 ) -> list[str]:
     """The first places of each size, or all; ``short``: the names to print, if they are others."""
     found = []
@@ -258,10 +243,10 @@ def _places(
 
 
 def _nodes(
-    cluster: Cluster, runs: Sequence[Run], options: argparse.Namespace
+    cluster: Cluster, runs: Sequence[sizes.Run], options: argparse.Namespace
 ) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """What is free on each node now and after each run."""
-    units = units_of(options)
+    units = tables.units_of(options)
     short = short_names([node.name for node in cluster.nodes])
     headings = ["Node", "Free memory", "Free disk"]
     for run in runs:
@@ -282,15 +267,15 @@ def _nodes(
     return headings, rows
 
 
-def as_json(cluster: Cluster, runs: Sequence[Run]) -> bytes:
+def as_json(cluster: Cluster, runs: Sequence[sizes.Run]) -> bytes:
     """Everything as one JSON object."""
     data = {
-        "usage": usage(cluster)._asdict(),
+        "usage": sizes.usage(cluster)._asdict(),
         "runs": [
             {
                 "mode": run.mode,
                 "count": run.filling.total,
-                "usage": usage(run.filling.cluster)._asdict(),
+                "usage": sizes.usage(run.filling.cluster)._asdict(),
                 "sizes": [_size(step) for step in run.filling.steps],
             }
             for run in runs
@@ -299,7 +284,7 @@ def as_json(cluster: Cluster, runs: Sequence[Run]) -> bytes:
     return orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n"
 
 
-def _size(step: SizeCount) -> dict[str, object]:
+def _size(step: sizes.SizeCount) -> dict[str, object]:
     instance = step.instance
     return {
         "disk_template": instance.template,

@@ -14,12 +14,7 @@ from ganeti_steward.allocators.balancing.planning.plan_balance import (
     plan_balance,
     resolve,
 )
-from ganeti_steward.allocators.cli.allocator_options import (
-    UNITS,
-    add_balance_options,
-    balance_options,
-    option,
-)
+from ganeti_steward.allocators.cli import allocator_options
 from ganeti_steward.allocators.cli.texts import gib, group_as_data, totals
 from ganeti_steward.allocators.jobs.job_sets import job_sets
 from ganeti_steward.core.builtins import ALLOCATION
@@ -100,10 +95,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "gnt-steward check -G rack1 --rapi cluster.example.com": "one group, from anywhere",
         },
         statuses={EXIT_FAILURE: "something is wrong, or the cluster cannot be read"},
-        units=UNITS,
+        units=allocator_options.UNITS,
     )
-    option(parser, "--no-simulation", "do not look what balancing would gain")
-    option(parser, "--no-capacity-checks", "do not look for nodes that could not be emptied")
+    allocator_options.option(parser, "--no-simulation", "do not look what balancing would gain")
+    allocator_options.option(
+        parser, "--no-capacity-checks", "do not look for nodes that could not be emptied"
+    )
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
         "--machine-readable",
@@ -113,9 +110,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("yes", "no"),
         help=f"print shell variables, {PREFIX}...",
     )
-    option(how, "--json", "everything as data")
-    option(parser, "-v, --verbose", "all names, whole")
-    add_balance_options(parser)
+    allocator_options.option(how, "--json", "everything as data")
+    allocator_options.option(parser, "-v, --verbose", "all names, whole")
+    allocator_options.add_balance_options(parser)
     add_source_options(parser, positional=False)
 
 
@@ -126,7 +123,7 @@ def run(options: argparse.Namespace) -> int:
     print_notes(source.notes)
     more = ["--no-capacity-checks"] if options.no_capacity_checks else []
     passed = parse_options([*options.option, *more])
-    request, cluster = resolve(balance_options(options), source.cluster)
+    request, cluster = resolve(allocator_options.balance_options(options), source.cluster)
     if options.no_simulation:
         request = request._replace(max_moves=0)
     with progress("simulating a balance"):

@@ -12,18 +12,11 @@ import orjson
 
 from ganeti_steward.allocators.advice.case import Case, is_complete
 from ganeti_steward.allocators.advice.proposals import obstacles, proposals
+from ganeti_steward.allocators.cli import texts
 from ganeti_steward.allocators.cli.allocator_options import (
     add_advice_options,
     add_passed_options,
     option,
-)
-from ganeti_steward.allocators.cli.texts import (
-    View,
-    explanation_text,
-    group_text,
-    obstacles_text,
-    proposals_text,
-    seen_nodes,
 )
 from ganeti_steward.allocators.kept_requests import WHICH, described, kept_request
 from ganeti_steward.core.builtins import ALLOCATION
@@ -88,8 +81,10 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         sys.stdout.buffer.write(as_json(outcome, advice))
     else:
-        nodes = seen_nodes(options.node, outcome.explanations)
-        sys.stdout.write(heading + as_text(outcome, View(options.verbose, nodes)) + advice.text)
+        nodes = texts.seen_nodes(options.node, outcome.explanations)
+        sys.stdout.write(
+            heading + as_text(outcome, texts.View(options.verbose, nodes)) + advice.text
+        )
     return EXIT_OK
 
 
@@ -112,7 +107,7 @@ def advice_on(
     if options.why_not is not None:
         with progress("looking for what is in the way"):
             kept = obstacles(case, options.why_not, config, limit)
-        return FoundAdvice({"why_not": kept}, obstacles_text(kept, limit))
+        return FoundAdvice({"why_not": kept}, texts.obstacles_text(kept, limit))
     if is_complete(outcome, case.request):
         return FoundAdvice({}, "")
     try:
@@ -121,7 +116,7 @@ def advice_on(
     except PluginError:
         # No change helps where a plugin fails; the answer names it already.
         return FoundAdvice({}, "")
-    return FoundAdvice({"suggestions": found}, proposals_text(found, limit))
+    return FoundAdvice({"suggestions": found}, texts.proposals_text(found, limit))
 
 
 def as_json(outcome: Outcome, advice: FoundAdvice) -> bytes:
@@ -136,7 +131,7 @@ def as_json(outcome: Outcome, advice: FoundAdvice) -> bytes:
     return orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n"
 
 
-def as_text(outcome: Outcome, view: View = View()) -> str:  # noqa: B008 -- it cannot be changed
+def as_text(outcome: Outcome, view: texts.View = texts.View()) -> str:  # noqa: B008 -- it cannot be changed
     """The outcome and its explanations for people."""
     word = "successful" if isinstance(outcome, Answer) else "failed"
     colour = GOOD if isinstance(outcome, Answer) else BAD
@@ -150,9 +145,9 @@ def _without(one: Explained, printed: str) -> Explained:
     return replace(one, notes=tuple(note for note in one.notes if note not in printed))
 
 
-def _one(explanation: Explained, view: View) -> str:
+def _one(explanation: Explained, view: texts.View) -> str:
     return (
-        explanation_text(explanation, view)
+        texts.explanation_text(explanation, view)
         if isinstance(explanation, Explanation)
-        else group_text(explanation)
+        else texts.group_text(explanation)
     )

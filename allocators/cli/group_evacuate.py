@@ -12,13 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from ganeti_steward.allocators.cli import run_options
 from ganeti_steward.allocators.cli.allocator_options import add_passed_options, option
-from ganeti_steward.allocators.cli.run_options import (
-    add_running_options,
-    check_can_run,
-    confirmed,
-    run_moves,
-)
 from ganeti_steward.allocators.cli.texts import gib
 from ganeti_steward.allocators.jobs.job_sets import failing_over, job_sets, script, steps
 from ganeti_steward.core.builtins import ALLOCATION
@@ -55,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("group", help="the node group to be left, by name or uuid")
     option(parser, "--to GROUP,...", "only to these groups; default: to any other")
     option(parser, "--partial", "with -X or -C: move what can be moved although some cannot")
-    add_running_options(parser)
+    run_options.add_running_options(parser)
     add_passed_options(parser)
     add_table_options(parser)
     add_source_options(parser, positional=False)
@@ -66,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     config = configuration(ALLOCATION)
     arguments = parse_options(options.option)
     source = read_source(options)
-    check_can_run(options, source)
+    run_options.check_can_run(options, source)
     cluster = source.cluster
     group = group_named(cluster, options.group)
     wanted = [] if options.to is None else options.to.split(",")
@@ -99,9 +94,9 @@ def run(options: argparse.Namespace) -> int:
             print(f"{summary}; --partial moves the others", file=sys.stderr)
         return EXIT_FAILURE
     if options.exec and sets:
-        if not confirmed(options, cluster, sets):
+        if not run_options.confirmed(options, cluster, sets):
             return EXIT_FAILURE
-        result = run_moves(source, sets, f"group-evacuate {group.name}")
+        result = run_options.run_moves(source, sets, f"group-evacuate {group.name}")
         return EXIT_OK if result.complete and not failed else EXIT_FAILURE
     return EXIT_FAILURE if failed else EXIT_OK
 

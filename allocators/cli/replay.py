@@ -5,13 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ganeti_steward.allocators.kept_requests import (
-    HEADINGS,
-    WHICH,
-    described,
-    kept_request,
-    rows,
-)
+from ganeti_steward.allocators import kept_requests
 from ganeti_steward.core import builtins
 from ganeti_steward.core.builtins import ALLOCATION
 from ganeti_steward.core.commands.configuration import configuration
@@ -37,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         },
         statuses={EXIT_FAILURE: "the answer differs from the one given then"},
     )
-    parser.add_argument("name", nargs="?", default="", help=f"{WHICH}; default: 1")
+    parser.add_argument("name", nargs="?", default="", help=f"{kept_requests.WHICH}; default: 1")
     parser.add_argument("--list", action="store_true", help="list the kept requests")
     parser.add_argument("--shadow", action="store_true", help="also ask the shadows, and compare")
     add_table_options(parser)
@@ -48,9 +42,11 @@ def run(options: argparse.Namespace) -> int:
     config = configuration(ALLOCATION)
     if options.list:
         style = {"separator": options.separator, "no_headers": options.no_headers}
-        sys.stdout.write(table(HEADINGS, list(rows(config.history)), **style))
+        sys.stdout.write(
+            table(kept_requests.HEADINGS, list(kept_requests.rows(config.history)), **style)
+        )
         return EXIT_OK
-    entry = kept_request(config.history, options.name)
+    entry = kept_requests.kept_request(config.history, options.name)
     try:
         with progress("answering the request again"):
             outcome = answer_message(entry.request, parse_options(entry.call.arguments), config)
@@ -73,4 +69,4 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _named(entry: Entry) -> str:
-    return f"{entry.name} ({described(entry)})"
+    return f"{entry.name} ({kept_requests.described(entry)})"

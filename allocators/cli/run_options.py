@@ -10,14 +10,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from ganeti_steward.allocators.cli.allocator_options import option
+from ganeti_steward.allocators.jobs import run_jobs
 from ganeti_steward.allocators.jobs.job_sets import Step, describe, failing_over, script, steps
-from ganeti_steward.allocators.jobs.run_jobs import (
-    Interrupts,
-    Result,
-    Run,
-    interrupt_printer,
-    run_job_sets,
-)
 from ganeti_steward.allocators.overview.picture import write_text
 from ganeti_steward.core.commands.cluster_options import add_reason_option
 from ganeti_steward.core.errors import StewardError
@@ -100,7 +94,7 @@ def run_moves(
     sets: Sequence[Sequence[Job]],
     reason: str,
     clock: Callable[[], float] = time.time,
-) -> Result:
+) -> run_jobs.Result:
     """Run job sets with a line for each change of a job; raises StewardError.
 
     ``clock``: seconds since 1970, for the time of each line.
@@ -108,8 +102,8 @@ def run_moves(
     if source.jobs is None:
         raise StewardError(f"no jobs can be run on {source.where}")
     over = failing_over(source.cluster)
-    with Interrupts(interrupt_printer("the running set")) as interrupts:
-        result = run_job_sets(
+    with run_jobs.Interrupts(run_jobs.interrupt_printer("the running set")) as interrupts:
+        result = run_jobs.run_job_sets(
             source.jobs,
             sets,
             reason=reason,
@@ -128,14 +122,14 @@ def _time(seconds: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(seconds))
 
 
-def progress_line(run: Run, sets: int, over: Collection[str] = ()) -> str:
+def progress_line(run: run_jobs.Run, sets: int, over: Collection[str] = ()) -> str:
     """One change of a job's state; ``over``: the instances that Ganeti fails over."""
     numbers = "/".join(map(str, run.numbers)) or "-"
     line = f"set {run.number_of_set}/{sets} job {numbers} {describe(run.job, over)}: {run.status}"
     return f"{line} ({run.error})" if run.error and run.over else line
 
 
-def summary(result: Result, over: Collection[str] = ()) -> str:
+def summary(result: run_jobs.Result, over: Collection[str] = ()) -> str:
     """What was done, what was not, and what still runs; ``over``: as above."""
     lines = [f"{counted(len(result.done), 'job')} done"]
     if result.failed:

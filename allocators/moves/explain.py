@@ -79,17 +79,9 @@ def _placement(
     """The trials as the placement of one instance on the state when its turn came."""
     task = tried.task
     group = trials[0].group if trials else next(iter(task.groups), -1)
-    return Placement(
-        task.resident.demand,
-        trials,
-        task.fault,
-        chosen,
-        tried.left,
-        tried.left.frame.group == group,
-        task.terms,
-        dedicated=False,
-        test=task.test,
-    )
+    scope = tried.left.frame.group == group
+    start = Placement(tried.left, task.resident.demand, scope, task.terms, task.test)
+    return start._replace(trials=trials, fault=task.fault, chosen=chosen)
 
 
 def _group_trials(tried: TriedMoves) -> Iterator[GroupTrial]:

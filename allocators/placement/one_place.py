@@ -123,9 +123,8 @@ def place_secondary(
     )
     everywhere = np.ones(state.frame.size, np.bool_)
     test = CapacityTest(state, everywhere) if context.options.capacity_checks else None
-    search = kind(left, demand, verdicts, everywhere, terms, test, keeps=primary)
-    trial = search.group(int(state.frame.group[primary]))
-    return search.placement((trial,), trial if trial.best else None)
+    start = Placement(left, demand, everywhere, terms, test, keeps=primary)
+    return kind(start, verdicts).only_group(int(state.frame.group[primary]))
 
 
 def relocate(
@@ -193,9 +192,8 @@ def _leave_secondary(
     )
     group = int(state.frame.group[primary])
     mates = state.frame.group == group
-    search = kind(left, demand, verdicts, mates, terms, None, keeps=primary)
-    trial = search.group(group, excluded=(secondary,))
-    return search.placement((trial,), trial if trial.best else None)
+    start = Placement(left, demand, mates, terms, keeps=primary)
+    return kind(start, verdicts).only_group(group, excluded=(secondary,))
 
 
 def _leave_primary(
@@ -206,6 +204,5 @@ def _leave_primary(
     left = state.removed(resident)
     verdicts = (move_verdicts(left, demand, terms, primary),)
     group = int(state.frame.group[primary])
-    search = kind(left, demand, verdicts, state.frame.group == group, terms, None)
-    trial = search.group(group, excluded=(primary,))
-    return search.placement((trial,), trial if trial.best else None)
+    start = Placement(left, demand, state.frame.group == group, terms)
+    return kind(start, verdicts).only_group(group, excluded=(primary,))

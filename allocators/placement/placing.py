@@ -44,11 +44,11 @@ class GroupTrial(NamedTuple):
     """nodes: whether the node is a member (and not excluded)"""
     verdicts: tuple[Verdicts, ...] = ()
     places: Places | None = None
+    candidates: Mask | None = None
+    """nodes hail would have tried: usable and within a restriction"""
     best: RankedPlace | None = None
     after: State | None = None
     """the state with the best place taken"""
-    candidates: Mask | None = None
-    """nodes hail would have tried: usable and within a restriction"""
     failed: int = 0
     """number of places the capacity test refused"""
     stuck: tuple[Stuck, ...] = ()
@@ -58,20 +58,20 @@ class GroupTrial(NamedTuple):
 class Placement(NamedTuple):
     """The result of placing one instance."""
 
-    demand: Demand
-    trials: tuple[GroupTrial, ...]
-    fault: str
-    """why nothing was tried, e.g. an unknown group; empty otherwise"""
-    chosen: GroupTrial | None
     state: State
     """the state before"""
+    demand: Demand
     scope: Mask
     """nodes: whether the node is in the score"""
     terms: Terms
-    dedicated: bool
-    test: CapacityTest | None
+    test: CapacityTest | None = None
+    dedicated: bool = False
     keeps: int = -1
     """the primary it keeps when only a secondary is looked for"""
+    trials: tuple[GroupTrial, ...] = ()
+    fault: str = ""
+    """why nothing was tried, e.g. an unknown group; empty otherwise"""
+    chosen: GroupTrial | None = None
 
     def nodes(self) -> tuple[str, ...]:
         """The chosen node names, primary first; empty when there is no place."""
@@ -144,7 +144,7 @@ class Placer:
         if required == 2:
             verdicts += (secondary_verdicts(state, demand, terms, 0),)
         test = None if dedicated else self._capacity_test(named[0] if named else None, scope)
-        search = self._search(state, demand, verdicts, scope, terms, test, dedicated=dedicated)
+        search = self._search(Placement(state, demand, scope, terms, test, dedicated), verdicts)
         trials = tuple(_unconnected(state, demand, group) or search.group(group) for group in tried)
         return search.placement(trials, _choose(state, trials, any_policy=named is not None))
 
@@ -171,7 +171,7 @@ def _unconnected(state: State, demand: Demand, group: int) -> GroupTrial | None:
 def refused(state: State, demand: Demand, fault: str, terms: Terms) -> Placement:
     """A placement that is not even tried."""
     everywhere = np.ones(state.frame.size, np.bool_)
-    return Placement(demand, (), fault, None, state, everywhere, terms, dedicated=False, test=None)
+    return Placement(state, demand, everywhere, terms, fault=fault)
 
 
 def _choose(state: State, trials: tuple[GroupTrial, ...], *, any_policy: bool) -> GroupTrial | None:
@@ -194,43 +194,23 @@ def _choose(state: State, trials: tuple[GroupTrial, ...], *, any_policy: bool) -
 class PlaceSearch:
     """The search for a place for one instance, group by group, on one state."""
 
-    def __init__(
-        self,
-        state: State,
-        demand: Demand,
-        verdicts: tuple[Verdicts, ...],
-        scope: Mask,
-        terms: Terms,
-        test: CapacityTest | None,
-        *,
-        dedicated: bool = False,
-        keeps: int = -1,
-    ) -> None:
-        """``verdicts``: all nodes per role; ``scope``: the nodes in the score; ``keeps``: the
-        primary that stays when only a secondary is looked for.
-        """
-        self._state, self._demand, self._verdicts = state, demand, verdicts
-        self._scope, self._terms, self._test = scope, terms, test
-        self._dedicated, self._keeps = dedicated, keeps
+    def __init__(self, start: Placement, verdicts: tuple[Verdicts, ...]) -> None:
+        """``start``: what is to be placed, nothing tried yet; ``verdicts``: all nodes per role."""
+        self._start, self._verdicts = start, verdicts
+        self._state, self._demand, self._terms = start.state, start.demand, start.terms
 
     @cached_property
     def _scorer(self) -> Scorer:
-        return Scorer(self._state, self._scope)
+        return Scorer(self._state, self._start.scope)
 
     def placement(self, trials: tuple[GroupTrial, ...], chosen: GroupTrial | None) -> Placement:
         """The result of all trials together."""
-        return Placement(
-            self._demand,
-            trials,
-            "",
-            chosen,
-            self._state,
-            self._scope,
-            self._terms,
-            self._dedicated,
-            self._test,
-            self._keeps,
-        )
+        return self._start._replace(trials=trials, chosen=chosen)
+
+    def only_group(self, group: int, excluded: tuple[int, ...] = ()) -> Placement:
+        """The result where the instance may only go to one group; see `group`."""
+        trial = self.group(group, excluded)
+        return self.placement((trial,), trial if trial.best else None)
 
     def group(self, group: int, excluded: tuple[int, ...] = ()) -> GroupTrial:
         """The best place in one group; ``excluded`` nodes are no candidates."""
@@ -238,25 +218,14 @@ class PlaceSearch:
         members = frame.group == group
         members[list(excluded)] = False
         places = self._places(members, group)
-        best, after, failed, stuck = self._first_passing(places.best_first())
         candidates = members & frame.usable
         if self._terms.restricted:
             candidates &= ~self._terms.restricted.failing
-        return GroupTrial(
-            group,
-            "",
-            members,
-            self._verdicts,
-            places,
-            best,
-            after,
-            candidates,
-            failed,
-            stuck,
-        )
+        passing = self._first_passing(places.best_first())
+        return GroupTrial(group, "", members, self._verdicts, places, candidates, *passing)
 
     def _places(self, members: Mask, group: int) -> Places:
-        if self._dedicated:
+        if self._start.dedicated:
             return DedicatedPlaces(self._state, self._demand, self._verdicts, members, group)
         if len(self._verdicts) == 1:
             verdicts = self._verdicts[0]
@@ -267,12 +236,12 @@ class PlaceSearch:
     def _first_passing(
         self, places: Iterator[RankedPlace]
     ) -> tuple[RankedPlace | None, State | None, int, tuple[Stuck, ...]]:
-        if self._test is None:
+        if self._start.test is None:
             place = next(places, None)
             if place is None:
                 return None, None, 0, ()
             return place, self._state.placed(self._demand, place.primary, place.secondary), 0, ()
-        passing = PlaceFilter(self._test, self._state, self._demand)
+        passing = PlaceFilter(self._start.test, self._state, self._demand)
         for place in places:
             after = passing.passes(place)
             if after is not None:

@@ -79,18 +79,18 @@ def primary_checks(state: State, demand: Demand, after: Ints) -> list[Check]:
     checks = []
     if not demand.instance.forthcoming:
         checks = [
-            _unallocated_check(state, demand, after),
+            _memory_check(state, after, quantity.UNALLOCATED, demand.use, ""),
             *_storage_checks(state, demand, after, ""),
-            _primary_n1_check(state, demand, after),
+            _n1_check(state, after, _primary_n1_text(state.now, demand)),
             _vcpu_check(state, demand, after, quantity.VCPUS, ""),
         ]
         if demand.exclusion:
             checks.append(_tag_check(state, demand))
-        if quantity.none_forthcoming(state.now):
-            return [*checks, _total_memory_check(state, demand, after)]
+    checks.append(_memory_check(state, after, quantity.MEMORY_F, demand.memory, _WITH_STOPPED))
+    if not demand.instance.forthcoming and quantity.none_forthcoming(state.now):
+        return checks
     return [
         *checks,
-        _total_memory_check(state, demand, after),
         *_storage_checks(state, demand, after, _WITH_FORTHCOMING),
         _vcpu_check(state, demand, after, quantity.VCPUS_F, _WITH_FORTHCOMING),
     ]
@@ -110,7 +110,7 @@ def secondary_checks(
         checks = [
             *_storage_checks(state, demand, after, "", ignore_disk=ignore_disk),
             _takeover_check(state, demand, quantity.UNALLOCATED, "unallocated", ""),
-            _secondary_n1_check(state, after),
+            _n1_check(state, after, _secondary_n1_text(state.now, after)),
         ]
     every = _WITH_FORTHCOMING
     if demand.instance.forthcoming or not quantity.none_forthcoming(state.now):
@@ -118,62 +118,39 @@ def secondary_checks(
     return [*checks, _takeover_check(state, demand, quantity.MEMORY_F, "free", _WITH_STOPPED)]
 
 
-def _unallocated_check(state: State, demand: Demand, after: Ints) -> Check:
-    now = state.now
+def _memory_check(state: State, after: Ints, row: int, need: int, counted: str) -> Check:
+    """Memory of the instance itself; ``counted``: how the row is counted, empty for now."""
+    free, which = state.now[row], "free" if counted else "unallocated"
+    text = f"needs {need} MiB and 1 to spare"
     return Check(
         "memory",
         "FailMem",
-        True,
-        after[quantity.UNALLOCATED] <= 0,
-        lambda i: (
-            f"needs {demand.use} MiB and 1 to spare, {now[quantity.UNALLOCATED, i]} MiB unallocated"
-        ),
-        now[quantity.UNALLOCATED],
+        not counted,
+        after[row] <= 0,
+        lambda i: f"{text}, {free[i]} MiB {which}{counted}",
+        free,
+        counted,
     )
 
 
-def _total_memory_check(state: State, demand: Demand, after: Ints) -> Check:
-    now = state.now
-    return Check(
-        "memory",
-        "FailMem",
-        False,
-        after[quantity.MEMORY_F] <= 0,
-        lambda i: (
-            f"needs {demand.memory} MiB and 1 to spare, "
-            f"{now[quantity.MEMORY_F, i]} MiB free{_WITH_STOPPED}"
-        ),
-        now[quantity.MEMORY_F],
-        _WITH_STOPPED,
+def _n1_check(state: State, after: Ints, text: Callable[[int], str]) -> Check:
+    """No node may newly fail N+1."""
+    fails = quantity.newly_fails(state.now[quantity.FAILS], after[quantity.FAILS])
+    return Check("N+1", "FailMem", False, fails, text)
+
+
+def _primary_n1_text(now: Ints, demand: Demand) -> Callable[[int], str]:
+    return lambda i: (
+        f"needs {demand.use} MiB, "
+        f"{now[quantity.UNALLOCATED, i] - now[quantity.RESERVED, i]} MiB unallocated after "
+        f"the N+1 reserve of {now[quantity.RESERVED, i]} MiB"
     )
 
 
-def _primary_n1_check(state: State, demand: Demand, after: Ints) -> Check:
-    now = state.now
-    return Check(
-        "N+1",
-        "FailMem",
-        False,
-        quantity.newly_fails(now[quantity.FAILS], after[quantity.FAILS]),
-        lambda i: (
-            f"needs {demand.use} MiB, "
-            f"{now[quantity.UNALLOCATED, i] - now[quantity.RESERVED, i]} MiB unallocated after "
-            f"the N+1 reserve of {now[quantity.RESERVED, i]} MiB"
-        ),
-    )
-
-
-def _secondary_n1_check(state: State, after: Ints) -> Check:
-    now = state.now
-    return Check(
-        "N+1",
-        "FailMem",
-        False,
-        quantity.newly_fails(now[quantity.FAILS], after[quantity.FAILS]),
-        lambda i: (
-            f"would have to keep {after[quantity.RESERVED, i]} MiB free for N+1, "
-            f"{now[quantity.UNALLOCATED, i]} MiB unallocated"
-        ),
+def _secondary_n1_text(now: Ints, after: Ints) -> Callable[[int], str]:
+    return lambda i: (
+        f"would have to keep {after[quantity.RESERVED, i]} MiB free for N+1, "
+        f"{now[quantity.UNALLOCATED, i]} MiB unallocated"
     )
 
 

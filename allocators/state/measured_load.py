@@ -5,13 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ganeti_steward.allocators.state.load_reports import (
-    NODE_COLLECTOR,
-    XEN_COLLECTOR,
-    NoLoads,
-    nodes_to_query,
-    with_reports,
-)
+from ganeti_steward.allocators.state import load_reports
 
 if TYPE_CHECKING:
     from ganeti_steward.core.model.cluster import Cluster
@@ -26,11 +20,11 @@ def measured(cluster: Cluster, options: Options) -> tuple[Cluster, str]:
     For calls with `Options.measured`.  Missing data do not prevent an answer: the result is then
     the cluster as it is, with a sentence for the user.
     """
-    collector = XEN_COLLECTOR if options.mond_xen else NODE_COLLECTOR
-    nodes = nodes_to_query(cluster)
+    collector = load_reports.XEN_COLLECTOR if options.mond_xen else load_reports.NODE_COLLECTOR
+    nodes = load_reports.nodes_to_query(cluster)
     try:
-        found = with_reports(cluster, _reports(nodes, collector, options), collector)
-    except NoLoads as err:
+        found = load_reports.with_reports(cluster, _reports(nodes, collector, options), collector)
+    except load_reports.NoLoads as err:
         note = f"CPU load not used: {err}"
         _log.warning("%s", note)
         return cluster, note
