@@ -25,6 +25,7 @@ from ganeti_steward.allocators.advice.case import (
     unplaced,
 )
 from ganeti_steward.allocators.advice.screen import Screen
+from ganeti_steward.allocators.capacity.sizes import changed
 from ganeti_steward.allocators.moves.best_move import BestMoveSearch, MoveChoice, MoveTask
 from ganeti_steward.allocators.rules import move_kinds as kinds
 from ganeti_steward.allocators.rules.candidates import Terms, terms_of
@@ -32,7 +33,7 @@ from ganeti_steward.allocators.score.final_score import FinalScore
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.state.state import Resident, State
 from ganeti_steward.core.errors import PluginError
-from ganeti_steward.core.model.cluster import NOT_MIRRORED, Cluster, Instance, Node
+from ganeti_steward.core.model.cluster import NOT_MIRRORED, Cluster, Instance
 from ganeti_steward.core.model.requests import Balance
 
 #: How many instances are looked at for so many moves: where rules refuse the request, and where
@@ -229,37 +230,12 @@ def _text(moves: Sequence[OtherMove]) -> str:
 
 
 def moved(cluster: Cluster, name: str, nodes: tuple[str, ...]) -> Cluster:
-    """The cluster with an instance on other nodes, primary first.
-
-    The reported figures of live nodes change by what the instance takes (allocation 3.1).
-    """
+    """The cluster with an instance on other nodes, primary first, as its nodes will report it."""
     instance = cluster.instance(name)
-    figures = dict[str, Node]()
+    figures = {node.name: node for node in cluster.nodes}
     for sign, names in ((1, instance.nodes), (-1, nodes)):
-        for role, node_name in enumerate(names):
-            node = figures.get(node_name) or cluster.nodes[cluster.node_index[node_name]]
-            figures[node_name] = _freed(node, instance, sign, primary=role == 0)
-    return cluster.replace(
-        (figures.get(node.name, node) for node in cluster.nodes),
-        _with_nodes(cluster, instance, nodes),
-    )
-
-
-def _freed(node: Node, instance: Instance, sign: int, *, primary: bool) -> Node:
-    """The node with what an instance takes of it given back (-1: taken)."""
-    if not node.live:
-        return node
-    if primary and instance.uses_memory:
-        node = node._replace(free_memory=node.free_memory + sign * instance.memory)
-    if not instance.local or node.lacks_disk_figures:
-        return node
-    node = node._replace(free_disk=node.free_disk + sign * instance.disk_space)
-    if node.exclusive_storage and instance.spindles is not None:
-        spindles = node.free_spindles + sign * instance.spindles
-        node = node._replace(free_spindles=spindles)
-    return node
-
-
-def _with_nodes(cluster: Cluster, instance: Instance, nodes: tuple[str, ...]) -> Iterator[Instance]:
-    for other in cluster.instances:
-        yield other._replace(nodes=nodes) if other is instance else other
+        for role, node in enumerate(names):
+            figures[node] = changed(figures[node], instance, sign, primary=role == 0)
+    there = instance._replace(nodes=nodes)
+    others = (there if other is instance else other for other in cluster.instances)
+    return cluster.replace(figures.values(), others)

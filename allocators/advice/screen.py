@@ -13,8 +13,8 @@ import numpy as np
 from ganeti_steward.allocators.advice.case import Case, Trier
 from ganeti_steward.allocators.moves.best_move import BestMoveSearch, MoveTask, resident_of
 from ganeti_steward.allocators.moves.evacuation import evacuations, group_changes
-from ganeti_steward.allocators.placement.one_place import place, place_elsewhere, place_secondary
-from ganeti_steward.allocators.placement.placing import GroupTrial, Placement, PlaceSearch
+from ganeti_steward.allocators.placement.one_place import PLACERS, template_of
+from ganeti_steward.allocators.placement.placing import GroupTrial, PlaceSearch
 from ganeti_steward.allocators.rules.move_rules import MoveRules
 from ganeti_steward.allocators.score.final_score import FinalScore
 from ganeti_steward.allocators.score.ranked_places import RankedPlace
@@ -43,7 +43,9 @@ class Screen:
     def __init__(self, case: Case, failed: Sequence[str], trier: Trier) -> None:
         """``failed``: the instances of the request that have no place."""
         self._case, self._failed = case, frozenset(failed)
-        self.state = load(case.cluster, _template(case), case.options.kvm_memory)
+        self.state = load(
+            case.cluster, template_of(case.request, case.cluster), case.options.kvm_memory
+        )
         """the cluster as it is"""
         self._context = trier.context(case)
         # The cheapest check that refuses the request as the engine does.
@@ -65,7 +67,7 @@ class Screen:
             if isinstance(self._case.request, NodeEvacuate | ChangeGroup):
                 return self._all_move(state, context, check)
             search = _NodesOnly if check == _NODES else PlaceSearch
-            found = [self._place(item, state, context, search) for item in self._items()]
+            found = [PLACERS[type(item)](item, state, context, search) for item in self._items()]
         except PluginError:
             return False
         return all(not isinstance(one, Refusal) and one.chosen is not None for one in found)
@@ -81,19 +83,6 @@ class Screen:
             for item in request.items
             if item.instance.name in self._failed
         ]
-
-    @staticmethod
-    def _place(
-        item: Allocate | Relocate | AllocateSecondary,
-        state: State,
-        context: Context,
-        search: type[PlaceSearch],
-    ) -> Placement | Refusal:
-        if isinstance(item, Allocate):
-            return place(item, state, context, search)
-        if isinstance(item, Relocate):
-            return place_elsewhere(item, state, context, search)
-        return place_secondary(item, state, context, search)
 
     def _all_move(self, state: State, context: Context, check: int) -> bool:
         request = self._case.request
@@ -142,16 +131,6 @@ class _NodesOnly(PlaceSearch):
                 primary, secondary = next(pairs, (-1, -1))
             best = RankedPlace(0.0, primary, secondary) if primary >= 0 else None
         return GroupTrial(group, "", members, self._verdicts, best=best)
-
-
-def _template(case: Case) -> str | None:
-    """The disk template whose space the nodes report, as the engine takes it."""
-    request = case.request
-    if isinstance(request, Allocate):
-        return request.instance.template
-    if isinstance(request, Relocate):
-        return case.cluster.instance(request.name).template
-    return None
 
 
 def _without_test(context: Context) -> Context:

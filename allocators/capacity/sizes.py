@@ -6,7 +6,6 @@ decides on the next request (allocation 12).
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -66,28 +65,28 @@ def _with_spindles(disk: Disk, less: int) -> Disk:
 def with_instances(cluster: Cluster, added: Iterable[Instance]) -> Cluster:
     """The cluster with these instances, which name their nodes; free figures shrink with them."""
     new = tuple(added)
-    memory: dict[str, int] = defaultdict(int)
-    disk: dict[str, int] = defaultdict(int)
-    spindles: dict[str, int] = defaultdict(int)
+    nodes = {node.name: node for node in cluster.nodes}
     for instance in new:
-        if instance.forthcoming:
-            continue
-        memory[instance.nodes[0]] += instance.memory if instance.uses_memory else 0
-        for name in instance.nodes if instance.local else ():
-            disk[name] += instance.disk_space
-            spindles[name] += instance.spindles or 0
+        for at, name in enumerate(() if instance.forthcoming else instance.nodes):
+            nodes[name] = changed(nodes[name], instance, -1, primary=at == 0)
+    return cluster.replace(nodes=nodes.values(), instances=(*cluster.instances, *new))
 
-    def shrunk(node: Node) -> Node:
-        used = spindles[node.name] if node.exclusive_storage else 0
-        return node._replace(
-            free_memory=node.free_memory - memory[node.name],
-            free_disk=node.free_disk - disk[node.name],
-            free_spindles=node.free_spindles - used,
-        )
 
-    touched = {name for instance in new for name in instance.nodes}
-    nodes = (shrunk(node) if node.name in touched else node for node in cluster.nodes)
-    return cluster.replace(nodes=nodes, instances=(*cluster.instances, *new))
+def changed(node: Node, instance: Instance, sign: int, *, primary: bool) -> Node:
+    """The node as it reports when what an instance takes is given back (-1: taken).
+
+    Allocation 3.1; nodes that are not live report nothing.
+    """
+    if not node.live:
+        return node
+    if primary and instance.uses_memory:
+        node = node._replace(free_memory=node.free_memory + sign * instance.memory)
+    if not instance.local or node.lacks_disk_figures:
+        return node
+    node = node._replace(free_disk=node.free_disk + sign * instance.disk_space)
+    if node.exclusive_storage and instance.spindles is not None:
+        node = node._replace(free_spindles=node.free_spindles + sign * instance.spindles)
+    return node
 
 
 def copies_of(instance: Instance, placements: Iterable[tuple[str, ...]], at: int) -> list[Instance]:

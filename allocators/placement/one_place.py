@@ -5,7 +5,7 @@ Allocation 6, 7, 9.1 and 9.5.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -22,16 +22,16 @@ from ganeti_steward.allocators.rules.move_kinds import stays_text
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.model.answer import Answer, Outcome, Refusal
+from ganeti_steward.core.model.requests import Allocate, AllocateSecondary, Relocate, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ganeti_steward.allocators.state.frame import Demand
     from ganeti_steward.allocators.state.state import Resident, State
     from ganeti_steward.core.model.cluster import Cluster
     from ganeti_steward.core.model.context import Context
     from ganeti_steward.core.model.explanation import Explanation
-    from ganeti_steward.core.model.requests import Allocate, AllocateSecondary, Relocate
 
 
 def one_place(
@@ -65,7 +65,7 @@ def allocate(
     request: Allocate, cluster: Cluster, context: Context, search: type[PlaceSearch] = PlaceSearch
 ) -> Outcome:
     """Answer with the best legal place, or with the reasons why there is none."""
-    state = load(cluster, request.instance.template, context.options.kvm_memory)
+    state = load(cluster, template_of(request, cluster), context.options.kvm_memory)
     return one_place(context, place(request, state, context, search), list)
 
 
@@ -131,8 +131,7 @@ def relocate(
     request: Relocate, cluster: Cluster, context: Context, kind: type[PlaceSearch] = PlaceSearch
 ) -> Outcome:
     """Answer with the best new secondary (drbd) or primary (external storage)."""
-    template = cluster.instance(request.name).template
-    state = load(cluster, template, context.options.kvm_memory)
+    state = load(cluster, template_of(request, cluster), context.options.kvm_memory)
     placement = place_elsewhere(request, state, context, kind)
     return one_place(context, placement, lambda nodes: [nodes[-1]], lambda _: "success")
 
@@ -206,3 +205,18 @@ def _leave_primary(
     group = int(state.frame.group[primary])
     start = Placement(left, demand, state.frame.group == group, terms)
     return kind(start, verdicts).only_group(group, excluded=(primary,))
+
+
+def template_of(request: Request, cluster: Cluster) -> str | None:
+    """The disk template whose space the nodes report; see `load`."""
+    if isinstance(request, Allocate):
+        return request.instance.template
+    return cluster.instance(request.name).template if isinstance(request, Relocate) else None
+
+
+#: Type of a request -> what finds the nodes of its instance on a state.
+PLACERS: Final[Mapping[type, Callable[..., Placement | Refusal]]] = {
+    Allocate: place,
+    AllocateSecondary: place_secondary,
+    Relocate: place_elsewhere,
+}

@@ -143,12 +143,12 @@ class State(NamedTuple):
     residents: Mapping[int, tuple[Resident, ...]]
     """node -> its real primaries, the latest first"""
 
-    def exclusion_tags_taken(self, demand: Demand) -> Ints:
-        """nodes: number of exclusion tags of the instance that their primaries carry already."""
+    def exclusion_tags_taken(self, demand: Demand, least: int = 1) -> Ints:
+        """nodes: number of exclusion tags of the instance that ``least`` primaries there carry."""
         taken = np.zeros(self.frame.size, np.int64)
         for tag in demand.exclusion:
-            for node in self.tag_counts.all.get(tag, ()):
-                taken[node] += 1
+            for node, count in self.tag_counts.all.get(tag, {}).items():
+                taken[node] += count >= least
         return taken
 
     def after_primary(self, demand: Demand) -> Ints:
@@ -157,34 +157,25 @@ class State(NamedTuple):
         The location row counts missed desired_locations only: what primary and secondary share
         depends on the pair and is the caller's to add.
         """
-        after = self._moved(demand, 1)
-        after[quantity.MEMORY_F] -= demand.memory
-        after[quantity.VCPUS_F] += demand.vcpus
-        after[quantity.CLASHES] += self.exclusion_tags_taken(demand)
-        if demand.instance.forthcoming:
-            return after
-        after[quantity.UNALLOCATED] -= demand.use
-        after[quantity.VCPUS] += demand.vcpus
-        after[quantity.PRIMARIES] += 1
-        after[quantity.CPU_LOAD] += demand.load
-        after[quantity.LOCATION] += self.frame.missing_locations(demand)
-        return self._with_n1_flag(after)
+        return self._primary_changed(demand, 1, self.exclusion_tags_taken(demand))
 
     def after_primary_left(self, demand: Demand) -> Ints:
         """Every node as if the instance stopped being its primary."""
-        after = self._moved(demand, -1)
-        after[quantity.MEMORY_F] += demand.memory
-        after[quantity.VCPUS_F] -= demand.vcpus
-        for tag in demand.exclusion:
-            for node, count in self.tag_counts.all.get(tag, {}).items():
-                after[quantity.CLASHES, node] -= count > 1
+        return self._primary_changed(demand, -1, self.exclusion_tags_taken(demand, 2))
+
+    def _primary_changed(self, demand: Demand, sign: int, clashes: Ints) -> Ints:
+        """``clashes``: nodes: how many more, or fewer, exclusion tags meet there."""
+        after = self._moved(demand, sign)
+        after[quantity.MEMORY_F] -= sign * demand.memory
+        after[quantity.VCPUS_F] += sign * demand.vcpus
+        after[quantity.CLASHES] += sign * clashes
         if demand.instance.forthcoming:
             return after
-        after[quantity.UNALLOCATED] += demand.use
-        after[quantity.VCPUS] -= demand.vcpus
-        after[quantity.PRIMARIES] -= 1
-        after[quantity.CPU_LOAD] -= demand.load
-        after[quantity.LOCATION] -= self.frame.missing_locations(demand)
+        after[quantity.UNALLOCATED] -= sign * demand.use
+        after[quantity.VCPUS] += sign * demand.vcpus
+        after[quantity.PRIMARIES] += sign
+        after[quantity.CPU_LOAD] += sign * demand.load
+        after[quantity.LOCATION] += sign * self.frame.missing_locations(demand)
         return self._with_n1_flag(after)
 
     def after_secondary(
