@@ -7,7 +7,7 @@ The built-in collectors are plugins of the same shape: a copy of one of their mo
 # ruff: noqa: I001, PLC0414
 
 from ganeti_steward.core import hookimpl as hookimpl
-from ganeti_steward.core.config.finding_kinds import (
+from ganeti_steward.diagnose.config.finding_kinds import (
     COMMAND as COMMAND,
     STATUS as STATUS,
 )

@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests/support/cluster"))
 
 from balanced_jobs import Course, course
 
+from ganeti_steward.allocators.text_format import read_text
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.ganeti.text_format import read_text
 from ganeti_steward.core.iallocator.dispatch import dispatch
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.cluster import Cluster

@@ -32,10 +32,10 @@ from roff import (
     wrapped,
 )
 
+from ganeti_steward.core.commands.config_texts import ABOUT, default_of, sections
 from ganeti_steward.core.commands.main import parser as front_door
 from ganeti_steward.core.commands.manual import STATUSES, Manual, manual_of, sentence
 from ganeti_steward.core.commands.registry import built_in_commands
-from ganeti_steward.core.config.reference import ABOUT, default_of, sections
 from ganeti_steward.core.config.values import ENVIRONMENT
 from ganeti_steward.core.iallocator.main import USAGE
 from ganeti_steward.core.version import VERSION

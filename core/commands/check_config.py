@@ -12,12 +12,11 @@ from typing import Any, Final
 
 from ganeti_steward.core import builtins
 from ganeti_steward.core.commands.compared_configuration import print_comparison
+from ganeti_steward.core.commands.config_texts import reference_page, sample_config
 from ganeti_steward.core.commands.manual import describe
 from ganeti_steward.core.config.declaration import keys
 from ganeti_steward.core.config.load import config_path, load_config, read_file
 from ganeti_steward.core.config.parse import read_config
-from ganeti_steward.core.config.reference import reference_page
-from ganeti_steward.core.config.sample import sample_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import (
     COMMAND_PREFIX,
@@ -32,9 +31,8 @@ from ganeti_steward.core.hooks import timed_call
 from ganeti_steward.core.hooks.calls import call
 from ganeti_steward.core.hooks.checks import check_list, check_text
 from ganeti_steward.core.hooks.isolation import isolated
-from ganeti_steward.core.hooks.loading import load_plugin
+from ganeti_steward.core.hooks.loading import Named, load_plugin, named_plugins
 from ganeti_steward.core.hooks.manager import Plugins
-from ganeti_steward.core.hooks.named_plugins import Named, named_plugins
 from ganeti_steward.core.model.requests import HOOKS
 
 _HOOK: Final = "steward_check_config"

@@ -14,9 +14,8 @@ from ganeti_steward.core.commands.tables import add_table_options, table
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import COMMAND_PREFIX, EXIT_FAILURE, EXIT_OK, PluginError
 from ganeti_steward.core.hooks.isolation import isolated
-from ganeti_steward.core.hooks.loading import entry_points
+from ganeti_steward.core.hooks.loading import entry_points, is_used, named_plugins
 from ganeti_steward.core.hooks.manager import Plugins
-from ganeti_steward.core.hooks.named_plugins import is_used, named_plugins
 from ganeti_steward.core.model.requests import HOOKS
 
 

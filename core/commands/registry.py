@@ -60,7 +60,7 @@ def plugin_commands(known: Collection[str]) -> tuple[dict[str, Registered], list
     ``known``: names that are taken.  A plugin with a fault offers nothing; the others do.
     """
     from ganeti_steward.core.hooks.isolation import isolated
-    from ganeti_steward.core.hooks.named_plugins import named_plugins
+    from ganeti_steward.core.hooks.loading import named_plugins
 
     found: dict[str, Registered] = {}
     faults: list[StewardError] = []

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ganeti_steward.core import builtins
 from ganeti_steward.core.errors import BadInput, StewardError, reason_of
 from ganeti_steward.core.ganeti.luxi import Luxi, denied
 from ganeti_steward.core.ganeti.this_node import SOCKET
@@ -171,10 +172,8 @@ def _message(path: str) -> Source:
 
 
 def _text(path: str) -> Source:
-    from ganeti_steward.core.ganeti.text_format import read_text
-
     try:
-        cluster = read_text(read_file(path).decode())
+        cluster = builtins.module(builtins.TEXT_FORMAT).read_text(read_file(path).decode())
     except UnicodeDecodeError as err:
         raise StewardError(f"{_file(path)}: byte {err.start} is not UTF-8") from None
     except BadInput as err:

@@ -16,8 +16,7 @@ from ganeti_steward.core import PROJECT
 from ganeti_steward.core.builtins import ALLOCATORS, BUILT_INS, built_in
 from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks import hookspecs, timed_call
-from ganeti_steward.core.hooks.loading import load_plugin
-from ganeti_steward.core.hooks.settings import configure, is_configured
+from ganeti_steward.core.hooks.loading import configure, is_configured, load_plugin
 from ganeti_steward.core.needed import Needed
 
 if TYPE_CHECKING:

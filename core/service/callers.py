@@ -1,10 +1,16 @@
-"""Who calls: an address, a network whose addresses one machine may have at will, or this one."""
+"""Who calls a server, and by which names it may be called: its own only.
+
+A web page from elsewhere can have its own name lead to an address of this network (DNS
+rebinding); the browser then reads the server's answers for that page.  The name that it calls
+is still the page's, in the header ``Host``.
+"""
 
 from __future__ import annotations
 
 import ipaddress
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -13,6 +19,9 @@ _NETWORK: Final = 64
 
 #: Any user of this machine, who can call from each of its addresses.
 LOCAL: Final = "this machine"
+
+#: The name that resolves to this machine on every machine.
+_LOCALHOST: Final = "localhost"
 
 #: Seconds after which the addresses of this machine are looked up again.
 _VALID: Final = 10.0
@@ -63,3 +72,40 @@ class Callers:
 
 
 caller: Final = Callers()
+
+
+class OwnNames:
+    """The names and addresses of a server; may be used by several threads."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        """``names``: those of the node and its cluster, and further ones, addresses included.
+
+        Addresses of this machine's interfaces are its own without being named.
+        """
+        self._names = {_plain(name) for name in names if name} | {_LOCALHOST}
+
+    def __contains__(self, host: str) -> bool:
+        """Whether a header ``Host``, with or without a port, names this server."""
+        name = _plain(_without_port(host.strip()))
+        return name in self._names or (_is_address(name) and caller(name) == LOCAL)
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return name if colon and re.fullmatch("[0-9]*", port) else host
+
+
+def _plain(name: str) -> str:
+    """A name as it is compared: in lower case, without the root's dot and without brackets."""
+    if name.startswith("[") and name.endswith("]"):
+        name = name[1:-1]
+    name = name.lower().removesuffix(".")
+    return str(ipaddress.ip_address(name)) if _is_address(name) else name
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

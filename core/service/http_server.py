@@ -22,8 +22,7 @@ from waitress.task import ThreadedTaskDispatcher
 
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_reader import quoted
-from ganeti_steward.core.service.callers import caller
-from ganeti_steward.core.service.own_names import OwnNames
+from ganeti_steward.core.service.callers import OwnNames, caller
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.core.service.wsgi import TEXT, Answer, respond
 

@@ -6,7 +6,6 @@ import re
 from typing import Annotated, Any, Final, NamedTuple
 
 from ganeti_steward.core.builtins import COLLECTORS
-from ganeti_steward.core.config.finding_kinds import COMMAND
 from ganeti_steward.core.config.kinds import (
     COMMAND_LINE,
     FLAG,
@@ -24,6 +23,7 @@ from ganeti_steward.core.config.kinds import (
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.core.model.finding import STATUSES
 from ganeti_steward.core.node_agent.protocol import PORT
+from ganeti_steward.diagnose.config.finding_kinds import COMMAND
 
 #: Stands for every other command of the whitelist directory, by name.
 EVERY: Final = "*"

@@ -10,8 +10,8 @@ from typing import Final
 import pytest
 
 from ganeti_steward.core import builtins
+from ganeti_steward.core.commands.config_texts import reference_page
 from ganeti_steward.core.config.declaration import read_section
-from ganeti_steward.core.config.reference import reference_page
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 PAGE: Final = DOCS / "reference" / "configuration.md"

@@ -14,9 +14,9 @@ import pytest
 from asserting import some
 from installed import need
 
+from ganeti_steward.core.commands.config_texts import sections
 from ganeti_steward.core.commands.main import parser
 from ganeti_steward.core.commands.registry import built_in_commands
-from ganeti_steward.core.config.reference import sections
 from ganeti_steward.core.iallocator.main import USAGE
 
 DATE = "2026-01-31"

@@ -38,12 +38,12 @@ from statuses import DONE, INCIDENT, NOW, STATUS
 from worlds import incident, instance, node, world
 
 from ganeti_steward.allocators.state.load_reports import read_reports
+from ganeti_steward.allocators.text_format import read_text
 from ganeti_steward.core.config.parse import parse_config
 from ganeti_steward.core.config.values import History
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.signing import sign
 from ganeti_steward.core.ganeti.snapshot import read_live
-from ganeti_steward.core.ganeti.text_format import read_text
 from ganeti_steward.core.iallocator.history import Call, read_call
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.maintenance.filter_action import approved_jobs

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, Generic, TypeVar
 
-from ganeti_steward.core.config.finding_kinds import COMMAND, STATUS
 from ganeti_steward.core.config.kinds import TEXTS, Kind, number, whole
 from ganeti_steward.core.json_reader import quoted
 from ganeti_steward.diagnose.collectors.shared.results import matches
+from ganeti_steward.diagnose.config.finding_kinds import COMMAND, STATUS
 
 _Settings = TypeVar("_Settings", bound=tuple[Any, ...])
 

@@ -16,8 +16,8 @@ from replay import Replay
 from thorough import often
 
 from ganeti_steward.allocators.score.score import Scorer
+from ganeti_steward.allocators.text_format import read_text
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.ganeti.text_format import read_text
 from ganeti_steward.core.iallocator.dispatch import dispatch
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.answer import Answer

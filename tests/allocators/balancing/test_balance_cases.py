@@ -8,8 +8,8 @@ import pytest
 from balanced_jobs import Course, course
 from paths import DATA
 
+from ganeti_steward.allocators.text_format import read_text
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.ganeti.text_format import read_text
 from ganeti_steward.core.iallocator.dispatch import dispatch
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.cluster import Cluster

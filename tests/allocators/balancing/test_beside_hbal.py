@@ -18,7 +18,7 @@ from thorough import often
 
 from ganeti_steward.allocators.score.global_n1 import CapacityTest
 from ganeti_steward.allocators.state.load import load
-from ganeti_steward.core.ganeti.text_format import read_text
+from ganeti_steward.allocators.text_format import read_text
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.opcodes import nodes_after

@@ -15,7 +15,7 @@ from installed import need
 from text_output import write_text
 from thorough import often
 
-from ganeti_steward.core.ganeti.text_format import read_text
+from ganeti_steward.allocators.text_format import read_text
 from ganeti_steward.core.model.cluster_reader import read_cluster
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from ganeti_steward.allocators.state.load_reports import (
     with_reports,
 )
 from ganeti_steward.allocators.state.state import State
-from ganeti_steward.core.ganeti.text_format import read_text
+from ganeti_steward.allocators.text_format import read_text
 from ganeti_steward.core.iallocator.message import read_message
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.requests import Allocate

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from ganeti_steward.core import builtins
+from ganeti_steward.core.commands.config_texts import sample_config
 from ganeti_steward.core.config import load as tested
 from ganeti_steward.core.config.declaration import keys
 from ganeti_steward.core.config.load import config_path, load_config
-from ganeti_steward.core.config.sample import sample_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import BadConfig
 from ganeti_steward.diagnose.config.sections import Agent, Diagnose, Nagios

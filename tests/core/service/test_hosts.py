@@ -15,8 +15,8 @@ from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.config.values import Http
 from ganeti_steward.core.errors import BadConfig
 from ganeti_steward.core.service import http_server
+from ganeti_steward.core.service.callers import OwnNames
 from ganeti_steward.core.service.http_server import Limits, Server, bind
-from ganeti_steward.core.service.own_names import OwnNames
 
 NAMES: Final = ("node1.example.com", "node1", "cluster.example.com", "203.0.113.1", "2001:db8::1")
 

@@ -1,4 +1,4 @@
-"""htools' text format (allocation 12), written for `ganeti_steward.core.ganeti.text_format`."""
+"""htools' text format (allocation 12), written for `ganeti_steward.allocators.text_format`."""
 
 from __future__ import annotations
 

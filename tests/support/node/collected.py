@@ -13,7 +13,7 @@ from paths import DATA
 from thorough import often
 
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.hooks.settings import configure
+from ganeti_steward.core.hooks.loading import configure
 from ganeti_steward.core.model.finding import STATUSES, CheckResult, Finding, NotApplicable, Unknown
 from ganeti_steward.core.model.machine import Machine, Reading, Space
 from ganeti_steward.core.process.following import Ended

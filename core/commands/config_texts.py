@@ -1,14 +1,16 @@
-"""The reference page of the configuration, made from the declarations."""
+"""What ``check-config`` prints of the declarations: a sample file, and the reference page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core import builtins
 from ganeti_steward.core.config.declaration import REQUIRED, Key, keys
 from ganeti_steward.core.config.parse import WEIGHT
+from ganeti_steward.core.config.values import DEFAULT_PATH
 from ganeti_steward.core.config.written import toml
 
 _TOP: Final = """\
@@ -97,3 +99,45 @@ def _row(alike: Sequence[Key]) -> str:
     names = ", ".join(f"`{one.name}`" for one in alike)
     cells = (names, default_of(key), key.kind.text, key.text)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+# -- the sample: a complete file with every default
+
+
+def sample_config(plugins: Mapping[str, Any] = MappingProxyType({})) -> str:
+    """The file, each key commented.
+
+    ``plugins``: declarations of plugins' sections by the names of the plugins.
+    """
+    lines = [
+        f"# {DEFAULT_PATH}: configuration of Ganeti Steward.",
+        "# Every value shown is the default; gnt-steward check-config checks the file.",
+    ]
+    for name in builtins.SECTIONS:
+        lines += _sample_section(name, builtins.declaration(name))
+    for name, declared in plugins.items():
+        lines += _sample_section(f'plugin."{name}"', declared)
+    lines += ["", "# [weigh]", "# Weight of a plugin's costs, by its name."]
+    lines += ['# "mysite.rules" = 1.0', "", '# [plugin."mysite.rules"]']
+    lines += ["# A plugin's own settings.", "", "# [collector.smart]"]
+    lines += ["# A collector's thresholds; docs/reference/configuration.md lists them."]
+    lines += ["", "# [nagios.raid]", "# A check of Nagios as a source of the diagnosis."]
+    lines += _nagios_example(keys(builtins.declaration("nagios")))
+    return "\n".join(lines) + "\n"
+
+
+def _sample_section(name: str, declared: Any) -> Iterator[str]:
+    yield from ("", f"[{name}]")
+    for key in keys(declared):
+        needed = key.default is REQUIRED
+        text = " ".join(filter(None, [key.text, "Required." if needed else ""]))
+        yield from [f"# {text}"] if text else []
+        yield f"#{key.name} = {'' if needed else toml(key.default)}"
+
+
+def _nagios_example(described: list[Key]) -> Iterator[str]:
+    """The keys of a check; an example where one has no default."""
+    for key in described:
+        value = ("/usr/lib/nagios/plugins/check_raid",) if key.default is REQUIRED else key.default
+        yield f"# {key.text}"
+        yield f"# {key.name} = {toml(value)}"

@@ -12,8 +12,8 @@ import pytest
 from installed import need
 from text_output import write_text
 
+from ganeti_steward.allocators.text_format import read_text
 from ganeti_steward.core.errors import BadInput
-from ganeti_steward.core.ganeti.text_format import read_text
 from ganeti_steward.core.model.cluster import Cluster, Disk, Instance, Node
 from ganeti_steward.core.model.cluster_reader import read_cluster
 
