@@ -87,7 +87,7 @@ class _GroupFiller:
     """Fills the groups that may be used, the preferred ones first."""
 
     def __init__(self, state: State, item: Allocate, first: Placement, kvm_memory: int) -> None:
-        """``first``: what came of placing one copy."""
+        """``first``: the result of placing one copy."""
         self.state = state
         self.placed: list[NodePair] = []
         """all copies, in the order in which they are placed"""

@@ -110,7 +110,7 @@ class SizeCount(NamedTuple):
 
 
 class FilledCluster(NamedTuple):
-    """What came of filling a cluster."""
+    """The result of filling a cluster."""
 
     steps: tuple[SizeCount, ...]
     cluster: Cluster

@@ -48,7 +48,7 @@ class Run(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What came of job sets."""
+    """The results of job sets."""
 
     runs: tuple[Run, ...]
     """the jobs of all sets that were begun, in their order"""

@@ -64,7 +64,7 @@ Other options are ignored; the answer's info names them.
 
 
 class _Done(NamedTuple):
-    """What came of a call."""
+    """How a call ended."""
 
     status: int
     output: bytes
@@ -173,7 +173,7 @@ def _answer(message: Mapping[str, Any], raw: bytes, options: Options, config: Co
 
 
 def _write(answer_to: int, done: _Done) -> _Done:
-    """Hand over the answer, or the error text; gives back what came of it."""
+    """Hand over the answer, or the error text; returns how the call ended."""
     left = done.output
     try:
         while left:

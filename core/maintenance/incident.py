@@ -182,7 +182,7 @@ class Incident(NamedTuple):
     healthy_since: Time | None = None
     """since when the node reports something else; None while it is observed"""
     silent_since: Time | None = None
-    """since when, after that, there is no valid report: the time before it counts for nothing"""
+    """since when, after that, there is no valid report: the time before it is ignored"""
     changed: Time = 0
     """when the status changed last"""
     progressed: Time = 0

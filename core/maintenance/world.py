@@ -39,7 +39,7 @@ class Reported(NamedTuple):
         return object_id(self.original)
 
     @property
-    def ill(self) -> bool:
+    def needs_repair(self) -> bool:
         """Whether something is to be done about the node."""
         return self.status != OK
 
@@ -53,7 +53,7 @@ class Silent(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """The node gave a report that counts for nothing: badly signed, of another node, too old."""
+    """The node gave a report that is ignored: badly signed, of another node, too old."""
 
     since: int
     """ns since the epoch"""

@@ -77,7 +77,7 @@ class RepairRequest(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a repair command."""
+    """The result of a repair command."""
 
     status: int | None
     """exit status, negative for the signal that ended it; None unless it ended by itself"""

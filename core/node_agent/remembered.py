@@ -55,7 +55,7 @@ class RepairState(NamedTuple):
     started: int = 0
     """when it was started, s since the epoch; 0 where it was not"""
     outcome: Outcome = Outcome(None)
-    """what came of it, once it has ended; of its output the end"""
+    """its result, once it has ended; of its output the end"""
 
 
 def question_text(question: Question) -> str:

@@ -409,7 +409,7 @@ def _with_waiting(outcome: Round) -> Round:
 
 def _has_work(incidents: Mapping[str, Incident], observations: Mapping[str, Observation]) -> bool:
     """Whether new nodes for instances may have to be found."""
-    ill = (isinstance(seen, Reported) and seen.ill for seen in observations.values())
+    ill = (isinstance(seen, Reported) and seen.needs_repair for seen in observations.values())
     return any(one.active for one in incidents.values()) or any(ill)
 
 

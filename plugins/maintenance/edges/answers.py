@@ -33,7 +33,7 @@ SIZE: Final = "size"
 
 
 class RejectedAnswer(StewardError):
-    """An answer that counts for nothing: badly signed, of another node, too old, malformed."""
+    """An answer that is ignored: badly signed, of another node, too old, malformed."""
 
     def __init__(self, reason: str, text: str) -> None:
         """``reason``: one of the words above."""

@@ -116,7 +116,7 @@ class AgentClient:
         """The node's report, not older than ``max_age`` seconds.
 
         Its ``data`` is None where nothing is known about the node; ``unknown`` has the reasons.
-        Raises RejectedAnswer for an answer that counts for nothing, another StewardError where
+        Raises RejectedAnswer for an answer that is ignored, another StewardError where
         there is none.
         """
         salt = self._random()

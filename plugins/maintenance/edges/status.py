@@ -233,7 +233,7 @@ def observation_word(found: Observation | None) -> str:
     if found is None:
         return "unknown"
     if isinstance(found, Reported):
-        return "ill" if found.ill else "healthy"
+        return "ill" if found.needs_repair else "healthy"
     return type(found).__name__.lower()
 
 

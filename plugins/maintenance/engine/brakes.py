@@ -188,7 +188,7 @@ def storm(case: Common) -> Held | None:
 
 def _is_ill(world: World, node: Node) -> bool:
     found = world.observations.get(node.uuid)
-    return isinstance(found, Reported) and found.ill
+    return isinstance(found, Reported) and found.needs_repair
 
 
 def _unjudged(world: World) -> list[Node]:

@@ -36,7 +36,7 @@ class Recent(NamedTuple):
 
 
 class CommandResult(NamedTuple):
-    """What came of a repair command of a node agent."""
+    """The result of a repair command of a node agent."""
 
     ok: bool
     """whether it ended by itself with exit status 0"""

@@ -168,7 +168,7 @@ def _is_repeated(
 def _instances(
     ledger: Ledger, uuid: str, submission: Submission, states: Sequence[JobState]
 ) -> None:
-    """Note what came of the job of each instance."""
+    """Note how the job of each instance ended."""
     if submission.refused or len(states) != len(submission.each):
         taken = f"luxid took {len(states)} of {len(submission.each)} jobs"
         for name in submission.each:

@@ -250,7 +250,7 @@ def _apply_report(ledger: Ledger, node: Node, report: Reported) -> None:
             _seen(ledger, incident)
         else:
             _not_seen(ledger, incident, report)
-    if report.ill and not known and may_open(ledger, node, report):
+    if report.needs_repair and not known and may_open(ledger, node, report):
         incident = _new_incident(node, report, ledger.now)
         note_opened(ledger, incident)
         ledger.add(incident, f"node {node.name} reports {report.status}")

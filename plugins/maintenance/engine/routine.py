@@ -14,7 +14,6 @@ from ganeti_steward.core.model.job_state import NOT_STARTED
 from ganeti_steward.core.model.opcodes import REPLACE_DISKS, Job
 from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
 from ganeti_steward.plugins.maintenance.effects import Effects, effects_of
-from ganeti_steward.plugins.maintenance.engine.book import Book
 from ganeti_steward.plugins.maintenance.engine.brakes import (
     braked,
     holding,
@@ -31,6 +30,7 @@ from ganeti_steward.plugins.maintenance.engine.effect_brakes import (
     opt_out,
 )
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
+from ganeti_steward.plugins.maintenance.engine.reservations import Reservations
 
 #: Stands between a subject and a mark in `World.since`.
 MARK: Final = " #"
@@ -125,8 +125,8 @@ FOR_TAGS: Final = tuple(brake for brake in AFTER_PLAN if brake is not window)
 class Routine:
     """The routine work of one round."""
 
-    def __init__(self, ledger: Ledger, planner: RoutinePlanner, book: Book) -> None:
-        self._ledger, self._planner, self._book = ledger, planner, book
+    def __init__(self, ledger: Ledger, planner: RoutinePlanner, reservations: Reservations) -> None:
+        self._ledger, self._planner, self._reservations = ledger, planner, reservations
         self._facts = facts_of(ledger.world)
         self.started: list[RoutineStarted] = []
         self.since: dict[str, int] = {}
@@ -165,7 +165,7 @@ class Routine:
         if held:
             return
         before = _of_plugin(case.plugin, self._ledger.inputs.since)
-        world = self._book.world(case.world)._replace(since=before)
+        world = self._reservations.world(case.world)._replace(since=before)
         plans = self._planner(case.plugin, world)
         for subject in sorted({name for plan in plans for name in _remembered(plan)}):
             self.since[_key(case.plugin, subject)] = before.get(subject, self._ledger.now)
@@ -178,16 +178,16 @@ class Routine:
                 self._take(case._replace(next=plan, effects=effects), plan)
 
     def _take(self, case: RoutineCase, task: Task) -> None:
-        conflict = self._book.conflict(task, case.plugin)
+        conflict = self._reservations.conflict(task, case.plugin)
         held = holding(FOR_TAGS if case.effects.only_tags else AFTER_PLAN, case)
         if conflict:
             sentence = f"another task uses {conflict}; held: {task.reason}"
             held = [braked(case, "reserved", sentence)]
         self._ledger.held += held
         if {one.brake for one in held} == {OBSERVE}:
-            self._book.observe(task, case.plugin)
+            self._reservations.observe(task, case.plugin)
         if not held:
-            self._book.reserve(task, case.plugin)
+            self._reservations.reserve(task, case.plugin)
             self._start(case.plugin, task)
 
     def _start(self, plugin: str, task: Task) -> None:

@@ -6,7 +6,6 @@ from typing import Final
 
 from ganeti_steward.core.maintenance.world import Observation, Reported, Silent, World
 from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.engine.book import Book
 from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER, Decision, Inputs, Recent
 from ganeti_steward.plugins.maintenance.engine.ends import apply_ends
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
@@ -16,6 +15,7 @@ from ganeti_steward.plugins.maintenance.engine.observed import (
     apply_reports,
     apply_tags,
 )
+from ganeti_steward.plugins.maintenance.engine.reservations import Reservations
 from ganeti_steward.plugins.maintenance.engine.routine import (
     Routine,
     RoutinePlanner,
@@ -45,17 +45,17 @@ def step(
     apply_tags(ledger)
     apply_reports(ledger)
     apply_disks(ledger)
-    book = Book(ledger.all(), ledger.world, config)
-    tasks = Tasks(ledger, planner, book)
+    reservations = Reservations(ledger.all(), ledger.world, config)
+    tasks = Tasks(ledger, planner, reservations)
     tasks.tag()
     tasks.open()
     tasks.plan()
-    routine = Routine(ledger, routine_planner, book)
+    routine = Routine(ledger, routine_planner, reservations)
     routine.cancel()
     routine.plan()
     _alarm(ledger)
     _report_orphans(ledger)
-    return _decision(ledger, tasks, routine)._replace(observed=tuple(book.observed))
+    return _decision(ledger, tasks, routine)._replace(observed=tuple(reservations.observed))
 
 
 def _without_old_reports(world: World, config: Maintd) -> World:

@@ -23,7 +23,6 @@ from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.opcodes import remove_tags, set_tags
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.effects import effects_of
-from ganeti_steward.plugins.maintenance.engine.book import Book
 from ganeti_steward.plugins.maintenance.engine.brakes import (
     AFTER_PLAN,
     BEFORE_PLAN,
@@ -37,6 +36,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import Planned, Started
 from ganeti_steward.plugins.maintenance.engine.effect_brakes import BY_EFFECTS, facts_of
 from ganeti_steward.plugins.maintenance.engine.ends import complete
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
+from ganeti_steward.plugins.maintenance.engine.reservations import Reservations
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 
 
@@ -91,8 +91,8 @@ Planner = Callable[[Incident, World], Sequence[Planned]]
 class Tasks:
     """The tasks of the repairs in one round; each reserves what it uses, all or nothing."""
 
-    def __init__(self, ledger: Ledger, planner: Planner, book: Book) -> None:
-        self._ledger, self._planner, self._book = ledger, planner, book
+    def __init__(self, ledger: Ledger, planner: Planner, reservations: Reservations) -> None:
+        self._ledger, self._planner, self._reservations = ledger, planner, reservations
         self._facts = facts_of(ledger.world)
         self.started: list[Started] = []
 
@@ -132,7 +132,7 @@ class Tasks:
                 self._open(self._case(incident, node))
 
     def _open(self, case: Case) -> None:
-        for planned in self._planner(case.incident, self._book.world(case.world)):
+        for planned in self._planner(case.incident, self._reservations.world(case.world)):
             if isinstance(planned.plan, Task):
                 self._start_afterwards(case, _FOR_OPENING, planned.plan, "opening")
             else:
@@ -170,7 +170,7 @@ class Tasks:
         if held:
             self._ledger.held += [*held, *holding(AFTER_PLAN, case)]
             return
-        for planned in self._planner(incident, self._book.world(case.world)):
+        for planned in self._planner(incident, self._reservations.world(case.world)):
             self._take(case, planned.plan)
 
     def _take(self, case: Case, plan: Plan) -> None:
@@ -184,7 +184,7 @@ class Tasks:
         ledger.held += held
         if held:
             if {one.brake for one in held} == {OBSERVE} and isinstance(plan, Task):
-                self._book.observe(plan)
+                self._reservations.observe(plan)
         elif isinstance(plan, Task):
             self._start(case.incident, plan)
         elif isinstance(plan, Done):
@@ -207,7 +207,7 @@ class Tasks:
 
     def _is_free(self, uuid: str, task: Task) -> bool:
         """Whether nothing the task uses is reserved; reported."""
-        names = self._book.conflict(task)
+        names = self._reservations.conflict(task)
         if names:
             self._ledger.hold(uuid, "reserved", f"another task uses {names}; held: {task.reason}")
         return not names
@@ -217,7 +217,7 @@ class Tasks:
         if not self._is_free(incident.uuid, task):
             return
         ledger, uuid = self._ledger, incident.uuid
-        self._book.reserve(task)
+        self._reservations.reserve(task)
         ledger.happen(uuid, Event.STARTED, task.reason)
         current = ledger.incidents[uuid]._replace(demoted=incident.demoted)
         submission = Submission(

@@ -16,7 +16,7 @@ from ganeti_steward.plugins.maintenance.harep.tags import (
     TYPES,
     Mark,
     Policy,
-    Standing,
+    RepairState,
 )
 
 #: s for which the result of a repair of degraded disks counts for the next one.
@@ -39,7 +39,7 @@ class Case(NamedTuple):
     name: str
     now: int
     """s since the epoch"""
-    standing: Standing
+    repair_state: RepairState
     policy: Policy | None
     """None: no repair is enabled"""
     need: Need | Blocked | None
@@ -81,16 +81,16 @@ def decide(case: Case) -> Action | None:
     """What is done now; None: nothing is wrong."""
     if case.submitted:
         return _pending(case, case.submitted)
-    if case.standing.status == PENDING:
+    if case.repair_state.status == PENDING:
         return _finish(case)
     if case.need is None:
         return None
     if isinstance(case.need, Blocked):
         return Left(f"{case.name} is not repaired: {case.need.why}")
-    if case.standing.status == FAILED:
+    if case.repair_state.status == FAILED:
         return Left(
             f"{case.name} is not repaired, though {case.need.why}: a repair failed; remove its tag "
-            f"{case.standing.outdated[0]} to allow another one"
+            f"{case.repair_state.outdated[0]} to allow another one"
         )
     return _start(case, case.need)
 
@@ -101,14 +101,14 @@ def decide(case: Case) -> Action | None:
 def _pending(case: Case, one: Submitted) -> Tag:
     """The tag of a repair that was submitted a moment ago."""
     kind = health.TYPE_OF[one.step]
-    before = case.standing.mark
+    before = case.repair_state.mark
     jobs = before.jobs if before and one.step == health.REPLACE else ()
     mark = Mark(kind, _id(case.name, one.number), one.at, (*jobs, one.number))
-    return Tag(mark, case.standing.outdated, f"job {one.number} repairs {case.name} ({kind})")
+    return Tag(mark, case.repair_state.outdated, f"job {one.number} repairs {case.name} ({kind})")
 
 
 def _finish(case: Case) -> Action:
-    mark = case.standing.mark
+    mark = case.repair_state.mark
     assert mark is not None
     states = [case.jobs[number] for number in mark.jobs if number in case.jobs]
     if len(states) < len(set(mark.jobs)):
@@ -118,7 +118,7 @@ def _finish(case: Case) -> Action:
         return Left(f"{case.name} is being repaired by job {', '.join(map(str, running))}")
     result, why = _result(case, states)
     done = mark._replace(time=case.now, result=result)
-    return Tag(done, case.standing.outdated, f"the repair of {case.name} ended: {why}")
+    return Tag(done, case.repair_state.outdated, f"the repair of {case.name} ended: {why}")
 
 
 def _result(case: Case, states: list[JobState]) -> tuple[str, str]:
@@ -161,17 +161,17 @@ def _not_allowed(case: Case, need: Need, policy: Policy) -> Action:
         f"{case.name} is not repaired, though {need.why}: it needs {need.type}, and "
         f"{policy.where} allows {policy.allowed}"
     )
-    mark = case.standing.mark
+    mark = case.repair_state.mark
     if mark and mark.result == tags.NOT_ALLOWED and mark.type == need.type:
         return Left(why)
     key = _id(case.name, case.now)
     new = Mark(need.type, key, case.now, (), tags.NOT_ALLOWED)
-    return Tag(new, case.standing.outdated, why)
+    return Tag(new, case.repair_state.outdated, why)
 
 
 def _degraded(case: Case, need: Need, policy: Policy) -> Action:
     """Disks are activated first; those that stay degraded are replaced, once a day at most."""
-    mark = case.standing.mark
+    mark = case.repair_state.mark
     last = mark if mark and _is_fixed(mark) and case.now - mark.time < LADDER else None
     if last is None:
         return _repair(case, need, policy)

@@ -29,7 +29,7 @@ from ganeti_steward.plugins.maintenance.harep.tags import (
     Contradiction,
     Policy,
     policy_of,
-    standing_of,
+    repair_state_of,
 )
 from ganeti_steward.plugins.maintenance.queue.short_jobs import CHECK_DISKS, check_job
 
@@ -75,7 +75,7 @@ def _is_checked(view: View, instance: Instance) -> bool:
     if policy is None or policy.until or any(job.open for job in view.jobs(instance)):
         return False
     try:
-        return standing_of(instance.tags).status == HEALTHY
+        return repair_state_of(instance.tags).status == HEALTHY
     except Contradiction:
         return False
 
@@ -146,7 +146,7 @@ class View:
         found = self.world.disks.get(instance.name)
         if found is None:
             return None
-        mark = standing_of(instance.tags).mark
+        mark = repair_state_of(instance.tags).mark
         repaired = mark.time * SECOND if mark and mark.jobs else 0
         return found if found.at >= repaired else None
 
@@ -221,7 +221,7 @@ class _Repairs:
         return Case(
             instance.name,
             view.now,
-            standing_of(instance.tags),
+            repair_state_of(instance.tags),
             view.policy(instance) if need else None,
             need,
             view.world.tagged_jobs,

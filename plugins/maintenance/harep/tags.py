@@ -149,7 +149,7 @@ class Contradiction(Exception):
     """Tags that cannot stand together; the text says which, in one sentence."""
 
 
-class Standing(NamedTuple):
+class RepairState(NamedTuple):
     """How the repairs of one instance stand."""
 
     status: str = HEALTHY
@@ -161,12 +161,12 @@ class Standing(NamedTuple):
     """tags that are to be removed as soon as another one is set, that of ``mark`` first"""
 
 
-def standing_of(tags: Collection[str]) -> Standing:
+def repair_state_of(tags: Collection[str]) -> RepairState:
     """How the repairs of an instance with these tags stand; raises Contradiction."""
-    standing = Standing()
+    repair_state = RepairState()
     for found in _repairs(read_marks(tags)):
-        standing = _after(standing, found)
-    return standing
+        repair_state = _after(repair_state, found)
+    return repair_state
 
 
 def _repairs(marks: list[Found]) -> list[Found]:
@@ -185,7 +185,7 @@ def _weight(one: Found) -> tuple[int, int]:
     return RESULTS.index(one.mark.result), one.mark.time
 
 
-def _after(before: Standing, found: Found) -> Standing:
+def _after(before: RepairState, found: Found) -> RepairState:
     """With one more repair, which began later."""
     if before.status == FAILED:
         return before
@@ -194,4 +194,4 @@ def _after(before: Standing, found: Found) -> Standing:
             f"the tag {found.tag} is of a later repair than {before.outdated[0]}, which is pending"
         )
     status = FAILED if found.mark.result == FAILURE else HEALTHY if found.mark.result else PENDING
-    return Standing(status, found.mark, (found.tag, *before.outdated))
+    return RepairState(status, found.mark, (found.tag, *before.outdated))

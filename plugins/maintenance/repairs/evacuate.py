@@ -68,7 +68,7 @@ class Emptied(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What came of looking for places for some instances."""
+    """The result of looking for places for some instances."""
 
     task: Task | None = None
     blocked: Reasons = ()

@@ -106,7 +106,7 @@ def nodes_to_read(world: World) -> list[str]:
     wanted = {one.node for one in incidents if _is_about_storage(one, world)} | {
         uuid
         for uuid, report in world.observations.items()
-        if isinstance(report, Reported) and report.ill and uuid in world.nodes
+        if isinstance(report, Reported) and report.needs_repair and uuid in world.nodes
         # There is no incident of it yet.
         if (uuid, report.object_id) not in known and failing_volumes(report.original)
     }

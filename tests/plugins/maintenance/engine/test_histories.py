@@ -51,7 +51,7 @@ class Histories(RuleBasedStateMachine):
     def nodes_fall_ill(self, nodes: list[str], original: bytes) -> None:
         for node in nodes:
             before = self.cluster.observations.get(f"uuid-{node}")
-            if not (isinstance(before, Reported) and before.ill):
+            if not (isinstance(before, Reported) and before.needs_repair):
                 self.report(node, original)
         self.rounds(3)
 

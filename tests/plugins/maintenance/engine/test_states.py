@@ -12,8 +12,8 @@ from paths import ROOT
 from ganeti_steward.core.maintenance import incident as incidents
 from ganeti_steward.core.maintenance.incident import STATES, WARN, State
 from ganeti_steward.plugins.maintenance.edges.store import rules_of
-from ganeti_steward.plugins.maintenance.engine.book import avoided_nodes
 from ganeti_steward.plugins.maintenance.engine.brakes import is_under_repair
+from ganeti_steward.plugins.maintenance.engine.reservations import avoided_nodes
 from ganeti_steward.plugins.maintenance.engine.transitions import (
     TABLE,
     Effect,

@@ -19,10 +19,10 @@ from ganeti_steward.core.maintenance.task import DRAIN, MOVE, TAG, UNTAG, Task
 from ganeti_steward.core.maintenance.world import Reported, World
 from ganeti_steward.core.model.opcodes import set_role
 from ganeti_steward.plugins.maintenance.config import OBSERVE
-from ganeti_steward.plugins.maintenance.engine.book import avoided_nodes
 from ganeti_steward.plugins.maintenance.engine.decision import (
     Planned,
 )
+from ganeti_steward.plugins.maintenance.engine.reservations import avoided_nodes
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
 
 

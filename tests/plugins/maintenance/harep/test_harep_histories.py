@@ -16,7 +16,12 @@ from ganeti_steward.core.maintenance.task import TAG, Task
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.maintenance.config import Harep
 from ganeti_steward.plugins.maintenance.harep.health import TYPE_OF
-from ganeti_steward.plugins.maintenance.harep.tags import PENDING, PREFIX, read_marks, standing_of
+from ganeti_steward.plugins.maintenance.harep.tags import (
+    PENDING,
+    PREFIX,
+    read_marks,
+    repair_state_of,
+)
 
 _SETTINGS: Final = Harep(job_delay=0, replace_after=50)
 _ROLES: Final = ({}, {}, {"drained": True}, {"offline": True})
@@ -134,9 +139,9 @@ def test_repairs_and_their_tags(seed: int) -> None:
             history.round()
         assert len(history.open_repairs()) <= 1
         # It raises where harep would end.
-        standing_of([PREFIX + tag for tag in history.tags])
+        repair_state_of([PREFIX + tag for tag in history.tags])
     history.settle()
-    found = standing_of([PREFIX + tag for tag in history.tags])
+    found = repair_state_of([PREFIX + tag for tag in history.tags])
     assert found.status != PENDING
     assert len(found.outdated) <= 1
     steps = [task.step for task, _ in history.tasks.values()]

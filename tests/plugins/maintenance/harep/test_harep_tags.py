@@ -15,7 +15,7 @@ from ganeti_steward.plugins.maintenance.harep.tags import (
     own_policy,
     policy_of,
     read_mark,
-    standing_of,
+    repair_state_of,
 )
 
 
@@ -119,10 +119,10 @@ def test_an_object_without_a_statement_leaves_it_to_the_next_one() -> None:
 def test_how_the_repairs_of_an_instance_stand(
     ends: tuple[str, ...], status: str, outdated: tuple[str, ...]
 ) -> None:
-    found = standing_of(tagged(*ends))
+    found = repair_state_of(tagged(*ends))
     assert (found.status, found.outdated) == (status, tagged(*outdated))
 
 
 def test_a_repair_after_one_in_progress_is_a_contradiction() -> None:
     with pytest.raises(Contradiction, match=r"is of a later repair than .*pending:migrate:u:5:7"):
-        standing_of(tagged("pending:migrate:u:5:7", "result:failover:v:6:success:"))
+        repair_state_of(tagged("pending:migrate:u:5:7", "result:failover:v:6:success:"))

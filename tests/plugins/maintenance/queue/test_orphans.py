@@ -9,8 +9,8 @@ from worlds import incident, instance, node, world
 from ganeti_steward.core.maintenance.incident import Submission
 from ganeti_steward.core.maintenance.orphan import OrphanJob, named_instances, named_nodes
 from ganeti_steward.core.maintenance.task import Task
-from ganeti_steward.plugins.maintenance.engine.book import Book
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
+from ganeti_steward.plugins.maintenance.engine.reservations import Reservations
 from ganeti_steward.plugins.maintenance.queue.orphans import orphans_of
 
 MIGRATE = {"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": "i1", "target_node": None}
@@ -61,9 +61,9 @@ def test_all_nodes_of_its_instances_are_reserved() -> None:
     orphans = (OrphanJob(5, "gone", "s", (), ("i1", "new")),)
     nodes = [node("n1"), node("n2"), node("n3")]
     seen = world(nodes, [instance("i1", "n1", "n2")], orphans=orphans)
-    book = Book((), seen)
+    reservations = Reservations((), seen)
     free = Task("move", frozenset({"n3"}), frozenset({"i3"}), "why")
-    assert book.conflict(free) == ""
+    assert reservations.conflict(free) == ""
     for nodes, instances in (({"n1"}, set()), ({"n2"}, set()), (set(), {"i1"}), (set(), {"new"})):
         task = Task("move", frozenset(nodes), frozenset(instances), "why")
-        assert book.conflict(task) == "".join({*nodes, *instances})
+        assert reservations.conflict(task) == "".join({*nodes, *instances})

@@ -14,7 +14,7 @@ from ganeti_steward.plugins.maintenance.config import Maintd
 _SECOND: Final = 10**9
 
 
-class Book:
+class Reservations:
     """The nodes and instances that are reserved, by name."""
 
     def __init__(
@@ -79,7 +79,7 @@ def avoided_nodes(world: World) -> dict[str, str]:
             name = world.nodes[incident.node].name
             found[name] = f"has {why} incident {incident.uuid} ({incident.action})"
     for uuid, report in sorted(world.observations.items()):
-        if isinstance(report, Reported) and report.ill and uuid in world.nodes:
+        if isinstance(report, Reported) and report.needs_repair and uuid in world.nodes:
             found.setdefault(world.nodes[uuid].name, f"reports {report.status}")
     return found
 
@@ -99,7 +99,12 @@ def passing_nodes(world: World, config: Maintd) -> frozenset[str]:
         if not _is_repaired(one, world.now, config.report_max_age)
     }
     for uuid, seen in world.observations.items():
-        if isinstance(seen, Reported) and seen.ill and uuid in world.nodes and uuid not in passing:
+        if (
+            isinstance(seen, Reported)
+            and seen.needs_repair
+            and uuid in world.nodes
+            and uuid not in passing
+        ):
             (lasting if (uuid, seen.object_id) in known else passing).add(uuid)
     names = frozenset(world.nodes[uuid].name for uuid in passing - lasting)
     return names - world.excluded_nodes()
