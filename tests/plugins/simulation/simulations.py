@@ -12,9 +12,9 @@ from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.opcodes import MOVES, nodes_after
 from ganeti_steward.plugins.maintenance.config import ACT, OBSERVE, Maintd
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
-from ganeti_steward.plugins.maintenance.engine.book import avoided_nodes
 from ganeti_steward.plugins.maintenance.engine.brakes import is_under_repair
 from ganeti_steward.plugins.maintenance.engine.decision import Started
+from ganeti_steward.plugins.maintenance.engine.reservations import avoided_nodes
 from ganeti_steward.plugins.simulation.assumptions import Assumptions
 from ganeti_steward.plugins.simulation.made_cluster import made_world
 from ganeti_steward.plugins.simulation.run import Simulation
