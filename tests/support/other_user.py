@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ganeti_steward import core
+import ganeti_steward
 
 if TYPE_CHECKING:
     import pytest
@@ -27,7 +27,7 @@ def let_everybody_reach_python(request: pytest.FixtureRequest) -> None:
         sys.executable,
         os.path.realpath(sys.executable),
         os.__file__,
-        *core.__path__,
+        *ganeti_steward.__path__,
     )
     for place in {parent for file in files for parent in Path(file).parents}:
         mode = stat.S_IMODE(place.stat().st_mode)
