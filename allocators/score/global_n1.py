@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from ganeti_steward.allocators.state.frame import Demand
     from ganeti_steward.allocators.state.state import Resident, State
 
+#: Nodes whose moves are tested together: arrays of these x all nodes take most of the memory.
+_BLOCK: Final = 128
+
 #: Templates that move to another node; the rest but drbd is recreated there.
 MOVABLE: Final = frozenset({"diskless", "sharedfile", "rbd", "ext", "gluster"})
 
@@ -201,9 +204,18 @@ def _certain_moves(state: State, source: Ints, rests: list[_Rest]) -> Mask:
     With two resources each node may be closed by the one that is cheaper to exhaust,
     therefore the shares of both sums are compared with two.
     """
+    pairs = np.divmod(state.peers.key, state.frame.size)
+    blocks = [slice(at, at + _BLOCK) for at in range(0, len(source), _BLOCK)]
+    return np.concatenate([_certain_block(state, pairs, source[at], rests[at]) for at in blocks])
+
+
+def _certain_block(
+    state: State, pairs: tuple[Ints, Ints], source: Ints, rests: list[_Rest]
+) -> Mask:
+    """The same for some nodes; ``pairs``: secondary and primary of each of `State.peers`."""
     frame, now = state.frame, state.now
     # The drbd instances of the source have gone to their secondaries before.
-    secondary, primary = np.divmod(state.peers.key, frame.size)
+    secondary, primary = pairs
     row = np.full(frame.size, -1)
     row[source] = np.arange(len(source))
     mine = row[primary] >= 0

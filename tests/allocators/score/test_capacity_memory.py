@@ -1,0 +1,50 @@
+"""The capacity test on very large clusters: its arrays do not grow with the square of the nodes."""
+
+from __future__ import annotations
+
+import tracemalloc
+from functools import cache
+
+import numpy as np
+import orjson
+import pytest
+from clusters import generate
+
+from ganeti_steward.allocators.score import global_n1
+from ganeti_steward.allocators.score.global_n1 import CapacityTest
+from ganeti_steward.allocators.state.load import load
+from ganeti_steward.allocators.state.state import State
+from ganeti_steward.core.iallocator.message import read_message
+
+
+@cache
+def large(nodes: int) -> State:
+    """A cluster with instances that have no secondary on every node."""
+    message = generate(f"--nodes={nodes}", "--per-node=2", "--mix=ext=2,plain=1", "--seed=5")
+    cluster, _ = read_message(orjson.dumps(message))
+    return load(cluster, "plain", 4096)
+
+
+def test_the_peak_is_less_than_one_array_of_all_nodes_by_all_nodes() -> None:
+    state = large(1000)
+    size = state.frame.size
+    test = CapacityTest(state, np.ones(size, np.bool_))
+    tracemalloc.start()
+    try:
+        test._uncertain(state, (0,))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < size * size * np.dtype(np.int64).itemsize
+
+
+@pytest.mark.parametrize("block", [1, 7, 10_000])
+def test_the_result_does_not_depend_on_the_blocks(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = large(60)
+    every = tuple(range(state.frame.size))
+    found = CapacityTest(state, np.ones(state.frame.size, np.bool_))._uncertain(state, every)
+    monkeypatch.setattr(global_n1, "_BLOCK", block)
+    again = CapacityTest(state, np.ones(state.frame.size, np.bool_))._uncertain(state, every)
+    assert np.array_equal(found, again)
