@@ -97,6 +97,15 @@ BUILTINS: Final = "core/builtins.py"
 #: Modules a folder may hold in addition to ``__init__``; more means that it has two subjects.
 LARGEST_FOLDER: Final = 16
 
+#: Lines below which a module is small; one with a single user in its folder belongs into that.
+SMALL: Final = 60
+
+#: Small modules that stand alone all the same -> why.
+APART: Final = {
+    "core.model.instance_details": "the cluster's module would have more than 400 lines",
+    "plugins.shadow.config": "the configuration is read without loading the shadows",
+}
+
 
 def modules(room: str) -> list[Path]:
     return sorted((ROOT / room).rglob("*.py"))
@@ -344,6 +353,37 @@ def test_folders_are_small(room: str) -> None:
             name = folder.relative_to(ROOT)
             faults.append(f"{name} holds {number} modules; divide it by subject")
     assert faults == []
+
+
+def small_parts(room: str) -> dict[str, str]:
+    """Small modules -> the only module that imports each, where that is beside it."""
+    importers: dict[str, set[str]] = {name: set() for name in within(room)}
+    for name in (name for each in ARROWS for name in modules(each)):
+        for _, target in imports_of(name):
+            for module in (target, target.rpartition(".")[0]):
+                own = module.removeprefix(f"{PACKAGE}.")
+                if own in importers and own != name_of(name):
+                    importers[own].add(name_of(name))
+    return {
+        module: importer
+        for module, (importer, *more) in ((m, sorted(i)) for m, i in importers.items() if i)
+        if not more and importer.rpartition(".")[0] == module.rpartition(".")[0]
+        if len((ROOT / f"{module.replace('.', '/')}.py").read_text().splitlines()) < SMALL
+    }
+
+
+@pytest.mark.parametrize("room", ARROWS)
+def test_small_modules_are_shared(room: str) -> None:
+    faults = [
+        f"{module} is used by {importer} only: fold it into that"
+        for module, importer in small_parts(room).items()
+        if module not in APART
+    ]
+    assert faults == []
+
+
+def test_a_small_part_is_found() -> None:
+    assert set(APART) <= {module for room in ARROWS for module in small_parts(room)}
 
 
 @pytest.mark.parametrize("room", ARROWS)
