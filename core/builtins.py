@@ -132,6 +132,13 @@ BUILT_INS: Final = (
 #: Those that only a chain of allocators names.
 ALLOCATORS: Final = tuple(one for one in BUILT_INS if one == BuiltIn(one.name, one.target))
 
+#: The modules with the declarations of the hooks.
+HOOKSPECS: Final = (
+    "ganeti_steward.core.hooks.hookspecs",
+    "ganeti_steward.diagnose.hookspecs",
+    "ganeti_steward.plugins.hookspecs",
+)
+
 #: Names of the collectors, in the order in which they run.
 COLLECTORS: Final = tuple(one.name for one in BUILT_INS if one.key == "diagnose.collectors")
 

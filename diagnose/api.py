@@ -30,7 +30,7 @@ from ganeti_steward.core.model.finding import (
     NotApplicable as NotApplicable,
     Unknown as Unknown,
 )
-from ganeti_steward.core.model.machine import (
+from ganeti_steward.diagnose.model.machine import (
     Machine as Machine,
     Reading as Reading,
     Space as Space,

@@ -20,9 +20,9 @@ from typing import Any
 
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.model.finding import CheckResult
-from ganeti_steward.core.model.machine import Machine, Reading, Space
 from ganeti_steward.core.process.following import Ended
 from ganeti_steward.diagnose.config.sections import Diagnose
+from ganeti_steward.diagnose.model.machine import Machine, Reading, Space
 from ganeti_steward.diagnose.run.loading import sources
 from ganeti_steward.diagnose.sources import isolated
 

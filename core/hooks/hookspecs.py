@@ -1,4 +1,4 @@
-"""The hooks a plugin may implement; ``docs/reference/hooks/`` has a page for each."""
+"""The hooks of the core; ``docs/reference/hooks/`` has a page for each hook there is."""
 
 from __future__ import annotations
 
@@ -11,16 +11,10 @@ from ganeti_steward.core import PROJECT
 
 if TYPE_CHECKING:
     from ganeti_steward.core.config.values import Config
-    from ganeti_steward.core.maintenance.filter_action import Facts, QueuedJob, Verdict
-    from ganeti_steward.core.maintenance.incident import Incident
-    from ganeti_steward.core.maintenance.task import Plan, RoutinePlan
-    from ganeti_steward.core.maintenance.world import World
     from ganeti_steward.core.model.answer import Outcome
     from ganeti_steward.core.model.cluster import Cluster, Instance
     from ganeti_steward.core.model.command import Command
     from ganeti_steward.core.model.context import Context
-    from ganeti_steward.core.model.finding import CheckResult
-    from ganeti_steward.core.model.machine import Machine
     from ganeti_steward.core.model.requests import (
         Allocate,
         AllocateSecondary,
@@ -190,70 +184,4 @@ def steward_check_config(config: Config) -> Iterable[str] | None:
 
     :param config: the whole configuration, which can be read and has values of the right types
     :return: any number of faults, each with the path of its key first: ``plugin.rack.height: ...``
-    """
-
-
-@hookspec
-def steward_diagnose(machine: Machine) -> Iterable[CheckResult] | None:
-    """Return what is known about this node's hardware.
-
-    :param machine: the node; it gives files, outputs of programs and sensors
-    :return: any number of findings, unknowns and things that do not apply; their sources are
-        the plugin's name, or that plus ``:object``.  A failure of the plugin is one unknown.
-    """
-
-
-@hookspec
-def steward_plan(incident: Incident, world: World, context: Context) -> Iterable[Plan] | None:
-    """Return what is to be done next for an incident; called in each round until it has ended.
-
-    :param incident: the incident that is handled on its node: noted or pending, with no
-        submission that is still open; or an acknowledged one whose node has its ``closed_tag``
-    :param world: the cluster, its nodes and instances, and all incidents, as they are now
-    :param context: the site rules, for the engines that find new nodes for instances
-    :return: one or more tasks, or one of Done, Failed and Wait; None ("not handled").  Two tasks
-        of one list may not share a node other than the incident's, nor an instance.  A failure of
-        the plugin is logged and the incident waits
-    """
-
-
-@hookspec
-def steward_routine(world: World, context: Context) -> Iterable[RoutinePlan] | None:
-    """Return what is to be done in the cluster without any incident, and what is left out.
-
-    Called in each round for each plugin that ``[maintd] routine`` names, after the repairs.
-
-    :param world: the cluster, its nodes and instances, all incidents, and the jobs of routine
-        work, as they are now; what the repairs and the plugins before use is reserved
-    :param context: the site rules, for the engines that find new nodes for instances
-    :return: any number of tasks, without commands, and of waits for what is not done; None is the
-        same as none.  A failure of the plugin is logged, and nothing of it is done in this round
-    """
-
-
-@hookspec
-def steward_incident_changed(
-    before: Incident | None, after: Incident | None, event: str, reason: str
-) -> None:
-    """Be notified of a change of an incident; called after its record was written.
-
-    :param before: the incident before; None when it is new
-    :param after: the incident now; None when it is forgotten
-    :param event: what happened, in a few words
-    :param reason: why, one sentence
-    """
-
-
-@hookspec
-def steward_filter_action(
-    action: str, arguments: str, job: QueuedJob, facts: Facts
-) -> Verdict | None:
-    """Return what an action of a job filter rule does to a job that the rule matches.
-
-    :param action: the name of the action, such as ``WINDOW``
-    :param arguments: the text after it; empty for none
-    :param job: the job, which has not started
-    :param facts: time, incidents and approvals, as they are now
-    :return: Hold, Release or Reject; None: it is no action of this plugin.  A failure of the
-        plugin holds the job
     """

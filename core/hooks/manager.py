@@ -7,15 +7,16 @@ names it.  Calling them is `ganeti_steward.core.hooks.calls`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import pluggy
 
 from ganeti_steward.core import PROJECT
-from ganeti_steward.core.builtins import ALLOCATORS, BUILT_INS, built_in
+from ganeti_steward.core.builtins import ALLOCATORS, BUILT_INS, HOOKSPECS, built_in, module
 from ganeti_steward.core.errors import PluginError
-from ganeti_steward.core.hooks import hookspecs, timed_call
+from ganeti_steward.core.hooks import timed_call
 from ganeti_steward.core.hooks.loading import configure, is_configured, load_plugin
 from ganeti_steward.core.needed import Needed
 
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
     from ganeti_steward.core.config.values import Config
     from ganeti_steward.core.model.cluster import Cluster, Instance
 
-#: Every hook there is.
-HOOK_NAMES: Final = tuple(name for name in vars(hookspecs) if name.startswith("steward_"))
+
+@cache
+def hook_names() -> tuple[str, ...]:
+    """Every hook there is."""
+    found = chain.from_iterable(vars(module(room)) for room in HOOKSPECS)
+    return tuple(name for name in found if name.startswith("steward_"))
 
 
 class _Manager(pluggy.PluginManager):
@@ -46,7 +51,8 @@ class Plugins:
         self._known: Cluster | None = None
         """the cluster by whose tags those needed were chosen"""
         self._manager = _Manager(PROJECT)
-        self._manager.add_hookspecs(hookspecs)
+        for room in HOOKSPECS:
+            self._manager.add_hookspecs(module(room))
         self._named = tuple(config.plugins.load if load is None else load)
         for name in self._named:
             self._load(name)
@@ -118,7 +124,7 @@ class Plugins:
         """The hooks a plugin implements, a built-in one loaded now; raises PluginError."""
         callers = self._manager.get_hookcallers(self._plugin(name)) or []
         found = {caller.name for caller in callers}
-        return [hook for hook in HOOK_NAMES if hook in found]
+        return [hook for hook in hook_names() if hook in found]
 
     def implementation(self, name: str, hook: str) -> pluggy.HookImpl:
         """A plugin's implementation of a hook; raises PluginError when there is none."""
@@ -136,7 +142,7 @@ class Plugins:
         for name in _WITH_HOOK.get(hook, ()):
             self._plugin(name)
         for found in self._implementations(hook):
-            if found.plugin_name not in self._waiting or hook in _ALWAYS:
+            if found.plugin_name not in self._waiting or hook not in _IF_NEEDED:
                 yield found
 
     def _implementations(self, hook: str) -> Iterable[pluggy.HookImpl]:
@@ -150,17 +156,13 @@ _WITH_HOOK: Final = {
     for hook in dict.fromkeys(chain.from_iterable(one.hooks for one in BUILT_INS))
 }
 
-#: Hooks that are called whether or not their plugin is needed for a request.
-_ALWAYS: Final = frozenset(HOOK_NAMES) - {
-    "steward_constrain",
-    "steward_weigh",
-    "steward_annotate",
-}
+#: Hooks of a plugin that are called only where the plugin is needed for a request.
+_IF_NEEDED: Final = ("steward_constrain", "steward_weigh", "steward_annotate")
 
 
 def _check_marked(name: str, plugin: object, hooks: Collection[str]) -> None:
     """A hook that is never called must not pass for one that returns nothing."""
-    for hook in HOOK_NAMES:
+    for hook in hook_names():
         if callable(getattr(plugin, hook, None)) and hook not in hooks:
             raise PluginError(name, f"{hook} is not marked with @hookimpl")
     if not hooks:

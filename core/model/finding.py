@@ -7,6 +7,7 @@ is neither healthy nor broken: it has a value of its own and never becomes a sta
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 #: Nothing to do; repair with instances running; evacuate; evacuate without live migration.
@@ -21,8 +22,15 @@ STATUSES: Final = (OK, LIVE_REPAIR, EVACUATE, EVACUATE_FAILOVER)
 #: Those by which all instances leave the node.
 EVACUATIONS: Final = frozenset({EVACUATE, EVACUATE_FAILOVER})
 
+#: The key of a finding's details that names failing physical volumes: a list of texts.
+PHYSICAL_VOLUMES: Final = "physical_volumes"
+#: What LVM and ``gnt-node list-storage`` call a physical volume that is missing.
+MISSING: Final = "[unknown]"
+
 #: The name of a command of a whitelist.
 _COMMAND_NAME: Final = re.compile(r"[a-zA-Z0-9_-]+")
+
+_OBJECT_ID: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class Finding(NamedTuple):
@@ -69,3 +77,13 @@ def severity(status: str) -> int:
 def is_name(text: str) -> bool:
     """Whether a text can be the name of a command."""
     return _COMMAND_NAME.fullmatch(text) is not None
+
+
+def object_id(original: bytes) -> str:
+    """What stands for a diagnose object in canonical form: equal for equal objects only."""
+    return sha256(original).hexdigest()
+
+
+def is_object_id(text: object) -> bool:
+    """Whether this may be an object's `object_id`."""
+    return isinstance(text, str) and _OBJECT_ID.fullmatch(text) is not None

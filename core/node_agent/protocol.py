@@ -16,8 +16,7 @@ from ganeti_steward.core.canonical_json import canonical, canonical_object
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.signing import is_salt, strict_json
 from ganeti_steward.core.json_reader import describe, quoted
-from ganeti_steward.core.maintenance.kept_object import object_id
-from ganeti_steward.core.model.finding import LIVE_REPAIR, is_name
+from ganeti_steward.core.model.finding import LIVE_REPAIR, is_name, object_id
 
 #: The agent's TCP port, as configured where nothing else is.
 PORT: Final = 1817

@@ -18,8 +18,7 @@ from typing import Final, NamedTuple
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.core.maintenance.kept_object import is_object_id
-from ganeti_steward.core.model.finding import is_name
+from ganeti_steward.core.model.finding import is_name, is_object_id
 from ganeti_steward.core.node_agent.protocol import Outcome, RepairRequest, is_id, is_seconds
 from ganeti_steward.core.node_agent.remembered import (
     ENDED,

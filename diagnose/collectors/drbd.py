@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, NotApplicable
-from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.reading import (
     MissingData,
     member,
@@ -28,6 +27,7 @@ from ganeti_steward.diagnose.collectors.shared.results import (
     unknown_if_unreadable,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Repair, Status
+from ganeti_steward.diagnose.model.machine import Machine
 
 NAME: Final = "drbd"
 

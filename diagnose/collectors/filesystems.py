@@ -9,7 +9,6 @@ from typing import Annotated, Final, NamedTuple
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable
-from ganeti_steward.core.model.machine import Machine, Space
 from ganeti_steward.diagnose.collectors.shared.reading import noting_unknowns, number_of
 from ganeti_steward.diagnose.collectors.shared.results import (
     Fault,
@@ -19,6 +18,7 @@ from ganeti_steward.diagnose.collectors.shared.results import (
     unknown_if_unreadable,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Figure, Repair, Status
+from ganeti_steward.diagnose.model.machine import Machine, Space
 
 NAME: Final = "filesystems"
 

@@ -19,7 +19,6 @@ from ganeti_steward.core.model.finding import (
     NotApplicable,
     Unknown,
 )
-from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.reading import text_of
 from ganeti_steward.diagnose.collectors.shared.results import (
     Examined,
@@ -35,6 +34,7 @@ from ganeti_steward.diagnose.collectors.shared.thresholds import (
     Repair,
     Status,
 )
+from ganeti_steward.diagnose.model.machine import Machine
 
 NAME: Final = "kernel"
 

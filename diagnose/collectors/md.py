@@ -14,7 +14,6 @@ from typing import Annotated, Final, NamedTuple
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
-from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.block_members import RAID_MEMBER, read_members
 from ganeti_steward.diagnose.collectors.shared.reading import (
     MissingData,
@@ -30,6 +29,7 @@ from ganeti_steward.diagnose.collectors.shared.results import (
     unknown_if_unreadable,
 )
 from ganeti_steward.diagnose.collectors.shared.thresholds import Configured, Repair, Status
+from ganeti_steward.diagnose.model.machine import Machine
 
 NAME: Final = "md"
 

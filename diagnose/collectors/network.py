@@ -14,7 +14,6 @@ from typing import Annotated, Final, NamedTuple
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable
-from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.increases import DAY, Increase, increases
 from ganeti_steward.diagnose.collectors.shared.reading import (
     MissingData,
@@ -39,6 +38,7 @@ from ganeti_steward.diagnose.collectors.shared.thresholds import (
     Status,
     limit_of,
 )
+from ganeti_steward.diagnose.model.machine import Machine
 
 NAME: Final = "network"
 

@@ -15,7 +15,6 @@ from typing import Annotated, Final, NamedTuple, TypeGuard
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import LIVE_REPAIR, CheckResult, NotApplicable, Unknown
-from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.reading import (
     located_reason,
     number_of,
@@ -37,6 +36,7 @@ from ganeti_steward.diagnose.collectors.shared.thresholds import (
     Status,
     limit_of,
 )
+from ganeti_steward.diagnose.model.machine import Machine
 
 NAME: Final = "sensors"
 

@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import printable
 from ganeti_steward.core.model.finding import CheckResult, NotApplicable, Unknown
-from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.block_members import LVM_MEMBER, read_members
 from ganeti_steward.diagnose.collectors.shared.reading import (
     MissingData,
@@ -41,6 +40,7 @@ from ganeti_steward.diagnose.collectors.smart_checks import (
     examine_nvme,
     examine_scsi,
 )
+from ganeti_steward.diagnose.model.machine import Machine
 
 NAME: Final = "smart"
 

@@ -19,8 +19,8 @@ from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks.calls import invoke
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.model.finding import CheckResult, Unknown
-from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.config.sections import RESERVED, Diagnose, Nagios
+from ganeti_steward.diagnose.model.machine import Machine
 from ganeti_steward.diagnose.run.local_machine import LocalMachine
 from ganeti_steward.diagnose.sources.commands import SOURCE, command_source, find_commands
 from ganeti_steward.diagnose.sources.isolated import Source

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from ganeti_steward.core.maintenance.incident import JOB_SOURCE
 from ganeti_steward.plugins.filters.filter_rules import (
     ACCEPT,
     PAUSE,
@@ -18,6 +17,7 @@ from ganeti_steward.plugins.filters.filter_rules import (
     REJECT,
     FilterRule,
 )
+from ganeti_steward.plugins.model.incident import JOB_SOURCE
 
 DRAIN: Final = "drain"
 SOFT_DRAIN: Final = "soft-drain"

@@ -15,10 +15,10 @@ from ganeti_steward.core.config.kinds import (
     whole,
     word,
 )
-from ganeti_steward.core.maintenance.windows import is_window
 from ganeti_steward.core.model.finding import is_name
 from ganeti_steward.core.model.requests import MIN_GAIN_PER_GIB
 from ganeti_steward.core.node_agent.protocol import PORT as AGENT_PORT
+from ganeti_steward.plugins.model.windows import is_window
 
 OBSERVE: Final = "observe"
 ACT: Final = "act"

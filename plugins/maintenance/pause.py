@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.maintenance.incident import PAUSE_TAG
+from ganeti_steward.plugins.model.incident import PAUSE_TAG
 
 #: What Ganeti takes as a tag.
 _LONGEST: Final = 128

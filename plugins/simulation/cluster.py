@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import (
     HYPERVISOR_FIGURES,
     Cluster,
@@ -16,6 +15,7 @@ from ganeti_steward.core.model.cluster import (
     Policy,
     Spec,
 )
+from ganeti_steward.plugins.model.world import World
 
 Row = dict[str, Any]
 

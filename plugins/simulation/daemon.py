@@ -10,10 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from ganeti_steward.core.maintenance.disks import DiskHealth
-from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.core.maintenance.routine import RoutineJob
-from ganeti_steward.core.maintenance.windows import is_open, read_window
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.plugins.filters.queue import Schedule
 from ganeti_steward.plugins.maintenance.config import Maintd
@@ -25,6 +21,10 @@ from ganeti_steward.plugins.maintenance.queue.orphans import Unrecorded
 from ganeti_steward.plugins.maintenance.queue.routine_jobs import RECENT, Seen, tagged_numbers
 from ganeti_steward.plugins.maintenance.queue.short_jobs import CHECK_DISKS, read_check
 from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp, noted
+from ganeti_steward.plugins.model.disks import DiskHealth
+from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.routine import RoutineJob
+from ganeti_steward.plugins.model.windows import is_open, read_window
 from ganeti_steward.plugins.simulation.assumptions import SECOND
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
 from ganeti_steward.plugins.simulation.jobs import Jobs

@@ -11,8 +11,6 @@ from random import Random
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.world import Observation, Reported, Silent
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import (
     EVACUATE,
@@ -23,6 +21,8 @@ from ganeti_steward.core.model.finding import (
 )
 from ganeti_steward.plugins.filters.queue import Schedule
 from ganeti_steward.plugins.maintenance.engine.decision import CommandResult
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.world import Observation, Reported, Silent
 from ganeti_steward.plugins.simulation.assumptions import DAY, HOUR, SECOND, YEAR, Assumptions
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
 

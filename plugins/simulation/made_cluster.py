@@ -12,7 +12,6 @@ from typing import Final
 from uuid import NAMESPACE_DNS, uuid5
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import (
     DISK_TEMPLATES,
     Cluster,
@@ -24,6 +23,7 @@ from ganeti_steward.core.model.cluster import (
     Policy,
     Spec,
 )
+from ganeti_steward.plugins.model.world import World
 
 #: ns since the epoch: a Monday, 00:00 UTC.
 BEGIN: Final = 1_767_571_200 * 10**9

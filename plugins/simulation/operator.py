@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Final
 
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.plugins.filters.queue import Schedule
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.simulation.assumptions import HOUR, SECOND, Assumptions
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
 from ganeti_steward.plugins.simulation.hardware import Hardware

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from ganeti_steward.core.maintenance.incident import STATUSES
 from ganeti_steward.core.model.job_state import ERROR
 from ganeti_steward.core.model.opcodes import MOVES, REPLACE_DISKS
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.engine.brakes import is_under_repair
 from ganeti_steward.plugins.maintenance.engine.decision import Change
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
+from ganeti_steward.plugins.model.incident import STATUSES
 from ganeti_steward.plugins.simulation.assumptions import HOUR, Assumptions
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
 from ganeti_steward.plugins.simulation.jobs import Operation, Row

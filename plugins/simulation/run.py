@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Final
 
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.plugins.filters.queue import Schedule
 from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
 from ganeti_steward.plugins.maintenance.config import Maintd
@@ -20,6 +19,7 @@ from ganeti_steward.plugins.maintenance.daemon.rounds import Parts, Rounds
 from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Wakeup
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner, PluginRoutine
+from ganeti_steward.plugins.model.world import World
 from ganeti_steward.plugins.simulation.assumptions import DAY, SECOND, Assumptions
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
 from ganeti_steward.plugins.simulation.daemon import MemoryStore, SimulatedQueue, next_deadline

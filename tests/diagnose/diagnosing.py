@@ -15,8 +15,8 @@ from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.ganeti.this_node import ThisNode
 from ganeti_steward.core.model.finding import CheckResult
-from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.config.sections import Diagnose
+from ganeti_steward.diagnose.model.machine import Machine
 from ganeti_steward.diagnose.run.gathering import gather
 from ganeti_steward.diagnose.run.loading import sources
 from ganeti_steward.diagnose.run.running import Run, diagnose_node

@@ -8,10 +8,10 @@ from typing import Final
 import pytest
 from asserting import some
 
-from ganeti_steward.core.maintenance.incident import STATUSES
 from ganeti_steward.plugins.maintenance.engine import diagram
 from ganeti_steward.plugins.maintenance.engine.diagram import svg, table_rows
 from ganeti_steward.plugins.maintenance.engine.transitions import TABLE, Event
+from ganeti_steward.plugins.model.incident import STATUSES
 
 DOCS: Final = Path(__file__).parents[2] / "docs" / "explanation"
 PAGE: Final = (DOCS / "incidents.md").read_text()

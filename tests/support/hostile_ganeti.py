@@ -26,8 +26,6 @@ from ganeti_steward.core.ganeti.rapi import Rapi, _Response
 from ganeti_steward.core.ganeti.rapi_access import Credentials
 from ganeti_steward.core.ganeti.signing import sign
 from ganeti_steward.core.ganeti.snapshot import read_live
-from ganeti_steward.core.maintenance.filter_action import Hold
-from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.plugins.filters.actions.releasing import concerned, decide
 from ganeti_steward.plugins.filters.cli.show import cells_of, data_of, lines_of
 from ganeti_steward.plugins.filters.filter_rules import Rules, read_rules
@@ -43,6 +41,8 @@ from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.queue.job_search import jobs_with_reason
 from ganeti_steward.plugins.maintenance.queue.orphans import OpenJobs, orphans_of
 from ganeti_steward.plugins.maintenance.queue.routine_jobs import RoutineJobs, tagged_jobs
+from ganeti_steward.plugins.model.filter_action import Hold
+from ganeti_steward.plugins.model.incident import Incident
 
 Read = Callable[[Random], object]
 

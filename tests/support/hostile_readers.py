@@ -46,10 +46,6 @@ from ganeti_steward.core.ganeti.signing import sign
 from ganeti_steward.core.ganeti.snapshot import read_live
 from ganeti_steward.core.iallocator.history import Call, read_call
 from ganeti_steward.core.iallocator.message import read_message
-from ganeti_steward.core.maintenance.filter_action import approved_jobs
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.storage import failing_volumes
-from ganeti_steward.core.maintenance.world import Reported
 from ganeti_steward.core.node_agent.protocol import (
     REPORT,
     Outcome,
@@ -99,6 +95,10 @@ from ganeti_steward.plugins.maintenance.page.view import view
 from ganeti_steward.plugins.maintenance.pause import pause_reason
 from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
 from ganeti_steward.plugins.maintenance.repairs.live_repair import steward_plan
+from ganeti_steward.plugins.model.filter_action import approved_jobs
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.storage import failing_volumes
+from ganeti_steward.plugins.model.world import Reported
 
 Read = Callable[[Random], object]
 

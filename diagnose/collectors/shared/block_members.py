@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.reading import (
     leaving_out_what_is_gone,
     listed_if_there,
     text_of,
 )
+from ganeti_steward.diagnose.model.machine import Machine
 
 RAID_MEMBER: Final = "linux_raid_member"
 LVM_MEMBER: Final = "LVM2_member"

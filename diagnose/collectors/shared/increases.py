@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.diagnose.collectors.shared.reading import text_of
+from ganeti_steward.diagnose.model.machine import Machine
 
 #: Seconds.
 DAY: Final = 86400

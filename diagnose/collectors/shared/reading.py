@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 
 from ganeti_steward.core.errors import reason_of
 from ganeti_steward.core.json_reader import printable
-from ganeti_steward.core.model.machine import Machine
 from ganeti_steward.core.process.following import Ended
+from ganeti_steward.diagnose.model.machine import Machine
 
 _Kind = TypeVar("_Kind")
 

@@ -7,10 +7,16 @@ from fnmatch import fnmatchcase
 from functools import wraps
 from typing import Any, NamedTuple
 
-from ganeti_steward.core.maintenance.storage import PHYSICAL_VOLUMES
-from ganeti_steward.core.model.finding import LIVE_REPAIR, OK, CheckResult, Finding, Unknown
-from ganeti_steward.core.model.machine import Machine
+from ganeti_steward.core.model.finding import (
+    LIVE_REPAIR,
+    OK,
+    PHYSICAL_VOLUMES,
+    CheckResult,
+    Finding,
+    Unknown,
+)
 from ganeti_steward.diagnose.collectors.shared.reading import located_reason
+from ganeti_steward.diagnose.model.machine import Machine
 
 _Hook = Callable[[Any, Machine], Iterator[CheckResult]]
 

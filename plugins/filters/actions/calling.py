@@ -21,12 +21,12 @@ from ganeti_steward.core.hooks.child import program_child
 from ganeti_steward.core.hooks.isolation import Isolated, isolated
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.json_reader import quoted
-from ganeti_steward.core.maintenance.filter_action import (
+from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.plugins.model.filter_action import (
     Facts,
     Hold,
     Verdict,
 )
-from ganeti_steward.plugins.filters.jobs import Job
 
 _HOOK: Final = "steward_filter_action"
 

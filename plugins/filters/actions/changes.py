@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from uuid import UUID, uuid5
 
 from ganeti_steward.core.ganeti.reasons import Reason
-from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.plugins.filters.filter_rules import ACCEPT, FilterRule
+from ganeti_steward.plugins.model.task import Held
 
 #: The source of the reason of a rule that releases a job.
 SOURCE: Final = "maintd:release"

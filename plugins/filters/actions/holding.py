@@ -6,7 +6,7 @@ from typing import Final
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.json_reader import quoted
-from ganeti_steward.core.maintenance.filter_action import (
+from ganeti_steward.plugins.model.filter_action import (
     APPROVE_TAG,
     Facts,
     Hold,
@@ -14,7 +14,7 @@ from ganeti_steward.core.maintenance.filter_action import (
     Release,
     Verdict,
 )
-from ganeti_steward.core.maintenance.windows import is_open, is_window
+from ganeti_steward.plugins.model.windows import is_open, is_window
 
 WINDOW: Final = "WINDOW"
 AFTER_INCIDENT: Final = "AFTER_INCIDENT"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.maintenance.filter_action import Facts, Hold, Reject, Release, Verdict
 from ganeti_steward.plugins.filters.filter_rules import ACCEPT, CONTINUE, PAUSE, RATE_LIMIT, REJECT
+from ganeti_steward.plugins.model.filter_action import Facts, Hold, Reject, Release, Verdict
 
 
 @hookimpl

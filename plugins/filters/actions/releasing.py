@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ganeti_steward.core.maintenance.filter_action import Hold, Reject, Release, Verdict
-from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.plugins.filters.actions.changes import (
     BRAKE,
     CANCEL,
@@ -33,6 +31,8 @@ from ganeti_steward.plugins.filters.jobs import QUEUED, Job
 from ganeti_steward.plugins.filters.language import faults_of_form
 from ganeti_steward.plugins.filters.rule_notes import noted_action
 from ganeti_steward.plugins.filters.rule_text import action_text
+from ganeti_steward.plugins.model.filter_action import Hold, Reject, Release, Verdict
+from ganeti_steward.plugins.model.task import Held
 
 #: The verdict of a rule on a job; the number: started jobs to which the rule applies.
 VerdictOf = Callable[[FilterRule, Job, int], Verdict]

@@ -7,7 +7,6 @@ from itertools import combinations
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.ganeti.reasons import Reason
-from ganeti_steward.core.maintenance.incident import JOB_SOURCE
 from ganeti_steward.plugins.filters.chain import Chain
 from ganeti_steward.plugins.filters.filter_rules import ACCEPT, CONTINUE, PAUSE, REJECT, FilterRule
 from ganeti_steward.plugins.filters.jobs import Job
@@ -27,6 +26,7 @@ from ganeti_steward.plugins.filters.rule_notes import (
     purpose_of,
     shown_action,
 )
+from ganeti_steward.plugins.model.incident import JOB_SOURCE
 
 #: The rule cannot do what it is there for.
 ERROR: Final = "error"

@@ -12,12 +12,12 @@ from ganeti_steward.core.errors import EXIT_FAILURE, EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.sources import open_client
-from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.plugins.filters.filter_rules import read_rules
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.counters import Counters
 from ganeti_steward.plugins.maintenance.edges.record import claimed_incident
 from ganeti_steward.plugins.maintenance.edges.store import judge, record_in
+from ganeti_steward.plugins.model.incident import Incident
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import Held
-from ganeti_steward.core.maintenance.world import Observation, Reported
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
 from ganeti_steward.plugins.maintenance.confd.choice import Mastership
@@ -23,11 +20,13 @@ from ganeti_steward.plugins.maintenance.edges.commands import RepairRunner, agen
 from ganeti_steward.plugins.maintenance.edges.poll import Poll, Poller, Target, agent_reports
 from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER, CommandResult
 from ganeti_steward.plugins.maintenance.queue.submit import without
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.task import Held
+from ganeti_steward.plugins.model.world import Observation, Reported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ganeti_steward.core.maintenance.world import World
     from ganeti_steward.plugins.maintenance.confd.choice import Vote
     from ganeti_steward.plugins.maintenance.daemon.parts import Agents, Queue, Store
     from ganeti_steward.plugins.maintenance.engine.decision import (
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
         Started,
     )
     from ganeti_steward.plugins.maintenance.queue.calls import Outcome
+    from ganeti_steward.plugins.model.world import World
 
 
 class NodeAgents:

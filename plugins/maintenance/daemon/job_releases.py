@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Final
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.maintenance.filter_action import Facts, Verdict, approved_jobs
-from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.plugins.filters.actions.calling import Actions
 from ganeti_steward.plugins.filters.actions.changes import (
     BRAKE,
@@ -29,10 +27,12 @@ from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.daemon.carry_out import describe_fault
 from ganeti_steward.plugins.maintenance.pause import pause_reason
 from ganeti_steward.plugins.maintenance.queue.orphans import OpenJobs
+from ganeti_steward.plugins.model.filter_action import Facts, Verdict, approved_jobs
+from ganeti_steward.plugins.model.task import Held
 
 if TYPE_CHECKING:
-    from ganeti_steward.core.maintenance.world import World
     from ganeti_steward.plugins.maintenance.edges.store import RecordFault
+    from ganeti_steward.plugins.model.world import World
 
 #: Changes of one round: each is a change of Ganeti's configuration, which can take a second.
 _MOST: Final = 50

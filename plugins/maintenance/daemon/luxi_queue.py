@@ -8,8 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.shapes import returned_by
 from ganeti_steward.core.ganeti.snapshot import Client, read_live
-from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
@@ -18,6 +16,8 @@ from ganeti_steward.plugins.maintenance.queue.calls import ROUND_WAIT, CallNotes
 from ganeti_steward.plugins.maintenance.queue.orphans import OpenJobs, Unrecorded, orphans_of
 from ganeti_steward.plugins.maintenance.queue.routine_jobs import RoutineJobs, Seen, tagged_jobs
 from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp
+from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.world import World
 
 
 class LuxiQueue:

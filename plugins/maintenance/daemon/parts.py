@@ -16,9 +16,6 @@ from ganeti_steward.core.ganeti.this_node import (
     own_names,
     this_node,
 )
-from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.core.maintenance.task import Held
-from ganeti_steward.core.maintenance.world import Observation, World
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.filters.actions.changes import JobChange
@@ -37,6 +34,9 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
 from ganeti_steward.plugins.maintenance.queue.orphans import Unrecorded
 from ganeti_steward.plugins.maintenance.queue.routine_jobs import Seen
 from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp
+from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.task import Held
+from ganeti_steward.plugins.model.world import Observation, World
 
 
 class Place(NamedTuple):

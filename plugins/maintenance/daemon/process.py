@@ -19,9 +19,6 @@ from ganeti_steward.core.errors import EXIT_NOT_MASTER, EXIT_OK, StewardError, r
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.log import set_up_service
-from ganeti_steward.core.maintenance.incident import JOB_SOURCE, Incident
-from ganeti_steward.core.maintenance.task import Held, RoutinePlan
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.process.descendants import end_children
 from ganeti_steward.core.process.memory_lock import keep_small
 from ganeti_steward.core.safe_files import make_directory, open_own
@@ -61,6 +58,9 @@ from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
 from ganeti_steward.plugins.maintenance.rebalance.remaining import NAME
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner, PluginRoutine
 from ganeti_steward.plugins.maintenance.repairs.reading import read_disks, read_storage
+from ganeti_steward.plugins.model.incident import JOB_SOURCE, Incident
+from ganeti_steward.plugins.model.task import Held, RoutinePlan
+from ganeti_steward.plugins.model.world import World
 
 #: Settings that are used at the start only.
 _FIXED: Final = ("address", "port", "audit_file", "counters_file", "lock_file")

@@ -10,14 +10,14 @@ from typing import Any, Final, NamedTuple, TextIO, get_type_hints
 from ganeti_steward.core.config.declaration import keys, read_section
 from ganeti_steward.core.errors import StewardError, join_faults
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.typed_json import from_json, to_json
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs
 from ganeti_steward.plugins.maintenance.engine.routine import RoutinePlanner, no_routine
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.engine.tasks import Planner
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.world import World
 
 
 class Replayed(NamedTuple):

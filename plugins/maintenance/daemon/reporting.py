@@ -10,10 +10,6 @@ from typing import Final
 
 from ganeti_steward.allocators.jobs.job_sets import steps
 from ganeti_steward.allocators.overview.amounts import Overview
-from ganeti_steward.core.maintenance.incident import Submission
-from ganeti_steward.core.maintenance.routine import RoutineJob
-from ganeti_steward.core.maintenance.task import Held, Task
-from ganeti_steward.core.maintenance.world import Reported, World
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.opcodes import MOVES, Operation
 from ganeti_steward.core.service.sd_notify import notify
@@ -26,6 +22,10 @@ from ganeti_steward.plugins.maintenance.edges.record import write_record
 from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
 from ganeti_steward.plugins.maintenance.engine.decision import Change
 from ganeti_steward.plugins.maintenance.pause import pause_reason
+from ganeti_steward.plugins.model.incident import Submission
+from ganeti_steward.plugins.model.routine import RoutineJob
+from ganeti_steward.plugins.model.task import Held, Task
+from ganeti_steward.plugins.model.world import Reported, World
 
 #: Instance -> the nodes it is being moved to, primary first.
 Moves = Mapping[str, tuple[str, ...]]

@@ -9,9 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.core.maintenance.task import Held, RoutinePlan, Wait
-from ganeti_steward.core.maintenance.world import Reported
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.filters.actions.changes import Releases
 from ganeti_steward.plugins.maintenance.confd.choice import Mastership, Vote
@@ -24,11 +21,11 @@ from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER, Inputs, 
 from ganeti_steward.plugins.maintenance.engine.ledger import with_commands
 from ganeti_steward.plugins.maintenance.engine.routine import MARK, RoutinePlanner, no_routine
 from ganeti_steward.plugins.maintenance.engine.tasks import Planner
+from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.task import Held, RoutinePlan, Wait
+from ganeti_steward.plugins.model.world import Reported
 
 if TYPE_CHECKING:
-    from ganeti_steward.core.maintenance.disks import DiskHealth
-    from ganeti_steward.core.maintenance.storage import NodeStorage
-    from ganeti_steward.core.maintenance.world import Observation, World
     from ganeti_steward.plugins.filters.actions.changes import JobChange
     from ganeti_steward.plugins.maintenance.config import Maintd
     from ganeti_steward.plugins.maintenance.daemon.parts import (
@@ -40,6 +37,9 @@ if TYPE_CHECKING:
     )
     from ganeti_steward.plugins.maintenance.edges.store import RecordFault, Records
     from ganeti_steward.plugins.maintenance.engine.decision import Decision
+    from ganeti_steward.plugins.model.disks import DiskHealth
+    from ganeti_steward.plugins.model.storage import NodeStorage
+    from ganeti_steward.plugins.model.world import Observation, World
 
 
 #: Seconds from the end of one round to the next, at least, however much news there is.

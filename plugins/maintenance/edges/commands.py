@@ -15,8 +15,6 @@ from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
-from ganeti_steward.core.maintenance.incident import Submission
-from ganeti_steward.core.maintenance.world import diagnose_object
 from ganeti_steward.core.node_agent.protocol import Outcome
 from ganeti_steward.core.node_agent.remembered import (
     ENDED,
@@ -34,6 +32,8 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     NOT_KNOWN,
     CommandResult,
 )
+from ganeti_steward.plugins.model.incident import Submission
+from ganeti_steward.plugins.model.world import diagnose_object
 
 #: Characters of a command's output that are kept.
 _OUTPUT: Final = 1000

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.maintenance.incident import BAD, STATES, Incident
-from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
+from ganeti_steward.plugins.model.incident import BAD, STATES, Incident
+from ganeti_steward.plugins.model.task import Held
 
 CHANGE: Final = "change"
 HELD: Final = "held"

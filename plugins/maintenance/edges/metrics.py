@@ -10,9 +10,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ganeti_steward.core.maintenance.incident import STATUSES
 from ganeti_steward.plugins.maintenance.config import ACT
 from ganeti_steward.plugins.maintenance.edges.status import Status, observation_word
+from ganeti_steward.plugins.model.incident import STATUSES
 
 #: The type of the text, for HTTP.
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST

@@ -16,13 +16,13 @@ from ganeti_steward.core.canonical_json import canonical_object
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.json_reader import describe
-from ganeti_steward.core.maintenance.world import Observation, Refused, Reported, Silent
 from ganeti_steward.core.model.finding import STATUSES, is_name
 from ganeti_steward.core.node_agent.protocol import LONGEST_OBJECT
 from ganeti_steward.core.service.rate_limited_log import RateLimitedLog
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.answers import FORM, SIZE, RejectedAnswer
 from ganeti_steward.plugins.maintenance.edges.client import AgentClient
+from ganeti_steward.plugins.model.world import Observation, Refused, Reported, Silent
 
 #: Why a report is refused, in addition to the words of ``plugins.maintenance.edges.answers``.
 STATUS: Final = "status"

@@ -21,11 +21,11 @@ from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.ganeti.signing import strict_json
 from ganeti_steward.core.json_nesting import load_json
 from ganeti_steward.core.json_reader import describe, quoted
-from ganeti_steward.core.maintenance.incident import READY_TAG, STATUSES, Incident
-from ganeti_steward.core.maintenance.kept_object import is_object_id
-from ganeti_steward.core.maintenance.world import diagnose_object
 from ganeti_steward.core.model.finding import STATUSES as ACTIONS
+from ganeti_steward.core.model.finding import is_object_id
 from ganeti_steward.core.typed_json import from_json, to_json
+from ganeti_steward.plugins.model.incident import READY_TAG, STATUSES, Incident
+from ganeti_steward.plugins.model.world import diagnose_object
 
 #: The version this module writes, and the only one it reads.
 FORMAT: Final = 1

@@ -20,7 +20,6 @@ from ganeti_steward.core.errors import Refused, StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.json_nesting import text_member
-from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.model.finding import EVACUATE, EVACUATE_FAILOVER
 from ganeti_steward.plugins.filters.filter_rules import CONTINUE, PAUSE, FilterRule, FilterRules
 from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
@@ -34,6 +33,7 @@ from ganeti_steward.plugins.maintenance.edges.record import (
     read_record,
     sign_record,
 )
+from ganeti_steward.plugins.model.incident import Incident
 
 
 class RecordFault(NamedTuple):

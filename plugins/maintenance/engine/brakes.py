@@ -9,21 +9,21 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG, Incident
-from ganeti_steward.core.maintenance.task import (
+from ganeti_steward.core.model.cluster import Node
+from ganeti_steward.core.model.finding import LIVE_REPAIR
+from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
+from ganeti_steward.plugins.maintenance.effects import Effects
+from ganeti_steward.plugins.maintenance.pause import pause_reason
+from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Incident
+from ganeti_steward.plugins.model.task import (
     AFTERWARDS,
     Done,
     Failed,
     Held,
     Task,
 )
-from ganeti_steward.core.maintenance.windows import is_open
-from ganeti_steward.core.maintenance.world import Reported, World
-from ganeti_steward.core.model.cluster import Node
-from ganeti_steward.core.model.finding import LIVE_REPAIR
-from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
-from ganeti_steward.plugins.maintenance.effects import Effects
-from ganeti_steward.plugins.maintenance.pause import pause_reason
+from ganeti_steward.plugins.model.windows import is_open
+from ganeti_steward.plugins.model.world import Reported, World
 
 _SECOND: Final = 10**9
 

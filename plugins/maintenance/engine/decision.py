@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import Held, Plan, Task
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.filters.actions.changes import Releases
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.task import Held, Plan, Task
+from ganeti_steward.plugins.model.world import World
 
 #: The subject of what is about the cluster as a whole.
 CLUSTER: Final = "cluster"

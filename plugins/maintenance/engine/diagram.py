@@ -9,19 +9,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.maintenance.incident import (
+from ganeti_steward.plugins.maintenance.engine.transitions import (
+    FORGOTTEN,
+    TABLE,
+    Event,
+    Transition,
+)
+from ganeti_steward.plugins.model.incident import (
     ACKNOWLEDGED,
     CANCELED,
     COMPLETED,
     FAILED,
     NOTED,
     PENDING,
-)
-from ganeti_steward.plugins.maintenance.engine.transitions import (
-    FORGOTTEN,
-    TABLE,
-    Event,
-    Transition,
 )
 
 #: Not a state of the table: there is no incident yet; and all states inside the frame.

@@ -8,14 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
-from ganeti_steward.core.maintenance.incident import (
-    OPT_OUT_TAG,
-    PAUSE_TAG,
-    STOPPED_TAG,
-    Incident,
-)
-from ganeti_steward.core.maintenance.task import Held, Task
-from ganeti_steward.core.maintenance.world import Reported, World
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.plugins.maintenance.effects import Facts
@@ -25,6 +17,14 @@ from ganeti_steward.plugins.maintenance.engine.brakes import (
     is_under_repair,
     waiting,
 )
+from ganeti_steward.plugins.model.incident import (
+    OPT_OUT_TAG,
+    PAUSE_TAG,
+    STOPPED_TAG,
+    Incident,
+)
+from ganeti_steward.plugins.model.task import Held, Task
+from ganeti_steward.plugins.model.world import Reported, World
 
 #: Tags by which a person permits something, and those by which one holds something back.
 _WORDS: Final = (f"+{STOPPED_TAG}", "+maintd:approve:", f"-{OPT_OUT_TAG}", f"-{PAUSE_TAG}")

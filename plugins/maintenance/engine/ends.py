@@ -6,8 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.core.maintenance.task import (
+from ganeti_steward.core.model.finding import severity
+from ganeti_steward.core.model.job_state import CANCELED, LOST, NOT_STARTED, SUCCESS, JobState
+from ganeti_steward.plugins.maintenance.engine.decision import NEVER_CAME, NOT_KNOWN
+from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
+from ganeti_steward.plugins.maintenance.engine.transitions import Event
+from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.task import (
     AFTERWARDS,
     COMMAND,
     POWER_OFF,
@@ -15,11 +20,6 @@ from ganeti_steward.core.maintenance.task import (
     PREPARATIONS,
     TAG,
 )
-from ganeti_steward.core.model.finding import severity
-from ganeti_steward.core.model.job_state import CANCELED, LOST, NOT_STARTED, SUCCESS, JobState
-from ganeti_steward.plugins.maintenance.engine.decision import NEVER_CAME, NOT_KNOWN
-from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
-from ganeti_steward.plugins.maintenance.engine.transitions import Event
 
 #: What errors of jobs contain that no node, disk or policy caused: a daemon of Ganeti was stopped,
 #: the master failed over, a call to a node did not come through, a lock was not free.

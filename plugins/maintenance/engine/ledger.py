@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import Held
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.finding import STATUSES
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Inputs, Recent, Started
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN, Event, apply
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.task import Held
+from ganeti_steward.plugins.model.world import World
 
 #: The event of an incident that is new; it has no state before.
 OBSERVED = "reported"

@@ -11,20 +11,20 @@ from collections.abc import Iterable
 from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
-from ganeti_steward.core.maintenance.incident import (
+from ganeti_steward.core.model.cluster import Node
+from ganeti_steward.core.model.finding import EVACUATIONS, severity
+from ganeti_steward.plugins.maintenance.engine.ends import queued_jobs
+from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
+from ganeti_steward.plugins.maintenance.engine.transitions import Event
+from ganeti_steward.plugins.model.incident import (
     CANCEL_TAG,
     CLOSED_TAG,
     READY_TAG,
     STOPPED_TAG,
     Incident,
 )
-from ganeti_steward.core.maintenance.task import TAG
-from ganeti_steward.core.maintenance.world import Reported
-from ganeti_steward.core.model.cluster import Node
-from ganeti_steward.core.model.finding import EVACUATIONS, severity
-from ganeti_steward.plugins.maintenance.engine.ends import queued_jobs
-from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
-from ganeti_steward.plugins.maintenance.engine.transitions import Event
+from ganeti_steward.plugins.model.task import TAG
+from ganeti_steward.plugins.model.world import Reported
 
 _SECOND: Final = 10**9
 _DAY: Final = 86400 * _SECOND

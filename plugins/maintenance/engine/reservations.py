@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG, Incident
-from ganeti_steward.core.maintenance.task import Task
-from ganeti_steward.core.maintenance.world import Reported, World
 from ganeti_steward.core.model.finding import LIVE_REPAIR
 from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Incident
+from ganeti_steward.plugins.model.task import Task
+from ganeti_steward.plugins.model.world import Reported, World
 
 _SECOND: Final = 10**9
 

@@ -6,9 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
-from ganeti_steward.core.maintenance.routine import ROUTINE_TEXT
-from ganeti_steward.core.maintenance.task import Held, RoutinePlan, Task, Wait
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.job_state import NOT_STARTED
 from ganeti_steward.core.model.opcodes import REPLACE_DISKS, Job
@@ -31,6 +28,9 @@ from ganeti_steward.plugins.maintenance.engine.effect_brakes import (
 )
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger
 from ganeti_steward.plugins.maintenance.engine.reservations import Reservations
+from ganeti_steward.plugins.model.routine import ROUTINE_TEXT
+from ganeti_steward.plugins.model.task import Held, RoutinePlan, Task, Wait
+from ganeti_steward.plugins.model.world import World
 
 #: Stands between a subject and a mark in `World.since`.
 MARK: Final = " #"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from ganeti_steward.core.maintenance.world import Observation, Reported, Silent, World
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER, Decision, Inputs, Recent
 from ganeti_steward.plugins.maintenance.engine.ends import apply_ends
@@ -22,6 +21,7 @@ from ganeti_steward.plugins.maintenance.engine.routine import (
     no_routine,
 )
 from ganeti_steward.plugins.maintenance.engine.tasks import Planner, Tasks
+from ganeti_steward.plugins.model.world import Observation, Reported, Silent, World
 
 _SECOND: Final = 10**9
 

@@ -7,18 +7,6 @@ from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.core.maintenance.task import (
-    AFTERWARDS,
-    TAG,
-    UNTAG,
-    Done,
-    Failed,
-    Plan,
-    Task,
-    Wait,
-)
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.opcodes import remove_tags, set_tags
 from ganeti_steward.plugins.maintenance.config import OBSERVE
@@ -38,6 +26,18 @@ from ganeti_steward.plugins.maintenance.engine.ends import complete
 from ganeti_steward.plugins.maintenance.engine.ledger import Ledger, command_key
 from ganeti_steward.plugins.maintenance.engine.reservations import Reservations
 from ganeti_steward.plugins.maintenance.engine.transitions import Event
+from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.task import (
+    AFTERWARDS,
+    TAG,
+    UNTAG,
+    Done,
+    Failed,
+    Plan,
+    Task,
+    Wait,
+)
+from ganeti_steward.plugins.model.world import World
 
 
 def chosen(ledger: Ledger) -> list[Incident]:

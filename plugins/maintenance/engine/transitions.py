@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.maintenance.incident import (
+from ganeti_steward.plugins.model.incident import (
     ACKNOWLEDGED,
     CANCELED,
     COMPLETED,

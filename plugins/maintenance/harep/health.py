@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.model.cluster import Instance, Node
 from ganeti_steward.core.model.opcodes import (
     REPLACE_DISKS,
@@ -17,6 +16,7 @@ from ganeti_steward.core.model.opcodes import (
     set_tags,
 )
 from ganeti_steward.plugins.maintenance.harep import tags
+from ganeti_steward.plugins.model.disks import DiskHealth
 
 #: What is done; the step of the task.
 REINSTALL: Final = "reinstall"

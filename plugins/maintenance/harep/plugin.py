@@ -6,11 +6,6 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.maintenance.disks import DiskHealth
-from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG
-from ganeti_steward.core.maintenance.routine import RoutineJob
-from ganeti_steward.core.maintenance.task import TAG, RoutinePlan, Task, Wait
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.plugins.maintenance.config import Harep
 from ganeti_steward.plugins.maintenance.harep import health, tags
@@ -32,6 +27,11 @@ from ganeti_steward.plugins.maintenance.harep.tags import (
     repair_state_of,
 )
 from ganeti_steward.plugins.maintenance.queue.short_jobs import CHECK_DISKS, check_job
+from ganeti_steward.plugins.model.disks import DiskHealth
+from ganeti_steward.plugins.model.incident import OPT_OUT_TAG
+from ganeti_steward.plugins.model.routine import RoutineJob
+from ganeti_steward.plugins.model.task import TAG, RoutinePlan, Task, Wait
+from ganeti_steward.plugins.model.world import World
 
 
 def check_tasks(view: View, interval: float) -> Iterator[Task]:

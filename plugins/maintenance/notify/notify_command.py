@@ -7,13 +7,13 @@ from typing import Final
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.errors import reason_of
-from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.core.process.following import ending
 from ganeti_steward.core.process.program import run_supervised
 from ganeti_steward.core.process.supervisor import supervisor_program
 from ganeti_steward.core.process.trusted_program import Forbidden, opened_program
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.status import change_json
+from ganeti_steward.plugins.model.incident import Incident
 
 #: Seconds the program may take; all it has started is ended after them.
 TIME_LIMIT: Final = 30.0

@@ -10,9 +10,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.status import change_json
+from ganeti_steward.plugins.model.incident import Incident
 
 #: Seconds before each further attempt.
 PAUSES: Final = (1.0, 2.0, 4.0, 8.0)

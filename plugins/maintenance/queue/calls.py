@@ -24,9 +24,9 @@ from typing import Final, NamedTuple, Protocol
 
 from ganeti_steward.core.errors import StewardError, reason_of
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.safe_files import open_own, read_own
 from ganeti_steward.core.typed_json import from_json, to_json
+from ganeti_steward.plugins.model.task import Task
 
 #: The kernel's list of the Unix sockets of this network namespace.
 TABLE: Final = "/proc/net/unix"

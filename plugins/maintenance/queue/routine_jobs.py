@@ -8,12 +8,12 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.maintenance.disks import DiskHealth
-from ganeti_steward.core.maintenance.routine import ROUTINE_SOURCE, RoutineJob
 from ganeti_steward.core.model.job_state import LOST, SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.queue.job_search import jobs_with_reason
 from ganeti_steward.plugins.maintenance.queue.short_jobs import CHECK_DISKS, read_check
 from ganeti_steward.plugins.maintenance.queue.submit import read_trail
+from ganeti_steward.plugins.model.disks import DiskHealth
+from ganeti_steward.plugins.model.routine import ROUTINE_SOURCE, RoutineJob
 
 #: ns for which a job is kept after its end.
 RECENT: Final = 3600 * 10**9

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.core.model.job_state import ERROR, JobState
 from ganeti_steward.core.model.opcodes import Job
+from ganeti_steward.plugins.model.disks import DiskHealth
 
 #: Seconds until the jobs have to have ended: one that waits for locks may take hours.
 LIMIT: Final = 20.0

@@ -19,9 +19,6 @@ from ganeti_steward.core.ganeti.jobs import Submitted
 from ganeti_steward.core.ganeti.luxi import Luxi, NotReached
 from ganeti_steward.core.ganeti.reasons import Reason
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.core.maintenance.incident import JOB_SOURCE, Incident, Submission
-from ganeti_steward.core.maintenance.routine import ROUTINE_SOURCE, ROUTINE_TEXT, RoutineJob
-from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.core.typed_json import from_json
@@ -29,6 +26,9 @@ from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
 from ganeti_steward.plugins.maintenance.queue.calls import Calls, Outcome
 from ganeti_steward.plugins.maintenance.queue.job_search import FoundJob, jobs_with_reason
+from ganeti_steward.plugins.model.incident import JOB_SOURCE, Incident, Submission
+from ganeti_steward.plugins.model.routine import ROUTINE_SOURCE, ROUTINE_TEXT, RoutineJob
+from ganeti_steward.plugins.model.task import Task
 
 #: What a reason trail says of a job of routine work.
 _FACTS: Final = ("plugin", "step", "subject", "nodes", "instances", "copied")

@@ -20,8 +20,6 @@ from ganeti_steward.allocators.state.load_reports import (
     with_reports,
 )
 from ganeti_steward.allocators.state.mond import query
-from ganeti_steward.core.maintenance.task import Task
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.context import Context
@@ -35,6 +33,8 @@ from ganeti_steward.plugins.maintenance.config import (
     Rebalance,
 )
 from ganeti_steward.plugins.maintenance.rebalance.remaining import Remaining, copied_gib
+from ganeti_steward.plugins.model.task import Task
+from ganeti_steward.plugins.model.world import World
 
 #: The step of a task that moves an instance.
 BALANCE: Final = "balance"

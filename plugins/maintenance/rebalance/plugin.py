@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 from uuid import NAMESPACE_URL, uuid5
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.maintenance.task import RoutinePlan, Wait
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Group
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.plugins.maintenance.config import Rebalance
 from ganeti_steward.plugins.maintenance.rebalance.remaining import NAME, Remaining, remaining
+from ganeti_steward.plugins.model.task import RoutinePlan, Wait
+from ganeti_steward.plugins.model.world import World
 
 if TYPE_CHECKING:
     from ganeti_steward.plugins.maintenance.rebalance.moves import Groups

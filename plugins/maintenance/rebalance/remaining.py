@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG
-from ganeti_steward.core.maintenance.routine import RoutineJob
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.job_state import CANCELED
+from ganeti_steward.plugins.model.incident import OPT_OUT_TAG
+from ganeti_steward.plugins.model.routine import RoutineJob
+from ganeti_steward.plugins.model.world import World
 
 #: The name of the plugin.
 NAME: Final = "rebalance"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import PREPARATIONS
 from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.task import PREPARATIONS
 
 _SECOND: Final = 10**9
 

@@ -10,19 +10,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.ganeti.reasons import Reason, with_reasons
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import (
-    DRAIN,
-    FINAL_ROLE,
-    MOVE,
-    REPLACE_DISKS,
-    Done,
-    Failed,
-    Plan,
-    Task,
-    Wait,
-)
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Instance, Node
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER, EVACUATIONS
@@ -45,6 +32,19 @@ from ganeti_steward.plugins.maintenance.repairs.evacuation_case import (
     listed,
     what_is_lost,
 )
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.task import (
+    DRAIN,
+    FINAL_ROLE,
+    MOVE,
+    REPLACE_DISKS,
+    Done,
+    Failed,
+    Plan,
+    Task,
+    Wait,
+)
+from ganeti_steward.plugins.model.world import World
 
 if TYPE_CHECKING:
     from ganeti_steward.allocators.score.redundancy import Redundancy

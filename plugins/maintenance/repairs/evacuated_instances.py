@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.maintenance.disks import DiskHealth
-from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG, Attempt
-from ganeti_steward.core.maintenance.task import ACTIVATE, CLEAN_UP, MOVE, REPLACE_DISKS, START
 from ganeti_steward.core.model.cluster import NOT_MIRRORED, Instance
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
 from ganeti_steward.core.model.opcodes import Job, activate_disks, clean_up, restart
@@ -18,6 +15,9 @@ from ganeti_steward.plugins.maintenance.repairs.evacuation_case import (
     unconfirmed,
     unsynced_fault,
 )
+from ganeti_steward.plugins.model.disks import DiskHealth
+from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Attempt
+from ganeti_steward.plugins.model.task import ACTIVATE, CLEAN_UP, MOVE, REPLACE_DISKS, START
 
 #: s for which the state of disks counts.
 _FRESH: Final = 120

@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import FINAL_ROLE, POWER_OFF, POWER_STATUS, Task
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Instance, Node
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import EVACUATE_FAILOVER
@@ -20,6 +17,9 @@ from ganeti_steward.core.model.opcodes import out_of_band, set_role
 from ganeti_steward.core.units import utc_time
 from ganeti_steward.plugins.maintenance.config import OFFLINE, Maintd
 from ganeti_steward.plugins.maintenance.repairs.attempts import retry
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.task import FINAL_ROLE, POWER_OFF, POWER_STATUS, Task
+from ganeti_steward.plugins.model.world import World
 
 SECOND: Final = 10**9
 

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from ganeti_steward.core import hookimpl
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.kept_object import beginning_of
-from ganeti_steward.core.maintenance.task import COMMAND, Done, Failed, Plan, Task, Wait
-from ganeti_steward.core.maintenance.world import World, diagnose_object
 from ganeti_steward.core.model.finding import LIVE_REPAIR, is_name
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.kept_object import beginning_of
+from ganeti_steward.plugins.model.task import COMMAND, Done, Failed, Plan, Task, Wait
+from ganeti_steward.plugins.model.world import World, diagnose_object
 
 _NO_COMMAND: Final = "the diagnose object names no repair command"
 #: Characters of the report's details that a note shows.

@@ -21,8 +21,14 @@ from ganeti_steward.core.hooks.child import program_child
 from ganeti_steward.core.hooks.isolation import Isolated
 from ganeti_steward.core.hooks.manager import Plugins
 from ganeti_steward.core.hooks.timed_call import shown
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import (
+from ganeti_steward.core.model.context import Context
+from ganeti_steward.core.model.finding import is_name
+from ganeti_steward.core.model.opcodes import Job
+from ganeti_steward.core.model.requests import EVAC_ALL, Balance, NodeEvacuate, Request
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.engine.decision import Planned
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.task import (
     OPEN,
     TAG,
     UNTAG,
@@ -32,13 +38,7 @@ from ganeti_steward.core.maintenance.task import (
     Task,
     Wait,
 )
-from ganeti_steward.core.maintenance.world import World
-from ganeti_steward.core.model.context import Context
-from ganeti_steward.core.model.finding import is_name
-from ganeti_steward.core.model.opcodes import Job
-from ganeti_steward.core.model.requests import EVAC_ALL, Balance, NodeEvacuate, Request
-from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.engine.decision import Planned
+from ganeti_steward.plugins.model.world import World
 
 _Value = TypeVar("_Value")
 

@@ -12,19 +12,6 @@ from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.maintenance.disks import DiskHealth
-from ganeti_steward.core.maintenance.incident import JOB_SOURCE, Incident
-from ganeti_steward.core.maintenance.storage import (
-    DEGRADED,
-    FAULTY,
-    GOOD,
-    UNKNOWN,
-    LogicalVolume,
-    NodeStorage,
-    PhysicalVolume,
-    failing_volumes,
-)
-from ganeti_steward.core.maintenance.world import Reported, World
 from ganeti_steward.core.model.finding import EVACUATIONS
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.core.model.opcodes import Job
@@ -34,6 +21,19 @@ from ganeti_steward.plugins.maintenance.queue.short_jobs import (
     read_check,
     run_short,
 )
+from ganeti_steward.plugins.model.disks import DiskHealth
+from ganeti_steward.plugins.model.incident import JOB_SOURCE, Incident
+from ganeti_steward.plugins.model.storage import (
+    DEGRADED,
+    FAULTY,
+    GOOD,
+    UNKNOWN,
+    LogicalVolume,
+    NodeStorage,
+    PhysicalVolume,
+    failing_volumes,
+)
+from ganeti_steward.plugins.model.world import Reported, World
 
 
 class _Query(NamedTuple):

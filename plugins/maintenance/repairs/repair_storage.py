@@ -11,20 +11,6 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG, Incident
-from ganeti_steward.core.maintenance.storage import failing_volumes
-from ganeti_steward.core.maintenance.task import (
-    CLOSE,
-    OPEN,
-    REPAIR_STORAGE,
-    REPLACE_DISKS,
-    Done,
-    Failed,
-    Plan,
-    Task,
-    Wait,
-)
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import NOT_MIRRORED, Instance
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import LIVE_REPAIR
@@ -45,6 +31,20 @@ from ganeti_steward.plugins.maintenance.repairs.storage_case import (
     opening_fault,
     repair_fault,
 )
+from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, Incident
+from ganeti_steward.plugins.model.storage import failing_volumes
+from ganeti_steward.plugins.model.task import (
+    CLOSE,
+    OPEN,
+    REPAIR_STORAGE,
+    REPLACE_DISKS,
+    Done,
+    Failed,
+    Plan,
+    Task,
+    Wait,
+)
+from ganeti_steward.plugins.model.world import World
 
 #: Instances, each with the reason why nothing is done to it.
 _Reasons = tuple[tuple[str, str], ...]

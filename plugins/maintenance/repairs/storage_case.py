@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ganeti_steward.core.maintenance.incident import CLOSED_TAG, OPT_OUT_TAG, Incident
-from ganeti_steward.core.maintenance.storage import (
+from ganeti_steward.core.model.cluster import LOCAL_STORAGE, NOT_MIRRORED, Instance, Node
+from ganeti_steward.core.model.finding import MISSING
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.model.incident import CLOSED_TAG, OPT_OUT_TAG, Incident
+from ganeti_steward.plugins.model.storage import (
     DEGRADED,
     FAULTY,
     GOOD,
-    MISSING,
     UNKNOWN,
     LogicalVolume,
     NodeStorage,
     PhysicalVolume,
     failing_volumes,
 )
-from ganeti_steward.core.maintenance.world import Reported, World
-from ganeti_steward.core.model.cluster import LOCAL_STORAGE, NOT_MIRRORED, Instance, Node
-from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.model.world import Reported, World
 
 
 class StorageCase(NamedTuple):

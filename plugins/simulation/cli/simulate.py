@@ -20,9 +20,9 @@ from ganeti_steward.core.config.load import config_path, load_config
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import EXIT_OK, StewardError
 from ganeti_steward.core.ganeti.sources import SourceOptions, open_source
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.plugins.maintenance.config import ACT, NO_LOAD, Maintd, Rebalance
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
+from ganeti_steward.plugins.model.world import World
 from ganeti_steward.plugins.simulation.assumptions import HOUR, Assumptions
 from ganeti_steward.plugins.simulation.results import Results
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ganeti_steward.core.errors import StewardError, reason_of
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Node
+from ganeti_steward.plugins.model.world import World
 from ganeti_steward.plugins.simulation.demo.confd import ADDRESS
 from ganeti_steward.plugins.simulation.made_cluster import made_world
 

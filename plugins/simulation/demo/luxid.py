@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.filters.queue import Schedule
+from ganeti_steward.plugins.model.world import World
 from ganeti_steward.plugins.simulation.assumptions import Assumptions
 from ganeti_steward.plugins.simulation.cluster import SimulatedCluster
 from ganeti_steward.plugins.simulation.luxid import Luxid

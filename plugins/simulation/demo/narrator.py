@@ -11,8 +11,6 @@ from typing import Final
 
 from ganeti_steward.allocators.moves.leave_node import Leaving, explain_leaving
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.maintenance.incident import STATES
-from ganeti_steward.core.maintenance.task import MOVE
 from ganeti_steward.core.model.cluster import Cluster
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.job_state import SUCCESS
@@ -21,6 +19,8 @@ from ganeti_steward.plugins.maintenance.edges.audit import read_audit
 from ganeti_steward.plugins.maintenance.edges.history import CHANGE, HELD, TASK, Entry
 from ganeti_steward.plugins.maintenance.engine.transitions import FORGOTTEN
 from ganeti_steward.plugins.maintenance.queue.short_jobs import QUERY_DATA
+from ganeti_steward.plugins.model.incident import STATES
+from ganeti_steward.plugins.model.task import MOVE
 from ganeti_steward.plugins.simulation.demo.luxid import DemoLuxid, Submitted
 
 #: Characters before the text of each line.

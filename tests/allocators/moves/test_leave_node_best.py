@@ -16,10 +16,10 @@ from ganeti_steward.allocators.moves.leave_node import Leaving, NodeMoves, leave
 from ganeti_steward.allocators.score.final_score import FinalScore
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.allocators.state.state import State
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Instance, Node
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.requests import EVAC_ALL, SECONDARY_ONLY
+from ganeti_steward.plugins.model.world import World
 
 #: Instance -> its nodes, the primary first.
 Places = Mapping[str, tuple[str, ...]]

@@ -10,9 +10,9 @@ from thorough import often
 from worlds import after, instance, node, world
 
 from ganeti_steward.allocators.moves.leave_node import Leaving, NodeMoves, leave_node
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Instance, Node
 from ganeti_steward.core.model.context import Context
+from ganeti_steward.plugins.model.world import World
 
 _ROLES = st.sampled_from(({}, {}, {}, {}, {"drained": True}, {"offline": True}))
 

@@ -11,11 +11,11 @@ from whitelists import needs_root
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.ganeti.signing import sign, verify
-from ganeti_steward.core.maintenance.world import Reported
 from ganeti_steward.core.node_agent.protocol import LONGEST_OBJECT
 from ganeti_steward.diagnose.agent.reports import Reports
 from ganeti_steward.diagnose.run.state_file import read_state
 from ganeti_steward.plugins.maintenance.edges.poll import polled
+from ganeti_steward.plugins.model.world import Reported
 
 if TYPE_CHECKING:
     from diagnosing import Site

@@ -7,10 +7,10 @@ from typing import Final
 
 from paths import ROOT
 
-from ganeti_steward.core.hooks import hookspecs
+from ganeti_steward.core.hooks.manager import hook_names
 
 PAGES: Final = ROOT / "docs" / "reference" / "hooks"
-HOOKS: Final = sorted(name for name in vars(hookspecs) if name.startswith("steward_"))
+HOOKS: Final = sorted(hook_names())
 
 
 def fences(hook: str, language: str) -> list[str]:

@@ -14,15 +14,15 @@ from hook_pages import fences
 from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.hooks.calls import call
 from ganeti_steward.core.hooks.manager import Plugins
-from ganeti_steward.core.maintenance.filter_action import Facts, Hold, Release
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import Task
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.finding import CheckResult, Finding, NotApplicable, Unknown
 from ganeti_steward.diagnose.config.sections import Diagnose
 from ganeti_steward.diagnose.testing import RecordedMachine
 from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.model.filter_action import Facts, Hold, Release
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.task import Task
+from ganeti_steward.plugins.model.world import World
 
 if TYPE_CHECKING:
     import pytest

@@ -9,13 +9,13 @@ import pytest
 import source_facts
 from paths import DOCS
 
-from ganeti_steward.core.maintenance.incident import STATUSES as INCIDENT_STATES
 from ganeti_steward.core.model.finding import STATUSES as NODE_STATES
 from ganeti_steward.core.model.site_rules import TAG_PREFIX
 from ganeti_steward.plugins.aggregates.language.tags import KEYS
 from ganeti_steward.plugins.filters.actions.changes import BRAKE
 from ganeti_steward.plugins.maintenance.edges import answers, metrics, poll
 from ganeti_steward.plugins.maintenance.engine.transitions import TABLE
+from ganeti_steward.plugins.model.incident import STATUSES as INCIDENT_STATES
 
 GUIDE: Final = (DOCS / "how-to" / "operate.md").read_text()
 LINES: Final = (DOCS / "reference" / "log-lines.md").read_text()

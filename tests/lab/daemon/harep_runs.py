@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any, Final
 
-from ganeti_steward.core.maintenance.disks import DiskHealth
 from ganeti_steward.plugins.maintenance.queue.short_jobs import check_job, read_check
+from ganeti_steward.plugins.model.disks import DiskHealth
 
 from ..cluster import op, tagged, until
 from .maintained_lab import MaintainedLab

@@ -16,11 +16,11 @@ import psutil
 from thorough import often
 
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.maintenance.incident import STOPPED_TAG, Incident
 from ganeti_steward.diagnose.agent.memory import FILE, Known, written
 from ganeti_steward.plugins.filters.filter_rules import PAUSE, FilterRule, FilterRules
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.queue.job_search import FoundJob, jobs_with_reason
+from ganeti_steward.plugins.model.incident import STOPPED_TAG, Incident
 
 from ..cluster import PROGRAMS, Lab, op, tagged, until
 from .faults.watched import Runs, watched

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ganeti_steward.core.maintenance.incident import (
+from ganeti_steward.plugins.model.incident import (
     CANCELED,
     COMPLETED,
     FAILED,

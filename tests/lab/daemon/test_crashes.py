@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ganeti_steward.core.maintenance.incident import COMPLETED, Incident
 from ganeti_steward.plugins.maintenance.queue.submit import SUBMISSION_SOURCE
+from ganeti_steward.plugins.model.incident import COMPLETED, Incident
 
 from ..cluster import until
 from .maintained_lab import MaintainedLab

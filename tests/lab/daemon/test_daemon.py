@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ganeti_steward.core.maintenance.incident import (
+from ganeti_steward.plugins.model.incident import (
     COMPLETED,
     FAILED,
     NOTED,
 )
-from ganeti_steward.core.maintenance.world import diagnose_object
+from ganeti_steward.plugins.model.world import diagnose_object
 
 from ..cluster import op, until
 from .maintained_lab import MaintainedLab

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from paths import DOCS
 
-from ganeti_steward.core.maintenance.incident import (
+from ganeti_steward.plugins.model.incident import (
     CANCELED,
     COMPLETED,
     FAILED,
@@ -108,7 +108,7 @@ BAD: Final = {
     return [one, one]""",
 }
 _PLUGIN: Final = """from ganeti_steward.core import hookimpl
-from ganeti_steward.core.maintenance.task import Task
+from ganeti_steward.plugins.model.task import Task
 from ganeti_steward.core.model.opcodes import set_role
 
 

@@ -9,11 +9,11 @@ from typing import Final
 
 import pytest
 
-from ganeti_steward.core.maintenance.incident import COMPLETED
-from ganeti_steward.core.maintenance.routine import ROUTINE_SOURCE, RoutineJob
 from ganeti_steward.core.model.job_state import FINAL
 from ganeti_steward.plugins.maintenance.queue.job_search import jobs_with_reason
 from ganeti_steward.plugins.maintenance.queue.submit import read_trail
+from ganeti_steward.plugins.model.incident import COMPLETED
+from ganeti_steward.plugins.model.routine import ROUTINE_SOURCE, RoutineJob
 
 from ..cluster import op, until
 from .maintained_lab import WITH_AGENT, MaintainedLab, signal_program

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ganeti_steward.core.maintenance.incident import COMPLETED, FAILED
+from ganeti_steward.plugins.model.incident import COMPLETED, FAILED
 
 from ..cluster import until
 from .faults.findings import data, says

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from thorough import often
 
-from ganeti_steward.core.maintenance.incident import COMPLETED
+from ganeti_steward.plugins.model.incident import COMPLETED
 
 from ..cluster import op, until
 from .maintained_lab import MaintainedLab

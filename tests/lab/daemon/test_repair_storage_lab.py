@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ganeti_steward.core.maintenance.incident import COMPLETED
+from ganeti_steward.plugins.model.incident import COMPLETED
 
 from ..cluster import op, until
 from .maintained_lab import MaintainedLab

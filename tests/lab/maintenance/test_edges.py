@@ -10,8 +10,6 @@ import pytest
 from records import signing_store
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.maintenance.incident import FAILED, Incident, Submission
-from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.finding import EVACUATE
 from ganeti_steward.core.model.opcodes import after, set_tags
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import read_world
@@ -25,6 +23,8 @@ from ganeti_steward.plugins.maintenance.queue.submit import (
     look_up,
     submit,
 )
+from ganeti_steward.plugins.model.incident import FAILED, Incident, Submission
+from ganeti_steward.plugins.model.task import Task
 
 from ..cluster import DEFAULT_GROUP, DRBD, MASTER, NOT_VM_CAPABLE, PLAIN, Lab, op, tagged, until
 

@@ -16,8 +16,6 @@ from standin_server import serving
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.finding import EVACUATE
 from ganeti_steward.core.model.opcodes import Job, after, migrate, remove_tags, set_tags
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import read_world
@@ -29,6 +27,8 @@ from ganeti_steward.plugins.maintenance.queue.submit import (
     look_up,
     submit,
 )
+from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.task import Task
 
 from ..cluster import Lab, until
 

@@ -26,20 +26,20 @@ from ganeti_steward.core.errors import PluginError
 from ganeti_steward.core.hooks.child import BadMessageError, Received
 from ganeti_steward.core.hooks.isolation import Isolated
 from ganeti_steward.core.iallocator.members import _Served
-from ganeti_steward.core.maintenance.filter_action import Facts, Hold
 from ganeti_steward.core.model.command import Command
 from ganeti_steward.core.model.explanation import Explained
 from ganeti_steward.core.process.supervisor import Limits, Supervisor
 from ganeti_steward.plugins.filters.actions import calling
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.maintenance.repairs import planner
+from ganeti_steward.plugins.model.filter_action import Facts, Hold
 
 if TYPE_CHECKING:
     from sites import Capture, Site
 
 #: Changes a class, where the reader builds what the bytes name.
 CHANGES: Final = (
-    b"\x80\x04cganeti_steward.core.maintenance.filter_action\nHold\n"
+    b"\x80\x04cganeti_steward.plugins.model.filter_action\nHold\n"
     b"N}X\x07\x00\x00\x00changed\x88s\x86b."
 )
 

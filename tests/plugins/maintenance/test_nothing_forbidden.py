@@ -17,11 +17,8 @@ from paths import DOCS
 from storage_worlds import OK, lvm, report
 from worlds import SECOND, incident, instance, node, uuid_of
 
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.storage import MISSING, NodeStorage
-from ganeti_steward.core.maintenance.task import RoutinePlan, Task
-from ganeti_steward.core.maintenance.world import Observation, Reported, Silent, World
 from ganeti_steward.core.model.context import Context
+from ganeti_steward.core.model.finding import MISSING
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.core.model.opcodes import MOVES, SET_NODE_PARAMS, Job
 from ganeti_steward.plugins.maintenance.config import ACT, Maintd, Rebalance
@@ -34,6 +31,10 @@ from ganeti_steward.plugins.maintenance.rebalance.plugin import Rebalancing
 from ganeti_steward.plugins.maintenance.repairs import live_repair
 from ganeti_steward.plugins.maintenance.repairs.evacuate import Evacuate
 from ganeti_steward.plugins.maintenance.repairs.repair_storage import RepairStorage
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.storage import NodeStorage
+from ganeti_steward.plugins.model.task import RoutinePlan, Task
+from ganeti_steward.plugins.model.world import Observation, Reported, Silent, World
 
 OFF: Final = "maintd:off"
 AUTOREPAIR: Final = "ganeti:watcher:autorepair:reinstall"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from worlds import after, incident, instance, node, uuid_of, world
 
 from ganeti_steward.allocators.moves.evacuation import node_evacuate
-from ganeti_steward.core.maintenance.world import diagnose_object
 from ganeti_steward.core.model.answer import Answer
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.requests import PRIMARY_ONLY, NodeEvacuate
+from ganeti_steward.plugins.model.world import diagnose_object
 
 
 def test_moves_change_places_and_figures() -> None:

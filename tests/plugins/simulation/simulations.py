@@ -6,15 +6,15 @@ from random import Random
 from typing import Any
 
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.maintenance.incident import CANCELED, FAILED
-from ganeti_steward.core.maintenance.task import FINAL_ROLE, MOVE, TAG, UNTAG
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.opcodes import MOVES, nodes_after
 from ganeti_steward.plugins.maintenance.config import ACT, OBSERVE, Maintd
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.engine.brakes import is_under_repair
 from ganeti_steward.plugins.maintenance.engine.decision import Started
 from ganeti_steward.plugins.maintenance.engine.reservations import avoided_nodes
+from ganeti_steward.plugins.model.incident import CANCELED, FAILED
+from ganeti_steward.plugins.model.task import FINAL_ROLE, MOVE, TAG, UNTAG
+from ganeti_steward.plugins.model.world import World
 from ganeti_steward.plugins.simulation.assumptions import Assumptions
 from ganeti_steward.plugins.simulation.made_cluster import made_world
 from ganeti_steward.plugins.simulation.run import Simulation

@@ -10,9 +10,9 @@ from simulations import HARD, Checked, configured, drawn_case
 from thorough import often
 from worlds import with_cluster_tags
 
-from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.plugins.maintenance.config import OBSERVE, Maintd
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
+from ganeti_steward.plugins.model.task import Held
 from ganeti_steward.plugins.simulation.assumptions import (
     DAY,
     HOUR,

@@ -12,25 +12,6 @@ from typing import Any
 
 from worlds import changed, instance, node
 
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.routine import RoutineJob
-from ganeti_steward.core.maintenance.task import (
-    COMMAND,
-    DRAIN,
-    FINAL_ROLE,
-    MOVE,
-    Done,
-    Failed,
-    Task,
-    Wait,
-)
-from ganeti_steward.core.maintenance.world import (
-    Observation,
-    Reported,
-    Silent,
-    World,
-    diagnose_object,
-)
 from ganeti_steward.core.model.cluster import HYPERVISOR_FIGURES, Cluster, Group, Instance, Node
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.maintenance.config import ACT, Maintd
@@ -47,6 +28,25 @@ from ganeti_steward.plugins.maintenance.engine.ledger import with_commands
 from ganeti_steward.plugins.maintenance.engine.routine import RoutinePlanner, no_routine
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.engine.tasks import Planner
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.routine import RoutineJob
+from ganeti_steward.plugins.model.task import (
+    COMMAND,
+    DRAIN,
+    FINAL_ROLE,
+    MOVE,
+    Done,
+    Failed,
+    Task,
+    Wait,
+)
+from ganeti_steward.plugins.model.world import (
+    Observation,
+    Reported,
+    Silent,
+    World,
+    diagnose_object,
+)
 
 SECOND = 10**9
 CONFIG = Maintd(

@@ -13,13 +13,13 @@ from ganeti_steward.allocators.overview.amounts import Overview
 from ganeti_steward.allocators.overview.filled import overview, with_placed
 from ganeti_steward.allocators.state.load import load
 from ganeti_steward.core.iallocator.message import read_message
-from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.core.maintenance.routine import RoutineJob
-from ganeti_steward.core.maintenance.task import Held
-from ganeti_steward.core.maintenance.world import Observation, Reported, Silent
 from ganeti_steward.plugins.maintenance.edges.history import Entry
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
 from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
+from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.routine import RoutineJob
+from ganeti_steward.plugins.model.task import Held
+from ganeti_steward.plugins.model.world import Observation, Reported, Silent
 
 MINUTE: Final = 60 * SECOND
 FAULT: Final = "luxid does not answer: no such file or directory"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from ganeti_steward.allocators.overview.amounts import Amount, Filled, FilledGroup
-from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.core.maintenance.routine import RoutineJob
-from ganeti_steward.core.maintenance.task import Held
-from ganeti_steward.core.maintenance.world import Refused, Reported, Silent
 from ganeti_steward.plugins.maintenance.edges.history import Entry
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
 from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
+from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.routine import RoutineJob
+from ganeti_steward.plugins.model.task import Held
+from ganeti_steward.plugins.model.world import Refused, Reported, Silent
 
 NOW: Final = 1_767_787_200 * 10**9
 SECOND: Final = 10**9

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.world import Observation, World
 from ganeti_steward.core.model.cluster import (
     DISK_TEMPLATES,
     LOCAL_STORAGE,
@@ -23,6 +21,8 @@ from ganeti_steward.core.model.cluster import (
 )
 from ganeti_steward.core.model.opcodes import MOVES, Job, nodes_after
 from ganeti_steward.core.model.sent import Sent
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.world import Observation, World
 
 #: ns since the epoch; a Wednesday, 12:00 UTC.
 NOW: Final = 1_767_787_200 * 10**9

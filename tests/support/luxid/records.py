@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from confd_servers import KEY
 
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
 from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
 from ganeti_steward.plugins.maintenance.edges.record import Signed, sign_record, write_record
 from ganeti_steward.plugins.maintenance.edges.store import Store, rule_of
+from ganeti_steward.plugins.model.incident import Incident
 
 if TYPE_CHECKING:
     from standin import StandIn

@@ -15,8 +15,8 @@ from thorough import often
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.hooks.loading import configure
 from ganeti_steward.core.model.finding import STATUSES, CheckResult, Finding, NotApplicable, Unknown
-from ganeti_steward.core.model.machine import Machine, Reading, Space
 from ganeti_steward.core.process.following import Ended
+from ganeti_steward.diagnose.model.machine import Machine, Reading, Space
 from ganeti_steward.diagnose.testing import RecordedMachine
 
 #: How often a collector is run on damaged answers.

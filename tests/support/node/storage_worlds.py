@@ -8,22 +8,22 @@ from typing import Any, Final
 from worlds import NOW, incident, instance, node, world
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.maintenance.incident import COMPLETED, PENDING, Incident
-from ganeti_steward.core.maintenance.storage import (
+from ganeti_steward.core.model.cluster import Instance, Node
+from ganeti_steward.core.model.context import Context
+from ganeti_steward.core.model.finding import MISSING
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.repairs.repair_storage import RepairStorage
+from ganeti_steward.plugins.model.incident import COMPLETED, PENDING, Incident
+from ganeti_steward.plugins.model.storage import (
     DEGRADED,
     FAULTY,
     GOOD,
-    MISSING,
     LogicalVolume,
     NodeStorage,
     PhysicalVolume,
 )
-from ganeti_steward.core.maintenance.task import Plan, Task, Wait
-from ganeti_steward.core.maintenance.world import Observation, Reported, World
-from ganeti_steward.core.model.cluster import Instance, Node
-from ganeti_steward.core.model.context import Context
-from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.repairs.repair_storage import RepairStorage
+from ganeti_steward.plugins.model.task import Plan, Task, Wait
+from ganeti_steward.plugins.model.world import Observation, Reported, World
 
 A, B = "/dev/sda", "/dev/sdb"
 OK: Final = Reported(canonical({"status": "Ok"}), "Ok", "", NOW)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 
-from ganeti_steward.core.maintenance.incident import COMPLETED, FAILED
+from ganeti_steward.plugins.model.incident import COMPLETED, FAILED
 
 from ...cluster import until
 from ..maintained_lab import MaintainedLab

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from ganeti_steward.core.maintenance.incident import COMPLETED, FAILED, Incident
 from ganeti_steward.diagnose.run.files import REPORT
 from ganeti_steward.plugins.filters.filter_rules import FilterRules
+from ganeti_steward.plugins.model.incident import COMPLETED, FAILED, Incident
 
 from ...cluster import op, until
 from ..maintained_lab import MaintainedLab

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.plugins.model.incident import Incident
 
 from ...cluster import until
 from ..maintained_lab import MaintainedLab

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from thorough import often
 
-from ganeti_steward.core.maintenance.incident import COMPLETED, FAILED
+from ganeti_steward.plugins.model.incident import COMPLETED, FAILED
 
 from ...cluster import op, tagged, until
 from ..maintained_lab import MaintainedLab

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 from thorough import often
 
-from ganeti_steward.core.maintenance.incident import COMPLETED, FAILED
+from ganeti_steward.plugins.model.incident import COMPLETED, FAILED
 
 from ...cluster import until
 from ..maintained_lab import MaintainedLab

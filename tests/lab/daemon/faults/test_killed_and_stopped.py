@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from ganeti_steward.core.maintenance.incident import COMPLETED, FAILED, Incident
+from ganeti_steward.plugins.model.incident import COMPLETED, FAILED, Incident
 
 from ...cluster import until
 from ..maintained_lab import MaintainedLab, signal_program

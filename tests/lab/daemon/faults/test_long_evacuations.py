@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from ganeti_steward.core.maintenance.incident import COMPLETED
+from ganeti_steward.plugins.model.incident import COMPLETED
 
 from ...cluster import until
 from ..maintained_lab import NODES, MaintainedLab

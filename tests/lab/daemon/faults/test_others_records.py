@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.ganeti.reasons import Reason
-from ganeti_steward.core.maintenance.incident import COMPLETED, Incident
 from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
 from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
 from ganeti_steward.plugins.maintenance.edges.record import write_record
+from ganeti_steward.plugins.model.incident import COMPLETED, Incident
 
 from ...cluster import op, until
 from ..node_files import EVACUATE, REPAIR

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
 from ganeti_steward.plugins.maintenance.edges.record import write_record
+from ganeti_steward.plugins.model.incident import Incident, Submission
 
 from ..maintained_lab import NODES, MaintainedLab
 from ..node_files import EVACUATE, REPAIR

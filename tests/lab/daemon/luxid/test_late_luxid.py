@@ -16,8 +16,8 @@ from typing import Final
 import pytest
 from thorough import often
 
-from ganeti_steward.core.maintenance.incident import COMPLETED
 from ganeti_steward.plugins.maintenance.queue.submit import submissions_of
+from ganeti_steward.plugins.model.incident import COMPLETED
 
 from ...cluster import PROGRAMS, until
 from ..maintained_lab import MaintainedLab

@@ -11,7 +11,9 @@ import worlds
 
 from ganeti_steward.core.config.load import load_config
 from ganeti_steward.core.config.values import Config
-from ganeti_steward.core.maintenance.filter_action import (
+from ganeti_steward.plugins.filters.actions.calling import Actions
+from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.plugins.model.filter_action import (
     Facts,
     Hold,
     Reject,
@@ -19,8 +21,6 @@ from ganeti_steward.core.maintenance.filter_action import (
     Verdict,
     approved_jobs,
 )
-from ganeti_steward.plugins.filters.actions.calling import Actions
-from ganeti_steward.plugins.filters.jobs import Job
 
 if TYPE_CHECKING:
     from sites import Site
@@ -33,7 +33,7 @@ ILL = worlds.incident("n1")
 ROGUE = """
 import os, time
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.maintenance.filter_action import Release
+from ganeti_steward.plugins.model.filter_action import Release
 
 @hookimpl
 def steward_filter_action(action, arguments, job):

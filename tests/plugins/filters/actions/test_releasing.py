@@ -9,7 +9,6 @@ import pytest
 from hanging import in_a_child
 
 from ganeti_steward.core.ganeti.reasons import Reason
-from ganeti_steward.core.maintenance.filter_action import Hold, Reject, Release, Verdict
 from ganeti_steward.plugins.filters.actions import native
 from ganeti_steward.plugins.filters.actions.changes import (
     CANCEL,
@@ -32,6 +31,7 @@ from ganeti_steward.plugins.filters.filter_rules import (
 )
 from ganeti_steward.plugins.filters.jobs import Job
 from ganeti_steward.plugins.filters.rule_notes import ACTION_SOURCE, noted_action
+from ganeti_steward.plugins.model.filter_action import Hold, Reject, Release, Verdict
 
 A, B, C = (f"{one * 8}-1111-4111-8111-111111111111" for one in "abc")
 VERDICTS: dict[str, Verdict] = {

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from thorough import often
 
 from ganeti_steward.core.ganeti.reasons import Reason
-from ganeti_steward.core.maintenance.incident import JOB_SOURCE
 from ganeti_steward.plugins.filters import recipes
 from ganeti_steward.plugins.filters.chain import link
 from ganeti_steward.plugins.filters.filter_rules import FilterRule
@@ -23,6 +22,7 @@ from ganeti_steward.plugins.filters.lint.opcode_table import opcode_table
 from ganeti_steward.plugins.filters.lint.reach import reach
 from ganeti_steward.plugins.filters.lint.witness import covers, made_up, witness
 from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE, NotedAction, mark, note_of
+from ganeti_steward.plugins.model.incident import JOB_SOURCE
 
 T: Final = '["opcode", ["=", "OP_ID", "OP_TAGS_SET"]]'
 D: Final = '["opcode", ["=", "OP_ID", "OP_TEST_DELAY"]]'

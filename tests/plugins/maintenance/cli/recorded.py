@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 from daemons import Reached
 from records import recorded
 
-from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.plugins.model.incident import Incident
 
 
 class Recorded(Reached):

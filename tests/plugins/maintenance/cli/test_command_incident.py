@@ -14,10 +14,10 @@ from workspace import Done
 from worlds import NOW, incident
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS, OBJECTS, Audit, KeptRow
 from ganeti_steward.plugins.maintenance.edges.history import Entry
 from ganeti_steward.plugins.maintenance.edges.record import write_record
+from ganeti_steward.plugins.model.incident import Incident, Submission
 
 if TYPE_CHECKING:
     from front import Front

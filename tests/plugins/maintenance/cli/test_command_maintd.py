@@ -13,9 +13,6 @@ from recorded import Recorded
 from worlds import NOW, SECOND, incident, instance, node, uuid_of, world
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import Held
-from ganeti_steward.core.maintenance.world import Reported, Silent
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.replay import Recorder
 from ganeti_steward.plugins.maintenance.edges.poll import Poll
@@ -23,6 +20,9 @@ from ganeti_steward.plugins.maintenance.edges.status import Status, status_lines
 from ganeti_steward.plugins.maintenance.engine.decision import Inputs
 from ganeti_steward.plugins.maintenance.engine.diagram import svg
 from ganeti_steward.plugins.maintenance.page.http import Application, StatusServer
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.task import Held
+from ganeti_steward.plugins.model.world import Reported, Silent
 
 if TYPE_CHECKING:
     from front import Front

@@ -9,10 +9,6 @@ from typing import Any, NamedTuple
 from worlds import NOW, incident, node, world
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.core.maintenance.orphan import OrphanJob
-from ganeti_steward.core.maintenance.task import Task
-from ganeti_steward.core.maintenance.world import Observation, World
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
@@ -36,6 +32,10 @@ from ganeti_steward.plugins.maintenance.queue.calls import Outcome
 from ganeti_steward.plugins.maintenance.queue.orphans import Unrecorded
 from ganeti_steward.plugins.maintenance.queue.routine_jobs import Seen
 from ganeti_steward.plugins.maintenance.queue.submit import HandedOver, LookedUp, noted
+from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.orphan import OrphanJob
+from ganeti_steward.plugins.model.task import Task
+from ganeti_steward.plugins.model.world import Observation, World
 
 MASTER = Vote(Mastership.MASTER, "2 of 3 master candidates name n1", "n1")
 UNDECIDED = Vote(Mastership.UNDECIDED, "none of 3 master candidates answered")

@@ -13,9 +13,9 @@ from programs import wait_until
 from repair_requests import KEY
 from worlds import node
 
-from ganeti_steward.core.maintenance.incident import Incident, Submission
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.carry_out import NodeAgents
+from ganeti_steward.plugins.model.incident import Incident, Submission
 
 NODE: Final = node("node1.lab", uuid="uuid-1", primary_ip="127.0.0.1")
 NONCE: Final = b'{"nonce": "nonce.0123456789abcdef"}'

@@ -12,10 +12,10 @@ from running import Site, site, wait_for
 
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.reasons import Reason
-from ganeti_steward.core.maintenance.incident import Incident
 from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
 from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
 from ganeti_steward.plugins.maintenance.edges.record import write_record
+from ganeti_steward.plugins.model.incident import Incident
 
 ILL: Final = {"status": "evacuate", "details": [1]}
 

@@ -18,11 +18,11 @@ from standin_server import serving
 from ganeti_steward.core.config.values import Config
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.maintenance.filter_action import Facts
 from ganeti_steward.plugins.filters.actions.changes import Releases
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
+from ganeti_steward.plugins.model.filter_action import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

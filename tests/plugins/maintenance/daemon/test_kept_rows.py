@@ -6,8 +6,7 @@ from pathlib import Path
 
 from maintained import Maintained, diagnose
 
-from ganeti_steward.core.maintenance.incident import COMPLETED
-from ganeti_steward.core.maintenance.kept_object import object_id
+from ganeti_steward.core.model.finding import object_id
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.reporting import AuditReport
 from ganeti_steward.plugins.maintenance.edges.audit import (
@@ -18,6 +17,7 @@ from ganeti_steward.plugins.maintenance.edges.audit import (
     read_kept,
 )
 from ganeti_steward.plugins.maintenance.edges.record import read_record
+from ganeti_steward.plugins.model.incident import COMPLETED
 
 LARGE = diagnose("live-repair", command="fix-nic", details="x" * 60_000)
 

@@ -17,15 +17,15 @@ from thorough import often
 from worlds import incident
 
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import Task
-from ganeti_steward.core.maintenance.world import Reported, World
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue
 from ganeti_steward.plugins.maintenance.daemon.rounds import Rounds
 from ganeti_steward.plugins.maintenance.engine.decision import Planned
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.queue.calls import CallNotes
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.task import Task
+from ganeti_steward.plugins.model.world import Reported, World
 
 #: s from the allocation of a number until the job is stored.
 LATE = often(4.0, 90.0)

@@ -10,11 +10,6 @@ import pytest
 from worlds import NOW, incident, instance, node, uuid_of, world
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.maintenance.incident import Submission
-from ganeti_steward.core.maintenance.orphan import OrphanJob
-from ganeti_steward.core.maintenance.routine import RoutineJob
-from ganeti_steward.core.maintenance.task import Done, Failed, RoutinePlan, Task, Wait
-from ganeti_steward.core.maintenance.world import Refused, Reported, Silent, World
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.sent import Sent
 from ganeti_steward.core.typed_json import from_json, to_json
@@ -32,6 +27,11 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     Planned,
     Recent,
 )
+from ganeti_steward.plugins.model.incident import Submission
+from ganeti_steward.plugins.model.orphan import OrphanJob
+from ganeti_steward.plugins.model.routine import RoutineJob
+from ganeti_steward.plugins.model.task import Done, Failed, RoutinePlan, Task, Wait
+from ganeti_steward.plugins.model.world import Refused, Reported, Silent, World
 
 SUBMISSION = Submission("s1", "move", ("n1", "n2"), ("i1",), NOW, jobs=(5, 6))
 INCIDENT = incident("n1", command="fix", open=(SUBMISSION,), unmovable=(("i2", "no room"),))

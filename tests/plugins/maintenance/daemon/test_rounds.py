@@ -21,11 +21,6 @@ from fake_parts import (
 )
 from worlds import NOW
 
-from ganeti_steward.core.maintenance.incident import Submission
-from ganeti_steward.core.maintenance.orphan import OrphanJob
-from ganeti_steward.core.maintenance.storage import NodeStorage
-from ganeti_steward.core.maintenance.task import Task, Wait
-from ganeti_steward.core.maintenance.world import Reported, Silent
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
@@ -40,6 +35,11 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
 from ganeti_steward.plugins.maintenance.engine.routine import RoutinePlanner
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.engine.tasks import MOST_REPEATS, Planner
+from ganeti_steward.plugins.model.incident import Submission
+from ganeti_steward.plugins.model.orphan import OrphanJob
+from ganeti_steward.plugins.model.storage import NodeStorage
+from ganeti_steward.plugins.model.task import Task, Wait
+from ganeti_steward.plugins.model.world import Reported, Silent
 
 
 @pytest.fixture

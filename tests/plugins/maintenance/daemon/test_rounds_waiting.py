@@ -11,7 +11,6 @@ from collections.abc import Iterator
 import pytest
 from fake_parts import WAITING, A, B, Fakes, deciding, fault, starting, two_incidents
 
-from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.job_state import SUCCESS, JobState
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.daemon.wakeup import Stopped
@@ -19,6 +18,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     Decision,
     RoutineStarted,
 )
+from ganeti_steward.plugins.model.task import Task
 
 
 @pytest.fixture

@@ -8,9 +8,6 @@ import pytest
 from fake_parts import LOST, MASTER, UNDECIDED, Fakes, starting
 from worlds import NOW, incident
 
-from ganeti_steward.core.maintenance.routine import RoutineJob
-from ganeti_steward.core.maintenance.task import RoutinePlan, Task, Wait
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.store import RecordFault
@@ -18,6 +15,9 @@ from ganeti_steward.plugins.maintenance.engine.decision import Decision, Routine
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.queue.calls import Outcome
 from ganeti_steward.plugins.maintenance.queue.routine_jobs import Seen
+from ganeti_steward.plugins.model.routine import RoutineJob
+from ganeti_steward.plugins.model.task import RoutinePlan, Task, Wait
+from ganeti_steward.plugins.model.world import World
 
 A = incident("n1")
 TASK = Task("move", frozenset({"n2"}), frozenset(), "balance n2", [[{"OP_ID": "OP_X"}]])

@@ -16,8 +16,6 @@ import pytest
 from statuses import DONE, INCIDENT, NOW, SECOND
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import Held, Task
 from ganeti_steward.core.service.disk_timeout import DiskTimeout
 from ganeti_steward.plugins.maintenance.edges.audit import INCIDENTS as FORGOTTEN
 from ganeti_steward.plugins.maintenance.edges.audit import (
@@ -29,6 +27,8 @@ from ganeti_steward.plugins.maintenance.edges.audit import (
 )
 from ganeti_steward.plugins.maintenance.edges.history import Entry, Trail
 from ganeti_steward.plugins.maintenance.engine.decision import Change, Decision, Started
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.task import Held, Task
 
 HOUR: Final = 3600 * SECOND
 INCIDENTS: Final = {one.uuid: one for one in (INCIDENT, DONE)}

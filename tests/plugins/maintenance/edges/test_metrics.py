@@ -9,9 +9,9 @@ from paths import ROOT
 from prometheus_client.parser import text_string_to_metric_families
 from statuses import NOW, STATUS
 
-from ganeti_steward.core.maintenance.task import Held
 from ganeti_steward.plugins.maintenance.edges import answers, metrics, poll
 from ganeti_steward.plugins.maintenance.edges.status import Status
+from ganeti_steward.plugins.model.task import Held
 
 PAGE = (ROOT / "docs" / "reference" / "maintd-status.md").read_text()
 

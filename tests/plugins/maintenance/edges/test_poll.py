@@ -20,10 +20,10 @@ from repair_requests import KEY
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.this_node import this_node
-from ganeti_steward.core.maintenance.world import Observation, Refused, Reported, Silent
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.answers import RejectedAnswer
 from ganeti_steward.plugins.maintenance.edges.poll import Poll, Poller, Target, agent_reports
+from ganeti_steward.plugins.model.world import Observation, Refused, Reported, Silent
 
 NOW: Final = 1_767_787_200 * 10**9
 SECOND: Final = 10**9

@@ -16,7 +16,6 @@ from whitelists import needs_root, whitelist
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.hmac_key import KeyFile
 from ganeti_steward.core.ganeti.this_node import this_node
-from ganeti_steward.core.maintenance.incident import Submission
 from ganeti_steward.core.node_agent.protocol import Outcome
 from ganeti_steward.core.node_agent.remembered import RepairState
 from ganeti_steward.plugins.maintenance.config import Maintd
@@ -38,6 +37,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     NOT_KNOWN,
     CommandResult,
 )
+from ganeti_steward.plugins.model.incident import Submission
 
 NODE: Final = Target("uuid-1", "node1.lab", "127.0.0.1")
 ORIGINAL: Final = b'{"command":"replace-disk","status":"live-repair"}'

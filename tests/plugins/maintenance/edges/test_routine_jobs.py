@@ -8,14 +8,14 @@ from records import signing_store
 from test_submit import DELAY, SECOND, run, started
 
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.maintenance.routine import RoutineJob
-from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import LuxiQueue
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted
 from ganeti_steward.plugins.maintenance.queue.routine_jobs import RECENT, RoutineJobs
 from ganeti_steward.plugins.maintenance.queue.submit import submit
+from ganeti_steward.plugins.model.routine import RoutineJob
+from ganeti_steward.plugins.model.task import Task
 
 if TYPE_CHECKING:
     from standin import StandIn

@@ -14,7 +14,10 @@ from records import members, put, recorded, signed_members, signing_store, unsig
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.signing import digest
-from ganeti_steward.core.maintenance.incident import (
+from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
+from ganeti_steward.plugins.maintenance.edges.counters import Counters
+from ganeti_steward.plugins.maintenance.edges.store import Records, Store
+from ganeti_steward.plugins.model.incident import (
     COMPLETED,
     FAILED,
     NOTED,
@@ -22,9 +25,6 @@ from ganeti_steward.core.maintenance.incident import (
     Incident,
     Submission,
 )
-from ganeti_steward.plugins.filters.filter_rules import FilterRule, FilterRules
-from ganeti_steward.plugins.maintenance.edges.counters import Counters
-from ganeti_steward.plugins.maintenance.edges.store import Records, Store
 
 if TYPE_CHECKING:
     from standin import StandIn

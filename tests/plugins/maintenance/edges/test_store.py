@@ -13,18 +13,18 @@ from records import members, put, signed_members, signing_store
 
 from ganeti_steward.core.errors import Refused, StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.maintenance.incident import (
+from ganeti_steward.core.model.finding import EVACUATE, LIVE_REPAIR
+from ganeti_steward.plugins.filters.chain import Chain
+from ganeti_steward.plugins.filters.jobs import Job
+from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
+from ganeti_steward.plugins.maintenance.edges.store import RecordFault, rules_of
+from ganeti_steward.plugins.model.incident import (
     COMPLETED,
     FAILED,
     PENDING,
     Incident,
     Submission,
 )
-from ganeti_steward.core.model.finding import EVACUATE, LIVE_REPAIR
-from ganeti_steward.plugins.filters.chain import Chain
-from ganeti_steward.plugins.filters.jobs import Job
-from ganeti_steward.plugins.filters.rule_notes import RECORD_SOURCE
-from ganeti_steward.plugins.maintenance.edges.store import RecordFault, rules_of
 
 if TYPE_CHECKING:
     from standin import StandIn

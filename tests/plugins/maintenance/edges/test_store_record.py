@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.json_nesting import text_member
-from ganeti_steward.core.maintenance.incident import (
+from ganeti_steward.core.model.finding import EVACUATE
+from ganeti_steward.core.model.finding import STATUSES as ACTIONS
+from ganeti_steward.plugins.maintenance.edges.record import read_record, write_record
+from ganeti_steward.plugins.model.incident import (
     STATUSES,
     Attempt,
     Count,
@@ -20,9 +23,6 @@ from ganeti_steward.core.maintenance.incident import (
     Submission,
     Time,
 )
-from ganeti_steward.core.model.finding import EVACUATE
-from ganeti_steward.core.model.finding import STATUSES as ACTIONS
-from ganeti_steward.plugins.maintenance.edges.record import read_record, write_record
 
 UUID = "0f0f0f0f-1111-2222-3333-444444444444"
 NODE = "aaaaaaaa-1111-2222-3333-444444444444"

@@ -12,8 +12,6 @@ from daemons import luxid
 from records import signing_store
 
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.finding import EVACUATE
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job, after, migrate
@@ -28,6 +26,8 @@ from ganeti_steward.plugins.maintenance.queue.submit import (
     noted,
     submit,
 )
+from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.task import Task
 
 if TYPE_CHECKING:
     from standin import StandIn

@@ -15,8 +15,8 @@ from records import signing_store
 from standin_server import process
 from thorough import often
 
-from ganeti_steward.core.maintenance.incident import JOB_SOURCE
 from ganeti_steward.plugins.maintenance.queue.job_search import jobs_with_reason
+from ganeti_steward.plugins.model.incident import JOB_SOURCE
 
 LIVES: Final = often(12, 300)
 INCIDENTS: Final = often(1200, 2000)
@@ -25,8 +25,8 @@ INCIDENTS: Final = often(1200, 2000)
 LIFE: Final = """\
 import os, sys
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.core.maintenance.task import Task
+from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.task import Task
 from ganeti_steward.plugins.maintenance.edges.store import Store
 from ganeti_steward.plugins.maintenance.queue.submit import look_up, noted, submit
 from ganeti_steward.plugins.maintenance.engine.decision import Started

@@ -19,9 +19,9 @@ from thorough import often
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.luxi import Luxi
 from ganeti_steward.core.ganeti.snapshot import read_live
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.typed_json import from_json, to_json
 from ganeti_steward.plugins.maintenance.daemon.luxi_queue import read_world
+from ganeti_steward.plugins.model.world import World
 
 NOW = 5 * 10**18
 

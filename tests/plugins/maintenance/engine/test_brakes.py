@@ -8,8 +8,8 @@ import pytest
 from maintained import CONFIG, EVACUATE, OK, REPAIR, WORSE, Maintained, evacuating
 from worlds import group
 
-from ganeti_steward.core.maintenance.incident import COMPLETED, FAILED, NOTED, PENDING
 from ganeti_steward.plugins.maintenance.config import OBSERVE
+from ganeti_steward.plugins.model.incident import COMPLETED, FAILED, NOTED, PENDING
 
 
 @pytest.mark.parametrize(

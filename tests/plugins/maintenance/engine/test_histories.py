@@ -9,12 +9,12 @@ from maintained import CONFIG, Maintained, diagnose
 from thorough import often
 from worlds import changed
 
-from ganeti_steward.core.maintenance.incident import CANCELED, FAILED
-from ganeti_steward.core.maintenance.task import TAG, UNTAG
-from ganeti_steward.core.maintenance.world import Reported
 from ganeti_steward.plugins.maintenance.config import OBSERVE
 from ganeti_steward.plugins.maintenance.engine.brakes import is_under_repair
 from ganeti_steward.plugins.maintenance.engine.decision import CommandResult, Decision, Started
+from ganeti_steward.plugins.model.incident import CANCELED, FAILED
+from ganeti_steward.plugins.model.task import TAG, UNTAG
+from ganeti_steward.plugins.model.world import Reported
 
 OK = diagnose("Ok")
 OBJECTS = (

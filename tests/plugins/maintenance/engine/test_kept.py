@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from maintained import CONFIG, EVACUATE, OK, SECOND, Maintained, evacuating
 
-from ganeti_steward.core.maintenance.incident import CANCELED, NOTED, PENDING, Incident
-from ganeti_steward.core.maintenance.orphan import OrphanJob
-from ganeti_steward.core.maintenance.task import Task
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Planned
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.engine.tasks import MOST_REPEATS
+from ganeti_steward.plugins.model.incident import CANCELED, NOTED, PENDING, Incident
+from ganeti_steward.plugins.model.orphan import OrphanJob
+from ganeti_steward.plugins.model.task import Task
+from ganeti_steward.plugins.model.world import World
 
 
 def noted_and_healthy() -> Maintained:

@@ -5,13 +5,6 @@ from __future__ import annotations
 import pytest
 from maintained import REPAIR, Maintained, diagnose
 
-from ganeti_steward.core.maintenance.incident import (
-    COMPLETED,
-    FAILED,
-    PENDING,
-    Incident,
-)
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.plugins.maintenance.engine.decision import (
     NEVER_CAME,
     NOT_KNOWN,
@@ -19,6 +12,13 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     Planned,
 )
 from ganeti_steward.plugins.maintenance.repairs.live_repair import steward_plan
+from ganeti_steward.plugins.model.incident import (
+    COMPLETED,
+    FAILED,
+    PENDING,
+    Incident,
+)
+from ganeti_steward.plugins.model.world import World
 
 
 def test_a_live_repair_that_succeeds() -> None:

@@ -10,18 +10,19 @@ from maintained import CONFIG, OK, Maintained, diagnose
 from thorough import often
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.maintenance.incident import (
+from ganeti_steward.core.model.finding import object_id
+from ganeti_steward.core.node_agent.protocol import LONGEST_OBJECT
+from ganeti_steward.plugins.maintenance.config import Maintd
+from ganeti_steward.plugins.maintenance.edges.record import read_record, write_record
+from ganeti_steward.plugins.maintenance.engine.decision import Recent
+from ganeti_steward.plugins.model.incident import (
     COMPLETED,
     FAILED,
     NOTED,
     Incident,
 )
-from ganeti_steward.core.maintenance.kept_object import LONGEST_KEPT, kept_of, object_id
-from ganeti_steward.core.maintenance.storage import failing_volumes
-from ganeti_steward.core.node_agent.protocol import LONGEST_OBJECT
-from ganeti_steward.plugins.maintenance.config import Maintd
-from ganeti_steward.plugins.maintenance.edges.record import read_record, write_record
-from ganeti_steward.plugins.maintenance.engine.decision import Recent
+from ganeti_steward.plugins.model.kept_object import LONGEST_KEPT, kept_of
+from ganeti_steward.plugins.model.storage import failing_volumes
 
 #: Bytes in Ganeti's configuration that ``docs/explanation/incidents.md`` states for a record
 #: without instances, and for each instance.

@@ -7,12 +7,12 @@ import re
 import pytest
 from maintained import CONFIG, OK, REPAIR, Maintained, diagnose
 
-from ganeti_steward.core.maintenance.incident import COMPLETED, FAILED
 from ganeti_steward.plugins.maintenance.engine.decision import (
     NEVER_CAME,
     CommandResult,
     Recent,
 )
+from ganeti_steward.plugins.model.incident import COMPLETED, FAILED
 
 PAUSING = CONFIG._replace(command_again_after=3600)
 

@@ -9,13 +9,13 @@ import pytest
 from maintained import CONFIG, EVACUATE, Maintained
 from worlds import group, instance, node, world
 
-from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG
-from ganeti_steward.core.maintenance.task import RoutinePlan, Task, Wait
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.opcodes import migrate, replace_secondary, set_tags
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted
 from ganeti_steward.plugins.maintenance.engine.routine import copied_mib
 from ganeti_steward.plugins.maintenance.engine.step import step
+from ganeti_steward.plugins.model.incident import OPT_OUT_TAG
+from ganeti_steward.plugins.model.task import RoutinePlan, Task, Wait
+from ganeti_steward.plugins.model.world import World
 
 ACTING = CONFIG._replace(routine=("first", "second"))
 

@@ -9,8 +9,6 @@ import pytest
 from maintained import EVACUATE, OK, REPAIR, Maintained
 from paths import ROOT
 
-from ganeti_steward.core.maintenance import incident as incidents
-from ganeti_steward.core.maintenance.incident import STATES, WARN, State
 from ganeti_steward.plugins.maintenance.edges.store import rules_of
 from ganeti_steward.plugins.maintenance.engine.brakes import is_under_repair
 from ganeti_steward.plugins.maintenance.engine.reservations import avoided_nodes
@@ -20,11 +18,13 @@ from ganeti_steward.plugins.maintenance.engine.transitions import (
     Event,
     Transition,
 )
+from ganeti_steward.plugins.model import incident as incidents
+from ganeti_steward.plugins.model.incident import STATES, WARN, State
 
 VERIFYING: Final = "verifying"
 #: Modules that may name states: the table of states, that of transitions, and its drawing.
 TABLES: Final = {
-    "core/maintenance/incident.py",
+    "plugins/model/incident.py",
     "plugins/maintenance/engine/transitions.py",
     "plugins/maintenance/engine/diagram.py",
 }
@@ -103,7 +103,7 @@ def _names_states(tree: ast.AST) -> set[str]:
     return {
         alias.name
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("maintenance.incident")
+        if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("model.incident")
         for alias in node.names
     } & NAMES
 
@@ -123,7 +123,7 @@ def _compares(tree: ast.AST) -> set[str]:
 def test_no_other_module_compares_states() -> None:
     assert {getattr(incidents, name) for name in NAMES} == STATES.keys()
     faults = {}
-    for room in ("core/maintenance", "plugins/maintenance", "plugins/filters", "plugins/exporter"):
+    for room in ("plugins/model", "plugins/maintenance", "plugins/filters", "plugins/exporter"):
         for file in sorted((ROOT / room).rglob("*.py")):
             tree = ast.parse(file.read_text())
             named = _names_states(tree) | _compares(tree)
@@ -135,7 +135,7 @@ def test_no_other_module_compares_states() -> None:
 
 def test_the_test_would_see_a_comparison() -> None:
     text = (
-        "from ganeti_steward.core.maintenance.incident import PENDING\n"
+        "from ganeti_steward.plugins.model.incident import PENDING\n"
         "x = one.status in ('noted', 'a')"
     )
     assert _names_states(ast.parse(text)) == {"PENDING"}

@@ -6,7 +6,14 @@ import pytest
 from maintained import CONFIG, EVACUATE, OK, REPAIR, SECOND, WORSE, Maintained, diagnose, evacuating
 from worlds import group
 
-from ganeti_steward.core.maintenance.incident import (
+from ganeti_steward.core.model.opcodes import set_role
+from ganeti_steward.plugins.maintenance.config import OBSERVE
+from ganeti_steward.plugins.maintenance.engine.decision import (
+    Planned,
+)
+from ganeti_steward.plugins.maintenance.engine.reservations import avoided_nodes
+from ganeti_steward.plugins.maintenance.engine.transitions import Event
+from ganeti_steward.plugins.model.incident import (
     CANCELED,
     COMPLETED,
     FAILED,
@@ -15,15 +22,8 @@ from ganeti_steward.core.maintenance.incident import (
     PENDING,
     Incident,
 )
-from ganeti_steward.core.maintenance.task import DRAIN, MOVE, TAG, UNTAG, Task
-from ganeti_steward.core.maintenance.world import Reported, World
-from ganeti_steward.core.model.opcodes import set_role
-from ganeti_steward.plugins.maintenance.config import OBSERVE
-from ganeti_steward.plugins.maintenance.engine.decision import (
-    Planned,
-)
-from ganeti_steward.plugins.maintenance.engine.reservations import avoided_nodes
-from ganeti_steward.plugins.maintenance.engine.transitions import Event
+from ganeti_steward.plugins.model.task import DRAIN, MOVE, TAG, UNTAG, Task
+from ganeti_steward.plugins.model.world import Reported, World
 
 
 def test_an_evacuation_runs_to_its_end() -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ganeti_steward.core.maintenance.incident import (
+from ganeti_steward.plugins.maintenance.engine.transitions import (
+    FORGOTTEN,
+    TABLE,
+    Effect,
+    Event,
+    apply,
+)
+from ganeti_steward.plugins.model.incident import (
     ACKNOWLEDGED,
     CANCELED,
     COMPLETED,
@@ -13,13 +20,6 @@ from ganeti_steward.core.maintenance.incident import (
     PENDING,
     STATUSES,
     Incident,
-)
-from ganeti_steward.plugins.maintenance.engine.transitions import (
-    FORGOTTEN,
-    TABLE,
-    Effect,
-    Event,
-    apply,
 )
 
 UUID = "6b1ed8a8-6a5c-4c2a-9b0b-000000000001"

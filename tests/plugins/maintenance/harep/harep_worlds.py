@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from worlds import SECOND, instance, node, world
 
-from ganeti_steward.core.maintenance.disks import DiskHealth
-from ganeti_steward.core.maintenance.routine import RoutineJob
-from ganeti_steward.core.maintenance.task import RoutinePlan, Task, Wait
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.maintenance.config import Harep
 from ganeti_steward.plugins.maintenance.harep.plugin import Plugin
+from ganeti_steward.plugins.model.disks import DiskHealth
+from ganeti_steward.plugins.model.routine import RoutineJob
+from ganeti_steward.plugins.model.task import RoutinePlan, Task, Wait
+from ganeti_steward.plugins.model.world import World
 
 A: Final = "ganeti:watcher:autorepair:"
 OFF: Final[Mapping[str, Any]] = {"offline": True}

@@ -18,10 +18,10 @@ from harep_worlds import (
     routine,
 )
 
-from ganeti_steward.core.maintenance.disks import DiskHealth
-from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.plugins.maintenance.config import Harep
 from ganeti_steward.plugins.maintenance.queue.short_jobs import read_check
+from ganeti_steward.plugins.model.disks import DiskHealth
+from ganeti_steward.plugins.model.task import Task
 
 _FAULT: Final = "disk/0 is faulty on n2"
 _CHECKS: Final = Harep(job_delay=0)

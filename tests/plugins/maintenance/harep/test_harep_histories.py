@@ -10,9 +10,6 @@ from harep_worlds import AT, one_instance, plans
 from thorough import often
 from worlds import SECOND
 
-from ganeti_steward.core.maintenance.disks import DiskHealth
-from ganeti_steward.core.maintenance.routine import RoutineJob
-from ganeti_steward.core.maintenance.task import TAG, Task
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.maintenance.config import Harep
 from ganeti_steward.plugins.maintenance.harep.health import TYPE_OF
@@ -22,6 +19,9 @@ from ganeti_steward.plugins.maintenance.harep.tags import (
     read_marks,
     repair_state_of,
 )
+from ganeti_steward.plugins.model.disks import DiskHealth
+from ganeti_steward.plugins.model.routine import RoutineJob
+from ganeti_steward.plugins.model.task import TAG, Task
 
 _SETTINGS: Final = Harep(job_delay=0, replace_after=50)
 _ROLES: Final = ({}, {}, {"drained": True}, {"offline": True})

@@ -20,11 +20,11 @@ from harep_worlds import (
 )
 from worlds import SECOND, instance, node, with_instance, world
 
-from ganeti_steward.core.maintenance.task import Task, Wait
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.maintenance.config import ACT, Harep, Maintd
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs
 from ganeti_steward.plugins.maintenance.engine.step import step
+from ganeti_steward.plugins.model.task import Task, Wait
 
 _WITHOUT_DISKS = Harep(disk_check_interval=0)
 

@@ -8,10 +8,6 @@ from typing import TYPE_CHECKING
 from worlds import NOW, SECOND, incident, instance, node, world
 
 from ganeti_steward.allocators.overview.amounts import Overview
-from ganeti_steward.core.maintenance.incident import Incident, Submission
-from ganeti_steward.core.maintenance.routine import RoutineJob
-from ganeti_steward.core.maintenance.task import Held, Task
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.opcodes import migrate, set_tags
 from ganeti_steward.plugins.maintenance.daemon import reporting
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
@@ -24,6 +20,10 @@ from ganeti_steward.plugins.maintenance.edges.poll import NOTHING
 from ganeti_steward.plugins.maintenance.edges.status import Status
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, RoutineStarted, Started
 from ganeti_steward.plugins.maintenance.harep.health import repair_job
+from ganeti_steward.plugins.model.incident import Incident, Submission
+from ganeti_steward.plugins.model.routine import RoutineJob
+from ganeti_steward.plugins.model.task import Held, Task
+from ganeti_steward.plugins.model.world import World
 
 if TYPE_CHECKING:
     import pytest

@@ -18,14 +18,14 @@ import pytest
 from statuses import INCIDENT, NOW, SECOND, STATUS
 
 from ganeti_steward.allocators.overview.amounts import Amount, Filled, FilledGroup
-from ganeti_steward.core.maintenance.routine import RoutineJob
-from ganeti_steward.core.maintenance.task import Held
-from ganeti_steward.core.maintenance.world import Refused
 from ganeti_steward.plugins.maintenance.edges.history import Entry
 from ganeti_steward.plugins.maintenance.edges.status import RoundLine, Status
 from ganeti_steward.plugins.maintenance.page.http import Application, StatusServer
 from ganeti_steward.plugins.maintenance.page.render import Page
 from ganeti_steward.plugins.maintenance.page.view import duration, moment
+from ganeti_steward.plugins.model.routine import RoutineJob
+from ganeti_steward.plugins.model.task import Held
+from ganeti_steward.plugins.model.world import Refused
 
 _EMPTY: Final = frozenset({"meta", "input", "rect"})
 _MAKE: Final = Page()

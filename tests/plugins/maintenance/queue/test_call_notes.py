@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ganeti_steward.core.errors import StewardError
-from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.plugins.maintenance.engine.decision import Started
 from ganeti_steward.plugins.maintenance.queue.calls import CallNotes, Calls, Outcome
+from ganeti_steward.plugins.model.task import Task
 
 ONE = Started("u1", "s1", Task("move", frozenset(), frozenset(), "why"))
 

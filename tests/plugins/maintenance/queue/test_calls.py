@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.plugins.maintenance.engine.decision import Started
 from ganeti_steward.plugins.maintenance.queue.calls import Calls, Outcome
+from ganeti_steward.plugins.model.task import Task
 
 TASK = Task("move", frozenset({"n2", "n1"}), frozenset({"i1"}), "why")
 ONE, TWO = Started("u1", "s1", TASK), Started("u2", "s2", TASK)

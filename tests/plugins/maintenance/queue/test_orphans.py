@@ -6,12 +6,12 @@ from typing import Any
 
 from worlds import incident, instance, node, world
 
-from ganeti_steward.core.maintenance.incident import Submission
-from ganeti_steward.core.maintenance.orphan import OrphanJob, named_instances, named_nodes
-from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, Started
 from ganeti_steward.plugins.maintenance.engine.reservations import Reservations
 from ganeti_steward.plugins.maintenance.queue.orphans import orphans_of
+from ganeti_steward.plugins.model.incident import Submission
+from ganeti_steward.plugins.model.orphan import OrphanJob, named_instances, named_nodes
+from ganeti_steward.plugins.model.task import Task
 
 MIGRATE = {"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": "i1", "target_node": None}
 

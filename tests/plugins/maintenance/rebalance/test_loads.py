@@ -12,14 +12,14 @@ from ganeti_steward.allocators.state.load_reports import (
     XEN_COLLECTOR,
     NoLoads,
 )
-from ganeti_steward.core.maintenance.task import Wait
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.typed_json import from_json, to_json
 from ganeti_steward.plugins.maintenance.config import Rebalance
 from ganeti_steward.plugins.maintenance.rebalance import moves
 from ganeti_steward.plugins.maintenance.rebalance.moves import loaded, with_load_reports
 from ganeti_steward.plugins.maintenance.rebalance.plugin import Rebalancing
+from ganeti_steward.plugins.model.task import Wait
+from ganeti_steward.plugins.model.world import World
 
 XEN = Rebalance(load_data="mond-xen", hold_time=0)
 NODE = Rebalance(load_data="mond", hold_time=0)

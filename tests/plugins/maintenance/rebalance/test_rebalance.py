@@ -20,10 +20,6 @@ from worlds import (
     world,
 )
 
-from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG
-from ganeti_steward.core.maintenance.routine import RoutineJob
-from ganeti_steward.core.maintenance.task import RoutinePlan, Task, Wait
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import REPLACE_DISKS
 from ganeti_steward.core.model.site_rules import ROLES, Ban
@@ -32,6 +28,10 @@ from ganeti_steward.plugins.maintenance.engine.decision import Inputs
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.rebalance.moves import Groups
 from ganeti_steward.plugins.maintenance.rebalance.plugin import Rebalancing
+from ganeti_steward.plugins.model.incident import OPT_OUT_TAG
+from ganeti_steward.plugins.model.routine import RoutineJob
+from ganeti_steward.plugins.model.task import RoutinePlan, Task, Wait
+from ganeti_steward.plugins.model.world import World
 
 NOW_SETTINGS = Rebalance(hold_time=0)
 #: What the plugin says about the group of the tests.

@@ -10,10 +10,6 @@ from typing import Any
 
 from worlds import after, with_instance, with_node
 
-from ganeti_steward.core.maintenance.disks import DiskHealth
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import Held
-from ganeti_steward.core.maintenance.world import Observation, Reported, World
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.job_state import ERROR, SUCCESS, JobState
 from ganeti_steward.core.model.opcodes import Job
@@ -21,6 +17,10 @@ from ganeti_steward.plugins.maintenance.config import ACT, Maintd
 from ganeti_steward.plugins.maintenance.engine.decision import Decision, Inputs, Planned
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.repairs.evacuate import Evacuate
+from ganeti_steward.plugins.model.disks import DiskHealth
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.task import Held
+from ganeti_steward.plugins.model.world import Observation, Reported, World
 
 SECOND = 10**9
 

@@ -8,9 +8,6 @@ import pytest
 from worlds import after, incident, instance, node, uuid_of, world
 
 from ganeti_steward.core.ganeti.reasons import read_reasons
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.task import Done, Failed, Plan, Task, Wait
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Node
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import failover, migrate, replace_secondary
@@ -19,6 +16,9 @@ from ganeti_steward.plugins.filters.language import LUXID
 from ganeti_steward.plugins.filters.scheduling import buckets_of
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.repairs.evacuate import Evacuate
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.task import Done, Failed, Plan, Task, Wait
+from ganeti_steward.plugins.model.world import World
 
 ILL = incident("n1")
 FAILOVER = incident("n1", "evacuate-failover")

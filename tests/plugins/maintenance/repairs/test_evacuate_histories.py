@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from thorough import often
 from worlds import after, incident, instance, node, with_node, world
 
-from ganeti_steward.core.maintenance.task import MOVE, Done, Failed, Task, Wait
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.cluster import Instance, Node
 from ganeti_steward.core.model.context import Context
 from ganeti_steward.core.model.opcodes import MOVES
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.repairs.evacuate import Evacuate
+from ganeti_steward.plugins.model.task import MOVE, Done, Failed, Task, Wait
+from ganeti_steward.plugins.model.world import World
 
 _ROLES = st.sampled_from(({}, {}, {}, {}, {"drained": True}, {"offline": True}))
 ACTIVATE = "OP_INSTANCE_ACTIVATE_DISKS"

@@ -8,9 +8,9 @@ import pytest
 from evacuated import Evacuated, Outcome
 from worlds import after, incident, instance, node, world
 
-from ganeti_steward.core.maintenance.incident import COMPLETED, FAILED, PENDING
-from ganeti_steward.core.maintenance.world import Reported
 from ganeti_steward.core.model.opcodes import Job, clean_up, restart
+from ganeti_steward.plugins.model.incident import COMPLETED, FAILED, PENDING
+from ganeti_steward.plugins.model.world import Reported
 
 
 def evacuated(*instances: Any, nodes: int = 5, action: str = "evacuate", **more: Any) -> Evacuated:

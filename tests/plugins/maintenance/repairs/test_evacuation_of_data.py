@@ -8,7 +8,6 @@ import pytest
 from evacuated import SECOND, Evacuated
 from worlds import NOW, incident, instance, node, uuid_of, world
 
-from ganeti_steward.core.maintenance.incident import COMPLETED, FAILED, PENDING
 from ganeti_steward.core.model.opcodes import (
     Job,
     activate_disks,
@@ -17,6 +16,7 @@ from ganeti_steward.core.model.opcodes import (
     replace_secondary,
     set_role,
 )
+from ganeti_steward.plugins.model.incident import COMPLETED, FAILED, PENDING
 
 FAILOVER = "evacuate-failover"
 

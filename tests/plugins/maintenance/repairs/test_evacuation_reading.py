@@ -10,11 +10,11 @@ from worlds import NOW, incident, instance, node, world
 
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted
-from ganeti_steward.core.maintenance.incident import JOB_SOURCE, PENDING, Incident, Submission
-from ganeti_steward.core.maintenance.world import World
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.core.model.opcodes import Job
 from ganeti_steward.plugins.maintenance.repairs.reading import read_disks
+from ganeti_steward.plugins.model.incident import JOB_SOURCE, PENDING, Incident, Submission
+from ganeti_steward.plugins.model.world import World
 
 GOOD = ["/dev/drbd0", 147, 0, None, None, False, 1]
 CUT = ["/dev/drbd0", 147, 0, None, None, True, 1]

@@ -6,8 +6,8 @@ import pytest
 from worlds import incident, node, world
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.maintenance.task import Done, Failed, Task, Wait
 from ganeti_steward.plugins.maintenance.repairs.live_repair import steward_plan
+from ganeti_steward.plugins.model.task import Done, Failed, Task, Wait
 
 WORLD = world([node("n1"), node("n2")])
 

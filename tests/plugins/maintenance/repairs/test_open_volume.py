@@ -8,10 +8,11 @@ import pytest
 from storage_worlds import ACKNOWLEDGED, OK, A, B, ailing, lvm, now, report, task, waiting
 from worlds import uuid_of
 
-from ganeti_steward.core.maintenance.incident import FAILED
-from ganeti_steward.core.maintenance.storage import MISSING, NodeStorage
-from ganeti_steward.core.maintenance.world import Reported, Silent, World
+from ganeti_steward.core.model.finding import MISSING
 from ganeti_steward.core.model.opcodes import remove_tags, set_allocatable
+from ganeti_steward.plugins.model.incident import FAILED
+from ganeti_steward.plugins.model.storage import NodeStorage
+from ganeti_steward.plugins.model.world import Reported, Silent, World
 
 
 def opened(storage: NodeStorage, **more: Any) -> World:

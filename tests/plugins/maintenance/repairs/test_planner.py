@@ -17,9 +17,9 @@ from worlds import incident, instance, node, world
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.config.load import load_config
-from ganeti_steward.core.maintenance.task import Done, Failed, Task, Wait
 from ganeti_steward.plugins.maintenance.engine.decision import Planned
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginPlanner
+from ganeti_steward.plugins.model.task import Done, Failed, Task, Wait
 
 if TYPE_CHECKING:
     from sites import Site
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 IMPORTS = """
 import os, time
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.maintenance.task import Done, Failed, Task, Wait
+from ganeti_steward.plugins.model.task import Done, Failed, Task, Wait
 from ganeti_steward.core.model.opcodes import migrate, set_role
 from ganeti_steward.core.model.site_rules import ROLES, Ban
 

@@ -25,20 +25,9 @@ from storage_worlds import (
 from worlds import incident, instance, with_node
 
 from ganeti_steward.core.canonical_json import canonical
-from ganeti_steward.core.maintenance.incident import Incident
-from ganeti_steward.core.maintenance.storage import (
-    DEGRADED,
-    FAULTY,
-    GOOD,
-    MISSING,
-    UNKNOWN,
-    LogicalVolume,
-    NodeStorage,
-    failing_volumes,
-)
-from ganeti_steward.core.maintenance.task import Done, Task, Wait
 from ganeti_steward.core.model.cluster import Instance
 from ganeti_steward.core.model.context import Context
+from ganeti_steward.core.model.finding import MISSING
 from ganeti_steward.core.model.opcodes import (
     Operation,
     migrate,
@@ -51,6 +40,17 @@ from ganeti_steward.core.model.opcodes import (
 )
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.repairs.repair_storage import RepairStorage
+from ganeti_steward.plugins.model.incident import Incident
+from ganeti_steward.plugins.model.storage import (
+    DEGRADED,
+    FAULTY,
+    GOOD,
+    UNKNOWN,
+    LogicalVolume,
+    NodeStorage,
+    failing_volumes,
+)
+from ganeti_steward.plugins.model.task import Done, Task, Wait
 
 
 @pytest.mark.parametrize(

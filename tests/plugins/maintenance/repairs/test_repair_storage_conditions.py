@@ -23,7 +23,8 @@ from storage_worlds import (
 )
 from worlds import instance, node
 
-from ganeti_steward.core.maintenance.storage import (
+from ganeti_steward.core.model.cluster import Instance
+from ganeti_steward.plugins.model.storage import (
     DEGRADED,
     FAULTY,
     GOOD,
@@ -31,9 +32,8 @@ from ganeti_steward.core.maintenance.storage import (
     LogicalVolume,
     NodeStorage,
 )
-from ganeti_steward.core.maintenance.task import Failed
-from ganeti_steward.core.maintenance.world import Refused, Silent, World
-from ganeti_steward.core.model.cluster import Instance
+from ganeti_steward.plugins.model.task import Failed
+from ganeti_steward.plugins.model.world import Refused, Silent, World
 
 # -- before disks are replaced away
 

@@ -10,7 +10,10 @@ from worlds import incident, instance, node, world
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.errors import StewardError
 from ganeti_steward.core.ganeti.jobs import Submitted
-from ganeti_steward.core.maintenance.incident import (
+from ganeti_steward.core.model.job_state import JobState
+from ganeti_steward.core.model.opcodes import Job
+from ganeti_steward.plugins.maintenance.repairs.reading import nodes_to_read, read_storage
+from ganeti_steward.plugins.model.incident import (
     COMPLETED,
     FAILED,
     JOB_SOURCE,
@@ -18,11 +21,8 @@ from ganeti_steward.core.maintenance.incident import (
     Incident,
     Submission,
 )
-from ganeti_steward.core.maintenance.storage import LogicalVolume, NodeStorage, PhysicalVolume
-from ganeti_steward.core.maintenance.world import Reported, World
-from ganeti_steward.core.model.job_state import JobState
-from ganeti_steward.core.model.opcodes import Job
-from ganeti_steward.plugins.maintenance.repairs.reading import nodes_to_read, read_storage
+from ganeti_steward.plugins.model.storage import LogicalVolume, NodeStorage, PhysicalVolume
+from ganeti_steward.plugins.model.world import Reported, World
 
 ORIGINAL: Final = canonical(
     {"status": "live-repair", "details": {"physical_volumes": ["/dev/sda"]}}

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from ganeti_steward.core.ganeti.luxi import Luxi
-from ganeti_steward.core.maintenance.disks import DiskHealth
-from ganeti_steward.core.maintenance.task import Task
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted
 from ganeti_steward.plugins.maintenance.queue.routine_jobs import RoutineJobs
 from ganeti_steward.plugins.maintenance.queue.short_jobs import CHECK_DISKS, check_job
 from ganeti_steward.plugins.maintenance.queue.submit import trail
+from ganeti_steward.plugins.model.disks import DiskHealth
+from ganeti_steward.plugins.model.task import Task
 
 _SECOND: Final = 10**9
 _GOOD: Final = ["/dev/drbd0", 147, 0, None, None, False, 1]

@@ -10,8 +10,8 @@ import pytest
 from worlds import instance, node, world
 
 from ganeti_steward.core.config.load import load_config
-from ganeti_steward.core.maintenance.task import Task, Wait
 from ganeti_steward.plugins.maintenance.repairs.planner import PluginRoutine
+from ganeti_steward.plugins.model.task import Task, Wait
 
 if TYPE_CHECKING:
     from sites import Site
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 IMPORTS = """
 import os
 from ganeti_steward.core import hookimpl
-from ganeti_steward.core.maintenance.task import Done, Task, Wait
+from ganeti_steward.plugins.model.task import Done, Task, Wait
 from ganeti_steward.core.model.opcodes import migrate
 
 def task(*nodes, jobs=None, **fields):

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Annotated, Final, NamedTuple
 
 from ganeti_steward.core.json_reader import Range
-from ganeti_steward.core.maintenance.kept_object import kept_of, object_id, shortened
+from ganeti_steward.core.model.finding import object_id
+from ganeti_steward.plugins.model.kept_object import kept_of, shortened
 
 #: ns since the epoch, as all times of incidents; to the year 2262.
 Time = Annotated[int, Range(0, 2**63 - 1)]
@@ -108,7 +109,7 @@ class Submission(NamedTuple):
     id: str
     """stands in the reason trail of each of its jobs"""
     step: str
-    """what it does, one of the steps of `ganeti_steward.core.maintenance.task`"""
+    """what it does, one of the steps of `ganeti_steward.plugins.model.task`"""
     nodes: tuple[str, ...]
     """names of the nodes it reserves, sorted"""
     instances: tuple[str, ...]

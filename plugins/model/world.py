@@ -7,15 +7,14 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.core.maintenance.disks import DiskHealth
-from ganeti_steward.core.maintenance.incident import OPT_OUT_TAG, STOPPED_TAG, Incident
-from ganeti_steward.core.maintenance.kept_object import object_id
-from ganeti_steward.core.maintenance.orphan import OrphanJob
-from ganeti_steward.core.maintenance.routine import RoutineJob
-from ganeti_steward.core.maintenance.storage import NodeStorage
 from ganeti_steward.core.model.cluster import Cluster, Group, Instance, Node
-from ganeti_steward.core.model.finding import OK
+from ganeti_steward.core.model.finding import OK, object_id
 from ganeti_steward.core.model.job_state import JobState
+from ganeti_steward.plugins.model.disks import DiskHealth
+from ganeti_steward.plugins.model.incident import OPT_OUT_TAG, STOPPED_TAG, Incident
+from ganeti_steward.plugins.model.orphan import OrphanJob
+from ganeti_steward.plugins.model.routine import RoutineJob
+from ganeti_steward.plugins.model.storage import NodeStorage
 
 #: ns for which a node counts as off after its out-of-band program has reported it.
 OFF_LIMIT: Final = 600 * 10**9

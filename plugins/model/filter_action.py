@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
-from ganeti_steward.core.maintenance.incident import Incident
+from ganeti_steward.plugins.model.incident import Incident
 
 #: A tag of the cluster, followed by the number of a job: an admin approves that job.
 APPROVE_TAG: Final = "maintd:approve:"

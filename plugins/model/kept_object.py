@@ -5,15 +5,13 @@ The hash stands for the object; of a large one only the part is kept that people
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any, Final
 
 from ganeti_steward.core.canonical_json import canonical
 from ganeti_steward.core.json_nesting import load_json
-from ganeti_steward.core.maintenance.storage import PHYSICAL_VOLUMES, failing_volumes
-from ganeti_steward.core.model.finding import is_name
+from ganeti_steward.core.model.finding import PHYSICAL_VOLUMES, is_name
+from ganeti_steward.plugins.model.storage import failing_volumes
 
 #: Bytes of an object, as text in Ganeti's configuration, that is kept as it is; what is kept of a
 #: larger one has at most as many.
@@ -26,18 +24,6 @@ _VOLUMES: Final = 1024
 
 #: The member of what is kept of a larger object; it has the object's size and its beginning.
 CUT: Final = "cut"
-
-_OBJECT_ID: Final = re.compile(r"[0-9a-f]{64}")
-
-
-def object_id(original: bytes) -> str:
-    """What stands for a diagnose object in canonical form: equal for equal objects only."""
-    return sha256(original).hexdigest()
-
-
-def is_object_id(text: object) -> bool:
-    """Whether this may be an object's `object_id`."""
-    return isinstance(text, str) and _OBJECT_ID.fullmatch(text) is not None
 
 
 def kept_of(original: bytes) -> bytes:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from ganeti_steward.core.maintenance.windows import is_open, read_window
+from ganeti_steward.plugins.model.windows import is_open, read_window
 
 #: A Monday.
 MONDAY = datetime(2024, 1, 1)

@@ -7,11 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from ganeti_steward.core.json_nesting import load_json
-
-#: The key of a finding's details that names failing physical volumes: a list of texts.
-PHYSICAL_VOLUMES: Final = "physical_volumes"
-#: What LVM and ``gnt-node list-storage`` call a physical volume that is missing.
-MISSING: Final = "[unknown]"
+from ganeti_steward.core.model.finding import PHYSICAL_VOLUMES
 
 #: The states of one side of an instance's disks; of several disks the worst one counts.
 GOOD: Final = "good"
