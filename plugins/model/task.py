@@ -84,7 +84,7 @@ class Wait(NamedTuple):
     subject: str = ""
     """what routine work leaves out: an instance, a node group, ...; empty: the cluster"""
     mark: str = ""
-    """what a plugin of routine work wants to recognize in the next round, see `World.since`"""
+    """what a plugin of routine work wants to recognize in the next round, see `World.marked`"""
 
 
 #: The answer of a plugin for one incident.

@@ -100,8 +100,9 @@ class World(NamedTuple):
     """why there are no such reports; empty when there are, or when none are wanted"""
     since: Mapping[str, int] = MappingProxyType({})
     """subject -> since when (ns since the epoch) each round had a task or a wait about it from the
-    plugin of routine work that is called, and likewise ``subject #mark`` of a wait with a mark; the
-    daemon forgets it in a restart"""
+    plugin of routine work that is called; the daemon forgets it in a restart"""
+    marked: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    """subject -> mark -> since when each round had a wait about it with that mark, as ``since``"""
     storage: Mapping[str, NodeStorage] = MappingProxyType({})
     """name of a node -> its storage; only of nodes that report failing physical volumes"""
 

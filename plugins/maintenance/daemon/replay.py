@@ -136,6 +136,8 @@ def _moment(before: Mapping[str, Any], line: str) -> tuple[dict[str, Any], Momen
     data[_WORLD] = {**before[_WORLD], **data[_WORLD]}
     given = {name: one for name, one in data.items() if name != _CONFIGURATION}
     given[_WORLD] = _upgraded(data[_WORLD])
+    if isinstance(since := given.get("since"), dict):
+        given["since"] = _by_plugin(since)
     return data, Moment(_settings(data[_CONFIGURATION]), from_json(Inputs, given), continued)
 
 
@@ -155,6 +157,20 @@ def _upgraded(world: Mapping[str, Any]) -> dict[str, Any]:
             for one in cluster["instances"]
         ],
     }
+    return found
+
+
+def _by_plugin(since: Mapping[str, Any]) -> dict[str, Any]:
+    """`Inputs.since`; keys of versions before: ``plugin subject``, ``plugin subject #mark``."""
+    if not all(isinstance(start, int) for start in since.values()):
+        return dict(since)
+    found: dict[str, Any] = {}
+    for key, start in since.items():
+        plugin, _, rest = key.partition(" ")
+        subject, _, mark = rest.partition(" #")
+        lasting = found.setdefault(plugin, {"since": {}, "marked": {}})
+        starts = lasting["marked"].setdefault(subject, {}) if mark else lasting["since"]
+        starts[mark or subject] = start
     return found
 
 

@@ -17,9 +17,15 @@ from ganeti_steward.plugins.maintenance.daemon.job_releases import JobReleases, 
 from ganeti_steward.plugins.maintenance.daemon.mastership import NotMaster
 from ganeti_steward.plugins.maintenance.daemon.parts import Round
 from ganeti_steward.plugins.maintenance.daemon.wakeup import Signals, Stopped
-from ganeti_steward.plugins.maintenance.engine.decision import CLUSTER, Inputs, Planned, Recent
+from ganeti_steward.plugins.maintenance.engine.decision import (
+    CLUSTER,
+    Inputs,
+    Lasting,
+    Planned,
+    Recent,
+)
 from ganeti_steward.plugins.maintenance.engine.ledger import with_commands
-from ganeti_steward.plugins.maintenance.engine.routine import MARK, RoutinePlanner, no_routine
+from ganeti_steward.plugins.maintenance.engine.routine import RoutinePlanner, no_routine
 from ganeti_steward.plugins.maintenance.engine.tasks import Planner
 from ganeti_steward.plugins.model.incident import Incident, Submission
 from ganeti_steward.plugins.model.task import Held, RoutinePlan, Wait
@@ -123,7 +129,7 @@ class Rounds:
     def __init__(self, parts: Parts, settings: Maintd, signals: Signals) -> None:
         self._parts, self._settings = parts, settings
         self._signals = signals
-        self._since: Mapping[str, int] = {}
+        self._since: Mapping[str, Lasting] = {}
         """of the last decision; what it forgets in a restart only makes routine work wait longer"""
         self._recent = Recent()
         """of the last decision, with the commands that were handed over after it"""
@@ -180,7 +186,10 @@ class Rounds:
         self._parts.record(inputs, self._settings)
         decision = self._step(inputs, faults)
         if lasting and decision.since:
-            since = dict.fromkeys((key for key in decision.since if MARK not in key), 0)
+            since = {
+                plugin: Lasting(dict.fromkeys(one.since, 0))
+                for plugin, one in decision.since.items()
+            }
             decision = self._step(inputs._replace(since=since), faults)
         self._since, self._recent = decision.since, decision.recent
         facts = facts_of(inputs.world, self._parts.clock(), inputs.utc_offset, faults)

@@ -46,6 +46,15 @@ class CommandResult(NamedTuple):
     """`NOT_KNOWN`: its agent is queried until it is; `NEVER_CAME`: it will not be run"""
 
 
+class Lasting(NamedTuple):
+    """Since when each round had something about the subjects of one plugin of routine work."""
+
+    since: Mapping[str, int] = MappingProxyType({})
+    """as `World.since`"""
+    marked: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    """as `World.marked`"""
+
+
 class Inputs(NamedTuple):
     """Everything one step depends on."""
 
@@ -72,7 +81,7 @@ class Inputs(NamedTuple):
     routine_known: bool = True
     """whether ``world.routine`` has all jobs of routine work: a call whose answer was lost, and a
     daemon that was killed, may have left some that the queue does not show yet"""
-    since: Mapping[str, int] = MappingProxyType({})
+    since: Mapping[str, Lasting] = MappingProxyType({})
     """`Decision.since` of the step before"""
     recent: Recent = Recent()
     """`Decision.recent` of the step before, with the commands that were handed over after it"""
@@ -140,9 +149,9 @@ class Decision(NamedTuple):
     """what happened to incidents"""
     routine: tuple[RoutineStarted, ...] = ()
     """tasks of routine work, handed over in the same call as those of ``started``"""
-    since: Mapping[str, int] = MappingProxyType({})
-    """plugin and subject of routine work -> since when each round had something about it, ns since
-    the epoch; the next step gets it"""
+    since: Mapping[str, Lasting] = MappingProxyType({})
+    """plugin of routine work -> since when each round had something about its subjects; the next
+    step gets it"""
     recent: Recent = Recent()
     """the next step gets it"""
     observed: tuple[Task, ...] = ()

@@ -19,7 +19,7 @@ from ganeti_steward.plugins.maintenance.engine.brakes import (
     storm,
     window,
 )
-from ganeti_steward.plugins.maintenance.engine.decision import RoutineStarted, routine_name
+from ganeti_steward.plugins.maintenance.engine.decision import Lasting, RoutineStarted, routine_name
 from ganeti_steward.plugins.maintenance.engine.effect_brakes import (
     FOR_ROUTINE,
     facts_of,
@@ -31,9 +31,6 @@ from ganeti_steward.plugins.maintenance.engine.reservations import Reservations
 from ganeti_steward.plugins.model.routine import ROUTINE_TEXT
 from ganeti_steward.plugins.model.task import Held, RoutinePlan, Task, Wait
 from ganeti_steward.plugins.model.world import World
-
-#: Stands between a subject and a mark in `World.since`.
-MARK: Final = " #"
 
 #: What a plugin of this name plans; it must depend on its arguments only.
 RoutinePlanner = Callable[[str, World], Sequence[RoutinePlan]]
@@ -129,7 +126,7 @@ class Routine:
         self._ledger, self._planner, self._reservations = ledger, planner, reservations
         self._facts = facts_of(ledger.world)
         self.started: list[RoutineStarted] = []
-        self.since: dict[str, int] = {}
+        self.since: dict[str, Lasting] = {}
         """see `Decision.since`"""
 
     def cancel(self) -> None:
@@ -151,11 +148,11 @@ class Routine:
         for plugin in ledger.config.routine:
             inputs = ledger.inputs
             case = RoutineCase(plugin, world, ledger.config, inputs.utc_offset, inputs.unreadable)
-            if ledger.inputs.routine_known:
+            if inputs.routine_known:
                 self._plan(case)
             else:
-                before = _of_plugin(plugin, ledger.inputs.since)
-                self.since |= {_key(plugin, subject): at for subject, at in before.items()}
+                if plugin in inputs.since:
+                    self.since[plugin] = inputs.since[plugin]
                 sentence = "whether jobs of it were submitted a moment ago is not known yet"
                 ledger.held.append(braked(case, "lookup", sentence))
 
@@ -164,11 +161,11 @@ class Routine:
         self._ledger.held += held
         if held:
             return
-        before = _of_plugin(case.plugin, self._ledger.inputs.since)
-        world = self._reservations.world(case.world)._replace(since=before)
+        before = self._ledger.inputs.since.get(case.plugin, Lasting())
+        world = self._reservations.world(case.world)._replace(**before._asdict())
         plans = self._planner(case.plugin, world)
-        for subject in sorted({name for plan in plans for name in _remembered(plan)}):
-            self.since[_key(case.plugin, subject)] = before.get(subject, self._ledger.now)
+        if plans:
+            self.since[case.plugin] = _lasting(plans, before, self._ledger.now)
         for plan in plans:
             if isinstance(plan, Wait):
                 name = routine_name(case.plugin, plan.subject)
@@ -198,20 +195,14 @@ class Routine:
         self.started.append(started)
 
 
-def _remembered(plan: RoutinePlan) -> list[str]:
-    """What `World.since` has of a plan from the next round on."""
-    mark = plan.mark if isinstance(plan, Wait) else ""
-    return [plan.subject, f"{plan.subject}{MARK}{mark}"] if mark else [plan.subject]
-
-
-def _key(plugin: str, subject: str) -> str:
-    return f"{plugin} {subject}"
-
-
-def _of_plugin(plugin: str, since: Mapping[str, int]) -> dict[str, int]:
-    """What one plugin has of `Decision.since`, by subject."""
-    start = _key(plugin, "")
-    return {key.removeprefix(start): at for key, at in since.items() if key.startswith(start)}
+def _lasting(plans: Sequence[RoutinePlan], before: Lasting, now: int) -> Lasting:
+    """What is remembered of the plans; what a round before had too lasts since then."""
+    marked: dict[str, dict[str, int]] = {}
+    for plan in plans:
+        if isinstance(plan, Wait) and plan.mark:
+            start = before.marked.get(plan.subject, {}).get(plan.mark, now)
+            marked.setdefault(plan.subject, {})[plan.mark] = start
+    return Lasting({plan.subject: before.since.get(plan.subject, now) for plan in plans}, marked)
 
 
 def copied_mib(job: Job, cluster: Cluster) -> int:

@@ -83,20 +83,20 @@ class Rebalancing:
     ) -> Iterator[RoutinePlan]:
         """Search for moves, unless the same search has found none a short time ago."""
         begins, left_out = about
-        interval, since = self._settings.search_interval * _SECOND, world.since
-        turn = int((world.now - since.get(_subject(group), world.now)) // interval)
+        interval, subject = self._settings.search_interval * _SECOND, _subject(group)
+        turn = int((world.now - world.since.get(subject, world.now)) // interval)
         mark = f"{_digest(world, group, left_out)} {turn}"
         end = f"; {left_out.text}" if left_out.text else ""
-        searched = since.get(f"{_subject(group)} #{mark}")
+        searched = world.marked.get(subject, {}).get(mark)
         if searched is not None:
             ago = (world.now - searched) / _SECOND
             reason = f"no move gained enough when this was searched {ago:.0f} s ago"
-            yield Wait(f"{begins}; {reason}{end}", _subject(group), mark)
+            yield Wait(f"{begins}; {reason}{end}", subject, mark)
             return
         found = groups.moves(group.uuid, left_out)
         yield from found.tasks
         nothing = not (found.tasks or found.waits)
-        yield Wait(f"{begins}; {found.text}{end}", _subject(group), mark if nothing else "")
+        yield Wait(f"{begins}; {found.text}{end}", subject, mark if nothing else "")
 
 
 def _subject(group: Group) -> str:

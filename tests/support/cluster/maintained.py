@@ -20,6 +20,7 @@ from ganeti_steward.plugins.maintenance.engine.decision import (
     CommandResult,
     Decision,
     Inputs,
+    Lasting,
     Planned,
     Recent,
     Started,
@@ -109,7 +110,7 @@ class Maintained:
         self.decisions: list[Decision] = []
         self.polling = True
         self.routine: RoutinePlanner = no_routine
-        self.since: Mapping[str, int] = {}
+        self.since: Mapping[str, Lasting] = {}
         self.recent = Recent()
         self.routine_known = True
 

@@ -24,6 +24,7 @@ from ganeti_steward.plugins.maintenance.daemon.replay import (
 from ganeti_steward.plugins.maintenance.engine.decision import (
     CommandResult,
     Inputs,
+    Lasting,
     Planned,
     Recent,
 )
@@ -61,7 +62,7 @@ INPUTS = Inputs(
     utc_offset=3600,
     unreadable={"n": "rule u is no record"},
     routine_known=False,
-    since={"rebalance group g1": NOW},
+    since={"rebalance": Lasting({"group g1": NOW}, {"group g1": {"0a 1": NOW}})},
     recent=Recent({"n 0a": NOW}, {"n live-repair": ((NOW - 5, "0a"), (NOW, "0b"))}),
 )
 
@@ -174,7 +175,9 @@ def test_a_fault_deep_inside_is_named() -> None:
 def test_routine_work_is_decided_again() -> None:
     """How long something has lasted is in the recording: no moment depends on those before."""
     settings = Maintd(mode="act", routine=("rebalance",))
-    quiet = Inputs(world([node("n1"), node("n2")]), since={"rebalance group g1": NOW - 5})
+    quiet = Inputs(
+        world([node("n1"), node("n2")]), since={"rebalance": Lasting({"group g1": NOW - 5})}
+    )
 
     def plan(plugin: str, seen: World) -> list[RoutinePlan]:
         return [Wait(f"{plugin} has waited since {NOW - seen.since['group g1']}", "group g1")]
@@ -182,7 +185,18 @@ def test_routine_work_is_decided_again() -> None:
     (moment,) = read_moments(written((quiet, settings)).splitlines())
     (found,) = replay([moment], lambda _: lambda *_: (), lambda _: plan)
     assert [one.sentence for one in found.decision.held] == ["rebalance has waited since 5"]
-    assert found.decision.since == {"rebalance group g1": NOW - 5}
+    assert found.decision.since == {"rebalance": Lasting({"group g1": NOW - 5})}
+
+
+def test_what_lasted_in_a_recording_of_the_version_before() -> None:
+    """Its keys were texts of plugin, subject and mark."""
+    data = json.loads(written((INPUTS, Maintd())))
+    data["since"] = {"rebalance group g1": 5, "rebalance group g1 #0a 1": 6, "harep ": 7}
+    (moment,) = read_moments([json.dumps(data)])
+    assert moment.inputs.since == {
+        "rebalance": Lasting({"group g1": 5}, {"group g1": {"0a 1": 6}}),
+        "harep": Lasting({"": 7}),
+    }
 
 
 def test_a_recording_of_the_version_before() -> None:

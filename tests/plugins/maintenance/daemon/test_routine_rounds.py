@@ -11,7 +11,7 @@ from worlds import NOW, incident
 from ganeti_steward.core.model.job_state import JobState
 from ganeti_steward.plugins.maintenance.config import Maintd
 from ganeti_steward.plugins.maintenance.edges.store import RecordFault
-from ganeti_steward.plugins.maintenance.engine.decision import Decision, RoutineStarted
+from ganeti_steward.plugins.maintenance.engine.decision import Decision, Lasting, RoutineStarted
 from ganeti_steward.plugins.maintenance.engine.step import step
 from ganeti_steward.plugins.maintenance.queue.calls import Outcome
 from ganeti_steward.plugins.maintenance.queue.routine_jobs import Seen
@@ -85,23 +85,23 @@ def test_what_the_step_gets(fakes: Fakes) -> None:
     """Also what the decision before has left; free space that only a job can find out."""
     fakes.routine, fakes.tagged = Seen((RUNNING,), known=False), {9: JobState(9, "success")}
     fakes.record_faults = [RecordFault("u", "n", "rule u is no record")]
-    fakes.decisions = iter([Decision(since={"rebalance g": 5})])
+    fakes.decisions = iter([Decision(since={"rebalance": Lasting({"g": 5})})])
     rounds = fakes.rounds(SETTINGS)
     rounds.round()
     rounds.round()
     first, second = fakes.inputs
     assert (first.world.routine, first.world.tagged_jobs) == ((RUNNING,), fakes.tagged)
     assert (first.routine_known, first.unreadable) == (False, {"n": "rule u is no record"})
-    assert [first.since, second.since] == [{}, {"rebalance g": 5}]
+    assert [first.since, second.since] == [{}, {"rebalance": Lasting({"g": 5})}]
     assert fakes.storage
 
 
 def test_a_preview_takes_what_waits_to_last_as_having_lasted(fakes: Fakes) -> None:
     """A mark of a round before is none of its own."""
-    since = {"rebalance g": 5, "rebalance g #mark": 5}
+    since = {"rebalance": Lasting({"g": 5}, {"g": {"mark": 5}})}
     fakes.decisions = iter([Decision(since=since), Decision(routine=(WORK,))])
     _, decision, _ = fakes.rounds(SETTINGS).decide(lasting=True)
-    assert [one.since for one in fakes.inputs] == [{}, {"rebalance g": 0}]
+    assert [one.since for one in fakes.inputs] == [{}, {"rebalance": Lasting({"g": 0})}]
     assert decision.routine == (WORK,)
 
 

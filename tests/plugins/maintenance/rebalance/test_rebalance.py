@@ -123,8 +123,8 @@ def test_nothing_is_searched_again_that_was_searched() -> None:
     (found,) = planned(seen, settings)
     assert isinstance(found, Wait)
     assert found.reason.endswith("; no move gains 1000")
-    since = {SUBJECT: seen.now, f"{SUBJECT} #{found.mark}": seen.now}
-    later = seen._replace(now=seen.now + 60 * SECOND, since=since)
+    since, marked = {SUBJECT: seen.now}, {SUBJECT: {found.mark: seen.now}}
+    later = seen._replace(now=seen.now + 60 * SECOND, since=since, marked=marked)
     (again,) = planned(later, settings)
     assert again.reason.endswith("no move gained enough when this was searched 60 s ago")
     assert isinstance(again, Wait)
